@@ -32,7 +32,7 @@ impl Home {
         let config = dir.path().join("config");
         std::fs::create_dir(&config).unwrap();
         let text = format!(
-            "[models.bench]\nprovider = \"openai\"\nbase_url = \"{base_url}\"\nmodel = \"fake\"\n"
+            "[models.bench]\nprovider = \"chat\"\nbase_url = \"{base_url}\"\nmodel = \"fake\"\n"
         );
         std::fs::write(config.join("config.toml"), text).unwrap();
         Home { dir }

@@ -61,6 +61,15 @@ impl fmt::Debug for ModelEndpoint {
 }
 
 impl ModelEndpoint {
+    /// Returns the same model in another wire format.
+    #[must_use]
+    pub fn with_dialect(&self, dialect: Dialect) -> ModelEndpoint {
+        ModelEndpoint {
+            dialect,
+            ..self.clone()
+        }
+    }
+
     /// Returns the URL of `path` under `base_url`; a query, as Azure needs it, stays at the end.
     ///
     /// # Errors

@@ -31,7 +31,8 @@ use tokio_util::task::TaskTracker;
 
 pub use self::endpoint::ModelEndpoint;
 use self::error_response::ErrorResponse;
-use self::provider::chat::{self, ServerQuirks};
+use self::provider::chat;
+use self::provider::quirks::ServerQuirks;
 use self::retry::{GiveUpReason, RetryAfter, RetryDecision};
 use self::transport::HttpResponse;
 pub use crate::chat::StreamItem;
@@ -115,9 +116,13 @@ impl Broker {
         tools: &[ToolDefinition],
         out: &Sender<StreamItem>,
     ) -> Result<FinishReason> {
+        let mut quirks = self.known_quirks(endpoint);
+        if quirks.no_responses && endpoint.dialect == Dialect::Responses {
+            let chat = endpoint.with_dialect(Dialect::Chat);
+            return Box::pin(self.stream_with_retries(&chat, messages, tools, out)).await;
+        }
         let url = endpoint.dialect.url(endpoint)?;
         let headers = endpoint.header_map()?;
-        let mut quirks = self.known_quirks(endpoint);
         let mut retries = 0;
         loop {
             let names = chat::names(&url, messages, tools, quirks);
@@ -159,9 +164,24 @@ impl Broker {
             if matches!(refusal.status, 400 | 422)
                 && let Some(learned) = quirks.learn(endpoint, &names, &refusal.body)
             {
+                if let Some(change) = quirks.change(learned) {
+                    let notice = format!("model {}: {change}", endpoint.model);
+                    send(out, StreamItem::Notice(notice)).await;
+                }
                 quirks = learned;
                 self.remember_quirks(endpoint, learned);
                 continue;
+            }
+            if lacks_responses(endpoint, &refusal) {
+                let chat = endpoint.with_dialect(Dialect::Chat);
+                let finish =
+                    Box::pin(self.stream_with_retries(&chat, messages, tools, out)).await?;
+                let learned = ServerQuirks {
+                    no_responses: true,
+                    ..self.known_quirks(endpoint)
+                };
+                self.remember_quirks(endpoint, learned);
+                return Ok(finish);
             }
             if refusal.is_permanent() {
                 return Err(refusal.error(GiveUpReason::Permanent));
@@ -202,6 +222,14 @@ impl Broker {
         let mut known = self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(key, quirks);
     }
+}
+
+/// Whether a server has no `/responses`. A server that does not know the model names the model.
+fn lacks_responses(endpoint: &ModelEndpoint, refusal: &ErrorResponse<'_>) -> bool {
+    endpoint.dialect == Dialect::Responses
+        && matches!(refusal.status, 404 | 405 | 501)
+        && Dialect::of_host(&endpoint.base_url) != Dialect::Responses
+        && !refusal.body.contains("model")
 }
 
 /// Reads an error response and the delay that it requests.

@@ -3,6 +3,7 @@
 pub mod anthropic;
 pub mod chat;
 pub mod gemini;
+pub mod quirks;
 mod request_parts;
 pub mod responses;
 
@@ -13,8 +14,9 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use self::anthropic::AnthropicAnswer;
-use self::chat::{CallAssembler, CallLimit, ChatAnswer, ServerQuirks};
+use self::chat::{CallAssembler, CallLimit, ChatAnswer};
 use self::gemini::GeminiAnswer;
+use self::quirks::ServerQuirks;
 use self::responses::ResponsesAnswer;
 use super::ModelEndpoint;
 use super::sse::{EventTooLong, SseEvent};

@@ -140,7 +140,7 @@ fn describe(dir: &Path) -> Result<InstalledModel> {
     let list: Vec<String> = command.iter().map(|word| toml_string(word)).collect();
     let table = format!(
         "# {QUALITY_NOTE}.\n\
-         provider = \"openai\"\n\
+         provider = \"chat\"\n\
          base_url = \"http://127.0.0.1/v1\"\n\
          model = \"{MODEL_NAME}\"\n\
          temperature = 0.0\n\

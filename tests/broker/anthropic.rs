@@ -172,7 +172,16 @@ async fn what_the_model_refuses_is_learned() {
     };
     let outcome = ask(&broker(), &endpoint).await;
     assert!(outcome.error().contains("invalid x-api-key"));
-    assert_eq!(outcome.notices().len(), 1, "{outcome:?}");
+    let told = outcome.notices();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(
+        told[0],
+        "model test-model: answers with at most 8192 tokens"
+    );
+    assert_eq!(
+        told[1],
+        "model test-model: refuses a temperature, which is left out from now on"
+    );
     let of = |n: usize, key: &str| provider.requests()[n].json[key].clone();
     assert_eq!(
         (of(0, "max_tokens"), of(0, "temperature")),

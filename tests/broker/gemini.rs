@@ -181,7 +181,9 @@ async fn error_responses_are_understood() {
     let (broker, endpoint) = (broker(), google(&provider));
     let outcome = ask(&broker, &endpoint).await;
     assert!(outcome.error().contains("refuses access"), "{outcome:?}");
-    assert_eq!(outcome.notices().len(), 1, "{outcome:?}");
+    let told = outcome.notices();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("refuses the request for reasoning"));
     let thinks = |n: usize| {
         provider.requests()[n].json["generationConfig"]
             .get("thinkingConfig")

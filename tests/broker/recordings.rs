@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use aish::broker::provider::StreamError;
-use aish::broker::provider::chat::{ServerQuirks, names};
+use aish::broker::provider::chat::names;
+use aish::broker::provider::quirks::ServerQuirks;
 use aish::broker::sse::SseDecoder;
 use serde_json::Value;
 

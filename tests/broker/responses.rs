@@ -172,6 +172,37 @@ async fn what_the_model_refuses_is_learned() {
     let has = |n: usize, key: &str| provider.requests()[n].json.get(key).is_some();
     assert_eq!((has(0, "include"), has(0, "temperature")), (true, true));
     assert_eq!((has(2, "include"), has(2, "temperature")), (false, false));
+    let told = outcome.notices().join("\n");
+    assert_eq!(told.matches("left out from now on").count(), 2, "{told}");
+    assert_eq!(
+        told.matches("model test-model: refuses a temperature")
+            .count(),
+        1,
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_responses_gets_chat_completions() {
+    let broker = broker();
+    let provider = Provider::start([
+        Script::status(404, r#"{"detail":"Not Found"}"#),
+        Script::tokens(["one"]),
+        Script::tokens(["two"]),
+    ])
+    .key(KEY);
+    assert_eq!(ask(&broker, &openai(&provider)).await.text(), "one");
+    assert_eq!(ask(&broker, &openai(&provider)).await.text(), "two");
+    let paths: Vec<_> = provider.requests().into_iter().map(|r| r.path).collect();
+    let chat = "/v1/chat/completions";
+    assert_eq!(paths, ["/v1/responses", chat, chat]);
+
+    // The server has it, but not the model.
+    let unknown = r#"{"error":{"message":"The model 'test-model' does not exist"}}"#;
+    let provider = Provider::start([Script::status(404, unknown)]).key(KEY);
+    let outcome = ask(&broker, &openai(&provider)).await;
+    assert!(outcome.error().contains("does not exist"), "{outcome:?}");
+    assert_eq!(provider.requests().len(), 1);
 }
 
 #[tokio::test]

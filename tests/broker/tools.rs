@@ -1,6 +1,7 @@
 //! Tool definitions in requests, and tool calls in answers.
 
-use aish::broker::provider::chat::{self, ChatAnswer, ServerQuirks};
+use aish::broker::provider::chat::{self, ChatAnswer};
+use aish::broker::provider::quirks::ServerQuirks;
 use aish::broker::provider::{AnswerCodec, StreamError};
 use aish::broker::sse::SseDecoder;
 use aish::chat::{ImageContent, ToolCall, ToolResult};

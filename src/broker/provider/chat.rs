@@ -19,7 +19,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-pub use self::request::{ServerQuirks, names, parameters, request_body, without_alternatives};
+pub use self::request::{names, parameters, request_body, without_alternatives};
 use self::returned::KeptReasoning;
 pub use self::returned::wants_reasoning;
 use self::surrogates::{PairJoiner, mark};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use aish::broker::provider::chat::{ServerQuirks, names};
+use aish::broker::provider::chat::names;
+use aish::broker::provider::quirks::ServerQuirks;
 use aish::broker::provider::{AnswerCodec, StreamError};
 use aish::broker::sse::SseDecoder;
 use aish::chat::{Dialect, StreamItem, ToolCall};

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::super::quirks::ServerQuirks;
 use super::*;
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::WireNames;

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::EncodedRequest;
-use super::super::chat::{ServerQuirks, is_valid_image, parameters};
+use super::super::chat::{is_valid_image, parameters};
+use super::super::quirks::ServerQuirks;
 use super::super::request_parts::PrefixDigest;
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::WireNames;
