@@ -206,6 +206,9 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
         cache_read_tokens: 0,
         cache_write_tokens: 0,
         reasoning_tokens: 0,
+        provider: None,
+        cost: None,
+        cost_estimated: false,
         ms: 700 + chance.below(9_000),
     }
 }

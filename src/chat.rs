@@ -1,6 +1,8 @@
 //! Conversation types. Each serialised format (`protocol`, `history::record`, provider JSON) has its own types; only
 //! enums whose names are the same in every format that has them are serialised from here.
 
+pub mod tokens;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -349,6 +351,15 @@ pub struct TokenUsage {
     pub cache_write_tokens: u64,
     /// Tokens of the reasoning, where the provider counts them separately.
     pub reasoning_tokens: u64,
+    /// The cost, where the provider reports it, in millionths of a millionth of a US dollar.
+    pub cost_picodollars: Option<u64>,
+}
+
+impl TokenUsage {
+    /// Returns the cost that the provider reports, in US dollars.
+    pub fn reported_cost(&self) -> Option<f64> {
+        self.cost_picodollars.map(|cost| cost as f64 / 1e12)
+    }
 }
 
 /// Why the model stopped.

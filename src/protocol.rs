@@ -22,7 +22,7 @@ pub use self::frame::{
 };
 pub use self::reply::{
     AnswerSummary, AskAccepted, CapturedOutput, ConfigDifference, DaemonStatus, DecidingKey,
-    DecisionReply, ModelInfo, Proposal, RequestFailure, SessionInfo, Transcript,
+    DecisionReply, ModelInfo, Proposal, RequestFailure, SessionInfo, ShownCost, Transcript,
 };
 pub use self::shell_id::ShellId;
 

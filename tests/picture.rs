@@ -21,7 +21,7 @@ fn comparable(text: &str) -> Vec<String> {
             _ => line.to_owned(),
         }
     });
-    lines.filter(|line| !line.contains(" tokens · ")).collect()
+    lines.filter(|line| !line.contains(" in · ")).collect()
 }
 
 /// The same two prompts, with a scripted model and a scripted `du`.
@@ -61,8 +61,8 @@ fn the_recording_and_the_picture_show_a_true_run() {
     let path = project_file(RECORDING);
     if std::env::var_os("AISH_UPDATE_DOCS").is_some() {
         let footers = [
-            "qwen3:8b · 412 + 27 tokens · 0.3 s",
-            "qwen3:8b · 548 + 30 tokens · 0.4 s",
+            "qwen3:8b · 0.3 s · 412 in · 27 out",
+            "qwen3:8b · 0.4 s · 548 in · 30 out",
         ];
         let mut text = String::new();
         for line in &run {

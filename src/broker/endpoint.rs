@@ -9,6 +9,7 @@ use reqwest::header::{
     USER_AGENT,
 };
 
+use crate::address::is_loopback;
 use crate::chat::Dialect;
 use crate::error::{Error, Result};
 use crate::http_client;
@@ -61,6 +62,17 @@ impl fmt::Debug for ModelEndpoint {
 }
 
 impl ModelEndpoint {
+    /// Returns the host of the server.
+    pub fn host(&self) -> Option<String> {
+        let url = Url::parse(self.base_url.trim()).ok()?;
+        url.host_str().map(str::to_owned)
+    }
+
+    /// Returns whether the server runs on this machine.
+    pub fn is_on_this_machine(&self) -> bool {
+        Url::parse(self.base_url.trim()).is_ok_and(|url| is_loopback(&url))
+    }
+
     /// Returns the same model in another wire format.
     #[must_use]
     pub fn with_dialect(&self, dialect: Dialect) -> ModelEndpoint {

@@ -6,6 +6,7 @@
 
 mod answer_reader;
 pub mod autodetect;
+pub mod catalog;
 pub mod endpoint;
 mod error_response;
 mod http1;
@@ -38,6 +39,7 @@ use self::transport::HttpResponse;
 pub use crate::chat::StreamItem;
 use crate::chat::{ChatMessage, Dialect, FinishReason, ToolDefinition};
 use crate::error::{Error, Result};
+use crate::safety::budget::SpendingPermit;
 
 /// Maximum number of bytes read from the body of an error response.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -86,7 +88,8 @@ impl Broker {
         self
     }
 
-    /// Sends `messages` and the `tools` that the model may call to `endpoint`, and the model's answer to `out`.
+    /// Sends `messages` and the `tools` that the model may call to `endpoint`, and the model's answer to `out`. The limit of
+    /// `permit` replaces that of the endpoint.
     ///
     /// When `cancel` is cancelled or the receiver of `out` is dropped, the request is dropped and the result is
     /// [`FinishReason::Interrupted`], without a [`StreamItem::Done`]. Items received before an error have been sent to `out`.
@@ -98,9 +101,15 @@ impl Broker {
         endpoint: &ModelEndpoint,
         messages: &[ChatMessage],
         tools: &[ToolDefinition],
+        permit: &SpendingPermit,
         cancel: &CancellationToken,
         out: &Sender<StreamItem>,
     ) -> Result<FinishReason> {
+        let limited = permit.max_tokens().map(|max_tokens| ModelEndpoint {
+            max_tokens: Some(max_tokens),
+            ..endpoint.clone()
+        });
+        let endpoint = limited.as_ref().unwrap_or(endpoint);
         tokio::select! {
             biased;
             () = cancel.cancelled() => Ok(FinishReason::Interrupted),

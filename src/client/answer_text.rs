@@ -1,7 +1,9 @@
 //! Lines that surround an answer: proposed commands, the footer, and what an attached client follows.
 
+use super::styled_line::wrapped;
 use super::text_format::{cut, short_id};
-use crate::protocol::AnswerSummary;
+use crate::protocol::{AnswerSummary, ShownCost};
+use crate::safety::budget::usd;
 use crate::safety::text::{OwnedPiece, one_line, strict_pieces};
 
 /// Returns the line that says which answer a client follows, or that it is the last one. The text is untrusted.
@@ -42,23 +44,97 @@ fn push_styled(text: &str, on: &str, color: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Formats the footer: `model · 12 (9 cached) + 345 tokens · 1.2 s · $0.0031`.
-pub fn footer(answer: &AnswerSummary) -> String {
-    let mut parts = vec![one_line(&answer.model, 60)];
+/// Formats the footer: `model · 1.2 s · 12.4k in (9.1k cached) · 640 out · $0.0123 · session $0.31`.
+/// Broken at spaces to at most `width` columns.
+pub fn footer(answer: &AnswerSummary, width: usize) -> String {
+    let mut parts = vec![
+        one_line(&answer.model, 60),
+        format!("{:.1} s", answer.seconds),
+    ];
+    parts.extend(usage_parts(answer));
+    wrapped(&parts.join(" · "), width, 2).trim_end().to_owned()
+}
+
+/// Formats what an answer used and cost, the second part of the footer.
+pub fn cost_line(answer: &AnswerSummary) -> String {
+    usage_parts(answer).join(" · ")
+}
+
+fn usage_parts(answer: &AnswerSummary) -> Vec<String> {
+    let mut parts = Vec::new();
     if let (Some(prompt), Some(completion)) = (answer.prompt_tokens, answer.completion_tokens) {
         let cached = match answer.cache_read_tokens {
             0 => String::new(),
-            cached => format!(" ({cached} cached)"),
+            cached => format!(" ({} cached)", short_count(cached)),
         };
-        parts.push(format!("{prompt}{cached} + {completion} tokens"));
+        parts.push(format!("{} in{cached}", short_count(prompt)));
+        parts.push(format!("{} out", short_count(completion)));
     }
-    parts.push(format!("{:.1} s", answer.seconds));
-    if let Some(cost) = answer.cost {
-        parts.push(if cost < 0.01 {
-            format!("${cost:.5}")
-        } else {
-            format!("${cost:.2}")
-        });
+    if answer.show_cost != ShownCost::Nothing {
+        let about = if answer.cost_estimated { "~" } else { "" };
+        match answer.cost {
+            Some(cost) => parts.push(format!("{about}{}", usd(cost))),
+            None => parts.push("$?".to_owned()),
+        }
+        if let Some(session) = answer.session_cost {
+            parts.push(format!("session {}", session_usd(session)));
+        }
     }
-    parts.join(" · ")
+    parts
+}
+
+/// Formats a number of tokens: `640`, `12.4k`, `1.2M`.
+fn short_count(count: u64) -> String {
+    match count {
+        0..1000 => count.to_string(),
+        1000..999_950 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
+/// The sum of a session needs no fractions of a cent once it has cents.
+fn session_usd(amount: f64) -> String {
+    match amount >= 0.1 {
+        true => format!("${amount:.2}"),
+        false => usd(amount),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::FinishReason;
+
+    #[test]
+    fn the_footer_says_what_an_answer_used_and_cost() {
+        let mut answer = AnswerSummary {
+            session: String::new(),
+            model: "m".to_owned(),
+            finish: FinishReason::Stop,
+            prompt_tokens: Some(12_400),
+            completion_tokens: Some(640),
+            cache_read_tokens: 9_100,
+            cache_write_tokens: 0,
+            reasoning_tokens: 0,
+            seconds: 1.25,
+            cost: Some(0.0123),
+            cost_estimated: false,
+            session_cost: Some(0.312),
+            show_cost: ShownCost::OnTerminal,
+            proposals: 0,
+        };
+        assert_eq!(
+            footer(&answer, 80),
+            "m · 1.2 s · 12.4k in (9.1k cached) · 640 out · $0.0123 · session $0.31"
+        );
+        answer.cost_estimated = true;
+        answer.prompt_tokens = None;
+        assert_eq!(cost_line(&answer), "~$0.0123 · session $0.31");
+        (answer.cost, answer.session_cost) = (None, None);
+        assert_eq!(cost_line(&answer), "$?");
+        answer.show_cost = ShownCost::Nothing;
+        assert_eq!(footer(&answer, 80), "m · 1.2 s");
+        assert_eq!(short_count(999_949), "999.9k");
+        assert_eq!(short_count(999_950), "1.0M");
+    }
 }

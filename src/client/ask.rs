@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
 use crate::protocol::{
     self, AnswerSummary, AskAccepted, AskRequest, AttachRequest, ConfigDifference, Request,
-    RequestFailure,
+    RequestFailure, ShownCost,
 };
 
 /// How a prompt ended.
@@ -135,6 +135,9 @@ fn unread_answer() -> AnswerSummary {
         reasoning_tokens: 0,
         seconds: 0.0,
         cost: None,
+        cost_estimated: false,
+        session_cost: None,
+        show_cost: ShownCost::Nothing,
         proposals: 0,
     }
 }

@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::answer_text::{attached_line, footer, push_command};
+use super::answer_text::{attached_line, cost_line, footer, push_command};
 use super::call_frames::CallFrames;
 use super::new_tools_view;
 use super::render::{MarkdownRenderer, RenderOptions};
@@ -18,7 +18,7 @@ use super::text_format::cut;
 use crate::chat::{CallStatus, FinishReason};
 use crate::error::Error;
 use crate::protocol::tools::{NewTools, Reaction};
-use crate::protocol::{AnswerSummary, Event, RequestFailure};
+use crate::protocol::{AnswerSummary, Event, RequestFailure, ShownCost};
 use crate::safety::text::{SafePiece, SinkMode, TextSink, one_line};
 
 /// Format of the output.
@@ -408,14 +408,16 @@ impl AnswerOutput {
             }
             _ => {}
         }
-        // An interruption is reported by the caller.
         if self.terminal && answer.finish != FinishReason::Interrupted {
             let (dim, plain) = if self.stderr_color {
                 ("\x1b[2m", "\x1b[0m")
             } else {
                 ("", "")
             };
-            let _ = writeln!(io::stderr(), "{dim}{}{plain}", footer(answer));
+            let footer = footer(answer, terminal::size(&io::stderr()).0);
+            let _ = writeln!(io::stderr(), "{dim}{footer}{plain}");
+        } else if answer.show_cost == ShownCost::Always {
+            let _ = writeln!(io::stderr(), "{}", cost_line(answer));
         }
         Ok(())
     }

@@ -15,13 +15,14 @@ use super::settings::{
 use crate::safety::policy::{PolicyRule, RuleEffect, RuleSet};
 use crate::secret::fingerprint;
 
+mod budget;
 mod rules;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
 
 /// What a person has seen of a configuration, without secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SeenConfig {
     default: RuleEffect,
     rules: Vec<SeenRule>,
@@ -32,6 +33,9 @@ pub(super) struct SeenConfig {
     most: BTreeMap<String, u64>,
     /// Limits of what is kept, which a smaller value loosens.
     least: BTreeMap<String, u64>,
+    /// Limits of spending by their keys; without an entry there is none.
+    #[serde(default)]
+    budget: BTreeMap<String, f64>,
     context_env: Vec<String>,
     system_prompt: Option<String>,
     default_model: Option<String>,
@@ -82,6 +86,9 @@ impl SeenConfig {
             mcp,
             tools,
             intent_declaration,
+            budget,
+            // What is shown.
+            ui: _,
             approvals,
             policy,
             file: _,
@@ -153,6 +160,7 @@ impl SeenConfig {
                 (RECORDS, *max_records),
                 (BYTES, *max_bytes),
             ]),
+            budget: budget::limits(budget),
             context_env: env.clone(),
             system_prompt: system_prompt.clone(),
             default_model: default_model.clone(),
@@ -310,6 +318,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
     rules::take_back(seen, &mut now.policy, &mut lines);
     switches(seen, now, &mut lines);
     limits(seen, now, &mut lines);
+    budget::tighten(seen, now, &mut lines);
     servers(seen, now, &mut lines);
     models(seen, now, &mut lines);
     lines

@@ -37,13 +37,13 @@ pub use check::{file_problems, is_program, mistakes};
 pub use disk::ConfigStamp;
 pub use edit::{ALLOWED_COMMENT, add_model, add_servers, allow_always, remove_rule, set_default};
 pub use file::{ConfigFile, ConfigProblem};
-pub use model::{KeySource, LocalServer, ModelPrice, ModelSettings, ProviderKind};
+pub use model::{KeySource, LocalServer, ModelSettings, ProviderKind};
 pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_variables};
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
 pub use seen::{ConfigChanges, confirm, load_confirmed, pending_changes, read_confirmed};
 pub use settings::{
-    Config, ContextSettings, ExposureSetting, HistorySettings, IntentSettings, McpSettings,
-    PolicySettings, ShellSettings, ToolSettings,
+    Config, ContextSettings, CostSetting, ExposureSetting, HistorySettings, IntentSettings,
+    McpSettings, PolicySettings, ShellSettings, ToolSettings,
 };
 pub use toml_text::toml_string;
 pub use value_checks::nearest_name;

@@ -98,8 +98,8 @@ section! {
         max_tokens: Option<u32> = None, range(1, 10_000_000), example("4096");
         /// The size of the model's context window, in tokens.
         context_window: Option<u32> = None, range(256, 100_000_000), example("32768");
-        /// The price of the model, to show what an answer costs.
-        price: Option<ModelPrice> = None;
+        /// The price of the model. Prices of many models are built in; this one replaces them.
+        price: Option<PriceSettings> = None;
         /// Send the results of tools in messages with the role `tool`. Set it to `false` for a model whose chat
         /// template rejects this role.
         use_tool_role: bool = true;
@@ -143,11 +143,15 @@ impl fmt::Debug for ModelSettings {
 section! {
     /// The price of a model, in US dollars per million tokens.
     #[derive(Debug, Clone, Copy, PartialEq)]
-    pub struct ModelPrice in "models.NAME.price" {
+    pub struct PriceSettings in "models.NAME.price" {
         /// Dollars per million tokens of the request.
         input: f64 = 0.0, range(0, 100_000), required("0.40");
         /// Dollars per million tokens of the answer.
         output: f64 = 0.0, range(0, 100_000), required("1.60");
+        /// Dollars per million tokens of the request that are read from the provider's cache, if that differs.
+        cache_read: Option<f64> = None, range(0, 100_000), example("0.10");
+        /// Dollars per million tokens of the request that are written to the provider's cache, if that differs.
+        cache_write: Option<f64> = None, range(0, 100_000), example("0.50");
     }
 }
 

@@ -17,6 +17,7 @@ use super::value_checks::{
     check_alias, check_context_variable, check_model_name, check_program_name, nearest_name,
 };
 use crate::error::{Error, Result};
+use crate::safety::budget::Amounts;
 use crate::safety::policy::{DefaultRule, RuleEffect, RuleSet};
 
 section! {
@@ -42,6 +43,10 @@ section! {
         tools: ToolSettings = ToolSettings::default();
         /// Intents that the model declares for its calls.
         intent_declaration: IntentSettings = IntentSettings::default();
+        /// What requests to models may cost.
+        budget: BudgetSettings = BudgetSettings::default();
+        /// What is shown.
+        ui: UiSettings = UiSettings::default();
         /// Permissions.
         approvals: PolicySettings = PolicySettings::default(), key("policy"), in_project();
     }
@@ -188,6 +193,67 @@ word_setting!(
         ExposureSetting::Auto
     ],
     ExposureSetting::word
+);
+
+section! {
+    /// Limits of what requests to models may cost, in US dollars. A request that could exceed one is not made, and near one
+    /// its answer is limited. With a limit, the price of the model must be known.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct BudgetSettings in "budget" {
+        /// The limit of one prompt, with all its tool calls.
+        prompt: Option<f64> = None, range(0, 1_000_000), example("0.50");
+        /// The limit of one session.
+        session: Option<f64> = None, range(0, 1_000_000), example("2");
+        /// The limit of one day, in local time.
+        day: Option<f64> = None, range(0, 1_000_000), example("5");
+        /// The limit of one calendar month, in local time.
+        month: Option<f64> = None, range(0, 1_000_000), example("50");
+    }
+}
+
+impl BudgetSettings {
+    /// The limits in the order of [`crate::safety::budget::BudgetPeriod::ALL`].
+    pub fn limits(&self) -> Amounts<Option<f64>> {
+        [self.prompt, self.session, self.day, self.month]
+    }
+}
+
+section! {
+    /// What is shown on the terminal.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct UiSettings in "ui" {
+        /// The cost behind an answer: `"auto"` shows it on a terminal unless the answer is free, `"always"` also for free
+        /// answers and when the output is redirected, `"never"` not at all.
+        cost: CostSetting = CostSetting::Auto;
+    }
+}
+
+/// When the cost of an answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CostSetting {
+    /// On a terminal, unless the answer is free.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl CostSetting {
+    /// Returns the value as written in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            CostSetting::Auto => "auto",
+            CostSetting::Always => "always",
+            CostSetting::Never => "never",
+        }
+    }
+}
+
+word_setting!(
+    CostSetting,
+    [CostSetting::Auto, CostSetting::Always, CostSetting::Never],
+    CostSetting::word
 );
 
 section! {

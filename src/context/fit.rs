@@ -1,5 +1,6 @@
 //! Selects the part of a conversation that fits into the model's context window. Pure.
 
+use crate::chat::tokens::{message_tokens, text_tokens, tool_tokens};
 use crate::chat::{ChatMessage, ToolDefinition};
 
 /// Marks where a result was truncated.
@@ -8,83 +9,105 @@ const TRUNCATED: &str = "\n[… left out to fit the model's window]";
 /// Minimum length of a truncated result, in bytes.
 const MIN_RESULT_BYTES: usize = 512;
 
-/// Overhead of a message or a tool definition, in tokens.
-const FRAME_TOKENS: usize = 8;
+/// Share of the available tokens that a cut leaves in use, so that the next prompts need no other one: each cut changes
+/// what the provider has cached.
+const KEPT_SHARE: f64 = 0.7;
+
+/// What a request must fit into.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowLimit {
+    /// Size of the context window in tokens; `None` if it is unknown.
+    pub window: Option<u32>,
+    /// Tokens of the window that are left for the answer.
+    pub reserve: u32,
+    /// Ratio of the tokens that the model counts to the estimated ones.
+    pub ratio: f64,
+    /// Number of the oldest prompts that earlier requests of the session left out.
+    pub dropped: usize,
+}
+
+/// The messages of a request.
+#[derive(Debug)]
+pub struct FittedMessages {
+    /// The instructions, and the latest messages.
+    pub messages: Vec<ChatMessage>,
+    /// Number of the oldest prompts that are left out.
+    pub dropped: usize,
+    /// Estimated tokens of messages and tools, before the ratio.
+    pub estimate: f64,
+}
 
 /// Returns the messages to send: the instructions, and as many of the latest messages as fit.
 ///
-/// The conversation ends with what the model is to answer: the new prompt or the results of its calls. `window` is the
-/// context size in tokens, minus `reserve` tokens for the answer and the size of `tools`. A token is
-/// estimated as three bytes, which is conservative for prose and code alike. Each prompt is kept or dropped together
-/// with everything that follows it, oldest first; the number of dropped prompts is returned. The last prompt always
-/// stays; if it is too long by itself, its longest tool results are truncated, down to 512 bytes each. An image
-/// counts as 1,500 tokens.
+/// The conversation ends with what the model is to answer: the new prompt or the results of its calls. Each prompt is kept
+/// or dropped together with everything that follows it, oldest first. The cut of the last request stays as long as
+/// everything behind it fits; a new one leaves room for what follows. The last prompt always stays; if it is too
+/// long by itself, its longest tool results are truncated, down to 512 bytes each.
 pub fn fit(
     system: String,
     mut conversation: Vec<ChatMessage>,
     tools: &[ToolDefinition],
-    window: Option<u32>,
-    reserve: u32,
-) -> (Vec<ChatMessage>, usize) {
+    limit: WindowLimit,
+) -> FittedMessages {
     let system = ChatMessage::System(system);
-    let mut starts: Vec<usize> = (0..conversation.len())
+    let starts: Vec<usize> = (0..conversation.len())
         .filter(|at| *at == 0 || matches!(conversation[*at], ChatMessage::User(..)))
         .collect();
-    let last = starts.pop().unwrap_or(0);
-    let mut first = 0;
-    let mut dropped = 0;
-    let mut available = usize::MAX;
-    if let Some(window) = window {
-        let taken = reserve as usize
-            + message_tokens(&system)
-            + tools.iter().map(tool_tokens).sum::<usize>();
-        available = (window as usize).saturating_sub(taken);
-        let mut used: usize = conversation[last..].iter().map(message_tokens).sum();
-        first = last;
-        dropped = starts.len();
-        for start in starts.into_iter().rev() {
-            used += conversation[start..first]
-                .iter()
-                .map(message_tokens)
-                .sum::<usize>();
-            if used > available {
-                break;
-            }
-            (first, dropped) = (start, dropped - 1);
+    let last = starts.len().saturating_sub(1);
+    let sizes: Vec<f64> = conversation.iter().map(message_tokens).collect();
+    let fixed = message_tokens(&system) + tools.iter().map(tool_tokens).sum::<f64>();
+    let from = |dropped: usize| {
+        sizes[starts.get(dropped).copied().unwrap_or(0)..]
+            .iter()
+            .sum::<f64>()
+    };
+    let available = limit.window.map_or(f64::INFINITY, |window| {
+        f64::from(window.saturating_sub(limit.reserve)) / limit.ratio.max(0.1) - fixed
+    });
+    let mut dropped = limit.dropped.min(last);
+    if from(dropped) > available {
+        let wanted = available * KEPT_SHARE;
+        while dropped < last && from(dropped) > wanted {
+            dropped += 1;
         }
     }
+    let first = starts.get(dropped).copied().unwrap_or(0);
     let mut messages = Vec::with_capacity(conversation.len() - first + 1);
     messages.push(system);
     messages.extend(conversation.drain(first..));
-    if first == last {
+    if dropped == last {
         truncate_results(&mut messages[1..], available);
     }
-    (messages, dropped)
+    let estimate = messages[1..].iter().map(message_tokens).sum::<f64>() + fixed;
+    FittedMessages {
+        messages,
+        dropped,
+        estimate,
+    }
 }
 
 /// Truncates the longest results until everything fits into `available` tokens, or none is longer than [`MIN_RESULT_BYTES`].
-fn truncate_results(messages: &mut [ChatMessage], available: usize) {
-    let used: usize = messages.iter().map(message_tokens).sum();
+fn truncate_results(messages: &mut [ChatMessage], available: f64) {
+    let used: f64 = messages.iter().map(message_tokens).sum();
     if used <= available {
         return;
     }
+    // Length and tokens of each result.
+    let results: Vec<(usize, f64)> = messages
+        .iter()
+        .filter_map(|message| match message {
+            ChatMessage::Tool(result) => Some((result.text.len(), text_tokens(&result.text))),
+            _ => None,
+        })
+        .collect();
+    let longest = results.iter().map(|(length, _)| *length).max();
     // Finds the largest limit for a single result with which everything fits.
-    let (mut low, mut high) = (MIN_RESULT_BYTES, MIN_RESULT_BYTES);
-    for message in messages.iter() {
-        if let ChatMessage::Tool(result) = message {
-            high = high.max(result.text.len());
-        }
-    }
+    let (mut low, mut high) = (MIN_RESULT_BYTES, longest.unwrap_or(0).max(MIN_RESULT_BYTES));
     while low < high {
         let middle = low + (high - low).div_ceil(2);
-        let saved: usize = messages
-            .iter()
-            .map(|m| match m {
-                ChatMessage::Tool(result) if result.text.len() > middle => {
-                    result.text.len() / BYTES - middle / BYTES
-                }
-                _ => 0,
-            })
+        let longer = results.iter().filter(|(length, _)| *length > middle);
+        let saved: f64 = longer
+            .map(|(length, tokens)| tokens * (1.0 - middle as f64 / *length as f64))
             .sum();
         if used - saved <= available {
             low = middle;
@@ -104,36 +127,6 @@ fn truncate_results(messages: &mut [ChatMessage], available: usize) {
             result.text.push_str(TRUNCATED);
         }
     }
-}
-
-/// Estimated tokens of an image: about the most that providers count for one.
-const IMAGE_TOKENS: usize = 1500;
-
-/// Bytes that count as one token.
-const BYTES: usize = 3;
-
-fn message_tokens(message: &ChatMessage) -> usize {
-    let calls = match message {
-        ChatMessage::Assistant(answer) => answer
-            .calls
-            .iter()
-            .map(|c| {
-                let extra = c.extra.as_ref().map_or(0, String::len);
-                (c.id.len() + c.name.len() + c.arguments.len() + extra) / BYTES + FRAME_TOKENS
-            })
-            .sum(),
-        _ => 0,
-    };
-    let images = match message {
-        ChatMessage::Tool(result) => result.images.len() * IMAGE_TOKENS,
-        ChatMessage::User(_, images) => images.len() * IMAGE_TOKENS,
-        _ => 0,
-    };
-    message.text().len() / BYTES + FRAME_TOKENS + calls + images
-}
-
-fn tool_tokens(tool: &ToolDefinition) -> usize {
-    (tool.name.len() + tool.description.len() + tool.schema.len()) / BYTES + FRAME_TOKENS
 }
 
 #[cfg(test)]
@@ -165,42 +158,92 @@ mod tests {
         ]
     }
 
-    fn all(messages: &[ChatMessage]) -> usize {
+    fn all(messages: &[ChatMessage]) -> f64 {
         messages.iter().map(message_tokens).sum()
+    }
+
+    fn limit(window: Option<u32>, reserve: u32) -> WindowLimit {
+        WindowLimit {
+            window,
+            reserve,
+            ratio: 1.0,
+            dropped: 0,
+        }
+    }
+
+    /// A conversation of this many prompts with answers, and a last prompt; each has about 100 tokens.
+    fn talk(prompts: usize) -> Vec<ChatMessage> {
+        let mut talk = Vec::new();
+        for n in 0..prompts {
+            talk.push(ChatMessage::user(format!("{n} {}", "word ".repeat(42))));
+            talk.push(ChatMessage::assistant("word ".repeat(41)));
+        }
+        talk.push(ChatMessage::user("word ".repeat(92)));
+        talk
+    }
+
+    fn fitted(prompts: usize, limit: WindowLimit) -> (usize, usize) {
+        let fitted = fit("s".into(), talk(prompts), &[], limit);
+        (fitted.messages.len(), fitted.dropped)
     }
 
     #[test]
     fn the_oldest_prompts_are_dropped_with_their_answers() {
-        let mut talk = vec![user(900), ChatMessage::assistant("A"), user(30)];
-        talk.extend(round("a", 60));
-        talk.extend([ChatMessage::assistant("B"), user(3)]);
-        let fitted = |window| fit("s".into(), talk.clone(), &[], window, 50);
-        let (messages, left_out) = fitted(Some(200));
-        assert_eq!((messages.len(), left_out), (6, 1));
-        assert_eq!(messages[1], user(30));
-        let (messages, left_out) = fitted(Some(100));
+        assert_eq!(fitted(3, limit(None, 50)), (8, 0));
+        assert_eq!(fitted(3, limit(Some(1000), 50)), (8, 0));
+        assert_eq!(fitted(3, limit(Some(400), 50)), (4, 2));
         assert_eq!(
-            (messages.len(), left_out),
-            (2, 2),
+            fitted(3, limit(Some(60), 50)),
+            (2, 3),
             "the prompt always stays"
         );
-        let (messages, left_out) = fitted(None);
-        assert_eq!((messages.len(), left_out), (8, 0));
-        let (messages, left_out) = fit("s".into(), vec![user(9000)], &[], Some(200), 50);
-        assert_eq!((messages.len(), left_out), (2, 0));
-        assert_eq!(messages[1], user(9000), "and is never cut");
-        assert_eq!(fit("s".into(), Vec::new(), &[], Some(200), 50).0.len(), 1);
+        assert_eq!(fitted(0, limit(Some(60), 50)), (2, 0), "and is never cut");
+        assert_eq!(
+            fit("s".into(), Vec::new(), &[], limit(Some(200), 50))
+                .messages
+                .len(),
+            1
+        );
+        // A model that counts twice as many tokens.
+        let twice = WindowLimit {
+            ratio: 2.0,
+            ..limit(Some(800), 100)
+        };
+        assert_eq!(fitted(3, twice), (4, 2));
+    }
+
+    #[test]
+    fn a_cut_stays_until_the_rest_no_longer_fits() {
+        let mut limit = limit(Some(1060), 50);
+        let mut cuts = Vec::new();
+        for prompts in 0..24 {
+            let fitted = fit("s".into(), talk(prompts), &[], limit);
+            assert!(fitted.estimate <= 1010.0, "{prompts}: {}", fitted.estimate);
+            if fitted.dropped != limit.dropped {
+                cuts.push(prompts);
+            }
+            limit.dropped = fitted.dropped;
+        }
+        // Room for nine; a cut leaves six, so that each is good for three more.
+        assert!(
+            cuts.windows(2).all(|pair| pair[1] - pair[0] >= 3),
+            "{cuts:?}"
+        );
+        assert!((4..=6).contains(&cuts.len()), "{cuts:?}");
     }
 
     #[test]
     fn tool_definitions_count_against_the_window() {
-        let talk = vec![user(30), ChatMessage::assistant("A"), user(3)];
         let tool = ToolDefinition {
-            schema: "x".repeat(3000),
+            schema: "word ".repeat(400),
             ..ToolDefinition::default()
         };
-        assert_eq!(fit("s".into(), talk.clone(), &[], Some(1000), 50).1, 0);
-        assert_eq!(fit("s".into(), talk, &[tool], Some(1000), 50).1, 1);
+        let dropped = |tools: &[ToolDefinition]| {
+            fit("s".into(), talk(1), tools, limit(Some(1000), 50)).dropped
+        };
+        assert_eq!(dropped(&[]), 0);
+        assert_eq!(dropped(std::slice::from_ref(&tool)), 0);
+        assert_eq!(dropped(&[tool.clone(), tool]), 1);
     }
 
     #[test]
@@ -209,11 +252,14 @@ mod tests {
         for (id, bytes) in [("a", 100_000), ("b", 2_000), ("c", 30_000)] {
             talk.extend(round(id, bytes));
         }
-        let lengths = |window| -> Vec<usize> {
-            let (messages, left_out) = fit("s".into(), talk.clone(), &[], Some(window), 1000);
-            assert_eq!((messages.len(), left_out), (8, 0));
-            let fits = all(&messages) <= window as usize - 1000;
-            let results = messages.iter().filter_map(|m| match m {
+        let whole = fit("s".into(), talk.clone(), &[], limit(None, 0)).estimate;
+        let lengths = |share: f64| -> Vec<usize> {
+            let window = (whole * share) as u32 + 1000;
+            let fitted = fit("s".into(), talk.clone(), &[], limit(Some(window), 1000));
+            assert_eq!((fitted.messages.len(), fitted.dropped), (8, 0));
+            // The note behind a truncated result is not counted.
+            let fits = all(&fitted.messages) <= f64::from(window) - 1000.0 + 40.0;
+            let results = fitted.messages.iter().filter_map(|m| match m {
                 ChatMessage::Tool(r) => Some(r.text.len()),
                 _ => None,
             });
@@ -224,17 +270,17 @@ mod tests {
             );
             results
         };
-        assert_eq!(lengths(100_000), [100_000, 2_000, 30_000]);
-        let [a, b, c] = lengths(30_000)[..] else {
+        assert_eq!(lengths(1.1), [100_000, 2_000, 30_000]);
+        let [a, b, c] = lengths(0.65)[..] else {
             panic!()
         };
         assert!(a > 50_000 && a < 60_000, "no more than needed: {a}");
         assert_eq!((b, c), (2_000, 30_000));
-        let [a, b, c] = lengths(11_000)[..] else {
+        let [a, b, c] = lengths(0.25)[..] else {
             panic!()
         };
         assert!(a == c && a > 12_000 && b == 2_000, "{a} {b} {c}");
-        let lengths = lengths(1_200);
+        let lengths = lengths(0.001);
         assert!(
             lengths.iter().all(|n| (500..=512).contains(n)),
             "{lengths:?}"
@@ -245,8 +291,8 @@ mod tests {
     fn a_truncated_result_keeps_its_beginning_and_a_note() {
         let mut talk = vec![user(3)];
         talk.extend(round("a", 9000));
-        let (messages, _) = fit(String::new(), talk, &[], Some(1000), 0);
-        let text = messages[3].text();
+        let fitted = fit(String::new(), talk, &[], limit(Some(1000), 0));
+        let text = fitted.messages[3].text();
         assert!(
             text.starts_with("éé") && text.ends_with(TRUNCATED),
             "{text}"

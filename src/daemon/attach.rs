@@ -6,7 +6,7 @@ use crate::chat::{FinishReason, OperationClass};
 use crate::error::{Error, Result};
 use crate::history::record::{DecidedBy, Record, RecordBody};
 use crate::protocol::tools::{CallFinished, CallStarted};
-use crate::protocol::{self, AnswerSummary, AttachRequest, Event, ShellId, kind};
+use crate::protocol::{self, AnswerSummary, AttachRequest, Event, ShellId, ShownCost, kind};
 use crate::services::SharedServices;
 use crate::session::conversation::{Session, SharedSession};
 use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
@@ -222,6 +222,9 @@ fn frames(
         reasoning_tokens: 0,
         seconds: 0.0,
         cost: None,
+        cost_estimated: false,
+        session_cost: None,
+        show_cost: ShownCost::Nothing,
         proposals,
     };
     // Calls of the last round without a result.
@@ -241,6 +244,9 @@ fn frames(
                 cache_read_tokens,
                 cache_write_tokens,
                 reasoning_tokens,
+                provider: _,
+                cost,
+                cost_estimated,
                 ms,
             } => {
                 if answer.model.is_empty() {
@@ -265,6 +271,10 @@ fn frames(
                     replay.event(&Event::Notice { text })?;
                 }
                 answer.model = model_name(model);
+                if let Some(cost) = cost {
+                    answer.cost = Some(answer.cost.unwrap_or(0.0) + cost);
+                    answer.cost_estimated |= cost_estimated;
+                }
                 answer.prompt_tokens = sum(answer.prompt_tokens, *prompt_tokens);
                 answer.completion_tokens = sum(answer.completion_tokens, *completion_tokens);
                 answer.cache_read_tokens =

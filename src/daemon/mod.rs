@@ -47,6 +47,8 @@ use crate::safety::redact::Redactor;
 use crate::services::SharedServices;
 use crate::services::audit_log::AuditLog;
 use crate::services::model::ModelRegistry;
+use crate::services::spending::Spending;
+use crate::services::token_ratios::TokenRatios;
 use crate::services::tool_history::ToolHistory;
 use crate::session::lock;
 use crate::session::shell_registry::ShellRegistry;
@@ -210,6 +212,8 @@ pub async fn run(
         finder: Arc::default(),
         results: Arc::new(ResultStore::new(paths.state.join("results"))),
         models: ModelRegistry::new(&paths, audit_log.clone()),
+        token_ratios: TokenRatios::default(),
+        spending: Arc::new(Spending::new(&paths.state)),
         audit_log,
         tasks,
         started: Instant::now(),

@@ -301,6 +301,9 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         cache_read_tokens: 0,
         cache_write_tokens: 0,
         reasoning_tokens: 0,
+        provider: None,
+        cost: None,
+        cost_estimated: false,
         ms: last_ms.saturating_sub(header.started_ms),
     };
     log.append(header.ids, answer)?;

@@ -217,6 +217,15 @@ pub enum RecordBody {
         /// Tokens of the answer that are reasoning.
         #[serde(default, skip_serializing_if = "values::is_zero")]
         reasoning_tokens: u64,
+        /// The host of the provider.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<String>,
+        /// What the request cost, in US dollars, where the price is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
+        /// Whether the cost is estimated, because the provider reported no tokens.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cost_estimated: bool,
         /// Time from the request to the last token.
         #[serde(rename = "duration_ms", alias = "ms")]
         ms: u64,

@@ -164,6 +164,9 @@ mod tests {
             cache_read_tokens: 0,
             cache_write_tokens: 0,
             reasoning_tokens: 0,
+            provider: None,
+            cost: None,
+            cost_estimated: false,
             ms: 5,
         };
         let RecordBody::Assistant {

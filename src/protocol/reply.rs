@@ -32,8 +32,30 @@ pub struct AnswerSummary {
     pub seconds: f64,
     /// Cost in US dollars, where the price is known.
     pub cost: Option<f64>,
+    /// Whether a part of the cost is estimated, because the provider reported no tokens.
+    #[serde(default)]
+    pub cost_estimated: bool,
+    /// What the session has cost so far in US dollars, as far as it is known.
+    #[serde(default)]
+    pub session_cost: Option<f64>,
+    /// What is shown of the cost.
+    #[serde(default)]
+    pub show_cost: ShownCost,
     /// Number of proposed commands.
     pub proposals: usize,
+}
+
+/// What the client shows of the cost of an answer, by `[ui] cost` and the model's price.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownCost {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The cost, on a terminal.
+    OnTerminal,
+    /// The cost, also when the output is redirected.
+    Always,
 }
 
 /// The reply to [`super::Request::Ask`] with `background`.

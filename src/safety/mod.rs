@@ -1,5 +1,6 @@
 //! Pure safety checks: the text sink, the policy, redaction, tool diffs. No IO, no clock.
 
+pub mod budget;
 mod char_class;
 pub mod confusables;
 pub mod intent;

@@ -6,6 +6,8 @@ pub mod key_commands;
 pub mod mcp_startup;
 pub mod model;
 pub mod ordered_writes;
+pub mod spending;
+pub mod token_ratios;
 pub mod tool_history;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,6 +53,10 @@ pub struct SharedServices {
     pub results: Arc<ResultStore>,
     /// The configuration, keys and detected models.
     pub models: model::ModelRegistry,
+    /// What was spent on requests.
+    pub spending: Arc<spending::Spending>,
+    /// How many tokens the models count.
+    pub token_ratios: token_ratios::TokenRatios,
     /// When the daemon became ready.
     pub started: Instant,
     /// Work that the daemon completes before it exits: turns, requests, and the tasks they started.

@@ -5,27 +5,35 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use chrono::Utc;
+
 use super::SharedServices;
 use super::audit_log::AuditLog;
 use super::client_handle::{ClientHandle, ClientVariables};
 use super::key_commands::KeyCommands;
 use crate::broker::ModelEndpoint;
 use crate::broker::autodetect::{self, DetectedModel};
-use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT, ServerLease};
+use crate::broker::catalog::{self, KnownModel};
+use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT};
 use crate::broker::provider::is_mistral;
 use crate::chat::Dialect;
 use crate::config::{
-    self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, LocalServer,
+    self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource,
     ModelSettings, ProviderKind,
 };
 use crate::error::{Error, Result};
 use crate::mcp::learn_configured;
 use crate::paths::Paths;
 use crate::protocol::RequestFailure;
+use crate::safety::budget::{ModelPrice, TokenRates};
 use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
+
+mod chosen;
+
+pub use self::chosen::ChosenModel;
 
 /// How long a detected model is used before detection runs again.
 const DETECTION_MAX_AGE: Duration = Duration::from_secs(600);
@@ -56,38 +64,6 @@ type ResolvedConfig = (Arc<ConfigFile>, ConfigOverrides, Arc<Config>);
 
 /// Time and variables of a detection, and the detected model.
 type DetectionCache = (Instant, ClientVariables, DetectedModel);
-
-/// A model that is ready for requests.
-#[derive(Debug)]
-pub struct ChosenModel {
-    /// The name in the configuration, or that of the detected model.
-    pub name: String,
-    /// The endpoint.
-    pub endpoint: ModelEndpoint,
-    /// US dollars per million tokens in and out.
-    pub price: Option<(f64, f64)>,
-    /// Context window in tokens.
-    pub window: Option<u32>,
-    /// The configuration in force for this prompt.
-    pub config: Arc<Config>,
-    /// A notice for the user about the choice.
-    pub notice: Option<String>,
-    /// How the model was detected; `None` if it is configured.
-    found: Option<String>,
-    /// The command that prints the key.
-    key_cmd: Option<String>,
-    /// The model server that the daemon starts on demand.
-    pub serve: Option<LocalServer>,
-    /// Keeps the model server running while the prompt is answered.
-    lease: Option<ServerLease>,
-}
-
-impl ChosenModel {
-    /// Returns whether the key has not been fetched yet.
-    pub fn lacks_key(&self) -> bool {
-        self.key_cmd.is_some() && self.endpoint.key.is_none()
-    }
-}
 
 impl ModelRegistry {
     /// Creates an empty registry.
@@ -361,11 +337,19 @@ pub async fn look(
     if let Some(variables) = &plan.detection
         && let Some(found) = find(services, variables, feed).await?
     {
+        let known = known(&found.endpoint);
+        // Without a key the server is one of those on this machine.
+        let is_local = found.endpoint.key.is_none();
         return Ok(Some(ChosenModel {
             name: found.name,
             endpoint: found.endpoint,
-            price: None,
-            window: None,
+            price: if is_local {
+                Some(ModelPrice::default())
+            } else {
+                known.price
+            },
+            max_output: known.max_output,
+            window: known.window,
             config,
             notice: None,
             found: Some(found.found_by),
@@ -386,11 +370,24 @@ pub async fn look(
         KeySource::Cmd(command) => (services.models.keys.known(command), Some(command.clone())),
     };
     let last_resort = is_last_resort(&config, current);
+    let endpoint = endpoint(model, key);
+    let known = known(&endpoint);
+    let configured = model.price.map(|price| {
+        ModelPrice::flat(TokenRates {
+            input: price.input,
+            output: price.output,
+            cache_read: price.cache_read,
+            cache_write: price.cache_write,
+        })
+    });
+    // What aish runs itself costs nothing.
+    let own = model.serve.as_ref().map(|_| ModelPrice::default());
     Ok(Some(ChosenModel {
         name: model.name.clone(),
-        endpoint: endpoint(model, key),
-        price: model.price.map(|p| (p.input, p.output)),
-        window: model.context_window,
+        endpoint,
+        price: configured.or(own).or(known.price),
+        max_output: known.max_output,
+        window: model.context_window.or(known.window),
         notice: None,
         found: last_resort.then(|| "the tiny model, only for trying things out".to_string()),
         key_cmd,
@@ -398,6 +395,13 @@ pub async fn look(
         lease: None,
         config: config.clone(),
     }))
+}
+
+/// Returns what the catalogue has about a model.
+fn known(endpoint: &ModelEndpoint) -> KnownModel {
+    let section = catalog::section(endpoint.dialect, endpoint.is_mistral, &endpoint.base_url);
+    let known = section.and_then(|section| catalog::find(section, &endpoint.model, Utc::now()));
+    known.unwrap_or_default()
 }
 
 /// Detects a model from keys in the client's environment and local servers. A hit is cached.

@@ -1,6 +1,7 @@
 //! One session: its records, its turn lock, and the grants of its user.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use super::hub::SessionHub;
@@ -24,6 +25,10 @@ pub struct Session {
     pub(super) kept: Mutex<SessionState>,
     /// Tools that the user has allowed for this session. Kept in memory only: a new daemon asks again.
     pub grants: Mutex<GrantSet>,
+    /// Number of the oldest prompts that the last request left out, because they exceeded the model's context window.
+    pub dropped_prompts: AtomicUsize,
+    /// Whether a server that leaves a part of the conversation out was reported.
+    pub cut_reported: AtomicBool,
     /// MCP servers that were unavailable at the last call of [`Session::newly_unavailable`], with the reason.
     unavailable: Mutex<BTreeMap<String, String>>,
 }
@@ -47,6 +52,8 @@ impl Session {
                 records,
             }),
             grants: Mutex::default(),
+            dropped_prompts: AtomicUsize::new(0),
+            cut_reported: AtomicBool::new(false),
             unavailable: Mutex::default(),
         })
     }

@@ -179,13 +179,6 @@ impl ResultStore {
         remove(&gone);
     }
 
-    /// Whether there is a stored result that the session can read.
-    pub fn has(&self, session: &str, now_ms: u64) -> bool {
-        let kept = self.lock();
-        let mut of_it = kept.by_key.values().filter(|e| e.session == session);
-        of_it.any(|e| now_ms < e.expires_ms)
-    }
-
     /// Returns the answer of `read_result`: a line with the position of the part and the next offset, then the part.
     ///
     /// # Errors

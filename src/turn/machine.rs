@@ -10,11 +10,13 @@ use std::sync::Arc;
 use crate::chat::{FinishReason, NativeAnswer, StreamItem, TokenUsage, ToolCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::{self, RecordBody};
-use crate::protocol::AnswerSummary;
+use crate::protocol::{AnswerSummary, ShownCost};
+use crate::safety::budget::ModelPrice;
 use crate::safety::{policy, utf8};
 use crate::session::feed::TurnEvent;
 
 use super::command_extractor::{AnswerPiece, CommandExtractor};
+use super::cost::TurnCost;
 use super::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// Maximum text of a turn that is shown and recorded, in bytes. The rest is counted.
@@ -62,8 +64,12 @@ pub struct TurnSettings {
     pub model_name: String,
     /// The model's name at the provider.
     pub model: String,
-    /// US dollars per million tokens in and out.
-    pub price: Option<(f64, f64)>,
+    /// The model's price; `None` if it is unknown.
+    pub price: Option<ModelPrice>,
+    /// The host of the provider.
+    pub provider: Option<String>,
+    /// What is shown of the cost.
+    pub show_cost: ShownCost,
     /// Maximum number of rounds with calls.
     pub depth: u32,
 }
@@ -95,6 +101,8 @@ pub struct TurnMachine {
     /// Token usage of this round; `total` is that of the previous rounds.
     usage: Option<TokenUsage>,
     total: Option<TokenUsage>,
+    /// What the turn costs.
+    cost: TurnCost,
     /// Number of rounds with calls so far.
     depth: u32,
     /// Start of this round, in milliseconds since the start of the turn.
@@ -112,6 +120,7 @@ impl TurnMachine {
     /// Creates the machine for a turn before its first request.
     pub fn new(setting: TurnSettings) -> TurnMachine {
         TurnMachine {
+            cost: TurnCost::new(setting.price.clone()),
             setting,
             filter: CommandExtractor::default(),
             text: String::new(),
@@ -129,6 +138,16 @@ impl TurnMachine {
             depth: 0,
             began: 0,
         }
+    }
+
+    /// Begins a round, whose request has about this many tokens.
+    pub fn begin_request(&mut self, estimate: u64) {
+        self.cost.begin_request(estimate);
+    }
+
+    /// Returns what the turn has cost so far, as far as it is known.
+    pub fn spent(&self) -> f64 {
+        self.cost.spent
     }
 
     /// Returns the part of the next text that is kept.
@@ -168,6 +187,10 @@ impl TurnMachine {
                 Vec::new()
             }
             TurnInput::Chunk(StreamItem::Notice(text)) => vec![notice(text)],
+            TurnInput::Chunk(StreamItem::Reasoning(text)) => {
+                self.cost.add_reasoning(&text);
+                Vec::new()
+            }
             TurnInput::Chunk(_) => Vec::new(),
             TurnInput::Ended(result) => self.end(result, ms),
             TurnInput::CallsEnded(used) => self.used(used, ms),
@@ -246,6 +269,7 @@ impl TurnMachine {
         };
         let usage = self.usage.take();
         self.total = sum(self.total, usage);
+        let (cost, cost_estimated) = self.cost.end_round(usage, finish, &self.text, &calls);
         effects.push(TurnEffect::Record(Box::new(RecordBody::Assistant {
             text: std::mem::take(&mut self.text),
             calls: calls.iter().map(recorded).collect(),
@@ -259,6 +283,9 @@ impl TurnMachine {
             cache_read_tokens: usage.map_or(0, |u| u.cache_read_tokens),
             cache_write_tokens: usage.map_or(0, |u| u.cache_write_tokens),
             reasoning_tokens: usage.map_or(0, |u| u.reasoning_tokens),
+            provider: self.setting.provider.clone(),
+            cost,
+            cost_estimated,
             ms: ms.saturating_sub(self.began),
         })));
         match failure {
@@ -380,12 +407,6 @@ impl TurnMachine {
 
     fn reply(&mut self, finish: FinishReason, ms: u64) -> TurnEffect {
         let proposals = std::mem::take(&mut self.proposals);
-        let cost = self
-            .total
-            .zip(self.setting.price)
-            .map(|(u, (input, output))| {
-                (u.prompt_tokens as f64 * input + u.completion_tokens as f64 * output) / 1e6
-            });
         let total = self.total.unwrap_or_default();
         let answer = AnswerSummary {
             session: self.setting.session.clone(),
@@ -397,7 +418,10 @@ impl TurnMachine {
             cache_write_tokens: total.cache_write_tokens,
             reasoning_tokens: total.reasoning_tokens,
             seconds: ms as f64 / 1000.0,
-            cost,
+            cost: self.cost.total,
+            cost_estimated: self.cost.estimated,
+            session_cost: None,
+            show_cost: self.setting.show_cost,
             proposals: proposals.len(),
         };
         TurnEffect::Reply(answer, proposals)
@@ -435,6 +459,7 @@ fn sum(total: Option<TokenUsage>, usage: Option<TokenUsage>) -> Option<TokenUsag
         cache_read_tokens: a.cache_read_tokens.saturating_add(b.cache_read_tokens),
         cache_write_tokens: a.cache_write_tokens.saturating_add(b.cache_write_tokens),
         reasoning_tokens: a.reasoning_tokens.saturating_add(b.reasoning_tokens),
+        cost_picodollars: None,
     })
 }
 

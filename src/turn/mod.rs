@@ -4,6 +4,7 @@
 pub mod background_notice;
 pub mod call_context;
 pub mod command_extractor;
+mod cost;
 pub mod feed_guard;
 pub mod gate;
 pub mod machine;

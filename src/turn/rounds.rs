@@ -1,6 +1,7 @@
 //! The rounds of a turn: a request to the model, its answer and the tool calls in it, until the answer has no more calls.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
@@ -10,14 +11,16 @@ use super::gate::{self, CallGate};
 use super::rules_in_force::RequestContext;
 use super::{background_notice, outbound_redaction, prompt_context, tool_exposure};
 use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
-use crate::context;
-use crate::error::Result;
+use crate::context::{self, WindowLimit};
+use crate::error::{Error, Result};
 use crate::history::partial_answer::PartialAnswer;
 use crate::history::record::{RecordBody, RecordIds};
 use crate::mcp::ToolCatalog;
 use crate::protocol::AnswerSummary;
+use crate::safety::budget::{BudgetRefusal, RequestBound, SpendingPermit};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
+use crate::services::spending::{Reservation, ReserveError};
 use crate::services::tool_history;
 use crate::session::conversation::Session;
 use crate::session::feed::{HangUpPolicy, TurnFeed};
@@ -25,6 +28,17 @@ use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
 
 /// Capacity of the queue of answer chunks; when it is full, reading from the provider pauses.
 const QUEUE: usize = 64;
+/// The longest answer that is reserved in a budget if the configuration sets no limit, in tokens, where the model's own
+/// limit is known; it may be longer than any answer ever is.
+const MAX_RESERVED_ANSWER: u32 = 32_000;
+/// The longest answer that is reserved in a budget where nothing is known, in tokens.
+const UNKNOWN_ANSWER: u32 = 16_384;
+/// Factor between the estimated tokens of a request and the most that it is expected to have.
+const ESTIMATE_MARGIN: f64 = 1.1;
+/// Tokens of the instructions that providers add to a request with tools. The most that was measured is 800.
+const HIDDEN_TOKENS: u64 = 1000;
+/// Estimated tokens of a request from which a server that counts far fewer is reported.
+const SILENT_CUT_TOKENS: f64 = 3000.0;
 /// Tokens of the context window reserved for the answer if the configuration sets no limit.
 const RESERVE: u32 = 1024;
 
@@ -95,30 +109,33 @@ impl<'a> TurnRun<'a> {
     pub(super) async fn rounds(&mut self, mut tools: Option<ToolCatalog>) -> Result<()> {
         let session = self.session;
         let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
-        let mut reported = 0;
-        let mut exposure = ToolExposure::Direct { reads_on: false };
+        // What is offered stays the same within a prompt, for the provider's cache and its signatures. A call is checked against
+        // the tools as they are at the time.
+        let offered_tools = tools.clone().unwrap_or_default();
+        let exposure = tool_exposure::exposure(&self.chosen.config, &offered_tools);
+        let split = matches!(exposure, ToolExposure::Split { .. });
+        let offered = tool_exposure::tools(&offered_tools, exposure);
         loop {
             let catalog = tools.clone().unwrap_or_default();
-            exposure = tool_exposure::exposure(
-                self.services,
-                session,
-                &self.chosen.config,
-                &catalog,
-                exposure,
-            );
-            self.tools = (catalog.clone(), exposure);
-            let offered = tool_exposure::tools(&catalog, exposure);
-            let split = matches!(exposure, ToolExposure::Split { .. });
             if split {
                 tool_exposure::index(self.services, &catalog);
             }
+            self.tools = (catalog, exposure);
             let system = prompt_context::system_prompt(self.chosen, !offered.is_empty(), split);
             let talk = session.with_records(context::conversation);
-            let window = self.chosen.window;
-            let (messages, left_out) = context::fit(system, talk, &offered, window, reserve);
-            if left_out > reported {
-                reported = left_out;
-                let oldest = match left_out {
+            let before = session.dropped_prompts.load(Ordering::Relaxed);
+            let limit = WindowLimit {
+                window: self.chosen.window,
+                reserve,
+                ratio: self.token_ratio(),
+                dropped: before,
+            };
+            let fitted = context::fit(system, talk, &offered, limit);
+            session
+                .dropped_prompts
+                .store(fitted.dropped, Ordering::Relaxed);
+            if fitted.dropped > before {
+                let oldest = match fitted.dropped {
                     1 => "the oldest answer was".to_owned(),
                     n => format!("the oldest {n} answers were"),
                 };
@@ -126,7 +143,8 @@ impl<'a> TurnRun<'a> {
                     format!("the session exceeds the model's context window; {oldest} left out");
                 self.feed.notice(text);
             }
-            let mut step = self.request(&messages, &offered).await?;
+            let estimate = fitted.estimate;
+            let mut step = self.request(&fitted.messages, &offered, estimate).await?;
             if let NextStep::Use(calls) = step {
                 step = self.calls(&calls).await?;
             }
@@ -141,11 +159,85 @@ impl<'a> TurnRun<'a> {
         }
     }
 
-    /// Sends one request and processes its answer.
+    /// The ratio of the tokens that the model counts to the estimated ones.
+    fn token_ratio(&self) -> f64 {
+        let model = &self.chosen.endpoint.model;
+        self.services.token_ratios.get(model, &self.session.id)
+    }
+
+    /// Reserves what a request can cost at most.
+    async fn reserve(&self, tokens: u64, has_tools: bool) -> Result<Reservation> {
+        let chosen = self.chosen;
+        let limits = chosen.config.budget.limits();
+        let has_budget = limits.iter().any(Option::is_some);
+        let answer_tokens = match (chosen.endpoint.max_tokens, chosen.max_output) {
+            (Some(max), _) => max,
+            (None, Some(max)) => max.min(MAX_RESERVED_ANSWER),
+            (None, None) => UNKNOWN_ANSWER,
+        };
+        // The provider's own instructions for tools count too.
+        let hidden = if has_tools { HIDDEN_TOKENS } else { 0 };
+        let prompt_tokens = (tokens as f64 * ESTIMATE_MARGIN) as u64 + hidden;
+        let (spending, price) = (self.services.spending.clone(), chosen.price.clone());
+        let (session, spent) = (self.session.id.clone(), self.turn.spent());
+        let reserve = move || {
+            let bound = RequestBound {
+                price: price.as_ref(),
+                prompt_tokens,
+                answer_tokens: u64::from(answer_tokens),
+            };
+            spending.reserve(&limits, &session, spent, bound)
+        };
+        let reserved = match has_budget {
+            true => tokio::task::spawn_blocking(reserve)
+                .await
+                .map_err(|e| Error::runtime(format!("the budget cannot be checked: {e}")))?,
+            false => reserve(),
+        };
+        reserved.map_err(|e| match e {
+            ReserveError::File(e) => e,
+            ReserveError::Refused(refusal) => {
+                let hint = match refusal {
+                    BudgetRefusal::UnknownPrice => format!(
+                        "write what it costs into [models.{}]: price = {{ input = 0.4, output = 1.6 }} (US dollars per million tokens, 0 if it is free), or remove [budget]",
+                        chosen.name
+                    ),
+                    BudgetRefusal::Exceeded { period, .. } => {
+                        let name = period.as_str();
+                        format!("raise or remove {name} in [budget] of the configuration")
+                    }
+                };
+                Error::runtime(refusal.to_string()).hint(hint)
+            }
+        })
+    }
+
+    /// Sends one request, which has about `estimate` tokens before the model's ratio, and processes its answer.
     pub(super) async fn request(
         &mut self,
         messages: &[ChatMessage],
         tools: &[ToolDefinition],
+        estimate: f64,
+    ) -> Result<NextStep> {
+        let tokens = (estimate * self.token_ratio()) as u64;
+        let reservation = self.reserve(tokens, !tools.is_empty()).await?;
+        self.turn.begin_request(tokens);
+        let spent = self.turn.spent();
+        let step = self
+            .exchange(messages, tools, estimate, &reservation.permit)
+            .await;
+        self.services
+            .spending
+            .settle(reservation, self.turn.spent() - spent);
+        step
+    }
+
+    async fn exchange(
+        &mut self,
+        messages: &[ChatMessage],
+        tools: &[ToolDefinition],
+        estimate: f64,
+        permit: &SpendingPermit,
     ) -> Result<NextStep> {
         self.record_ids.turn = Some(uuid::Uuid::now_v7().to_string());
         let (dir, session) = (self.services.paths.partial_answers(), &self.session.id);
@@ -155,7 +247,14 @@ impl<'a> TurnRun<'a> {
         std::mem::replace(&mut self.partial, partial).finish();
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.feed.cancel_token().clone();
-        let request = stream(self.services, self.chosen, messages, tools, &cancel, sender);
+        let request = stream(
+            self.services,
+            self.chosen,
+            (messages, tools),
+            permit,
+            &cancel,
+            sender,
+        );
         tokio::pin!(request);
         let mut ended = None;
         // The answer is complete when the request has ended and all its chunks were taken from the queue.
@@ -177,6 +276,20 @@ impl<'a> TurnRun<'a> {
             if let Some(stored) = self.prompt_stored.take() {
                 // The sender always sends.
                 let _ = stored.await;
+            }
+            if let TurnInput::Chunk(StreamItem::Usage(usage)) = &input {
+                let (model, session) = (&self.chosen.endpoint.model, &self.session.id);
+                let ratios = &self.services.token_ratios;
+                let is_cut = ratios.learn(model, session, estimate, usage.prompt_tokens);
+                if is_cut
+                    && estimate > SILENT_CUT_TOKENS
+                    && !self.session.cut_reported.swap(true, Ordering::Relaxed)
+                {
+                    let (read, sent) = (usage.prompt_tokens, estimate as u64);
+                    self.feed.notice(format!(
+                        "the server has read {read} of about {sent} tokens: its context window is probably smaller than the conversation (Ollama: OLLAMA_CONTEXT_LENGTH); set context_window of the model to that size"
+                    ));
+                }
             }
             let last = matches!(input, TurnInput::Ended(_));
             let step = self.take(input).await?;
@@ -270,8 +383,8 @@ impl<'a> TurnRun<'a> {
 async fn stream(
     services: &SharedServices,
     chosen: &ChosenModel,
-    messages: &[ChatMessage],
-    tools: &[ToolDefinition],
+    (messages, tools): (&[ChatMessage], &[ToolDefinition]),
+    permit: &SpendingPermit,
     cancel: &tokio_util::sync::CancellationToken,
     sender: mpsc::Sender<StreamItem>,
 ) -> Result<FinishReason> {
@@ -281,7 +394,7 @@ async fn stream(
     );
     let result = services
         .broker
-        .stream(&chosen.endpoint, &messages, &tools, cancel, &sender)
+        .stream(&chosen.endpoint, &messages, &tools, permit, cancel, &sender)
         .await;
     if let Err(e) = &result {
         services.models.failed(chosen, e);

@@ -10,9 +10,10 @@ use super::rounds::TurnRun;
 use super::rules_in_force::{self, RequestContext};
 use super::{background_notice, prompt_context, tool_exposure};
 use crate::chat::ChatMessage;
+use crate::chat::tokens::message_tokens;
 use crate::error::{Error, Result};
 use crate::history::record::RecordBody;
-use crate::protocol::{AnswerSummary, RequestFailure, ShellId};
+use crate::protocol::{AnswerSummary, RequestFailure, ShellId, ShownCost};
 use crate::services::SharedServices;
 use crate::services::model::{self, ChosenModel};
 use crate::session::conversation::Session;
@@ -177,7 +178,9 @@ async fn converse(
         session: session.id.clone(),
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
-        price: chosen.price,
+        price: chosen.price.clone(),
+        provider: chosen.endpoint.host(),
+        show_cost: chosen.shown_cost(),
         depth: chosen.config.mcp.max_tool_depth,
     };
     let mut run = TurnRun::new(
@@ -195,7 +198,12 @@ async fn converse(
     let TurnRun {
         answer, record_ids, ..
     } = run;
-    let (answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
+    let (mut answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
+    if answer.show_cost != ShownCost::Nothing && answer.cost.is_some() {
+        let (spending, id) = (services.spending.clone(), session.id.clone());
+        let session_cost = tokio::task::spawn_blocking(move || spending.session(&id));
+        answer.session_cost = session_cost.await.ok();
+    }
     // Rules about commands are applied to each command; this reports faults in them.
     if !commands.is_empty() && !ask.no_tools && !with_tools {
         apply_rules(feed, &mut chosen, &ask.cwd).await?;
@@ -230,7 +238,9 @@ async fn perform_command(
         session: String::new(),
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
-        price: chosen.price,
+        price: chosen.price.clone(),
+        provider: chosen.endpoint.host(),
+        show_cost: chosen.shown_cost(),
         depth: 0,
     };
     let request = RequestContext::from(&ask);
@@ -249,7 +259,9 @@ async fn perform_command(
     let mut run = TurnRun::new(
         services, &chosen, &outside, feed, setting, record_ids, &request,
     );
-    run.request(&messages, &[]).await.map_err(|e| failure(&e))?;
+    let estimate = messages.iter().map(message_tokens).sum();
+    let step = run.request(&messages, &[], estimate).await;
+    step.map_err(|e| failure(&e))?;
     match run.answer {
         Some((answer, _)) => Ok(answer),
         None => Err(failure(&Error::runtime("the turn ended early"))),

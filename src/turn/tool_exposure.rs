@@ -7,7 +7,6 @@ use super::call_context::ToolExposure;
 use crate::chat::ToolDefinition;
 use crate::config::Config;
 use crate::error::Result;
-use crate::history::journal::now_ms;
 use crate::mcp::ToolCatalog;
 use crate::services::SharedServices;
 use crate::services::mcp_startup::{self, PendingStart};
@@ -46,7 +45,7 @@ pub fn any(services: &SharedServices, chosen: &ChosenModel) -> bool {
     !chosen.config.mcp.servers.is_empty() || !services.mcp.states().is_empty()
 }
 
-/// Returns the tool definitions to send to the model: with direct exposure all tools, and `read_result` once a result was
+/// Returns the tool definitions to send to the model: with direct exposure all tools, and `read_result` for results that are
 /// truncated; with split exposure the five tools that find and call the others.
 pub fn tools(catalog: &ToolCatalog, exposure: ToolExposure) -> Cow<'_, [ToolDefinition]> {
     match exposure {
@@ -71,23 +70,16 @@ pub fn index(services: &SharedServices, catalog: &ToolCatalog) {
         .spawn(async move { finder.prepare(&tools).await });
 }
 
-/// Returns the exposure for the next round. Once split, it stays split until the end of the turn, because the number of
-/// tools can change while the turn runs.
-pub fn exposure(
-    services: &SharedServices,
-    session: &Session,
-    config: &Config,
-    catalog: &ToolCatalog,
-    before: ToolExposure,
-) -> ToolExposure {
+/// Returns how the tools are exposed for the whole of a prompt.
+pub fn exposure(config: &Config, catalog: &ToolCatalog) -> ToolExposure {
     let count = catalog.tools.len();
-    let was = matches!(before, ToolExposure::Split { .. });
-    match count > 0 && (was || config.tools.splits(count)) {
+    match count > 0 && config.tools.splits(count) {
         true => ToolExposure::Split {
             strict: config.intent_declaration.strict_server_validation,
         },
+        // Offered before there is a result to read, so that the tools stay the same when there is one.
         false => ToolExposure::Direct {
-            reads_on: count > 0 && services.results.has(&session.id, now_ms()),
+            reads_on: count > 0,
         },
     }
 }

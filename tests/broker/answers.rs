@@ -110,7 +110,7 @@ async fn each_token_is_delivered_without_waiting_for_the_next() {
     let request = tokio::spawn(async move {
         let cancel = CancellationToken::new();
         broker
-            .stream(&endpoint, &prompt(), &[], &cancel, &sender)
+            .stream(&endpoint, &prompt(), &[], &permit(), &cancel, &sender)
             .await
     });
     for word in ["one", "two"] {
@@ -253,7 +253,7 @@ async fn closes_when(end: fn(CancellationToken, mpsc::Receiver<StreamItem>)) {
         let token = cancel.clone();
         let request = tokio::spawn(async move {
             broker
-                .stream(&endpoint, &prompt(), &[], &token, &sender)
+                .stream(&endpoint, &prompt(), &[], &permit(), &token, &sender)
                 .await
         });
         let first = receiver.recv().await.unwrap();
@@ -289,7 +289,7 @@ async fn cancelling_before_the_answer_closes_the_upstream_connection() {
     let token = cancel.clone();
     let request = tokio::spawn(async move {
         broker
-            .stream(&endpoint, &prompt(), &[], &token, &sender)
+            .stream(&endpoint, &prompt(), &[], &permit(), &token, &sender)
             .await
     });
     let asked = Arc::clone(&provider);

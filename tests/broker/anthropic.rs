@@ -68,6 +68,7 @@ async fn answer_has_reasoning_text_calls_and_usage() {
         cache_read_tokens: 300,
         cache_write_tokens: 20,
         reasoning_tokens: 0,
+        cost_picodollars: None,
     });
     assert!(outcome.chunks.contains(&usage), "{outcome:?}");
     let request = &provider.requests()[0];

@@ -67,6 +67,7 @@ async fn answer_has_reasoning_text_calls_and_usage() {
         cache_read_tokens: 300,
         cache_write_tokens: 0,
         reasoning_tokens: 30,
+        cost_picodollars: None,
     });
     assert!(outcome.chunks.contains(&usage), "{outcome:?}");
     let path = &provider.requests()[0].path;

@@ -88,7 +88,7 @@ async fn waiting_for_a_retry_can_be_cancelled() {
     let start = Instant::now();
     let request = tokio::spawn(async move {
         broker
-            .stream(&endpoint, &prompt(), &[], &token, &sender)
+            .stream(&endpoint, &prompt(), &[], &permit(), &token, &sender)
             .await
     });
     let notice = receiver.recv().await.unwrap();

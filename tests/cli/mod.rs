@@ -5,6 +5,7 @@ mod attach;
 #[cfg(target_os = "linux")]
 mod bounds;
 mod config;
+mod cost;
 mod daemon;
 mod durable;
 mod failures;

@@ -48,7 +48,7 @@ fn markdown_is_rendered_unless_raw_is_requested() {
     assert!(zsh.screen().contains("some bold words"), "{out:?}");
     assert!(!out.contains("**") && !out.contains("\x1b]0;"), "{out:?}");
     assert!(out.contains("1mbold"), "{out:?}");
-    let footer = "fake-model-1 · 7 + 4 tokens · ";
+    let footer = " s · 7 in · 4 out";
     assert!(zsh.screen().contains(footer), "{out:?}");
 
     let out = shown(&mut zsh, "aish-helper ask --raw x");

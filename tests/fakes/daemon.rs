@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use aish::protocol::tools::Reaction;
 use aish::protocol::{
     AnswerSummary, AskAccepted, AskRequest, AttachRequest, Event, FrameDecoder, Hello, Request,
-    Transcript, json_frame, kind, parse, text_frame,
+    ShownCost, Transcript, json_frame, kind, parse, text_frame,
 };
 use serde_json::Value;
 
@@ -235,6 +235,9 @@ impl Prompt {
             completion_tokens: None,
             seconds: 0.1,
             cost: None,
+            cost_estimated: false,
+            session_cost: None,
+            show_cost: ShownCost::Nothing,
             proposals: 0,
         };
         self.wire

@@ -152,7 +152,11 @@ const AREAS: &[(&str, &[&str])] = &[
 /// Imports of an area that only some of its modules may use: the importing area, the imported area, and these modules.
 const ONLY: &[(&str, &str, &[&str])] = &[
     // Model selection; creation of the broker; the check of a model for `doctor`.
-    ("services", "broker", &["services", "services::model"]),
+    (
+        "services",
+        "broker",
+        &["services", "services::model", "services::model::chosen"],
+    ),
     ("daemon", "broker", &["daemon", "daemon::requests"]),
     (
         "turn",

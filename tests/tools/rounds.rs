@@ -75,7 +75,7 @@ fn result_is_in_the_next_request_and_approval_on_disk_before_the_call() {
         ]
     );
     let first = &tools.helper.provider.requests()[0];
-    assert_eq!(first.tool_names(), ["fs.read", "fs.write"]);
+    assert_eq!(first.tool_names(), ["fs.read", "fs.write", "read_result"]);
     let (_, system) = tools.helper.messages(0).swap_remove(0);
     assert!(
         system.ends_with("fall back to `CMD:` for what no tool offers."),
@@ -470,11 +470,12 @@ fn provider_error_after_a_call_keeps_the_session_consistent() {
 }
 
 #[test]
-fn tool_added_by_a_call_is_available_in_the_next_round() {
+fn tool_added_by_a_call_is_offered_with_the_next_prompt() {
     let tools = Tools::new(
         [
             Script::calls("", &[("a", "fs.read", "{}")]),
             Script::calls("", &[("b", "fs.new", "{}")]),
+            Script::tokens(["ok"]),
             Script::tokens(["ok"]),
         ],
         ALL,
@@ -498,11 +499,16 @@ fn tool_added_by_a_call_is_available_in_the_next_round() {
         None
     });
     tools.ask("x").end();
+    tools.ask("y").end();
     let requests = tools.helper.provider.requests();
-    assert_eq!(requests[0].tool_names(), ["fs.read", "fs.write"]);
+    // Within a prompt the tools stay the same, for the provider's cache and its signatures.
+    for request in &requests[..3] {
+        assert_eq!(request.tool_names(), ["fs.read", "fs.write", "read_result"]);
+        assert_eq!(request.json["tools"], requests[0].json["tools"]);
+    }
     assert_eq!(
-        requests[1].tool_names(),
-        ["fs.read", "fs.write", "more.echo"]
+        requests[3].tool_names(),
+        ["fs.read", "fs.write", "more.echo", "read_result"]
     );
     assert_eq!(
         tools.results_in_request(2)[1],

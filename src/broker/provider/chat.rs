@@ -108,16 +108,7 @@ impl ChatAnswer {
         out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
         if let Some(usage) = body.usage {
-            self.progress.usage = Some(TokenUsage {
-                prompt_tokens: usage.prompt_tokens.unwrap_or(0),
-                completion_tokens: usage.completion_tokens.unwrap_or(0),
-                cache_read_tokens: usage.prompt_tokens_details.cached_tokens.unwrap_or(0),
-                cache_write_tokens: 0,
-                reasoning_tokens: usage
-                    .completion_tokens_details
-                    .reasoning_tokens
-                    .unwrap_or(0),
-            });
+            self.progress.usage = Some(usage.counts());
         }
         let choices = match body.choices {
             Some(choices) => choices,
@@ -270,6 +261,32 @@ struct TokenCounts {
     prompt_tokens_details: TokenDetails,
     #[serde(default, deserialize_with = "lenient")]
     completion_tokens_details: TokenDetails,
+    #[serde(default)]
+    total_tokens: Option<u64>,
+    /// US dollars. OpenRouter reports them; others have something else under this name.
+    #[serde(default, deserialize_with = "picodollars")]
+    cost: Option<u64>,
+}
+
+impl TokenCounts {
+    fn counts(self) -> TokenUsage {
+        let prompt = self.prompt_tokens.unwrap_or(0);
+        let mut completion = self.completion_tokens.unwrap_or(0);
+        let reasoning = self.completion_tokens_details.reasoning_tokens.unwrap_or(0);
+        // xAI counts the reasoning beside the completion, all others within it.
+        let apart = completion.saturating_add(reasoning);
+        if self.total_tokens == prompt.checked_add(apart) {
+            completion = apart;
+        }
+        TokenUsage {
+            prompt_tokens: prompt,
+            completion_tokens: completion,
+            cache_read_tokens: self.prompt_tokens_details.cached_tokens.unwrap_or(0),
+            cache_write_tokens: self.prompt_tokens_details.cache_write_tokens.unwrap_or(0),
+            reasoning_tokens: reasoning,
+            cost_picodollars: self.cost,
+        }
+    }
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
@@ -277,7 +294,19 @@ struct TokenDetails {
     #[serde(default)]
     cached_tokens: Option<u64>,
     #[serde(default)]
+    cache_write_tokens: Option<u64>,
+    #[serde(default)]
     reasoning_tokens: Option<u64>,
+}
+
+/// Reads a number of dollars; anything else is no cost.
+fn picodollars<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<u64>, D::Error> {
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    let cost = serde_json::from_str::<f64>(raw.get()).ok();
+    let cost = cost.filter(|cost| (0.0..1e6).contains(cost));
+    Ok(cost.map(|cost| (cost * 1e12).round() as u64))
 }
 
 /// Reads `null` as no details.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::context::fit;
+use crate::context::{WindowLimit, fit};
 use crate::history::record::{Call, RecordIds};
 
 fn record(body: RecordBody) -> Record {
@@ -45,6 +45,9 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
         cache_read_tokens: 0,
         cache_write_tokens: 0,
         reasoning_tokens: 0,
+        provider: None,
+        cost: None,
+        cost_estimated: false,
         ms: 1,
     })
 }
@@ -281,7 +284,13 @@ fn images_are_shared_with_the_record() {
         images.push(("image/png".into(), Arc::clone(&data)));
     }
     let messages = conversation(&[user("a"), calling("", "stop", &["1"]), picture]);
-    let (messages, _) = fit("s".into(), messages, &[], Some(1000), 0);
+    let limit = WindowLimit {
+        window: Some(1000),
+        reserve: 0,
+        ratio: 1.0,
+        dropped: 0,
+    };
+    let messages = fit("s".into(), messages, &[], limit).messages;
     let Some(ChatMessage::Tool(result)) = messages.last() else {
         panic!("{messages:?}")
     };

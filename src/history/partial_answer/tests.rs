@@ -139,6 +139,9 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
         cache_read_tokens: 0,
         cache_write_tokens: 0,
         reasoning_tokens: 0,
+        provider: None,
+        cost: None,
+        cost_estimated: false,
         ms: 1,
     };
     log.append(fixture.ids.clone(), body).unwrap();

@@ -88,6 +88,9 @@ fn every_body() -> Vec<RecordBody> {
             cache_read_tokens: 1,
             cache_write_tokens: 1,
             reasoning_tokens: 1,
+            provider: None,
+            cost: None,
+            cost_estimated: false,
             ms: 1,
         },
         RecordBody::Approval {

@@ -1,11 +1,18 @@
 use super::*;
+use crate::safety::budget::TokenRates;
 
 fn turn() -> TurnMachine {
     TurnMachine::new(TurnSettings {
         session: "s".into(),
         model_name: "tiny".into(),
         model: "tiny-1".into(),
-        price: Some((1.0, 2.0)),
+        price: Some(ModelPrice::flat(TokenRates {
+            input: 1.0,
+            output: 2.0,
+            ..TokenRates::default()
+        })),
+        provider: None,
+        show_cost: ShownCost::OnTerminal,
         depth: 2,
     })
 }

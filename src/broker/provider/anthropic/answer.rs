@@ -150,6 +150,14 @@ struct WireUsage {
     cache_read_input_tokens: Option<u64>,
     #[serde(default)]
     cache_creation_input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Deserialize, Default, Debug, Clone, Copy)]
+struct OutputDetails {
+    #[serde(default)]
+    thinking_tokens: Option<u64>,
 }
 
 impl AnthropicAnswer {
@@ -187,6 +195,9 @@ impl AnthropicAnswer {
                 usage.cache_creation_input_tokens,
                 self.usage.cache_creation_input_tokens,
             ),
+            output_tokens_details: usage
+                .output_tokens_details
+                .or(self.usage.output_tokens_details),
         };
         let read = self.usage.cache_read_input_tokens.unwrap_or(0);
         let written = self.usage.cache_creation_input_tokens.unwrap_or(0);
@@ -196,7 +207,12 @@ impl AnthropicAnswer {
             completion_tokens: self.usage.output_tokens.unwrap_or(0),
             cache_read_tokens: read,
             cache_write_tokens: written,
-            reasoning_tokens: 0,
+            reasoning_tokens: self
+                .usage
+                .output_tokens_details
+                .and_then(|details| details.thinking_tokens)
+                .unwrap_or(0),
+            cost_picodollars: None,
         });
     }
 

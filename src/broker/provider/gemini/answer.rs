@@ -104,6 +104,7 @@ struct WireUsage {
     candidates_token_count: u64,
     thoughts_token_count: u64,
     cached_content_token_count: u64,
+    tool_use_prompt_token_count: u64,
 }
 
 impl GeminiAnswer {
@@ -160,16 +161,22 @@ impl GeminiAnswer {
             cached_content_token_count: now
                 .cached_content_token_count
                 .max(before.cached_content_token_count),
+            tool_use_prompt_token_count: now
+                .tool_use_prompt_token_count
+                .max(before.tool_use_prompt_token_count),
         };
         self.usage = all;
         self.progress.usage = Some(TokenUsage {
-            prompt_tokens: all.prompt_token_count,
+            prompt_tokens: all
+                .prompt_token_count
+                .saturating_add(all.tool_use_prompt_token_count),
             completion_tokens: all
                 .candidates_token_count
                 .saturating_add(all.thoughts_token_count),
             cache_read_tokens: all.cached_content_token_count,
             cache_write_tokens: 0,
             reasoning_tokens: all.thoughts_token_count,
+            cost_picodollars: None,
         });
     }
 

@@ -87,6 +87,8 @@ struct TokenDetails {
     #[serde(default)]
     cached_tokens: Option<u64>,
     #[serde(default)]
+    cache_write_tokens: Option<u64>,
+    #[serde(default)]
     reasoning_tokens: Option<u64>,
 }
 
@@ -219,8 +221,9 @@ impl ResponsesAnswer {
                 prompt_tokens: usage.input_tokens,
                 completion_tokens: usage.output_tokens,
                 cache_read_tokens: input.cached_tokens.unwrap_or(0),
-                cache_write_tokens: 0,
+                cache_write_tokens: input.cache_write_tokens.unwrap_or(0),
                 reasoning_tokens: output.reasoning_tokens.unwrap_or(0),
+                cost_picodollars: None,
             });
         }
         let reason = response

@@ -1,0 +1,140 @@
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::safety::budget::{ModelPrice, TokenRates};
+
+fn price() -> ModelPrice {
+    ModelPrice::flat(TokenRates {
+        input: 1.0,
+        output: 2.0,
+        cache_read: None,
+        cache_write: None,
+    })
+}
+
+fn bound(price: &ModelPrice, answer_tokens: u64) -> RequestBound<'_> {
+    RequestBound {
+        price: Some(price),
+        prompt_tokens: 1000,
+        answer_tokens,
+    }
+}
+
+const NONE: Amounts<Option<f64>> = [None; 4];
+
+fn day(limit: f64) -> Amounts<Option<f64>> {
+    [None, None, Some(limit), None]
+}
+
+#[test]
+fn amounts_survive_a_restart_and_open_reservations_count() {
+    let state = tempfile::tempdir().unwrap();
+    let price = price();
+    let spending = Spending::new(state.path());
+    let first = spending
+        .reserve(&day(1.0), "s", 0.0, bound(&price, 1024))
+        .unwrap();
+    assert!((spending.session("s") - 0.003_048).abs() < 1e-12);
+    spending.settle(first, 0.002);
+    assert_eq!(spending.session("s"), 0.002);
+    let _killed = spending
+        .reserve(&day(1.0), "s", 0.0, bound(&price, 1024))
+        .unwrap();
+    let without = spending
+        .reserve(&NONE, "other", 0.0, bound(&price, 1024))
+        .unwrap();
+    assert_eq!(without.permit.max_tokens(), None);
+    spending.settle(without, 0.5);
+    assert_eq!(spending.session("other"), 0.5);
+    drop(spending);
+
+    let spending = Spending::new(state.path());
+    assert!((spending.session("s") - 0.005_048).abs() < 1e-12);
+    let refused = spending.reserve(&day(0.506), "s", 0.0, bound(&price, 1024));
+    assert!(
+        matches!(refused, Err(ReserveError::Refused(_))),
+        "{refused:?}"
+    );
+    let _fits = spending
+        .reserve(&day(0.509), "s", 0.0, bound(&price, 1024))
+        .unwrap();
+}
+
+#[test]
+fn a_long_file_is_replaced_by_its_sums() {
+    let state = tempfile::tempdir().unwrap();
+    let path = state.path().join(FILE);
+    let today = Local::now().date_naive();
+    let line = format!("{{\"day\":\"{today}\",\"session\":\"s\",\"usd\":0.25}}\n");
+    let old = "{\"day\":\"2020-01-01\",\"session\":\"s\",\"usd\":9}\nnot JSON\n";
+    let text = line.repeat(30_000) + old + "{\"cut";
+    fs::write(&path, &text).unwrap();
+    assert_eq!(Spending::new(state.path()).session("s"), 7500.0);
+    assert!(fs::metadata(&path).unwrap().len() < 200);
+    assert_eq!(Spending::new(state.path()).session("s"), 7500.0);
+}
+
+#[test]
+fn a_file_that_cannot_be_used_refuses_only_with_a_budget() {
+    let state = tempfile::tempdir().unwrap();
+    fs::create_dir(state.path().join(FILE)).unwrap();
+    let spending = Spending::new(state.path());
+    let price = price();
+    let reserved = spending.reserve(&day(1.0), "s", 0.0, bound(&price, 1024));
+    assert!(
+        matches!(reserved, Err(ReserveError::File(_))),
+        "{reserved:?}"
+    );
+    assert!(
+        spending
+            .reserve(&NONE, "s", 0.0, bound(&price, 1024))
+            .is_ok()
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        std::env::var("AISH_TEST_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(100)
+    ))]
+
+    /// Requests of several shells in any order, with daemons that are killed in between: what is settled never exceeds
+    /// the limit, and nothing is reserved that does not fit.
+    #[test]
+    fn no_schedule_exceeds_the_limit(
+        limit in 0.001..0.1f64,
+        steps in proptest::collection::vec((0usize..8, 0u8..20, 0.0..1.0f64, 1u64..30_000), 1..60),
+    ) {
+        let state = tempfile::tempdir().unwrap();
+        let price = price();
+        let mut spending = Spending::new(state.path());
+        let mut running: HashMap<usize, Reservation> = HashMap::new();
+        // What the provider has charged, those of killed daemons at most included.
+        let mut charged = 0.0;
+        for (shell, action, part, answer) in steps {
+            if action == 0 {
+                charged += running.drain().map(|(_, r)| r.permit.reserved()).sum::<f64>();
+                spending = Spending::new(state.path());
+            } else if let Some(reservation) = running.remove(&shell) {
+                let cost = reservation.permit.reserved() * part;
+                charged += cost;
+                spending.settle(reservation, cost);
+            } else {
+                let reserved: f64 = running.values().map(|r| r.permit.reserved()).sum();
+                match spending.reserve(&day(limit), &shell.to_string(), 0.0, bound(&price, answer)) {
+                    Ok(reservation) => {
+                        prop_assert!(charged + reserved + reservation.permit.reserved() <= limit * (1.0 + 1e-12));
+                        running.insert(shell, reservation);
+                    }
+                    Err(ReserveError::Refused(_)) => {
+                        let least = 0.001 + answer.min(budget::MIN_ANSWER) as f64 * 2e-6;
+                        prop_assert!(charged + reserved + least > limit * (1.0 - 1e-12));
+                    }
+                    Err(ReserveError::File(e)) => panic!("{e:?}"),
+                }
+            }
+            prop_assert!(charged <= limit * (1.0 + 1e-12));
+        }
+    }
+}

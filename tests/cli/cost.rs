@@ -1,0 +1,216 @@
+//! What an answer costs, how it is shown, and the budget.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::fakes::provider::anthropic::{self, Block};
+use crate::fakes::provider::{Part, Provider, Script};
+use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
+
+/// What the fake reports costs with this model: 7 tokens at $2, 300 read from the cache at $0.20, 20 written to it at $2.50,
+/// 40 of the answer at $10, per million.
+const COST: f64 = (7.0 * 2.0 + 300.0 * 0.2 + 20.0 * 2.5 + 40.0 * 10.0) / 1e6;
+
+fn helper(more: &str) -> Helper {
+    let answer = |request: &_| anthropic::answer(request, &[Block::Text("Fine.")], "end_turn");
+    with(Provider::answering(answer), more)
+}
+
+fn with(provider: Provider, more: &str) -> Helper {
+    let helper = Helper::with(provider);
+    let base_url = helper.provider.base_url();
+    helper.config_file(&format!(
+        "[models.sonnet]\nprovider = \"anthropic\"\nbase_url = \"{base_url}\"\nmodel = \"claude-sonnet-5\"\n{more}"
+    ));
+    helper
+}
+
+/// These events, and then a wait until the gate opens.
+fn held(events: &[String]) -> Script {
+    let events = events.iter().map(|event| Part::from(event.as_str()));
+    Script::events(events.chain([Part::Gate("hold")]))
+}
+
+fn near(value: &Value, expected: f64) {
+    let value = value.as_f64().expect("a number");
+    assert!((value - expected).abs() < 1e-9, "{value} is not {expected}");
+}
+
+#[test]
+fn the_cost_is_shown_recorded_and_summed() {
+    let helper = helper("");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm one");
+    let first = "327 in (300 cached) · 40 out · $0.000524 · session $0.000524";
+    assert!(
+        zsh.screen().replace("\n  ", " ").contains(first),
+        "{}",
+        zsh.screen()
+    );
+    zsh.run("llm two");
+    let second = "$0.000524 · session $0.0010";
+    assert!(
+        zsh.screen().replace("\n  ", " ").contains(second),
+        "{}",
+        zsh.screen()
+    );
+    let answer = &helper.records_of("assistant")[0];
+    near(&answer["cost"], COST);
+    assert_eq!(answer["provider"], "127.0.0.1");
+    assert_eq!(answer.get("cost_estimated"), None);
+
+    let run = helper.call(["ask", "--json", "--shell", "s1", "x"]).run();
+    let lines: Vec<Value> = run
+        .ok()
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let answer = lines.last().unwrap();
+    near(&answer["cost"], COST);
+    near(&answer["session_cost"], COST);
+    assert_eq!(answer["cost_estimated"], false);
+}
+
+#[test]
+fn it_is_shown_when_and_where_it_is_wanted() {
+    for (config, terminal, pipe) in [
+        ("", true, false),
+        ("[ui]\ncost = \"always\"\n", true, true),
+        ("[ui]\ncost = \"never\"\n", false, false),
+        ("price = { input = 0, output = 0 }\n", false, false),
+        (
+            "price = { input = 0, output = 0 }\n[ui]\ncost = \"always\"\n",
+            true,
+            true,
+        ),
+    ] {
+        let helper = helper(config);
+        let run = helper.call(["ask", "x"]).run();
+        assert_eq!(run.stderr.contains('$'), pipe, "{config}: {run:?}");
+        let mut zsh = Zsh::start(&helper.home);
+        zsh.run("llm one");
+        let screen = zsh.screen();
+        assert!(screen.contains("327 in (300 cached)"), "{screen}");
+        assert_eq!(screen.contains('$'), terminal, "{config}: {screen}");
+    }
+    let unknown = helper("");
+    unknown.config_file(&unknown_model(&unknown));
+    let mut zsh = Zsh::start(&unknown.home);
+    zsh.run("llm one");
+    assert!(zsh.screen().contains("40 out · $?"), "{}", zsh.screen());
+    assert_eq!(unknown.records_of("assistant")[0].get("cost"), None);
+}
+
+fn unknown_model(helper: &Helper) -> String {
+    let text = std::fs::read_to_string(helper.path("config/config.toml")).unwrap();
+    text.replace("claude-sonnet-5", "claude-nonesuch-9")
+}
+
+#[test]
+fn an_interrupted_answer_is_estimated() {
+    let provider = Provider::answering(|request| {
+        let events = anthropic::events(request, &[Block::Text("A begin, and an end.")], "end_turn");
+        let half = events.len() / 2;
+        held(&events[..half])
+    });
+    let helper = with(provider, "");
+    let running = helper.call(["ask", "--shell", "s1", "x"]).start();
+    helper.provider.wait_gate("hold");
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    running.finish();
+    let answer = &helper.records_of("assistant")[0];
+    let cost = answer["cost"].as_f64().unwrap();
+    assert!(cost > 0.0005, "the request is paid: {answer}");
+    assert_eq!(answer["cost_estimated"], true);
+}
+
+fn spending(helper: &Helper) -> String {
+    std::fs::read_to_string(helper.path("state/spending.jsonl")).unwrap_or_default()
+}
+
+#[test]
+fn the_budget_limits_the_answer_and_refuses_what_does_not_fit() {
+    let helper = helper("[budget]\nday = 0.05\n");
+    helper.ask("x");
+    let max_tokens = |n: usize| helper.provider.requests()[n].json["max_tokens"].as_u64();
+    let limit = max_tokens(0).unwrap();
+    assert!((1024..5000).contains(&limit), "{limit}");
+    // The session of another shell shares the day.
+    helper.call(["ask", "--shell", "s2", "x"]).run().ok();
+    assert!(max_tokens(1).unwrap() < limit);
+
+    helper.change_config(
+        &std::fs::read_to_string(helper.path("config/config.toml"))
+            .unwrap()
+            .replace("day = 0.05", "day = 0.012"),
+    );
+    let words = helper.call(["ask", "--shell", "s1", "x"]).run().fails(1);
+    assert!(
+        words.contains("the budget of $0.0120 per day does not allow this request: $0.0010 are spent or reserved, and it can cost $0.01"),
+        "{words}"
+    );
+    assert!(words.contains("raise or remove day in [budget]"), "{words}");
+    assert_eq!(helper.provider.requests().len(), 2, "no request is made");
+}
+
+#[test]
+fn a_budget_needs_a_known_price() {
+    let helper = helper("[budget]\nsession = 1\n");
+    helper.config_file(&unknown_model(&helper));
+    let words = helper.call(["ask", "--shell", "s1", "x"]).run().fails(1);
+    assert!(
+        words.contains("the price of the model is unknown"),
+        "{words}"
+    );
+    assert!(words.contains("[models.sonnet]: price = {"), "{words}");
+    assert!(helper.provider.requests().is_empty());
+}
+
+#[test]
+fn what_a_killed_daemon_had_reserved_counts_as_spent() {
+    let provider = Provider::answering(|request| {
+        let events = anthropic::events(request, &[Block::Text("A begin, and an end.")], "end_turn");
+        held(&events[..3])
+    });
+    let helper = with(provider, "max_tokens = 2000\n[budget]\nmonth = 0.05\n");
+    let running = helper.call(["ask", "--shell", "s1", "x"]).start();
+    helper.provider.wait_gate("hold");
+    helper.kill_daemon();
+    running.finish();
+    assert!(
+        spending(&helper).contains("\"opens\""),
+        "{}",
+        spending(&helper)
+    );
+    // 0.05 less two reservations of more than 0.02 leave too little.
+    let second = helper.call(["ask", "--shell", "s1", "x"]).start();
+    helper.until("the second request", || {
+        helper.provider.requests().len() == 2
+    });
+    let third = helper.call(["ask", "--shell", "s2", "x"]).run().fails(1);
+    assert!(third.contains("per month does not allow"), "{third}");
+    helper.provider.open("hold");
+    second.finish();
+}
+
+#[test]
+fn a_raised_budget_is_confirmed_before_it_counts() {
+    let helper = helper("[budget]\nday = 0.001\n");
+    helper.call(["ask", "--shell", "s1", "x"]).run().fails(1);
+    let config = helper.path("config/config.toml");
+    raise(&config);
+    let words = helper.call(["ask", "--shell", "s1", "x"]).run();
+    assert!(words.stderr.contains("are not in force"), "{words:?}");
+    assert!(
+        words.stderr.contains("the budget of $0.0010 per day"),
+        "{words:?}"
+    );
+    assert!(helper.provider.requests().is_empty(), "{words:?}");
+}
+
+fn raise(config: &Path) {
+    let text = std::fs::read_to_string(config).unwrap();
+    std::fs::write(config, text.replace("day = 0.001", "day = 100")).unwrap();
+}
