@@ -220,6 +220,41 @@ mod tests {
         assert!(count > 700, "{count}");
     }
 
+    #[derive(serde::Deserialize)]
+    struct PricedUsage {
+        section: String,
+        model: String,
+        prompt: u64,
+        read: u64,
+        write: u64,
+        out: u64,
+        usd: f64,
+    }
+
+    /// What genai-prices computes for these usages at 02:30 UTC; `AISH_PRICES` names a file with more of them.
+    #[test]
+    fn usages_cost_what_genai_prices_says() {
+        let fixture = include_str!("../../tests/fixtures/prices.jsonl").to_owned();
+        let more =
+            std::env::var_os("AISH_PRICES").map(|file| std::fs::read_to_string(file).unwrap());
+        let mut count = 0;
+        for line in fixture.lines().chain(more.unwrap_or_default().lines()) {
+            let priced: PricedUsage = serde_json::from_str(line).unwrap();
+            let known = find(&priced.section, &priced.model, at("2026-12-01T02:30:00Z"));
+            let usage = crate::chat::TokenUsage {
+                prompt_tokens: priced.prompt,
+                completion_tokens: priced.out,
+                cache_read_tokens: priced.read,
+                cache_write_tokens: priced.write,
+                ..Default::default()
+            };
+            let cost = known.unwrap().price.unwrap().cost(&usage);
+            assert!((cost - priced.usd).abs() <= 1e-9, "{line}: {cost}");
+            count += 1;
+        }
+        assert!(count >= 50, "{count}");
+    }
+
     #[test]
     fn models_are_found_by_pattern() {
         let find = |section, model| find(section, model, now());
