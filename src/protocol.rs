@@ -284,6 +284,9 @@ pub struct AskRequest {
     /// Offer the model no tools.
     #[serde(default)]
     pub no_tools: bool,
+    /// Ask the provider for the model's reasoning.
+    #[serde(default)]
+    pub think: bool,
     /// MCP resources to attach, as `alias:uri`.
     #[serde(default)]
     pub resources: Vec<String>,

@@ -311,6 +311,7 @@ pub(super) fn endpoint(base_url: &str, model: &str) -> ModelEndpoint {
         temperature: None,
         max_tokens: None,
         idle_timeout: IDLE_TIMEOUT,
+        thinks: false,
         use_tool_role: true,
         images: false,
         key_name: None,

@@ -42,6 +42,8 @@ pub struct ModelEndpoint {
     pub max_tokens: Option<u32>,
     /// Maximum silence of the server.
     pub idle_timeout: Duration,
+    /// Whether the reasoning is to be shown: it is asked for where a provider sends none otherwise.
+    pub thinks: bool,
     /// Whether tool results are sent with the role `tool` (`use_tool_role`).
     pub use_tool_role: bool,
     /// Whether the model accepts images (`images`).
@@ -224,6 +226,7 @@ mod tests {
             temperature: None,
             max_tokens: None,
             idle_timeout: Duration::from_secs(1),
+            thinks: false,
             use_tool_role: true,
             images: false,
             key_name: Some("SOME_KEY".to_owned()),

@@ -174,6 +174,9 @@ pub struct AskArgs {
     /// Print the text without rendering it
     #[arg(long)]
     pub raw: bool,
+    /// Show the model's reasoning, on stderr
+    #[arg(long, conflicts_with = "command")]
+    pub think: bool,
     /// Return at once and let the answer continue in the background
     #[arg(long, conflicts_with_all = ["command", "raw"])]
     pub background: bool,
@@ -217,6 +220,9 @@ pub struct AttachArgs {
     /// Print the text without rendering it
     #[arg(long)]
     pub raw: bool,
+    /// Show the model's reasoning, on stderr
+    #[arg(long)]
+    pub think: bool,
     /// The shell that asks (for the plugin)
     #[arg(long, value_name = "ID", hide = true)]
     pub shell: Option<ShellId>,

@@ -6,7 +6,7 @@ use super::{args, context_notice, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::command_suggestion;
 use crate::client::config_question;
-use crate::client::output::OutputFormat;
+use crate::client::output_options::{OutputFormat, OutputOptions};
 use crate::client::prompt_input::{self, PromptSource};
 use crate::client::terminal::{ControllingTty, tty_name};
 use crate::client::text_format::short_id;
@@ -30,11 +30,11 @@ fn milliseconds(seconds: &str) -> Option<u64> {
 /// # Errors
 /// The request failed.
 pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
-    let format = output_format(args.json, args.raw);
+    let options = output_options(args.json, args.raw, args.think);
     let has_input =
         !args.words.is_empty() || args.prompt_fd.is_some() || !args.files.is_empty() || args.edit;
     if args.attach.is_some() && !has_input && !prompt_input::stdin_has_data() {
-        return follow(paths, args.attach, args.shell, format, args.offer);
+        return follow(paths, args.attach, args.shell, options, args.offer);
     }
     if args.edit {
         paths.prepare_run()?;
@@ -73,6 +73,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         command: args.command,
         overrides: env_overrides()?,
         no_tools: args.no_tools,
+        think: args.think,
         resources: args.resources,
         background: args.background,
         // Without a terminal the client declines each question itself, with a notice that names the tool.
@@ -98,10 +99,10 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         if args.command {
             return Ok(command_suggestion::suggest(paths, request.clone())?.map_or(Ok(0), Err));
         }
-        let mut outcome = ask::ask(paths, request.clone(), format)?;
+        let mut outcome = ask::ask(paths, request.clone(), options)?;
         if let AskOutcome::ConfigChanged(changes) = &outcome {
             config_question::ask(paths, changes)?;
-            outcome = ask::ask(paths, request.clone(), format)?;
+            outcome = ask::ask(paths, request.clone(), options)?;
         }
         Ok(exit_code(outcome, args.offer))
     };
@@ -126,15 +127,15 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
 /// # Errors
 /// There is no such session, or the request failed.
 pub fn attach(paths: &Paths, args: args::AttachArgs) -> Result<u8> {
-    let format = output_format(args.json, args.raw);
-    follow(paths, args.id, args.shell, format, args.offer)
+    let options = output_options(args.json, args.raw, args.think);
+    follow(paths, args.id, args.shell, options, args.offer)
 }
 
 fn follow(
     paths: &Paths,
     session: Option<String>,
     shell: Option<ShellId>,
-    format: OutputFormat,
+    options: OutputOptions,
     offer: bool,
 ) -> Result<u8> {
     let request = AttachRequest {
@@ -143,14 +144,18 @@ fn follow(
         can_answer: ControllingTty::open().is_ok(),
         tty: tty_name(),
     };
-    exit_code(ask::attach(paths, request, format)?, offer)
+    exit_code(ask::attach(paths, request, options)?, offer)
 }
 
-fn output_format(json: bool, raw: bool) -> OutputFormat {
-    match (json, raw) {
+fn output_options(json: bool, raw: bool, think: bool) -> OutputOptions {
+    let format = match (json, raw) {
         (true, _) => OutputFormat::Json,
         (_, true) => OutputFormat::Raw,
         _ => OutputFormat::Auto,
+    };
+    OutputOptions {
+        format,
+        reasoning: think,
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::Read;
 use super::args::{CallCommand, ManualCallArgs};
 use super::{print, print_json};
 use crate::chat::{CallStatus, OperationClass};
-use crate::client::output::{AnswerOutput, OutputFormat};
+use crate::client::output::AnswerOutput;
+use crate::client::output_options::{OutputFormat, OutputOptions};
 use crate::client::request_loop::{RequestEnd, RequestLoop};
 use crate::client::terminal;
 use crate::config::env_overrides;
@@ -26,7 +27,10 @@ pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
     };
     let json = args.json;
     let request = Request::Call(Box::new(call_request(operation, args)?));
-    let mut output = AnswerOutput::new(OutputFormat::ProgressOnly);
+    let mut output = AnswerOutput::new(OutputOptions {
+        format: OutputFormat::ProgressOnly,
+        reasoning: false,
+    });
     let mut request_loop = RequestLoop::begin(paths, &request, &mut output)?;
     let mut called: ManualCallResult = match request_loop.follow()? {
         RequestEnd::Reply(body) => protocol::parse(&body)?,

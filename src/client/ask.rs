@@ -1,7 +1,8 @@
 //! Sends one prompt and shows its answer.
 
 use super::connect;
-use super::output::{AnswerOutput, OutputFormat};
+use super::output::AnswerOutput;
+use super::output_options::OutputOptions;
 use super::request_loop::{RequestEnd, RequestLoop};
 use super::text_format::short_id;
 use crate::chat::FinishReason;
@@ -29,16 +30,16 @@ pub enum AskOutcome {
 ///
 /// # Errors
 /// The request failed; [`ErrorKind::Interrupted`] after Ctrl-C.
-pub fn ask(paths: &Paths, ask: AskRequest, format: OutputFormat) -> Result<AskOutcome> {
-    show_answer(paths, &Request::Ask(Box::new(ask)), format)
+pub fn ask(paths: &Paths, ask: AskRequest, options: OutputOptions) -> Result<AskOutcome> {
+    show_answer(paths, &Request::Ask(Box::new(ask)), options)
 }
 
 /// Follows the running turn of a session, or shows its last answer.
 ///
 /// # Errors
 /// The request failed; [`ErrorKind::Interrupted`] after Ctrl-C.
-pub fn attach(paths: &Paths, attach: AttachRequest, format: OutputFormat) -> Result<AskOutcome> {
-    show_answer(paths, &Request::Attach(attach), format)
+pub fn attach(paths: &Paths, attach: AttachRequest, options: OutputOptions) -> Result<AskOutcome> {
+    show_answer(paths, &Request::Attach(attach), options)
 }
 
 /// Sends a prompt whose turn continues without a client.
@@ -53,8 +54,8 @@ pub fn ask_in_background(paths: &Paths, ask: AskRequest) -> Result<AskAccepted> 
     connect::request(paths, &Request::Ask(Box::new(ask)))
 }
 
-fn show_answer(paths: &Paths, request: &Request, format: OutputFormat) -> Result<AskOutcome> {
-    let mut output = AnswerOutput::new(format);
+fn show_answer(paths: &Paths, request: &Request, options: OutputOptions) -> Result<AskOutcome> {
+    let mut output = AnswerOutput::new(options);
     let mut request_loop = RequestLoop::begin(paths, request, &mut output)?;
     let result = follow(&mut request_loop);
     let (missing_terminal, left) = (request_loop.missing_terminal, request_loop.left);

@@ -6,36 +6,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
-use unicode_width::UnicodeWidthStr;
 
 use super::answer_text::{attached_line, cost_line, footer, push_command};
 use super::call_frames::CallFrames;
 use super::new_tools_view;
+pub use super::output_options::OutputFormat;
+use super::output_options::OutputOptions;
+use super::reasoning_view::ReasoningView;
 use super::render::{MarkdownRenderer, RenderOptions};
+use super::spinner::Spinner;
 use super::styled_line::{StyledLine, continue_line, paint};
 use super::terminal;
-use super::text_format::cut;
 use crate::chat::{CallStatus, FinishReason};
 use crate::error::Error;
 use crate::protocol::tools::{NewTools, Reaction};
 use crate::protocol::{AnswerSummary, Event, RequestFailure, ShownCost};
 use crate::safety::text::{SafePiece, SinkMode, TextSink, one_line};
-
-/// Format of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputFormat {
-    /// Markdown rendered on a terminal, plain text elsewhere.
-    Auto,
-    /// The unrendered text, on a terminal too.
-    Raw,
-    /// Every event as a line of JSON.
-    Json,
-    /// Progress on stderr only: the caller prints the reply.
-    ProgressOnly,
-}
-
-/// Frames of the spinner; [`super::request_loop`] shows the next one at an interval.
-const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
 
 /// Writer of an answer. Collects the output of each protocol frame and writes it at once.
 pub struct AnswerOutput {
@@ -44,13 +30,11 @@ pub struct AnswerOutput {
     out: Vec<u8>,
     /// stderr is a terminal with colours.
     stderr_color: bool,
-    /// Index of the spinner frame on the current line of stderr.
-    spinner: Option<usize>,
+    spinner: Spinner,
     /// Progress of a tool call, shown behind the spinner.
     progress: String,
-    /// Width of the spinner line.
-    spinner_width: usize,
     frames: CallFrames,
+    reasoning: ReasoningView,
     new_tools: Option<NewTools>,
     /// [`OutputFormat::ProgressOnly`].
     progress_only: bool,
@@ -74,7 +58,8 @@ enum OutputMode {
 
 impl AnswerOutput {
     /// Creates an output on stdout, with notices on stderr.
-    pub fn new(format: OutputFormat) -> AnswerOutput {
+    pub fn new(options: OutputOptions) -> AnswerOutput {
+        let format = options.format;
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         let mode = match format {
@@ -101,10 +86,10 @@ impl AnswerOutput {
             stdout,
             out: Vec::new(),
             stderr_color: terminal::colors(&io::stderr()),
-            spinner: None,
+            spinner: Spinner::default(),
             progress: String::new(),
-            spinner_width: 0,
             frames: CallFrames::default(),
+            reasoning: ReasoningView::new(options.reasoning),
             new_tools: None,
             progress_only: format == OutputFormat::ProgressOnly,
             terminal,
@@ -135,45 +120,17 @@ impl AnswerOutput {
 
     /// Shows the next frame of the spinner, in the foreground.
     pub fn spin(&mut self) {
-        // In the background the line belongs to the shell's line editor.
-        if !terminal::foreground(&io::stderr()) {
-            self.spinner = None;
-            return;
-        }
-        let frame = self.spinner.map_or(0, |n| n + 1);
-        self.spinner = Some(frame);
-        let sign = if self.stderr_color {
-            SPINNER[frame % SPINNER.len()]
-        } else {
-            "."
+        let thinking = self.reasoning.progress();
+        let text = match self.progress.as_str() {
+            "" => thinking.as_deref().unwrap_or_default(),
+            text => text,
         };
-        let width = terminal::size(&io::stderr()).0.saturating_sub(2);
-        let line = match self.progress.as_str() {
-            "" => sign.to_string(),
-            text => cut(&format!("{sign} {text}"), width),
-        };
-        let taken = line.width();
-        let rest = " ".repeat(
-            self.spinner_width
-                .saturating_sub(taken)
-                .min(width.saturating_sub(taken)),
-        );
-        self.spinner_width = taken;
-        // Only decoration: a lost terminal is reported by the next write.
-        let _ = write!(io::stderr(), "\r{line}{rest} \r");
+        self.spinner.spin(text, self.stderr_color);
     }
 
     /// Removes the spinner.
     pub fn clear_spinner(&mut self) {
-        let spinner_width = std::mem::take(&mut self.spinner_width);
-        if self.spinner.take().is_some() && terminal::foreground(&io::stderr()) {
-            let width = terminal::size(&io::stderr()).0.saturating_sub(1);
-            let _ = write!(
-                io::stderr(),
-                "\r{}\r",
-                " ".repeat((spinner_width + 1).min(width))
-            );
-        }
+        self.spinner.clear();
     }
 
     /// Writes a part of the answer.
@@ -182,6 +139,7 @@ impl AnswerOutput {
     /// stdout is closed.
     pub fn text(&mut self, text: &str) -> io::Result<()> {
         self.clear_spinner();
+        self.end_reasoning();
         self.has_content |= !text.is_empty();
         self.frames.interrupted();
         match &mut self.mode {
@@ -225,6 +183,17 @@ impl AnswerOutput {
             }
             return self.flush();
         }
+        if let Event::Reasoning { text } = event {
+            if self.reasoning.is_shown() {
+                self.clear_spinner();
+                self.end_block(true);
+                self.flush()?;
+            }
+            let lines = self.reasoning.push(text, self.width());
+            self.write_lines(&lines);
+            return Ok(());
+        }
+        self.end_reasoning();
         match event {
             Event::Notice { text } => {
                 self.clear_spinner();
@@ -301,6 +270,11 @@ impl AnswerOutput {
         self.progress.clear();
         self.end_block(true);
         self.flush()?;
+        self.write_lines(lines);
+        Ok(())
+    }
+
+    fn write_lines(&mut self, lines: &[StyledLine]) {
         let mut out = String::new();
         for line in lines {
             paint(line, self.stderr_color, &mut out);
@@ -308,7 +282,12 @@ impl AnswerOutput {
         }
         // A closed stderr cannot be reported anywhere.
         let _ = io::stderr().write_all(out.as_bytes());
-        Ok(())
+    }
+
+    /// Writes the end of reasoning that is shown.
+    fn end_reasoning(&mut self) {
+        let lines = self.reasoning.end(self.width());
+        self.write_lines(&lines);
     }
 
     /// Writes the answer to a question, for readers of the JSON events.
@@ -398,6 +377,7 @@ impl AnswerOutput {
             self.json(&line);
             return self.flush();
         }
+        self.end_reasoning();
         self.end_block(false);
         self.flush()?;
         match answer.finish {

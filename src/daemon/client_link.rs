@@ -218,6 +218,12 @@ fn encode(item: &FeedItem<'_>, out: &mut Vec<u8>) {
             Ok(frame) => out.extend(frame),
             Err(e) => tracing::warn!("{}", e.message),
         },
+        FeedItem::Reasoning(text) => append(
+            &Event::Reasoning {
+                text: (*text).to_owned(),
+            },
+            out,
+        ),
         FeedItem::Event(event) => append(&wire_event(event), out),
         FeedItem::Progress(text) => append(
             &Event::ToolCallProgress {

@@ -31,6 +31,11 @@ pub enum Event {
         /// One line.
         text: String,
     },
+    /// A part of the model's reasoning, which is not part of the answer. Untrusted.
+    Reasoning {
+        /// The text.
+        text: String,
+    },
     /// The model proposes a command.
     Proposal {
         /// The exact command.

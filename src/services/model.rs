@@ -452,6 +452,7 @@ fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
         temperature: model.temperature,
         max_tokens: model.max_tokens,
         idle_timeout: model.idle_timeout,
+        thinks: false,
         use_tool_role: model.use_tool_role,
         images: model.images,
         key_name: match &model.key {

@@ -143,7 +143,7 @@ pub struct TurnFeed {
 #[derive(Debug, Default)]
 struct FeedState {
     entries: Vec<FeedEntry>,
-    /// The whole text, which the turn bounds.
+    /// The whole text and the reasoning, in order of arrival. The turn bounds both.
     text: String,
     /// Change counter and text of the latest progress; the text is empty after its call has ended.
     progress: (u64, String),
@@ -159,6 +159,7 @@ enum FeedEntry {
     Text {
         start: usize,
         end: usize,
+        is_reasoning: bool,
     },
     Event(Arc<TurnEvent>),
 }
@@ -248,13 +249,30 @@ impl TurnFeed {
 
     /// Appends text of the answer.
     pub fn push_text(&self, text: &str) {
+        self.append(text, false);
+    }
+
+    /// Appends text of the model's reasoning.
+    pub fn push_reasoning(&self, text: &str) {
+        self.append(text, true);
+    }
+
+    fn append(&self, text: &str, is_reasoning: bool) {
         let mut state = lock(&self.state);
         let start = state.text.len();
         state.text.push_str(text);
         let end = state.text.len();
         match state.entries.last_mut() {
-            Some(FeedEntry::Text { end: last, .. }) => *last = end,
-            _ => state.entries.push(FeedEntry::Text { start, end }),
+            Some(FeedEntry::Text {
+                end: last,
+                is_reasoning: kind,
+                ..
+            }) if *kind == is_reasoning => *last = end,
+            _ => state.entries.push(FeedEntry::Text {
+                start,
+                end,
+                is_reasoning,
+            }),
         }
         drop(state);
         self.changed.notify_waiters();

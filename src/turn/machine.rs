@@ -21,6 +21,8 @@ use super::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// Maximum text of a turn that is shown and recorded, in bytes. The rest is counted.
 pub const MAX_TEXT: usize = 4 << 20;
+/// Maximum reasoning of a turn that is shown, in bytes.
+const MAX_REASONING: usize = 1 << 20;
 /// Maximum number of commands that a turn proposes, and maximum size of all of them in bytes.
 const MAX_PROPOSALS: usize = 50;
 const MAX_PROPOSAL_BYTES: usize = 256 << 10;
@@ -41,6 +43,8 @@ pub enum TurnInput {
 pub enum TurnEffect {
     /// Send text to the client.
     Text(String),
+    /// Send reasoning to the client.
+    Reasoning(String),
     /// Push an event to the feed.
     Event(TurnEvent),
     /// Write a record to the journal before performing the next effect.
@@ -85,6 +89,8 @@ pub struct TurnMachine {
     earlier_text: usize,
     /// Bytes of this round's text beyond [`MAX_TEXT`].
     omitted: u64,
+    /// Length of the reasoning of all rounds.
+    reasoning: usize,
     /// Whether the text shown so far ends without a newline.
     open_line: bool,
     /// Proposed commands of all rounds.
@@ -126,6 +132,7 @@ impl TurnMachine {
             text: String::new(),
             earlier_text: 0,
             omitted: 0,
+            reasoning: 0,
             open_line: false,
             proposals: Vec::new(),
             unproposed: 0,
@@ -189,7 +196,17 @@ impl TurnMachine {
             TurnInput::Chunk(StreamItem::Notice(text)) => vec![notice(text)],
             TurnInput::Chunk(StreamItem::Reasoning(text)) => {
                 self.cost.add_reasoning(&text);
-                Vec::new()
+                let left = MAX_REASONING.saturating_sub(self.reasoning);
+                let kept = utf8::prefix(&text, left);
+                // What does not fit ends what is shown.
+                self.reasoning = match kept.len() == text.len() {
+                    true => self.reasoning + kept.len(),
+                    false => MAX_REASONING,
+                };
+                match kept {
+                    "" => Vec::new(),
+                    kept => vec![TurnEffect::Reasoning(kept.to_owned())],
+                }
             }
             TurnInput::Chunk(_) => Vec::new(),
             TurnInput::Ended(result) => self.end(result, ms),

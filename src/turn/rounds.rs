@@ -350,6 +350,7 @@ impl<'a> TurnRun<'a> {
     async fn perform(&mut self, effect: TurnEffect) -> Result<NextStep> {
         match effect {
             TurnEffect::Text(text) => self.feed.push_text(&text),
+            TurnEffect::Reasoning(text) => self.feed.push_reasoning(&text),
             TurnEffect::Event(event) => self.feed.push(event),
             TurnEffect::Record(mut body) => {
                 gate::complete(self.context(&self.tools), &mut body);

@@ -128,6 +128,7 @@ async fn converse(
     if let Some(text) = &chosen.notice {
         feed.notice(text.clone());
     }
+    chosen.endpoint.thinks = ask.think;
     if !ask.images.is_empty() && !chosen.endpoint.images {
         return Err(Error::usage(format!(
             "the model \"{}\" is not configured for images",

@@ -42,6 +42,7 @@ fn endpoint(base_url: &str) -> ModelEndpoint {
         temperature: None,
         max_tokens: None,
         idle_timeout: Duration::from_secs(10),
+        thinks: false,
         use_tool_role: true,
         images: false,
         key_name: None,

@@ -20,3 +20,4 @@ mod seen;
 mod sessions;
 mod shell;
 mod terminal;
+mod think;

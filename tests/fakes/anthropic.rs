@@ -147,6 +147,7 @@ pub fn violations(request: &Request, key: Option<&str>) -> Vec<String> {
             "stream" => *value == json!(true),
             "temperature" => value.as_f64().is_some_and(|t| (0.0..=1.0).contains(&t)),
             "cache_control" => *value == json!({"type": "ephemeral"}),
+            "thinking" => *value == json!({"type": "adaptive", "display": "summarized"}),
             "system" => value.as_array().is_some_and(|s| s.iter().all(is_text)),
             "tools" => value
                 .as_array()

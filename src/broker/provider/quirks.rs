@@ -69,10 +69,13 @@ impl ServerQuirks {
         }
         let about_reasoning = match endpoint.dialect {
             Dialect::Responses => {
-                lower.contains("encrypted content") || lower.contains("'include'")
+                let about_summary = endpoint.thinks && lower.contains("reasoning");
+                lower.contains("encrypted content") || lower.contains("'include'") || about_summary
             }
             Dialect::Gemini => lower.contains("thinking") || lower.contains("thought"),
-            Dialect::Chat | Dialect::Anthropic => false,
+            // Signatures of earlier thinking are another matter: nothing would be left out then.
+            Dialect::Anthropic => endpoint.thinks && lower.contains("thinking"),
+            Dialect::Chat => false,
         };
         learned.no_reasoning |= about_reasoning;
         if refusal.contains("cache_control") && endpoint.dialect == Dialect::Anthropic {

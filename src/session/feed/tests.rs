@@ -30,6 +30,7 @@ fn read_once(watcher: &mut FeedWatcher) -> String {
     let mut out = String::new();
     watcher.read(|item| match item {
         FeedItem::Text(text) => out.push_str(text),
+        FeedItem::Reasoning(text) => out.push_str(&format!("({text})")),
         FeedItem::Event(TurnEvent::Notice(text)) => out.push_str(&format!("[{text}]")),
         FeedItem::Event(TurnEvent::ElicitationRequested(asked)) => {
             out.push_str(&format!("[? {}]", asked.id));

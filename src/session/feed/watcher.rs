@@ -16,6 +16,8 @@ const EVENT_SIZE: usize = 1 << 10;
 pub enum FeedItem<'a> {
     /// Text of the answer.
     Text(&'a str),
+    /// Reasoning of the model.
+    Reasoning(&'a str),
     /// An event.
     Event(&'a TurnEvent),
     /// The latest progress.
@@ -59,11 +61,18 @@ impl FeedWatcher {
                 return;
             }
             match entry {
-                FeedEntry::Text { start, end } => {
+                FeedEntry::Text {
+                    start,
+                    end,
+                    is_reasoning,
+                } => {
                     let from = self.offset.max(*start);
                     let text = utf8::prefix(&state.text[from..*end], available);
                     if !text.is_empty() {
-                        sink(FeedItem::Text(text));
+                        sink(match is_reasoning {
+                            true => FeedItem::Reasoning(text),
+                            false => FeedItem::Text(text),
+                        });
                     }
                     self.offset = from + text.len();
                     available -= text.len();

@@ -153,6 +153,7 @@ fn said(text: &str) -> CallEnd {
 fn words(effects: &[TurnEffect]) -> Vec<String> {
     let word = |effect: &TurnEffect| match effect {
         TurnEffect::Text(text) => format!("text {text:?}"),
+        TurnEffect::Reasoning(text) => format!("reasoning {text:?}"),
         TurnEffect::Event(TurnEvent::Notice(text)) => format!("notice {text}"),
         TurnEffect::Event(event) => format!("{event:?}"),
         TurnEffect::Record(record) => match &**record {

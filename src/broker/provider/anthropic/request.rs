@@ -62,6 +62,9 @@ pub fn encode(
     if let Some(temperature) = temperature {
         body.push_str(&format!(r#","temperature":{temperature}"#));
     }
+    if endpoint.thinks && !quirks.no_reasoning {
+        body.push_str(r#","thinking":{"type":"adaptive","display":"summarized"}"#);
+    }
     if !quirks.no_cache_control {
         // The longest prefix that was sent before is read from the cache, and the rest is written to it.
         body.push_str(r#","cache_control":{"type":"ephemeral"}"#);

@@ -18,6 +18,7 @@ fn endpoint() -> ModelEndpoint {
         temperature: Some(0.5),
         max_tokens: Some(9),
         idle_timeout: Duration::from_secs(1),
+        thinks: false,
         use_tool_role: true,
         images: false,
         key_name: None,

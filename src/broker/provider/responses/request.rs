@@ -72,6 +72,10 @@ pub fn encode(
                 .filter(|_| !quirks.no_temperature)
                 .map(Value::from),
         ),
+        (
+            "reasoning",
+            (endpoint.thinks && !quirks.no_reasoning).then(|| json!({"summary": "auto"})),
+        ),
         ("max_output_tokens", endpoint.max_tokens.map(Value::from)),
         ("prompt_cache_key", input.cache_key.map(Value::from)),
     ];
