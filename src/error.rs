@@ -57,6 +57,8 @@ pub struct Error {
     pub hint: Option<String>,
     /// The provider rejected the API key.
     pub key_rejected: bool,
+    /// The provider did not answer, for a reason that another one does not share.
+    pub is_outage: bool,
 }
 
 /// Result with the crate's [`Error`].
@@ -70,6 +72,7 @@ impl Error {
             message: message.into(),
             hint: None,
             key_rejected: false,
+            is_outage: false,
         }
     }
 
@@ -86,6 +89,13 @@ impl Error {
     /// An invalid or missing configuration (exit code 3).
     pub fn config(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Config, message)
+    }
+
+    /// Marks a failure that another provider does not share.
+    #[must_use]
+    pub fn outage(mut self) -> Self {
+        self.is_outage = true;
+        self
     }
 
     /// Adds what to do next.

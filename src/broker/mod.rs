@@ -142,8 +142,11 @@ impl Broker {
                 .transport
                 .send(Method::POST, &url, headers.clone(), encoded.body);
             let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
-                Ok(response) => response?,
-                Err(_) => return Err(answer_reader::silence_error(&url, endpoint.idle_timeout)),
+                Ok(response) => response.map_err(Error::outage)?,
+                Err(_) => {
+                    let silent = answer_reader::silence_error(&url, endpoint.idle_timeout);
+                    return Err(silent.outage());
+                }
             };
             if matches!(response.status(), 200..=299) {
                 let reader = answer_reader::AnswerReader::new(endpoint, &url, response)?;
@@ -157,7 +160,10 @@ impl Broker {
                 let RetryDecision::Wait(wait) =
                     retry::decide(status, &after, retries, self.first_pause, jitter())
                 else {
-                    return Err(failure.error);
+                    return Err(match failure.temporary {
+                        Some(_) => failure.error.outage(),
+                        None => failure.error,
+                    });
                 };
                 retries += 1;
                 self.pause(out, &failure.error.message, wait, retries).await;
@@ -196,7 +202,13 @@ impl Broker {
                 return Err(refusal.error(GiveUpReason::Permanent));
             }
             match retry::decide(refusal.status, &after, retries, self.first_pause, jitter()) {
-                RetryDecision::GiveUp(reason) => return Err(refusal.error(reason)),
+                RetryDecision::GiveUp(reason) => {
+                    let error = refusal.error(reason);
+                    return Err(match refusal.status {
+                        408 | 429 | 500..=599 => error.outage(),
+                        _ => error,
+                    });
+                }
                 RetryDecision::Wait(wait) => {
                     retries += 1;
                     self.pause(out, &refusal.summary(), wait, retries).await;

@@ -16,6 +16,7 @@ use crate::safety::policy::{PolicyRule, RuleEffect, RuleSet};
 use crate::secret::fingerprint;
 
 mod budget;
+mod jobs;
 mod rules;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
@@ -36,6 +37,8 @@ pub(super) struct SeenConfig {
     /// Limits of spending by their keys; without an entry there is none.
     #[serde(default)]
     budget: BTreeMap<String, f64>,
+    #[serde(default)]
+    job_command: Option<String>,
     context_env: Vec<String>,
     system_prompt: Option<String>,
     default_model: Option<String>,
@@ -86,6 +89,7 @@ impl SeenConfig {
             mcp,
             tools,
             intent_declaration,
+            jobs,
             budget,
             // What is shown.
             ui: _,
@@ -161,6 +165,7 @@ impl SeenConfig {
                 (BYTES, *max_bytes),
             ]),
             budget: budget::limits(budget),
+            job_command: jobs.command.clone(),
             context_env: env.clone(),
             system_prompt: system_prompt.clone(),
             default_model: default_model.clone(),
@@ -252,6 +257,7 @@ impl SeenModel {
             images,
             serve,
             key,
+            fallback,
             // How the answer is generated and shown, and what it may cost.
             temperature: _,
             max_tokens: _,
@@ -278,7 +284,8 @@ impl SeenModel {
         let headers = headers.flat_map(|(name, value)| [name.as_str(), value.as_str()]);
         let fixed = [provider.as_str(), base_url, name, &counts];
         let all = fixed.into_iter().chain(key).chain(command.iter().copied());
-        let all: Vec<&str> = all.chain(headers).collect();
+        let others = fallback.iter().map(String::as_str);
+        let all: Vec<&str> = all.chain(headers).chain(others).collect();
         let target = fingerprint(all);
         SeenModel {
             target: SeenTarget {
@@ -308,6 +315,9 @@ fn shown_model(model: &ModelSettings, whole: bool) -> String {
         };
         text.push_str(&format!(", runs {}", words.join(" ")));
     }
+    if !model.fallback.is_empty() {
+        text.push_str(&format!(", fallback {}", model.fallback.join(", ")));
+    }
     text
 }
 
@@ -321,6 +331,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
     budget::tighten(seen, now, &mut lines);
     servers(seen, now, &mut lines);
     models(seen, now, &mut lines);
+    jobs::take_back(seen, now, &mut lines);
     lines
 }
 

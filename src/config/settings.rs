@@ -43,6 +43,8 @@ section! {
         tools: ToolSettings = ToolSettings::default();
         /// Intents that the model declares for its calls.
         intent_declaration: IntentSettings = IntentSettings::default();
+        /// Models for certain jobs.
+        jobs: JobSettings = JobSettings::default();
         /// What requests to models may cost.
         budget: BudgetSettings = BudgetSettings::default();
         /// What is shown.
@@ -196,6 +198,16 @@ word_setting!(
 );
 
 section! {
+    /// Models for jobs other than prompts.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct JobSettings in "jobs" {
+        /// The model that turns the words on the command line into a command (Alt-a), by its name. Unset, it is the model of
+        /// the shell.
+        command: Option<String> = None, example("\"local\"");
+    }
+}
+
+section! {
     /// Limits of what requests to models may cost, in US dollars. A request that could exceed one is not made, and near one
     /// its answer is limited. With a limit, the price of the model must be known.
     #[derive(Debug, Clone, PartialEq)]
@@ -294,6 +306,21 @@ fn finish_config(config: &mut Config, reader: &TableReader<'_>) {
     {
         let names = config.models.keys().map(String::as_str);
         reader.fault_at("default_model", no_such_model(name, names));
+    }
+    let names = || config.models.keys().map(String::as_str);
+    if let Some(name) = &config.jobs.command
+        && !config.models.contains_key(name)
+        && let Some(jobs) = reader.table("jobs")
+    {
+        jobs.fault_at("command", no_such_model(name, names()));
+    }
+    let tables = reader.table("models");
+    for (name, model) in &config.models {
+        let table = tables.as_ref().and_then(|models| models.table(name));
+        let unknown = |fallback: &&String| !config.models.contains_key(*fallback);
+        if let (Some(table), Some(fallback)) = (table, model.fallback.iter().find(unknown)) {
+            table.fault_at("fallback", no_such_model(fallback, names()));
+        }
     }
     let mut list = std::mem::take(&mut config.mcp.auto_approve).0;
     list.extend(std::mem::take(&mut config.approvals.rules).0);

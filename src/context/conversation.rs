@@ -43,6 +43,12 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 ..
             } => {
                 talk.end_round();
+                // A request that failed before its answer began is no answer: a fallback may have given one.
+                let is_empty = text.is_empty() && calls.is_empty();
+                let is_after_prompt = matches!(talk.messages.last(), Some(ChatMessage::User(..)));
+                if *finish == FinishReason::Error && is_empty && is_after_prompt {
+                    continue;
+                }
                 // Ignore an answer without a prompt, and a second answer.
                 if matches!(
                     talk.messages.last(),

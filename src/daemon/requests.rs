@@ -61,7 +61,15 @@ pub async fn status(
 ) -> Result<DaemonStatus> {
     let of_session = session_model(services, shell).await;
     let lookup = async {
-        let plan = model::prepare(services, client, None, of_session, overrides).await?;
+        let plan = model::prepare(
+            services,
+            client,
+            None,
+            of_session,
+            overrides,
+            model::ModelJob::Prompt,
+        )
+        .await?;
         model::look(services, &plan, &client.feed).await
     };
     let (model, endpoint, state) = match lookup.await {

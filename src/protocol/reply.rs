@@ -112,6 +112,7 @@ impl From<RequestFailure> for Error {
             kind: f.kind,
             message: f.message,
             hint: f.hint,
+            is_outage: false,
             key_rejected: false,
         }
     }

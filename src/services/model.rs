@@ -5,27 +5,20 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
-
 use super::SharedServices;
 use super::audit_log::AuditLog;
 use super::client_handle::{ClientHandle, ClientVariables};
 use super::key_commands::KeyCommands;
-use crate::broker::ModelEndpoint;
 use crate::broker::autodetect::{self, DetectedModel};
-use crate::broker::catalog::{self, KnownModel};
 use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT};
-use crate::broker::provider::is_mistral;
-use crate::chat::Dialect;
 use crate::config::{
-    self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource,
-    ModelSettings, ProviderKind,
+    self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, ModelSettings,
 };
 use crate::error::{Error, Result};
 use crate::mcp::learn_configured;
 use crate::paths::Paths;
 use crate::protocol::RequestFailure;
-use crate::safety::budget::{ModelPrice, TokenRates};
+use crate::safety::budget::ModelPrice;
 use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
 use crate::session::feed::TurnFeed;
@@ -34,6 +27,7 @@ use crate::session::lock;
 mod chosen;
 
 pub use self::chosen::ChosenModel;
+use self::chosen::{configured, known};
 
 /// How long a detected model is used before detection runs again.
 const DETECTION_MAX_AGE: Duration = Duration::from_secs(600);
@@ -222,8 +216,17 @@ pub struct ModelPlan {
     pub config: Arc<Config>,
     /// Variables for detection; `None` if a model is configured.
     detection: Option<ClientVariables>,
-    /// The variable that holds the model's key.
+    /// The variables that hold the keys of the model and of its fallbacks.
     key: ClientVariables,
+}
+
+/// What a model is chosen for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelJob {
+    /// A prompt.
+    Prompt,
+    /// A single command: `[jobs] command`.
+    Command,
 }
 
 /// Resolves the configuration and asks the client for the variables that the choice of a model needs.
@@ -238,9 +241,14 @@ pub async fn prepare(
     flag: Option<String>,
     of_session: Option<String>,
     overrides: &BTreeMap<String, String>,
+    job: ModelJob,
 ) -> Result<ModelPlan> {
+    let has_flag = flag.is_some();
     let overrides = ConfigOverrides::from_map(overrides)?.with_model(flag.or(of_session));
-    let config = services.models.config(&overrides)?;
+    let mut config = services.models.config(&overrides)?;
+    if let (ModelJob::Command, false, Some(name)) = (job, has_flag, config.jobs.command.clone()) {
+        config = services.models.config(&overrides.with_model(Some(name)))?;
+    }
     let current = config.current()?;
     let detection = match current.is_none() || is_last_resort(&config, current) {
         true => {
@@ -251,9 +259,19 @@ pub async fn prepare(
     };
     // Requested from the client, whose shell has the current value: the daemon's own environment is that of the shell
     // that started it.
-    let key = match current.map(|model| &model.key) {
-        Some(KeySource::Env(name)) => client.variables(vec![name.clone()]).await?,
-        _ => ClientVariables::new(),
+    let fallbacks = current.into_iter().flat_map(|model| &model.fallback);
+    let fallbacks = fallbacks.filter_map(|name| config.models.get(name));
+    let names: BTreeSet<String> = current
+        .into_iter()
+        .chain(fallbacks)
+        .filter_map(|model| match &model.key {
+            KeySource::Env(name) => Some(name.clone()),
+            _ => None,
+        })
+        .collect();
+    let key = match names.is_empty() {
+        false => client.variables(names.into_iter().collect()).await?,
+        true => ClientVariables::new(),
     };
     Ok(ModelPlan {
         config,
@@ -281,9 +299,37 @@ pub async fn choose(
     let Some(mut chosen) = look(services, plan, feed).await? else {
         return Ok(None);
     };
+    make_ready(services, &mut chosen, feed).await?;
+    Ok(Some(chosen))
+}
+
+/// Returns the fallback of this name, ready for requests.
+///
+/// # Errors
+/// As for [`choose`].
+pub async fn fallback(
+    services: &SharedServices,
+    plan: &ModelPlan,
+    name: &str,
+    feed: &TurnFeed,
+) -> Result<ChosenModel> {
+    let model = plan.config.models.get(name);
+    // The configuration was checked when it was read.
+    let model = model.ok_or_else(|| Error::config(format!("no model named {name}")))?;
+    let mut chosen = configured(services, plan, model)?;
+    make_ready(services, &mut chosen, feed).await?;
+    Ok(chosen)
+}
+
+/// Gets the key of a model and starts its server.
+async fn make_ready(
+    services: &SharedServices,
+    chosen: &mut ChosenModel,
+    feed: &TurnFeed,
+) -> Result<()> {
     let models = &services.models;
     if let Some(command) = chosen.key_cmd.as_ref().filter(|_| chosen.lacks_key())
-        && let Some(model) = chosen.config.current()?
+        && let Some(model) = chosen.config.models.get(&chosen.name)
     {
         let whose = format!("the key_cmd of model {}", model.name);
         let read = |output: &[u8]| config::key::key_from_output(&chosen.config, model, output);
@@ -320,7 +366,7 @@ pub async fn choose(
         let is_new = lock(&models.shown_notices).insert(notice.clone());
         chosen.notice = is_new.then_some(notice);
     }
-    Ok(Some(chosen))
+    Ok(())
 }
 
 /// Chooses the model like [`choose`], without starting a server or running a `key_cmd`.
@@ -361,47 +407,11 @@ pub async fn look(
     let Some(model) = current else {
         return Ok(None);
     };
-    let (key, key_cmd) = match &model.key {
-        KeySource::None => (None, None),
-        KeySource::Env(_) => {
-            let key = config::key::key_from_variables(&config, model, &exposed(&plan.key))?;
-            (key.map(Secret::new), None)
-        }
-        KeySource::Cmd(command) => (services.models.keys.known(command), Some(command.clone())),
-    };
-    let last_resort = is_last_resort(&config, current);
-    let endpoint = endpoint(model, key);
-    let known = known(&endpoint);
-    let configured = model.price.map(|price| {
-        ModelPrice::flat(TokenRates {
-            input: price.input,
-            output: price.output,
-            cache_read: price.cache_read,
-            cache_write: price.cache_write,
-        })
-    });
-    // What aish runs itself costs nothing.
-    let own = model.serve.as_ref().map(|_| ModelPrice::default());
-    Ok(Some(ChosenModel {
-        name: model.name.clone(),
-        endpoint,
-        price: configured.or(own).or(known.price),
-        max_output: known.max_output,
-        window: model.context_window.or(known.window),
-        notice: None,
-        found: last_resort.then(|| "the tiny model, only for trying things out".to_string()),
-        key_cmd,
-        serve: model.serve.clone(),
-        lease: None,
-        config: config.clone(),
-    }))
-}
-
-/// Returns what the catalogue has about a model.
-fn known(endpoint: &ModelEndpoint) -> KnownModel {
-    let section = catalog::section(endpoint.dialect, endpoint.is_mistral, &endpoint.base_url);
-    let known = section.and_then(|section| catalog::find(section, &endpoint.model, Utc::now()));
-    known.unwrap_or_default()
+    let mut chosen = configured(services, plan, model)?;
+    if is_last_resort(&config, current) {
+        chosen.found = Some("the tiny model, only for trying things out".to_string());
+    }
+    Ok(Some(chosen))
 }
 
 /// Detects a model from keys in the client's environment and local servers. A hit is cached.
@@ -429,36 +439,4 @@ async fn find(
 fn exposed(variables: &ClientVariables) -> BTreeMap<String, String> {
     let expose = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
     variables.iter().map(expose).collect()
-}
-
-fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
-    let dialect = match model.provider {
-        Some(ProviderKind::Chat | ProviderKind::Mistral) => Dialect::Chat,
-        Some(ProviderKind::OpenAi) => Dialect::Responses,
-        Some(ProviderKind::Gemini) => Dialect::Gemini,
-        Some(ProviderKind::Anthropic) => Dialect::Anthropic,
-        None => Dialect::of_host(&model.base_url),
-    };
-    ModelEndpoint {
-        dialect,
-        is_mistral: match model.provider {
-            Some(provider) => provider == ProviderKind::Mistral,
-            None => is_mistral(&model.base_url),
-        },
-        base_url: model.base_url.clone(),
-        model: model.model.clone(),
-        key,
-        headers: model.headers.clone(),
-        temperature: model.temperature,
-        max_tokens: model.max_tokens,
-        idle_timeout: model.idle_timeout,
-        thinks: false,
-        use_tool_role: model.use_tool_role,
-        images: model.images,
-        key_name: match &model.key {
-            KeySource::None => None,
-            KeySource::Env(name) => Some(name.clone()),
-            KeySource::Cmd(_) => Some(format!("the key_cmd of model {}", model.name)),
-        },
-    }
 }

@@ -5,6 +5,7 @@ pub mod background_notice;
 pub mod call_context;
 pub mod command_extractor;
 mod cost;
+mod fallback;
 pub mod feed_guard;
 pub mod gate;
 pub mod machine;

@@ -6,7 +6,7 @@ use crate::protocol::{AskRequest, RequestFailure, SessionChoice, ShellId};
 use crate::services::SharedServices;
 use crate::services::client_handle::ClientHandle;
 use crate::services::mcp_startup::{self, PendingStart};
-use crate::services::model::{self, ModelPlan};
+use crate::services::model::{self, ModelJob, ModelPlan};
 use crate::session::conversation::SharedSession;
 
 /// A prompt that is ready to run. It needs nothing more from its client.
@@ -82,7 +82,12 @@ async fn collect(
 ) -> Result<(ModelPlan, Option<PendingStart>)> {
     let session_model = existing.and_then(|session| session.model());
     let flag = ask.model.clone();
-    let model = model::prepare(services, client, flag, session_model, &ask.overrides).await?;
+    let job = match ask.command {
+        true => ModelJob::Command,
+        false => ModelJob::Prompt,
+    };
+    let overrides = &ask.overrides;
+    let model = model::prepare(services, client, flag, session_model, overrides, job).await?;
     let uses_servers = !ask.no_tools || !ask.resources.is_empty();
     let servers = match uses_servers && !ask.command {
         true => Some(mcp_startup::collect(services, client, &model.config).await?),

@@ -62,6 +62,8 @@ pub(super) struct TurnRun<'a> {
     partial: PartialAnswer,
     /// Completes when the prompt is in the session's file. Awaited before the first part of an answer is shown.
     pub(super) prompt_stored: Option<oneshot::Receiver<()>>,
+    /// Whether a part of an answer was shown or acted on.
+    pub(super) has_shown: bool,
 }
 
 /// The next step of the turn.
@@ -102,6 +104,7 @@ impl<'a> TurnRun<'a> {
             request,
             partial: PartialAnswer::default(),
             prompt_stored: None,
+            has_shown: false,
         }
     }
 
@@ -348,6 +351,10 @@ impl<'a> TurnRun<'a> {
 
     /// Performs one effect.
     async fn perform(&mut self, effect: TurnEffect) -> Result<NextStep> {
+        self.has_shown |= matches!(
+            effect,
+            TurnEffect::Text(_) | TurnEffect::Reasoning(_) | TurnEffect::Use(_)
+        );
         match effect {
             TurnEffect::Text(text) => self.feed.push_text(&text),
             TurnEffect::Reasoning(text) => self.feed.push_reasoning(&text),

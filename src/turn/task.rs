@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
+use super::fallback::Fallbacks;
 use super::feed_guard::FeedGuard;
 use super::plan::TurnPlan;
 use super::rounds::TurnRun;
@@ -123,6 +124,7 @@ async fn converse(
         mut ask,
         record_ids,
         servers,
+        model: plan,
         ..
     } = plan;
     if let Some(text) = &chosen.notice {
@@ -153,6 +155,7 @@ async fn converse(
         feed.notice(text);
     }
     let request = RequestContext::from(&ask);
+    let has_images = !ask.images.is_empty();
     let user = RecordBody::User {
         text: ask.text,
         content,
@@ -175,30 +178,25 @@ async fn converse(
         // Fails only if the request has failed before.
         let _ = stored.send(());
     };
-    let setting = TurnSettings {
-        session: session.id.clone(),
-        model_name: chosen.name.clone(),
-        model: chosen.endpoint.model.clone(),
-        price: chosen.price.clone(),
-        provider: chosen.endpoint.host(),
-        show_cost: chosen.shown_cost(),
-        depth: chosen.config.mcp.max_tool_depth,
+    let tools = with_tools.then_some(catalog);
+    let mut prompt_stored = Some(prompt_stored);
+    let mut fallbacks = Fallbacks::new(&plan, &chosen, ask.think, has_images);
+    let rounds = async {
+        loop {
+            let setting = settings(session, &chosen);
+            let ids = record_ids.clone();
+            let mut run = TurnRun::new(services, &chosen, session, feed, setting, ids, &request);
+            run.prompt_stored = prompt_stored.take();
+            let failure = match run.rounds(tools.clone()).await {
+                Ok(()) => return Ok((run.answer, run.record_ids)),
+                Err(e) if !e.is_outage || run.has_shown => return Err(e),
+                Err(e) => e,
+            };
+            chosen = fallbacks.next(services, feed, &chosen, failure).await?;
+        }
     };
-    let mut run = TurnRun::new(
-        services,
-        &chosen,
-        session,
-        feed,
-        setting,
-        record_ids.clone(),
-        &request,
-    );
-    run.prompt_stored = Some(prompt_stored);
-    let (finished, ()) = tokio::join!(run.rounds(with_tools.then_some(catalog)), recorded);
-    finished?;
-    let TurnRun {
-        answer, record_ids, ..
-    } = run;
+    let (finished, ()) = tokio::join!(rounds, recorded);
+    let (answer, record_ids) = finished?;
     let (mut answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
     if answer.show_cost != ShownCost::Nothing && answer.cost.is_some() {
         let (spending, id) = (services.spending.clone(), session.id.clone());
@@ -235,17 +233,12 @@ async fn perform_command(
         ChatMessage::System(prompt_context::command_prompt()),
         ChatMessage::user(ask.text.clone()),
     ];
+    let outside = Session::outside(services.audit_log.log());
     let setting = TurnSettings {
-        session: String::new(),
-        model_name: chosen.name.clone(),
-        model: chosen.endpoint.model.clone(),
-        price: chosen.price.clone(),
-        provider: chosen.endpoint.host(),
-        show_cost: chosen.shown_cost(),
         depth: 0,
+        ..settings(&outside, &chosen)
     };
     let request = RequestContext::from(&ask);
-    let outside = Session::outside(services.audit_log.log());
     let user = RecordBody::User {
         text: ask.text.clone(),
         content: ask.text,
@@ -266,6 +259,19 @@ async fn perform_command(
     match run.answer {
         Some((answer, _)) => Ok(answer),
         None => Err(failure(&Error::runtime("the turn ended early"))),
+    }
+}
+
+/// Returns the settings of a turn with this model.
+fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings {
+    TurnSettings {
+        session: session.id.clone(),
+        model_name: chosen.name.clone(),
+        model: chosen.endpoint.model.clone(),
+        price: chosen.price.clone(),
+        provider: chosen.endpoint.host(),
+        show_cost: chosen.shown_cost(),
+        depth: chosen.config.mcp.max_tool_depth,
     }
 }
 

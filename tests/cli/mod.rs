@@ -9,6 +9,7 @@ mod cost;
 mod daemon;
 mod durable;
 mod failures;
+mod fallback;
 mod mcp;
 mod multiline;
 mod own_files;

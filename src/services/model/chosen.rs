@@ -2,12 +2,22 @@
 
 use std::sync::Arc;
 
+use chrono::Utc;
+
+use super::{ModelPlan, exposed};
 use crate::broker::ModelEndpoint;
+use crate::broker::catalog::{self, KnownModel};
 use crate::broker::model_server::ServerLease;
+use crate::broker::provider::is_mistral;
 use crate::chat::Dialect;
-use crate::config::{Config, CostSetting, LocalServer};
+use crate::config::{
+    self, Config, CostSetting, KeySource, LocalServer, ModelSettings, ProviderKind,
+};
+use crate::error::Result;
 use crate::protocol::ShownCost;
-use crate::safety::budget::ModelPrice;
+use crate::safety::budget::{ModelPrice, TokenRates};
+use crate::secret::Secret;
+use crate::services::SharedServices;
 
 /// A model that is ready for requests.
 #[derive(Debug)]
@@ -54,5 +64,86 @@ impl ChosenModel {
     /// Returns whether the key has not been fetched yet.
     pub fn lacks_key(&self) -> bool {
         self.key_cmd.is_some() && self.endpoint.key.is_none()
+    }
+}
+
+/// Returns a model of the configuration.
+pub(super) fn configured(
+    services: &SharedServices,
+    plan: &ModelPlan,
+    model: &ModelSettings,
+) -> Result<ChosenModel> {
+    let config = &plan.config;
+    let (key, key_cmd) = match &model.key {
+        KeySource::None => (None, None),
+        KeySource::Env(_) => {
+            let key = config::key::key_from_variables(config, model, &exposed(&plan.key))?;
+            (key.map(Secret::new), None)
+        }
+        KeySource::Cmd(command) => (services.models.keys.known(command), Some(command.clone())),
+    };
+    let endpoint = endpoint(model, key);
+    let known = known(&endpoint);
+    let configured = model.price.map(|price| {
+        ModelPrice::flat(TokenRates {
+            input: price.input,
+            output: price.output,
+            cache_read: price.cache_read,
+            cache_write: price.cache_write,
+        })
+    });
+    // What aish runs itself costs nothing.
+    let own = model.serve.as_ref().map(|_| ModelPrice::default());
+    Ok(ChosenModel {
+        name: model.name.clone(),
+        endpoint,
+        price: configured.or(own).or(known.price),
+        max_output: known.max_output,
+        window: model.context_window.or(known.window),
+        notice: None,
+        found: None,
+        key_cmd,
+        serve: model.serve.clone(),
+        lease: None,
+        config: config.clone(),
+    })
+}
+
+/// Returns what the catalogue has about a model.
+pub(super) fn known(endpoint: &ModelEndpoint) -> KnownModel {
+    let section = catalog::section(endpoint.dialect, endpoint.is_mistral, &endpoint.base_url);
+    let known = section.and_then(|section| catalog::find(section, &endpoint.model, Utc::now()));
+    known.unwrap_or_default()
+}
+
+fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
+    let dialect = match model.provider {
+        Some(ProviderKind::Chat | ProviderKind::Mistral) => Dialect::Chat,
+        Some(ProviderKind::OpenAi) => Dialect::Responses,
+        Some(ProviderKind::Gemini) => Dialect::Gemini,
+        Some(ProviderKind::Anthropic) => Dialect::Anthropic,
+        None => Dialect::of_host(&model.base_url),
+    };
+    ModelEndpoint {
+        dialect,
+        is_mistral: match model.provider {
+            Some(provider) => provider == ProviderKind::Mistral,
+            None => is_mistral(&model.base_url),
+        },
+        base_url: model.base_url.clone(),
+        model: model.model.clone(),
+        key,
+        headers: model.headers.clone(),
+        temperature: model.temperature,
+        max_tokens: model.max_tokens,
+        idle_timeout: model.idle_timeout,
+        thinks: false,
+        use_tool_role: model.use_tool_role,
+        images: model.images,
+        key_name: match &model.key {
+            KeySource::None => None,
+            KeySource::Env(name) => Some(name.clone()),
+            KeySource::Cmd(_) => Some(format!("the key_cmd of model {}", model.name)),
+        },
     }
 }
