@@ -374,6 +374,7 @@ impl AnswerOutput {
         if matches!(self.mode, OutputMode::Json) {
             let mut line = json!(answer);
             line["type"] = json!("answer");
+            line.as_object_mut().map(|line| line.remove("show_cost"));
             self.json(&line);
             return self.flush();
         }

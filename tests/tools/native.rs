@@ -127,3 +127,112 @@ fn answer_with_a_secret_is_sent_back_without_its_reasoning() {
         "{text}"
     );
 }
+
+/// The events of a prompt, each with fields that docs/json.md names.
+fn documented_events(tools: &Tools) -> Vec<Value> {
+    let document = include_str!("../../docs/json.md");
+    let run = tools
+        .helper
+        .call(["ask", "--json", "--shell", "s1", "x"])
+        .run();
+    let lines = run.ok();
+    let events: Vec<Value> = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    for event in &events {
+        let kind = event["type"].as_str().unwrap();
+        assert!(document.contains(&format!("`{kind}`")), "{kind}");
+        for field in event
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|key| *key != "type")
+        {
+            assert!(document.contains(&format!("`{field}`")), "{kind}: {field}");
+        }
+    }
+    events
+}
+
+#[test]
+fn json_has_the_same_events_for_every_provider() {
+    let call = "{\"path\":\"/é\"}";
+    let providers = [
+        tools("anthropic", move |request, n| {
+            let first = [
+                Block::Thinking("hm"),
+                Block::Text("Look."),
+                Block::Call("toolu_1", "fs__read", call),
+            ];
+            match n {
+                1 => anthropic::answer(request, &first, "tool_use"),
+                _ => anthropic::answer(request, &[Block::Text("So.")], "end_turn"),
+            }
+        }),
+        tools("openai", move |request, n| {
+            let first = [
+                Item::Reasoning("hm"),
+                Item::Text("Look."),
+                Item::Call("call_1", "fs__read", call),
+            ];
+            let items = if n == 1 {
+                &first[..]
+            } else {
+                &[Item::Text("So.")]
+            };
+            responses::answer(request, items, "completed")
+        }),
+        tools("gemini", move |request, n| {
+            let first = [
+                Part::Thought("hm"),
+                Part::Text("Look."),
+                Part::Call("", "fs__read", call),
+            ];
+            let parts = if n == 1 {
+                &first[..]
+            } else {
+                &[Part::Text("So."), Part::Signature]
+            };
+            gemini::answer(request, parts, "STOP")
+        }),
+        tools("chat", move |_, n| match n {
+            1 => Script::calls("<think>hm</think>Look.", &[("a", "fs.read", call)]),
+            _ => Script::tokens(["So."]),
+        }),
+    ];
+    for tools in providers {
+        let events = documented_events(&tools);
+        let text = |kind: &str| -> String {
+            let of_kind = events.iter().filter(|event| event["type"] == kind);
+            of_kind
+                .map(|event| event["text"].as_str().unwrap())
+                .collect()
+        };
+        assert_eq!(
+            (text("reasoning"), text("text")),
+            ("hm".into(), "Look.\nSo.".into())
+        );
+        let of_kind = |kind: &str| events.iter().find(|event| event["type"] == kind).unwrap();
+        let started = of_kind("tool_call_started");
+        assert_eq!(
+            (&started["name"], &started["arguments"]),
+            (&"fs.read".into(), &call.into())
+        );
+        assert_eq!(of_kind("tool_call_finished")["status"], "success");
+        let answer = events.last().unwrap();
+        assert_eq!(
+            (&answer["type"], &answer["finish"]),
+            (&"answer".into(), &"stop".into())
+        );
+        assert!(
+            answer["prompt_tokens"].as_u64() > Some(0)
+                && answer["completion_tokens"].as_u64() > Some(0)
+        );
+        assert!(
+            answer["model"].as_str().unwrap().contains("fake"),
+            "{answer}"
+        );
+        assert!(answer.get("cost").is_some() && answer.get("show_cost").is_none());
+    }
+}
