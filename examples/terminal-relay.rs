@@ -23,8 +23,14 @@ fn main() -> io::Result<()> {
     if let Some(path) = paths.next() {
         let other = UnixStream::connect(path)?;
         let (from, to) = (socket.try_clone()?, other.try_clone()?);
-        std::thread::spawn(move || copy(from, to));
-        return copy(other, socket);
+        let answers = std::thread::spawn(move || copy(from, to));
+        // Without an error the client has closed its end; with one the socket has closed, and its last answer still
+        // has to be passed on.
+        if copy(other, &socket).is_ok() {
+            socket.shutdown(Shutdown::Both)?;
+        }
+        let _ = answers.join();
+        return Ok(());
     }
     let sending = socket.try_clone()?;
     std::thread::spawn(move || {

@@ -224,8 +224,20 @@ fn from_environment(
         })?;
     }
     let variable_note = elsewhere.map_or("", |_| " and OPENAI_BASE_URL");
+    let others = HOSTED_PROVIDERS
+        .iter()
+        .filter(|other| other.name != hosted.name);
+    let others = others.filter_map(|other| other.variables().find(|name| value(name).is_some()));
+    let others: Vec<&str> = others.collect();
+    let also = match others.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; also set: {}, which a [models] section can use",
+            others.join(", ")
+        ),
+    };
     let found = DetectedModel {
-        found_by: format!("{variable}{variable_note} in the environment"),
+        found_by: format!("{variable}{variable_note} in the environment{also}"),
         name: hosted.name.to_owned(),
         endpoint: ModelEndpoint {
             key: Some(Secret::new(key)),
@@ -354,6 +366,10 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(found.name, "mistral");
+        assert_eq!(
+            found.found_by,
+            "MISTRAL_API_KEY in the environment; also set: GROQ_API_KEY, which a [models] section can use"
+        );
         assert_eq!(found.endpoint.key, Some(Secret::new("m")));
         assert!(super::tests::found(&[("PATH", "/bin")]).is_none());
     }

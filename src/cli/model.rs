@@ -34,14 +34,36 @@ pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     let mut out = String::new();
     for m in models {
         let mark = if m.current { '*' } else { ' ' };
+        let facts = facts(&m);
         out.push_str(&format!(
-            "{mark} {:<16} {:<28} {}\n",
+            "{mark} {:<16} {:<28} {}{facts}\n",
             m.name,
             one_line(&m.model, 28),
-            m.base_url
+            m.base_url,
         ));
     }
     print(&out)
+}
+
+/// Formats the window and the prices, where they are known: ` · 400k · $1.25 in, $10 out per million`.
+fn facts(model: &ModelInfo) -> String {
+    let mut out = String::new();
+    match model.context_window {
+        Some(window @ 1_000_000..) => {
+            out.push_str(&format!(" · {}M", f64::from(window / 10_000) / 100.0));
+        }
+        Some(window @ 1000..) => out.push_str(&format!(" · {}k", window / 1000)),
+        Some(window) => out.push_str(&format!(" · {window}")),
+        None => {}
+    }
+    match (model.input_price, model.output_price) {
+        (Some(input), Some(output)) if input + output == 0.0 => out.push_str(" · free"),
+        (Some(input), Some(output)) => {
+            out.push_str(&format!(" · ${input} in, ${output} out per million"));
+        }
+        _ => {}
+    }
+    out
 }
 
 /// Sets the default model, or the model of one shell's session.

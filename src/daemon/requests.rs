@@ -392,11 +392,17 @@ pub async fn models(
     Ok(config
         .models
         .values()
-        .map(|m| ModelInfo {
-            name: m.name.clone(),
-            model: m.model.clone(),
-            base_url: m.base_url.clone(),
-            current: current.as_ref() == Some(&m.name),
+        .map(|m| {
+            let (context_window, price) = model::window_and_price(m);
+            ModelInfo {
+                name: m.name.clone(),
+                model: m.model.clone(),
+                base_url: m.base_url.clone(),
+                context_window,
+                input_price: price.map(|(input, _)| input),
+                output_price: price.map(|(_, output)| output),
+                current: current.as_ref() == Some(&m.name),
+            }
         })
         .collect())
 }

@@ -184,7 +184,7 @@ pub struct Transcript {
 }
 
 /// A model in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// The model's name in the config.
     pub name: String,
@@ -192,6 +192,15 @@ pub struct ModelInfo {
     pub model: String,
     /// Base URL.
     pub base_url: String,
+    /// The context window in tokens, where it is known.
+    #[serde(default)]
+    pub context_window: Option<u32>,
+    /// US dollars per million tokens of a request, where the price is known.
+    #[serde(default)]
+    pub input_price: Option<f64>,
+    /// US dollars per million tokens of an answer, where the price is known.
+    #[serde(default)]
+    pub output_price: Option<f64>,
     /// Whether a prompt would be sent to this model now.
     pub current: bool,
 }

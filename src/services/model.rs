@@ -26,7 +26,7 @@ use crate::session::lock;
 
 mod chosen;
 
-pub use self::chosen::ChosenModel;
+pub use self::chosen::{ChosenModel, window_and_price};
 use self::chosen::{configured, known};
 
 /// How long a detected model is used before detection runs again.

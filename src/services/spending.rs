@@ -195,7 +195,11 @@ impl Ledger {
         ]
     }
 
+    /// Requests outside of sessions share no limit of one.
     fn of_session(&self, session: &str) -> f64 {
+        if session.is_empty() {
+            return 0.0;
+        }
         let days = self.amounts.values();
         days.filter_map(|sessions| sessions.get(session)).sum()
     }

@@ -74,6 +74,34 @@ fn the_cost_is_shown_recorded_and_summed() {
 }
 
 #[test]
+fn models_are_listed_with_window_and_price() {
+    let helper = helper(
+        "[models.own]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"x\"\nprice = { input = 0, output = 0 }\ncontext_window = 8192\n",
+    );
+    let list = helper.call(["model", "list"]).run().ok();
+    assert!(
+        list.contains(" · 1M · $2 in, $10 out per million"),
+        "{list}"
+    );
+    assert!(list.contains(" · 8k · free"), "{list}");
+    let list: Value =
+        serde_json::from_str(&helper.call(["model", "list", "--json"]).run().ok()).unwrap();
+    let sonnet = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|m| m["name"] == "sonnet")
+        .unwrap();
+    assert_eq!(
+        (
+            sonnet["context_window"].as_u64(),
+            sonnet["output_price"].as_f64()
+        ),
+        (Some(1_000_000), Some(10.0))
+    );
+}
+
+#[test]
 fn it_is_shown_when_and_where_it_is_wanted() {
     for (config, terminal, pipe) in [
         ("", true, false),

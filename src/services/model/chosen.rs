@@ -83,7 +83,25 @@ pub(super) fn configured(
         KeySource::Cmd(command) => (services.models.keys.known(command), Some(command.clone())),
     };
     let endpoint = endpoint(model, key);
-    let known = known(&endpoint);
+    let known = facts(model, &endpoint);
+    Ok(ChosenModel {
+        name: model.name.clone(),
+        endpoint,
+        price: known.price,
+        max_output: known.max_output,
+        window: known.window,
+        notice: None,
+        found: None,
+        key_cmd,
+        serve: model.serve.clone(),
+        lease: None,
+        config: config.clone(),
+    })
+}
+
+/// Returns what is known of a configured model: by the configuration, else by the catalogue.
+fn facts(model: &ModelSettings, endpoint: &ModelEndpoint) -> KnownModel {
+    let known = known(endpoint);
     let configured = model.price.map(|price| {
         ModelPrice::flat(TokenRates {
             input: price.input,
@@ -94,19 +112,18 @@ pub(super) fn configured(
     });
     // What aish runs itself costs nothing.
     let own = model.serve.as_ref().map(|_| ModelPrice::default());
-    Ok(ChosenModel {
-        name: model.name.clone(),
-        endpoint,
+    KnownModel {
         price: configured.or(own).or(known.price),
-        max_output: known.max_output,
         window: model.context_window.or(known.window),
-        notice: None,
-        found: None,
-        key_cmd,
-        serve: model.serve.clone(),
-        lease: None,
-        config: config.clone(),
-    })
+        max_output: known.max_output,
+    }
+}
+
+/// Returns the context window of a configured model, and its prices per million tokens in and out, where they are known.
+pub fn window_and_price(model: &ModelSettings) -> (Option<u32>, Option<(f64, f64)>) {
+    let facts = facts(model, &endpoint(model, None));
+    let rates = facts.price.map(|price| price.current.base);
+    (facts.window, rates.map(|rates| (rates.input, rates.output)))
 }
 
 /// Returns what the catalogue has about a model.

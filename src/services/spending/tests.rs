@@ -63,6 +63,34 @@ fn amounts_survive_a_restart_and_open_reservations_count() {
 }
 
 #[test]
+fn requests_outside_of_sessions_share_only_day_and_month() {
+    let state = tempfile::tempdir().unwrap();
+    let price = price();
+    let spending = Spending::new(state.path());
+    let session = [None, Some(0.005), None, None];
+    for _ in 0..5 {
+        let reserved = spending
+            .reserve(&session, "", 0.0, bound(&price, 1024))
+            .unwrap();
+        spending.settle(reserved, 0.003);
+    }
+    let reserved = spending
+        .reserve(&session, "s", 0.0, bound(&price, 1024))
+        .unwrap();
+    spending.settle(reserved, 0.003);
+    let refused = spending.reserve(&session, "s", 0.0, bound(&price, 1024));
+    assert!(
+        matches!(refused, Err(ReserveError::Refused(_))),
+        "{refused:?}"
+    );
+    let refused = spending.reserve(&day(0.02), "", 0.0, bound(&price, 1024));
+    assert!(
+        matches!(refused, Err(ReserveError::Refused(_))),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn a_long_file_is_replaced_by_its_sums() {
     let state = tempfile::tempdir().unwrap();
     let path = state.path().join(FILE);
