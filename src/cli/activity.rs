@@ -1,10 +1,10 @@
 //! `aish-helper activity list|show|export|stats`: queries the index over the journal, without the daemon.
 
 mod export;
-mod progress;
+pub(super) mod progress;
 mod show;
 mod stats;
-mod time_point;
+pub(super) mod time_point;
 
 use chrono::{Datelike, Local, TimeZone, Utc};
 use serde_json::{Value, json};
@@ -75,11 +75,8 @@ fn build_filter(index: &mut Index, options: RecordFilter) -> Result<ActivityFilt
         parse_time(&options.since, false)?,
         parse_time(&options.until, true)?,
     );
-    if let (Some(since), Some(until)) = (since_ms, until_ms)
-        && since >= until
-    {
-        return Err(Error::usage("--since is not before --until")
-            .hint("a span such as 2h is counted back from now"));
+    if let (Some(since), Some(until)) = (since_ms, until_ms) {
+        check_order(since, until)?;
     }
     let (servers, tools) = match options.servers.is_empty() && options.tools.is_empty() {
         true => Default::default(),
@@ -113,6 +110,15 @@ fn build_filter(index: &mut Index, options: RecordFilter) -> Result<ActivityFilt
         since_ms,
         until_ms,
     })
+}
+
+/// Checks that a period has a length.
+pub(super) fn check_order(since_ms: u64, until_ms: u64) -> Result<()> {
+    if since_ms >= until_ms {
+        return Err(Error::usage("--since is not before --until")
+            .hint("a span such as 2h is counted back from now"));
+    }
+    Ok(())
 }
 
 fn unknown_name(kind: &str, name: &str, names: &[String]) -> Error {

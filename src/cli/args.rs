@@ -4,6 +4,7 @@ mod activity;
 mod plugin;
 mod policy;
 mod session;
+mod stats;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
 pub use self::session::SessionCommand;
+pub use self::stats::{StatsArgs, UsageGroup};
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.
 #[derive(Debug, Parser)]
@@ -76,6 +78,10 @@ pub enum CliCommand {
     /// Show the rules for tool calls, explain a decision, and revoke what was allowed
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Show what the models were used for and what they cost
+    ///
+    /// Counts the answers in the journal, those of deleted sessions excluded.
+    Stats(StatsArgs),
     /// Search the log of prompts, commands and tool calls
     #[command(subcommand)]
     Activity(ActivityCommand),

@@ -88,6 +88,10 @@ const META_COMMANDS: &[(&str, &str)] = &[
         "list MCP servers and what they offer; see aish-helper mcp",
     ),
     (
+        ":stats",
+        "show what the models were used for and what they cost",
+    ),
+    (
         ":activity [COMMAND]",
         "list what was done; see aish-helper activity",
     ),

@@ -23,6 +23,7 @@ mod record_view;
 pub mod redact;
 pub mod session;
 mod session_picker;
+pub mod stats;
 pub mod status;
 mod table;
 pub mod tools;
@@ -138,6 +139,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Model(ModelCommand::Install { name: _ }) => model::install(&paths()?)?,
         CliCommand::Session(command) => session::run(&paths()?, command)?,
         CliCommand::Mcp(command) => mcp::run(&paths()?, command)?,
+        CliCommand::Stats(args) => stats::run(&paths()?, &args)?,
         CliCommand::Activity(command) => activity::run(&paths()?, command)?,
         CliCommand::Policy(command) => policy::run(&paths()?, command)?,
         CliCommand::Redact(args) => redact::run(&paths()?, &args)?,

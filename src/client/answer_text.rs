@@ -1,7 +1,7 @@
 //! Lines that surround an answer: proposed commands, the footer, and what an attached client follows.
 
 use super::styled_line::wrapped;
-use super::text_format::{cut, short_id};
+use super::text_format::{cut, short_count, short_id};
 use crate::protocol::{AnswerSummary, ShownCost};
 use crate::safety::budget::usd;
 use crate::safety::text::{OwnedPiece, one_line, strict_pieces};
@@ -81,15 +81,6 @@ fn usage_parts(answer: &AnswerSummary) -> Vec<String> {
         }
     }
     parts
-}
-
-/// Formats a number of tokens: `640`, `12.4k`, `1.2M`.
-fn short_count(count: u64) -> String {
-    match count {
-        0..1000 => count.to_string(),
-        1000..999_950 => format!("{:.1}k", count as f64 / 1e3),
-        _ => format!("{:.1}M", count as f64 / 1e6),
-    }
 }
 
 /// The sum of a session needs no fractions of a cent once it has cents.

@@ -62,6 +62,15 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
+/// Formats a number of tokens: `640`, `12.4k`, `1.2M`.
+pub fn short_count(count: u64) -> String {
+    match count {
+        0..1000 => count.to_string(),
+        1000..999_950 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@
 mod query;
 pub mod row;
 mod sync;
+mod usage;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -20,6 +21,7 @@ use crate::error::{Error, ErrorContext, Result};
 use crate::paths;
 
 pub use query::{ActivityEntry, ActivityFilter, ActivityStats, ActivityTally};
+pub use usage::{UsageSource, UsageStats, UsageSum, local_day};
 
 /// Name in the state directory.
 const FILE: &str = "activity.sqlite";
@@ -30,7 +32,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// SQLite application id, `aish`.
 const APPLICATION_ID: i64 = 0x6169_7368;
 /// Incremented with every change of the tables or of the row made from a record.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// Rows of `act` (activities) have the key of their record and are therefore stored in order of time. Properties shared by
 /// thousands are a row of `kind`. `act_kind` orders the activities of each kind, so that a filter is a selection of kinds
@@ -42,7 +44,8 @@ CREATE TABLE file (
   inode INTEGER NOT NULL,
   done INTEGER NOT NULL,
   head BLOB NOT NULL,
-  prompt TEXT
+  prompt TEXT,
+  pack TEXT
 );
 CREATE TABLE kind (
   id INTEGER PRIMARY KEY,
@@ -257,6 +260,7 @@ impl Index {
         if self.version()? == (0, 0) {
             let tx = self.db.transaction()?;
             tx.execute_batch(TABLES)?;
+            tx.execute_batch(usage::TABLES)?;
             tx.pragma_update(None, "application_id", APPLICATION_ID)?;
             tx.pragma_update(None, "user_version", VERSION)?;
             tx.commit()?;

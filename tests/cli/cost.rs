@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::fakes::provider::anthropic::{self, Block};
-use crate::fakes::provider::{Part, Provider, Script};
+use crate::fakes::provider::{Part, Provider, Request, Script};
 use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
 
@@ -71,6 +71,66 @@ fn the_cost_is_shown_recorded_and_summed() {
     near(&answer["cost"], COST);
     near(&answer["session_cost"], COST);
     assert_eq!(answer["cost_estimated"], false);
+}
+
+#[test]
+fn what_was_used_is_summed_by_day_model_provider_and_session() {
+    let failing = |request: &Request| match request.json.to_string().contains("four") {
+        true => Script::status(401, "{}"),
+        false => anthropic::answer(request, &[Block::Text("Fine.")], "end_turn"),
+    };
+    let helper = with(Provider::answering(failing), "");
+    assert!(
+        helper
+            .call(["stats"])
+            .run()
+            .ok()
+            .ends_with(": no requests\n")
+    );
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm one");
+    zsh.run("llm two");
+    helper.call(["ask", "--shell", "s1", "three"]).run().ok();
+    let today = chrono::Local::now().date_naive().to_string();
+    let json = |args: &[&str]| -> Value {
+        let args = [&["stats", "--json"], args].concat();
+        serde_json::from_str(&helper.call(args).run().ok()).unwrap()
+    };
+    let stats = json(&[]);
+    let total = &stats["total"];
+    assert_eq!(total["requests"], 3);
+    assert_eq!(total["input_tokens"], 3 * 327);
+    assert_eq!(total["cache_read_tokens"], 3 * 300);
+    assert_eq!(total["output_tokens"], 3 * 40);
+    near(&total["cost"], 3.0 * COST);
+    near(&total["cache_share"], 300.0 / 327.0);
+    assert_eq!(total["unpriced_requests"], 0);
+    assert_eq!(stats["days"][0]["day"], today);
+    assert_eq!(stats["providers"][0]["provider"], "127.0.0.1");
+    assert_eq!(stats["models"][0]["model"], "sonnet");
+    let mut of_sessions: Vec<_> = (0..2)
+        .map(|n| stats["sessions"][n]["requests"].as_u64().unwrap())
+        .collect();
+    of_sessions.sort_unstable();
+    assert_eq!(of_sessions, [1, 2]);
+    let session = helper.records_of("session")[0]["session"].clone();
+    let session = session.as_str().unwrap();
+    let own = json(&["--by", "model", "--session", session]);
+    assert_eq!(own["total"]["requests"], own["models"][0]["requests"]);
+    assert_eq!(own.get("days"), None);
+    assert_eq!(json(&["--until", "1d"])["total"]["requests"], 0);
+
+    zsh.run("llm :stats");
+    let screen = zsh.screen();
+    for part in ["3 requests", "failed", "█", "sonnet", "92 %", "$0.0016"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    // A failed request counts as one, and costs nothing.
+    helper.call(["ask", "--shell", "s1", "four"]).run();
+    let stats = json(&[]);
+    assert_eq!(stats["total"]["requests"], 4);
+    assert_eq!(stats["total"]["failures"], 1);
+    near(&stats["total"]["cost"], 3.0 * COST);
 }
 
 #[test]

@@ -177,6 +177,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "cli::activity::progress",
             "cli::activity::show",
             "cli::args::activity",
+            "cli::stats",
         ],
     ),
     // A login needs the user's browser, so the client runs it rather than the daemon.

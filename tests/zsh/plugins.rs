@@ -181,7 +181,7 @@ fn completion_offers_options_files_and_meta_commands() {
     let mut zsh = Zsh::start(&home);
     for (typed, completed) in [
         ("llm --cont", "llm --continue "),
-        ("llm :stat", "llm :status "),
+        ("llm :statu", "llm :status "),
         ("llm -f not", "llm -f notes.txt "),
         ("llm :his", "llm :history "),
     ] {

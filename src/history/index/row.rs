@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use super::usage::{UsageSource, UsageSum};
 use crate::history::record::{current_type, is_aish};
 use crate::safety::redact::global_redactor;
 
@@ -29,6 +30,8 @@ pub const OPERATIONS: [&str; 3] = ["read", "write", "destructive"];
 
 /// Number of characters kept of a text.
 const SUMMARY: usize = 160;
+/// Maximum number of tokens counted of a request.
+const MAX_TOKENS: u64 = 1_000_000_000;
 /// Number of characters that are redacted before the text is cut, so that a secret is recognised before it is cut.
 const REDACTED_PREFIX: usize = 1024;
 
@@ -48,7 +51,7 @@ pub struct ActivityKind {
 }
 
 /// A row of the index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct IndexRow {
     /// Id of the record.
     pub key: ActivityKey,
@@ -68,6 +71,8 @@ pub struct IndexRow {
     pub chain: Option<String>,
     /// Id of the command line that started the chain, only on the first activity of a chain; for a shell command its own.
     pub command: Option<String>,
+    /// What an answer used and cost.
+    pub usage: Option<(UsageSource, UsageSum)>,
 }
 
 /// Sort key of an activity: the bytes of a UUIDv7.
@@ -142,6 +147,24 @@ struct IndexedLine<'a> {
     session: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     shell: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pack: Option<Named<'a>>,
+    #[serde(borrow, default)]
+    provider: Option<Cow<'a, str>>,
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    #[serde(default)]
+    cache_read_tokens: u64,
+    #[serde(default)]
+    cache_write_tokens: u64,
+    #[serde(default)]
+    reasoning_tokens: u64,
+    #[serde(default)]
+    cost: Option<f64>,
+    #[serde(default)]
+    cost_estimated: bool,
     #[serde(borrow, default, rename = "ids", alias = "links")]
     links: IndexedIds<'a>,
 }
@@ -192,6 +215,8 @@ pub struct LineContext {
     pub session: Option<String>,
     /// Last prompt in the file, which records without ids belong to.
     pub prompt: Option<String>,
+    /// Prompt pack of that prompt.
+    pub pack: Option<String>,
 }
 
 /// Returns the row of a line, or `None` if the line is not a record. `spot` makes the key of a record without a UUIDv7
@@ -215,7 +240,11 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut LineContext) -> Option<I
         _ => None,
     };
     let session = line.links.session.as_deref().or(line.session.as_deref());
+    if kind.kind == "prompt" {
+        place.pack = line.pack.as_ref().map(|pack| pack.name.to_string());
+    }
     Some(IndexRow {
+        usage: usage(&line, &kind, place),
         key: key(&line.id, line.at_ms, spot),
         at_ms: line.at_ms,
         what: beginning(&what(&line, &kind)),
@@ -247,7 +276,42 @@ fn bare(line: Bare<'_>, spot: (&str, u64), place: &LineContext) -> Option<IndexR
         session: place.session.clone(),
         chain: None,
         command: None,
+        usage: None,
     })
+}
+
+/// Returns what an answer used and cost. A request that failed and used nothing has no cost that would be unknown.
+fn usage(
+    line: &IndexedLine<'_>,
+    kind: &ActivityKind,
+    place: &LineContext,
+) -> Option<(UsageSource, UsageSum)> {
+    if kind.kind != "answer" {
+        return None;
+    }
+    let failed = kind.status == "error";
+    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    let cost = line.cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
+    // A server reports any number; the sums stay within 64 bits.
+    let tokens = |tokens: Option<u64>| tokens.unwrap_or(0).min(MAX_TOKENS);
+    let source = UsageSource {
+        model: text(line.model.as_deref()),
+        provider: text(line.provider.as_deref()),
+        pack: text(place.pack.as_deref()),
+    };
+    let sum = UsageSum {
+        requests: 1,
+        failures: failed.into(),
+        input: tokens(line.prompt_tokens),
+        cache_read: tokens(Some(line.cache_read_tokens)),
+        cache_write: tokens(Some(line.cache_write_tokens)),
+        output: tokens(line.completion_tokens),
+        reasoning: tokens(Some(line.reasoning_tokens)),
+        cost: cost.unwrap_or(0.0),
+        estimated: line.cost_estimated.into(),
+        unpriced: (cost.is_none() && !(failed && line.prompt_tokens.is_none())).into(),
+    };
+    Some((source, sum))
 }
 
 /// Returns the UUIDv7 of a record, which sorts by time; for any other id, a key made of its time and position.

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::row::{self, ActivityKind, IndexRow, LineContext};
+use super::usage::UsageWriter;
 use super::{Index, IndexProgress, IndexResult};
 use crate::error::ErrorContext;
 use crate::paths;
@@ -34,6 +35,7 @@ struct IndexedFile {
     done: u64,
     head: Vec<u8>,
     prompt: Option<String>,
+    pack: Option<String>,
 }
 
 /// Differences between the journal and the index.
@@ -160,9 +162,10 @@ impl Index {
     fn more(&self, mut known: IndexedFile) -> IndexResult<IndexedFile> {
         let mut select = self
             .db
-            .prepare_cached("SELECT head, prompt FROM file WHERE id = ?")?;
-        (known.head, known.prompt) =
-            select.query_row([known.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            .prepare_cached("SELECT head, prompt, pack FROM file WHERE id = ?")?;
+        (known.head, known.prompt, known.pack) = select.query_row([known.id], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
         Ok(known)
     }
 
@@ -187,6 +190,7 @@ impl Index {
         }
         tx.execute_batch(
             "DELETE FROM act WHERE file IN (SELECT id FROM file WHERE done < 0);
+             DELETE FROM usage WHERE file IN (SELECT id FROM file WHERE done < 0);
              DELETE FROM file WHERE done < 0;
              DELETE FROM kind WHERE NOT EXISTS (SELECT 1 FROM act WHERE act.kind = kind.id);
              DELETE FROM session WHERE NOT EXISTS (SELECT 1 FROM act WHERE act.session = session.id);",
@@ -200,6 +204,7 @@ struct Batch<'a> {
     db: &'a Connection,
     kinds: HashMap<ActivityKind, i64>,
     sessions: HashMap<String, i64>,
+    usage: UsageWriter,
     acts: usize,
 }
 
@@ -219,6 +224,7 @@ impl<'a> Batch<'a> {
             db,
             kinds: HashMap::new(),
             sessions: HashMap::new(),
+            usage: UsageWriter::default(),
             acts: 0,
         };
         batch.kinds = super::query::kinds(db)?
@@ -246,6 +252,7 @@ impl<'a> Batch<'a> {
         let mut place = LineContext {
             session: session(&found.name),
             prompt: known.as_ref().and_then(|k| k.prompt.clone()),
+            pack: known.as_ref().and_then(|k| k.pack.clone()),
         };
         let id = match &known {
             Some(known) => known.id,
@@ -286,10 +293,16 @@ impl<'a> Batch<'a> {
 
     /// Stores how far a file was read.
     fn mark(&self, id: i64, done: u64, head: &[u8], place: &LineContext) -> IndexResult<()> {
-        let mut update = self
-            .db
-            .prepare_cached("UPDATE file SET done = ?, head = ?, prompt = ? WHERE id = ?")?;
-        update.execute(params![done.cast_signed(), head, place.prompt, id])?;
+        let mut update = self.db.prepare_cached(
+            "UPDATE file SET done = ?, head = ?, prompt = ?, pack = ? WHERE id = ?",
+        )?;
+        update.execute(params![
+            done.cast_signed(),
+            head,
+            place.prompt,
+            place.pack,
+            id
+        ])?;
         Ok(())
     }
 
@@ -331,6 +344,10 @@ impl<'a> Batch<'a> {
             row.command,
             row.what,
         ])?;
+        if let Some((source, sum)) = &row.usage {
+            let of = (file, session.unwrap_or(0), row.at_ms);
+            self.usage.add(self.db, of, source, sum)?;
+        }
         self.acts += 1;
         Ok(())
     }
