@@ -281,9 +281,9 @@ pub struct AskRequest {
     pub command: bool,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,
-    /// Offer the model no tools.
+    /// The tools to offer, as in `--tools`.
     #[serde(default)]
-    pub no_tools: bool,
+    pub tools: Option<String>,
     /// Ask the provider for the model's reasoning.
     #[serde(default)]
     pub think: bool,

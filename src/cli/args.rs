@@ -186,7 +186,10 @@ pub struct AskArgs {
     /// Return at once and let the answer continue in the background
     #[arg(long, conflicts_with_all = ["command", "raw"])]
     pub background: bool,
-    /// Offer the model no tools
+    /// Offer the model only these tools: server aliases, ALIAS.TOOL, patterns and @TOOLSETS with commas between them, or none
+    #[arg(long, value_name = "SELECTION", conflicts_with = "no_tools")]
+    pub tools: Option<String>,
+    /// Offer the model no tools, as --tools none
     #[arg(long)]
     pub no_tools: bool,
     /// Write the prompt in the editor, beginning with the words

@@ -72,7 +72,10 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         started_ms: args.started.as_deref().and_then(milliseconds),
         command: args.command,
         overrides: env_overrides()?,
-        no_tools: args.no_tools,
+        tools: match args.no_tools {
+            true => Some("none".to_owned()),
+            false => args.tools,
+        },
         think: args.think,
         resources: args.resources,
         background: args.background,

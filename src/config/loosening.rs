@@ -16,6 +16,7 @@ use crate::safety::policy::{PolicyRule, RuleEffect, RuleSet};
 use crate::secret::fingerprint;
 
 mod budget;
+mod instructions;
 mod jobs;
 mod rules;
 
@@ -41,6 +42,8 @@ pub(super) struct SeenConfig {
     job_command: Option<String>,
     context_env: Vec<String>,
     system_prompt: Option<String>,
+    #[serde(default)]
+    system_append: Option<String>,
     default_model: Option<String>,
     servers: BTreeMap<String, SeenServer>,
     models: BTreeMap<String, SeenModel>,
@@ -82,12 +85,16 @@ impl SeenConfig {
         let Config {
             default_model,
             system_prompt,
+            system_append,
             models,
             shell,
             context,
             history,
             mcp,
             tools,
+            // What is offered, not what is allowed.
+            default_tools: _,
+            toolsets: _,
             intent_declaration,
             jobs,
             budget,
@@ -168,6 +175,7 @@ impl SeenConfig {
             job_command: jobs.command.clone(),
             context_env: env.clone(),
             system_prompt: system_prompt.clone(),
+            system_append: system_append.clone(),
             default_model: default_model.clone(),
             servers: servers
                 .iter()
@@ -357,16 +365,7 @@ fn switches(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) 
         changed(lines, "history.sync", "true", "false");
         *new = true;
     }
-    // The built-in instructions need no confirmation.
-    if now.system_prompt.is_some() && now.system_prompt != seen.system_prompt {
-        let shown = |text: &Option<String>| match text {
-            Some(text) => format!("{text:?}"),
-            None => "the built-in one".to_owned(),
-        };
-        let (old, new) = (shown(&seen.system_prompt), shown(&now.system_prompt));
-        changed(lines, "system_prompt", &old, &new);
-        now.system_prompt.clone_from(&seen.system_prompt);
-    }
+    instructions::take_back(seen, now, lines);
     now.context.env.retain(|name| {
         let known = seen.context_env.contains(name);
         if !known {

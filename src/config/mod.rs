@@ -29,6 +29,7 @@ pub mod settings;
 mod syntax_tree;
 mod table_reader;
 mod toml_text;
+mod toolsets;
 mod value_checks;
 
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ pub use settings::{
     McpSettings, PolicySettings, ShellSettings, ToolSettings,
 };
 pub use toml_text::toml_string;
+pub use toolsets::{ToolSelection, Toolsets};
 pub use value_checks::nearest_name;
 
 use crate::address;

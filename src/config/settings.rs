@@ -13,6 +13,7 @@ use super::policy_rules::{AutoApprovals, PolicyRules};
 use super::section::section;
 use super::setting_types::word_setting;
 use super::table_reader::TableReader;
+use super::toolsets::{ToolSelection, Toolsets};
 use super::value_checks::{
     check_alias, check_context_variable, check_model_name, check_program_name, nearest_name,
 };
@@ -29,6 +30,11 @@ section! {
         /// Instructions for the model, in place of the built-in ones. This also replaces the part that explains `CMD:`
         /// lines, so the model proposes no commands unless your text asks for it.
         system_prompt: Option<String> = None, variable("AISH_SYSTEM_PROMPT"), example("\"Answer in one sentence.\"");
+        /// Instructions for the model that follow the built-in ones.
+        system_append: Option<String> = None, example("\"Prefer ripgrep to grep.\"");
+        /// The tools that are offered unless `--tools` or the session says otherwise: server aliases, tools, patterns and
+        /// `@toolsets` with commas between them, or `none`. Unset, all tools are offered.
+        default_tools: Option<String> = None, example("\"@minimal,tracker\"");
         /// The models, by the names that you choose.
         models: BTreeMap<String, ModelSettings> = BTreeMap::new(), check(check_model_name), example("local");
         /// Proposed commands.
@@ -41,6 +47,9 @@ section! {
         mcp: McpSettings = McpSettings::default();
         /// Tools.
         tools: ToolSettings = ToolSettings::default();
+        /// Named selections of tools, used as `llm --tools @NAME`: patterns of `alias.tool`, in which `*` stands for any
+        /// characters. A selection narrows what is offered and allows nothing.
+        toolsets: Toolsets = Toolsets::default(), example("minimal = [\"files.read_*\", \"git.*\"]");
         /// Intents that the model declares for its calls.
         intent_declaration: IntentSettings = IntentSettings::default();
         /// Models for certain jobs.
@@ -306,6 +315,11 @@ fn finish_config(config: &mut Config, reader: &TableReader<'_>) {
     {
         let names = config.models.keys().map(String::as_str);
         reader.fault_at("default_model", no_such_model(name, names));
+    }
+    if let Some(text) = &config.default_tools
+        && let Err(e) = ToolSelection::parse(text, &config.toolsets)
+    {
+        reader.fault_at("default_tools", e.message);
     }
     let names = || config.models.keys().map(String::as_str);
     if let Some(name) = &config.jobs.command

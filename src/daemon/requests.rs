@@ -44,7 +44,7 @@ pub fn restrict(ask: &mut AskRequest) -> Result<()> {
     }
     ask.session = SessionChoice::New;
     ask.shell = None;
-    ask.no_tools = true;
+    ask.tools = Some("none".to_owned());
     ask.can_answer = false;
     Ok(())
 }

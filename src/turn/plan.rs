@@ -1,5 +1,6 @@
 //! The plan of a turn: everything that is collected from the client before the turn starts.
 
+use crate::config::ToolSelection;
 use crate::error::Result;
 use crate::history::record::RecordIds;
 use crate::protocol::{AskRequest, RequestFailure, SessionChoice, ShellId};
@@ -20,6 +21,8 @@ pub struct TurnPlan {
     pub session: Option<SharedSession>,
     /// The configuration, and the variables that the choice of the model needs.
     pub model: ModelPlan,
+    /// The tools to offer.
+    pub tools: ToolSelection,
     /// MCP servers to start; `None` if the prompt uses no tools and no resources.
     pub servers: Option<PendingStart>,
 }
@@ -49,7 +52,7 @@ pub async fn prepare(
     let existing = existing.map_err(failed)?;
     let creates_session = existing.is_none() && !ask.command;
     let collected = collect(services, client, &ask, existing).await;
-    let (model, servers) = collected.map_err(failed)?;
+    let (model, tools, servers) = collected.map_err(failed)?;
     if creates_session {
         let found = model::look(services, &model, &client.feed).await;
         if found.map_err(failed)?.is_none() {
@@ -69,6 +72,7 @@ pub async fn prepare(
         record_ids,
         session,
         model,
+        tools,
         servers,
     })
 }
@@ -79,7 +83,7 @@ async fn collect(
     client: &ClientHandle,
     ask: &AskRequest,
     existing: Option<SharedSession>,
-) -> Result<(ModelPlan, Option<PendingStart>)> {
+) -> Result<(ModelPlan, ToolSelection, Option<PendingStart>)> {
     let session_model = existing.and_then(|session| session.model());
     let flag = ask.model.clone();
     let job = match ask.command {
@@ -88,12 +92,17 @@ async fn collect(
     };
     let overrides = &ask.overrides;
     let model = model::prepare(services, client, flag, session_model, overrides, job).await?;
-    let uses_servers = !ask.no_tools || !ask.resources.is_empty();
+    let tools = ask.tools.as_ref().or(model.config.default_tools.as_ref());
+    let tools = match tools {
+        Some(text) => ToolSelection::parse(text, &model.config.toolsets)?,
+        None => ToolSelection::All,
+    };
+    let uses_servers = !tools.is_none() || !ask.resources.is_empty();
     let servers = match uses_servers && !ask.command {
         true => Some(mcp_startup::collect(services, client, &model.config).await?),
         false => None,
     };
-    Ok((model, servers))
+    Ok((model, tools, servers))
 }
 
 /// Returns the session whose model a prompt uses, without creating one.

@@ -93,13 +93,17 @@ fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {
     }
 }
 
-/// Returns the system prompt: the configured one, or the default with facts about the system. With tools, it ends with
+/// Returns the system prompt: the configured one, or the default with facts about the system, and what the user adds. With tools, it ends with
 /// instructions for using them; `split` selects those for tools that the model finds by search.
 pub fn system_prompt(chosen: &ChosenModel, tools: bool, split: bool) -> String {
     let mut prompt = match &chosen.config.system_prompt {
         Some(configured) => configured.clone(),
         None => format!("{}\n{}", context::SYSTEM_PROMPT, system_facts()),
     };
+    if let Some(more) = &chosen.config.system_append {
+        prompt.push('\n');
+        prompt.push_str(more);
+    }
     if tools {
         prompt.push('\n');
         prompt.push_str(match split {

@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::call_context::{CallContext, ToolExposure};
 use super::gate::{self, CallGate};
 use super::rules_in_force::RequestContext;
-use super::{background_notice, outbound_redaction, prompt_context, tool_exposure};
+use super::tool_exposure::{self, SelectedTools};
+use super::{background_notice, outbound_redaction, prompt_context};
 use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
 use crate::context::{self, WindowLimit};
 use crate::error::{Error, Result};
@@ -109,17 +110,22 @@ impl<'a> TurnRun<'a> {
     }
 
     /// Alternates requests and tool calls until the turn is over.
-    pub(super) async fn rounds(&mut self, mut tools: Option<ToolCatalog>) -> Result<()> {
+    pub(super) async fn rounds(
+        &mut self,
+        mut tools: Option<(ToolCatalog, SelectedTools)>,
+    ) -> Result<()> {
         let session = self.session;
         let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
         // What is offered stays the same within a prompt, for the provider's cache and its signatures. A call is checked against
         // the tools as they are at the time.
-        let offered_tools = tools.clone().unwrap_or_default();
+        let current =
+            |tools: &Option<(ToolCatalog, _)>| tools.as_ref().map(|(catalog, _)| catalog.clone());
+        let offered_tools = current(&tools).unwrap_or_default();
         let exposure = tool_exposure::exposure(&self.chosen.config, &offered_tools);
         let split = matches!(exposure, ToolExposure::Split { .. });
         let offered = tool_exposure::tools(&offered_tools, exposure);
         loop {
-            let catalog = tools.clone().unwrap_or_default();
+            let catalog = current(&tools).unwrap_or_default();
             if split {
                 tool_exposure::index(self.services, &catalog);
             }
@@ -155,9 +161,9 @@ impl<'a> TurnRun<'a> {
                 return Ok(());
             }
             // The tools may have changed; this does not wait for servers that are starting.
-            if let Some(tools) = &mut tools {
-                *tools = tool_history::catalog(self.services, Duration::ZERO).await;
-                tool_exposure::without(self.feed, session, tools);
+            if let Some((catalog, selected)) = &mut tools {
+                *catalog = selected.of(tool_history::catalog(self.services, Duration::ZERO).await);
+                tool_exposure::without(self.feed, session, catalog);
             }
         }
     }

@@ -9,7 +9,8 @@ use super::feed_guard::FeedGuard;
 use super::plan::TurnPlan;
 use super::rounds::TurnRun;
 use super::rules_in_force::{self, RequestContext};
-use super::{background_notice, prompt_context, tool_exposure};
+use super::tool_exposure::{self, SelectedTools};
+use super::{background_notice, prompt_context};
 use crate::chat::ChatMessage;
 use crate::chat::tokens::message_tokens;
 use crate::error::{Error, Result};
@@ -124,6 +125,7 @@ async fn converse(
         mut ask,
         record_ids,
         servers,
+        tools: selection,
         model: plan,
         ..
     } = plan;
@@ -143,11 +145,17 @@ async fn converse(
         model: chosen.name.clone(),
     });
     // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
-    let with_tools = !ask.no_tools && tool_exposure::any(services, &chosen);
+    let with_tools = !selection.is_none() && tool_exposure::any(services, &chosen);
     if with_tools {
         apply_rules(feed, &mut chosen, &ask.cwd).await?;
     }
-    let catalog = tool_exposure::catalog(services, feed, session, &chosen, servers).await?;
+    let mut selected = SelectedTools::new(selection);
+    let all = tool_exposure::catalog(services, feed, &chosen, servers).await?;
+    let catalog = selected.of(all);
+    if let Some(text) = selected.unmatched(&catalog) {
+        feed.notice(text);
+    }
+    tool_exposure::without(feed, session, &catalog);
     let read = prompt_context::resources(services, feed, &ask.resources).await?;
     ask.attachments.extend(read);
     let (content, unseen) = prompt_context::content(services, session, &chosen, &ask);
@@ -178,7 +186,7 @@ async fn converse(
         // Fails only if the request has failed before.
         let _ = stored.send(());
     };
-    let tools = with_tools.then_some(catalog);
+    let tools = with_tools.then_some((catalog, selected));
     let mut prompt_stored = Some(prompt_stored);
     let mut fallbacks = Fallbacks::new(&plan, &chosen, ask.think, has_images);
     let rounds = async {
@@ -204,7 +212,7 @@ async fn converse(
         answer.session_cost = session_cost.await.ok();
     }
     // Rules about commands are applied to each command; this reports faults in them.
-    if !commands.is_empty() && !ask.no_tools && !with_tools {
+    if !commands.is_empty() && !with_tools {
         apply_rules(feed, &mut chosen, &ask.cwd).await?;
     }
     if let (Some(shell), false) = (&ask.shell, commands.is_empty()) {

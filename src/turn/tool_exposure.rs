@@ -1,11 +1,12 @@
 //! The tools of a prompt: waits for the MCP servers, and decides how the tools are exposed to the model.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_context::ToolExposure;
 use crate::chat::ToolDefinition;
-use crate::config::Config;
+use crate::config::{Config, ToolSelection};
 use crate::error::Result;
 use crate::mcp::ToolCatalog;
 use crate::services::SharedServices;
@@ -26,7 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub async fn catalog(
     services: &SharedServices,
     feed: &TurnFeed,
-    session: &Session,
     chosen: &ChosenModel,
     pending: Option<PendingStart>,
 ) -> Result<ToolCatalog> {
@@ -35,9 +35,57 @@ pub async fn catalog(
     };
     mcp_startup::refresh(services, pending, &chosen.config);
     let starting = async { Ok(tool_history::catalog(services, PATIENCE).await) };
-    let catalog = feed.unless_cancelled(starting).await?;
-    without(feed, session, &catalog);
-    Ok(catalog)
+    feed.unless_cancelled(starting).await
+}
+
+/// The tools of a prompt that are selected. Equal lists of all tools give the same list of selected ones, for which a search
+/// index may exist.
+#[derive(Debug, Clone)]
+pub struct SelectedTools {
+    selection: ToolSelection,
+    last: Option<(Arc<[ToolDefinition]>, ToolCatalog)>,
+}
+
+impl SelectedTools {
+    /// Creates the selection of a prompt.
+    pub fn new(selection: ToolSelection) -> SelectedTools {
+        SelectedTools {
+            selection,
+            last: None,
+        }
+    }
+
+    /// Returns the selected tools, and of the unavailable servers those whose tools may be selected.
+    pub fn of(&mut self, all: ToolCatalog) -> ToolCatalog {
+        if self.selection == ToolSelection::All {
+            return all;
+        }
+        let mut unavailable = all.unavailable;
+        unavailable.retain(|(alias, _)| self.selection.may_match_server(alias));
+        if let Some((of, selected)) = &self.last
+            && Arc::ptr_eq(of, &all.tools)
+        {
+            return ToolCatalog {
+                unavailable,
+                ..selected.clone()
+            };
+        }
+        let tools = all.tools.iter();
+        let tools = tools
+            .filter(|tool| self.selection.matches(&tool.name))
+            .cloned();
+        let selected = ToolCatalog::new(tools.collect(), unavailable);
+        self.last = Some((all.tools, selected.clone()));
+        selected
+    }
+
+    /// Returns a notice if tools were selected and there is none of them.
+    pub fn unmatched(&self, selected: &ToolCatalog) -> Option<String> {
+        let (all, _) = self.last.as_ref()?;
+        let is_empty = selected.tools.is_empty() && selected.unavailable.is_empty();
+        (is_empty && !all.is_empty() && !self.selection.is_none())
+            .then(|| "no tool matches the selection; the model gets none".to_owned())
+    }
 }
 
 /// Whether a server is configured or connected.

@@ -11,6 +11,7 @@ mod resume;
 mod rounds;
 mod secrets;
 mod seen;
+mod selection;
 mod split;
 mod whole;
 

@@ -94,7 +94,7 @@ fn request_without_tools_is_unchanged() {
     let tools = Tools::with(Helper::saying("ok"), ALL);
     let ask = AskRequest {
         text: "x".into(),
-        no_tools: true,
+        tools: Some("none".into()),
         ..AskRequest::default()
     };
     tools.ask_as(ask).end();
@@ -537,7 +537,7 @@ fn prompt_with_an_unreadable_resource_is_not_sent() {
         shell: Some(shell_id("s1")),
         text: "what is due?".into(),
         resources: vec![name.into()],
-        no_tools: true,
+        tools: Some("none".into()),
         ..AskRequest::default()
     };
     tools.ask_as(with("fs:note://a:b")).end();
