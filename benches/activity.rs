@@ -172,6 +172,7 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
             shell: Some(shell.clone()),
             cwd: "/home/ada/work".into(),
             images: Vec::new(),
+            pack: None,
         };
         (record_ids.prompt, record_ids.turn) = (None, None);
         record_ids.prompt = Some(out.put(chance, &record_ids, body));

@@ -22,7 +22,8 @@ pub use self::frame::{
 };
 pub use self::reply::{
     AnswerSummary, AskAccepted, CapturedOutput, ConfigDifference, DaemonStatus, DecidingKey,
-    DecisionReply, ModelInfo, Proposal, RequestFailure, SessionInfo, ShownCost, Transcript,
+    DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, SessionInfo, ShownCost,
+    Transcript,
 };
 pub use self::shell_id::ShellId;
 
@@ -243,6 +244,11 @@ pub enum Request {
         /// Use the changed configuration, or keep the stricter one until it changes again.
         accept: bool,
     },
+    /// Approves the pack of [`RequestFailure::unapproved_pack`]: `{}`. Needs a terminal.
+    ApprovePack {
+        /// [`PackText::sha256`] of what was shown.
+        sha256: String,
+    },
     /// Reports that an approved command has ended: `{}` once its output is recorded.
     ExecDone {
         /// The shell.
@@ -281,6 +287,9 @@ pub struct AskRequest {
     pub command: bool,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,
+    /// The prompt pack, or `none`.
+    #[serde(default)]
+    pub pack: Option<String>,
     /// The tools to offer, as in `--tools`.
     #[serde(default)]
     pub tools: Option<String>,

@@ -3,6 +3,7 @@
 mod activity;
 mod plugin;
 mod policy;
+mod prompt;
 mod session;
 mod stats;
 
@@ -16,6 +17,7 @@ use crate::protocol::ShellId;
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
+pub use self::prompt::PromptCommand;
 pub use self::session::SessionCommand;
 pub use self::stats::{StatsArgs, UsageGroup};
 
@@ -63,6 +65,9 @@ pub enum CliCommand {
     /// List, choose and install models
     #[command(subcommand)]
     Model(ModelCommand),
+    /// List and show prompt packs
+    #[command(subcommand)]
+    Prompt(PromptCommand),
     /// List, search and change sessions
     #[command(subcommand)]
     Session(SessionCommand),
@@ -186,6 +191,9 @@ pub struct AskArgs {
     /// Return at once and let the answer continue in the background
     #[arg(long, conflicts_with_all = ["command", "raw"])]
     pub background: bool,
+    /// Use this prompt pack: @NAME, or none
+    #[arg(long, value_name = "@NAME")]
+    pub prompt: Option<String>,
     /// Offer the model only these tools: server aliases, ALIAS.TOOL, patterns and @TOOLSETS with commas between them, or none
     #[arg(long, value_name = "SELECTION", conflicts_with = "no_tools")]
     pub tools: Option<String>,

@@ -5,11 +5,11 @@ use std::io::IsTerminal;
 use super::{args, context_notice, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::command_suggestion;
-use crate::client::config_question;
 use crate::client::output_options::{OutputFormat, OutputOptions};
 use crate::client::prompt_input::{self, PromptSource};
 use crate::client::terminal::{ControllingTty, tty_name};
 use crate::client::text_format::short_id;
+use crate::client::{config_question, pack_question};
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
@@ -76,6 +76,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
             true => Some("none".to_owned()),
             false => args.tools,
         },
+        pack: args.prompt,
         think: args.think,
         resources: args.resources,
         background: args.background,
@@ -105,6 +106,10 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         let mut outcome = ask::ask(paths, request.clone(), options)?;
         if let AskOutcome::ConfigChanged(changes) = &outcome {
             config_question::ask(paths, changes)?;
+            outcome = ask::ask(paths, request.clone(), options)?;
+        }
+        if let AskOutcome::PackUnapproved(pack) = &outcome {
+            pack_question::ask(paths, pack)?;
             outcome = ask::ask(paths, request.clone(), options)?;
         }
         Ok(exit_code(outcome, args.offer))
@@ -173,5 +178,9 @@ fn exit_code(outcome: AskOutcome, offer: bool) -> std::result::Result<u8, Error>
             "the configuration has changed again since it was shown",
         )
         .hint("run llm again to see the difference")),
+        AskOutcome::PackUnapproved(_) => Err(Error::config(
+            "the prompt pack has changed again since it was shown",
+        )
+        .hint("run llm again to see it")),
     }
 }

@@ -87,6 +87,7 @@ const META_COMMANDS: &[(&str, &str)] = &[
         ":mcp [COMMAND]",
         "list MCP servers and what they offer; see aish-helper mcp",
     ),
+    (":prompts [@NAME]", "list the prompt packs, or show one"),
     (
         ":stats",
         "show what the models were used for and what they cost",

@@ -19,6 +19,7 @@ pub mod model;
 pub mod model_install;
 pub mod onboarding;
 pub mod policy;
+mod prompt;
 mod record_view;
 pub mod redact;
 pub mod session;
@@ -137,6 +138,7 @@ pub fn run(cli: Cli) -> Result<u8> {
             model::choose(&paths()?, &name, shell, json)?
         }
         CliCommand::Model(ModelCommand::Install { name: _ }) => model::install(&paths()?)?,
+        CliCommand::Prompt(command) => prompt::run(&paths()?, command)?,
         CliCommand::Session(command) => session::run(&paths()?, command)?,
         CliCommand::Mcp(command) => mcp::run(&paths()?, command)?,
         CliCommand::Stats(args) => stats::run(&paths()?, &args)?,

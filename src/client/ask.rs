@@ -9,8 +9,8 @@ use crate::chat::FinishReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
 use crate::protocol::{
-    self, AnswerSummary, AskAccepted, AskRequest, AttachRequest, ConfigDifference, Request,
-    RequestFailure, ShownCost,
+    self, AnswerSummary, AskAccepted, AskRequest, AttachRequest, ConfigDifference, PackText,
+    Request, RequestFailure, ShownCost,
 };
 
 /// How a prompt ended.
@@ -24,6 +24,8 @@ pub enum AskOutcome {
     NothingConfigured(Error),
     /// The configuration was loosened, and a person must confirm that first.
     ConfigChanged(ConfigDifference),
+    /// The prompt uses a pack of the project that a person must approve first.
+    PackUnapproved(PackText),
 }
 
 /// Sends a prompt and shows the answer.
@@ -104,6 +106,10 @@ fn follow(request_loop: &mut RequestLoop<'_>) -> Result<AskOutcome> {
             config_changes: Some(changes),
             ..
         }) => return Ok(AskOutcome::ConfigChanged(changes)),
+        RequestEnd::Failed(RequestFailure {
+            unapproved_pack: Some(pack),
+            ..
+        }) => return Ok(AskOutcome::PackUnapproved(pack)),
         RequestEnd::Failed(failure) => return Err(failure.into()),
         RequestEnd::OutputClosed => return Ok(AskOutcome::Answered(unread_answer())),
     };

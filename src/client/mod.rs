@@ -19,6 +19,7 @@ mod new_tools_view;
 pub mod operation;
 pub mod output;
 pub mod output_options;
+pub mod pack_question;
 pub mod prompt_input;
 pub mod propose;
 mod question_closed;

@@ -97,6 +97,11 @@ pub(super) fn read_trusted(path: &Path) -> Result<String, ConfigProblem> {
     read_checked(path, MAX_BYTES, check_trusted)
 }
 
+/// Same, for a text that is not a configuration.
+pub(super) fn read_trusted_text(path: &Path, max_bytes: u64) -> Result<String, ConfigProblem> {
+    read_checked(path, max_bytes, check_trusted)
+}
+
 /// Reads a file that other users may write, for content that cannot do harm.
 pub(super) fn read_untrusted(path: &Path, max_bytes: u64) -> Result<String, ConfigProblem> {
     read_checked(path, max_bytes, check_regular)
@@ -124,7 +129,7 @@ fn read_checked(
         .map_err(|e| file_problem(path, format!("cannot be read: {e}")))?;
     if bytes.len() as u64 > max_bytes {
         let message = format!(
-            "is larger than {} KiB: not a configuration",
+            "is larger than {} KiB, which no file of aish needs",
             max_bytes / 1024
         );
         return Err(file_problem(path, message));
@@ -155,7 +160,7 @@ fn check_trusted(path: &Path, meta: &Metadata) -> Result<(), ConfigProblem> {
     let by_group = meta.mode() & 0o020 != 0 && !is_private_group(meta.gid(), uid);
     if meta.mode() & 0o002 != 0 || by_group {
         let message = format!(
-            "may be written by other users (mode {:04o}), and it can run programs: chmod go-w it",
+            "may be written by other users (mode {:04o}), and aish trusts it: chmod go-w it",
             meta.mode() & 0o7777
         );
         return Err(file_problem(path, message));

@@ -44,6 +44,8 @@ pub(super) struct SeenConfig {
     system_prompt: Option<String>,
     #[serde(default)]
     system_append: Option<String>,
+    #[serde(default)]
+    default_prompt: Option<String>,
     default_model: Option<String>,
     servers: BTreeMap<String, SeenServer>,
     models: BTreeMap<String, SeenModel>,
@@ -86,6 +88,7 @@ impl SeenConfig {
             default_model,
             system_prompt,
             system_append,
+            default_prompt,
             models,
             shell,
             context,
@@ -176,6 +179,7 @@ impl SeenConfig {
             context_env: env.clone(),
             system_prompt: system_prompt.clone(),
             system_append: system_append.clone(),
+            default_prompt: default_prompt.clone(),
             default_model: default_model.clone(),
             servers: servers
                 .iter()

@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod model;
 pub mod origin;
 mod overrides;
+pub mod packs;
 mod policy_rules;
 pub mod preferences;
 mod project_rules;

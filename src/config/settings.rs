@@ -32,6 +32,8 @@ section! {
         system_prompt: Option<String> = None, variable("AISH_SYSTEM_PROMPT"), example("\"Answer in one sentence.\"");
         /// Instructions for the model that follow the built-in ones.
         system_append: Option<String> = None, example("\"Prefer ripgrep to grep.\"");
+        /// The [prompt pack](prompts.md) that is used unless `--prompt` or the session says otherwise.
+        default_prompt: Option<String> = None, example("\"@coding\"");
         /// The tools that are offered unless `--tools` or the session says otherwise: server aliases, tools, patterns and
         /// `@toolsets` with commas between them, or `none`. Unset, all tools are offered.
         default_tools: Option<String> = None, example("\"@minimal,tracker\"");

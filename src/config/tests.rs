@@ -824,7 +824,7 @@ fn file_that_others_can_write_is_refused() {
     assert_eq!(
         error.message,
         format!(
-            "{}: may be written by other users (mode 0646), and it can run programs: chmod go-w it",
+            "{}: may be written by other users (mode 0646), and aish trusts it: chmod go-w it",
             file.display()
         )
     );

@@ -13,6 +13,7 @@ use super::frames::Connection;
 use super::peer::Peer;
 use super::pending_greetings::{ClientPeer, greet};
 use super::{Daemon, attach, command_approval, manual_call, mcp, policy, requests};
+use crate::config::packs;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
@@ -134,6 +135,7 @@ async fn dispatch(
                 cwd,
                 shell,
                 overrides,
+                pack: None,
             };
             let served = holding(
                 work,
@@ -211,6 +213,15 @@ async fn dispatch(
             let decide = move || services.models.decide_on_changes(&digest, accept);
             let decided = tokio::task::spawn_blocking(decide).await;
             decided.map_err(|e| Error::runtime(format!("cannot confirm the changes: {e}")))??;
+            Some(reply(&()))
+        }
+        Request::ApprovePack { sha256 } => {
+            peer.process
+                .check_person("the approval of a prompt pack", None)?;
+            let paths = daemon.services.paths.clone();
+            let approve = move || packs::approve(&paths, &sha256);
+            let approved = tokio::task::spawn_blocking(approve).await;
+            approved.map_err(|e| Error::runtime(format!("cannot approve the pack: {e}")))??;
             Some(reply(&()))
         }
         Request::Stop { now } => {

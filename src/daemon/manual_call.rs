@@ -60,6 +60,7 @@ pub async fn call(
         cwd: request.cwd,
         shell: None,
         overrides: request.overrides,
+        pack: None,
     };
     let context = CallContext {
         services,

@@ -304,7 +304,8 @@ impl Peer {
             | Request::Transcript { .. }
             | Request::Models { .. }
             | Request::Decide { .. }
-            | Request::ConfirmConfig { .. } => Ok(()),
+            | Request::ConfirmConfig { .. }
+            | Request::ApprovePack { .. } => Ok(()),
             // The shell of the command sends it while the command runs; the nonce shows that.
             Request::Capture { .. } | Request::ExecDone { .. } => {
                 self.check_ancestors("a report about a command")

@@ -180,6 +180,9 @@ pub enum RecordBody {
         /// Attached images, as `[MIME type, base64]`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<(String, Arc<str>)>,
+        /// The prompt pack that was used.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pack: Option<UsedPack>,
     },
     /// An answer of the model.
     Assistant {
@@ -464,6 +467,18 @@ pub struct CommandOutput {
 pub fn is_aish(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or("");
     first == "llm" || first == "aish-helper"
+}
+
+/// A prompt pack that was used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedPack {
+    /// Its name.
+    pub name: String,
+    /// The version that it gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// SHA-256 over its texts, in hexadecimal.
+    pub sha256: String,
 }
 
 impl Record {

@@ -83,6 +83,23 @@ pub struct RequestFailure {
     /// [`super::Request::ConfirmConfig`] and then the prompt again.
     #[serde(default)]
     pub config_changes: Option<ConfigDifference>,
+    /// The prompt uses a pack of the project that nobody has approved: the client asks, sends
+    /// [`super::Request::ApprovePack`] and then the prompt again.
+    #[serde(default)]
+    pub unapproved_pack: Option<PackText>,
+}
+
+/// A prompt pack of a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackText {
+    /// Its name, without `@`.
+    pub name: String,
+    /// Its file or directory.
+    pub path: String,
+    /// Its digest.
+    pub sha256: String,
+    /// Its keys and texts; untrusted text.
+    pub texts: Vec<(String, String)>,
 }
 
 /// Changes of the configuration that are not in force yet.
@@ -102,6 +119,7 @@ impl From<&Error> for RequestFailure {
             hint: e.hint.clone(),
             nothing_configured: false,
             config_changes: None,
+            unapproved_pack: None,
         }
     }
 }

@@ -1,9 +1,13 @@
 //! The plan of a turn: everything that is collected from the client before the turn starts.
 
-use crate::config::ToolSelection;
-use crate::error::Result;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::packs::{self, PackSource, PromptPack};
+use crate::config::{Config, ToolSelection};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordIds;
-use crate::protocol::{AskRequest, RequestFailure, SessionChoice, ShellId};
+use crate::protocol::{AskRequest, PackText, RequestFailure, SessionChoice, ShellId};
 use crate::services::SharedServices;
 use crate::services::client_handle::ClientHandle;
 use crate::services::mcp_startup::{self, PendingStart};
@@ -21,6 +25,8 @@ pub struct TurnPlan {
     pub session: Option<SharedSession>,
     /// The configuration, and the variables that the choice of the model needs.
     pub model: ModelPlan,
+    /// The prompt pack, if one is used.
+    pub pack: Option<Arc<PromptPack>>,
     /// The tools to offer.
     pub tools: ToolSelection,
     /// MCP servers to start; `None` if the prompt uses no tools and no resources.
@@ -53,6 +59,7 @@ pub async fn prepare(
     let creates_session = existing.is_none() && !ask.command;
     let collected = collect(services, client, &ask, existing).await;
     let (model, tools, servers) = collected.map_err(failed)?;
+    let pack = prompt_pack(services, &ask, &model.config).await?;
     if creates_session {
         let found = model::look(services, &model, &client.feed).await;
         if found.map_err(failed)?.is_none() {
@@ -72,8 +79,52 @@ pub async fn prepare(
         record_ids,
         session,
         model,
+        pack,
         tools,
         servers,
+    })
+}
+
+/// Returns the prompt pack to use. One of a project must have been approved.
+async fn prompt_pack(
+    services: &SharedServices,
+    ask: &AskRequest,
+    config: &Config,
+) -> std::result::Result<Option<Arc<PromptPack>>, RequestFailure> {
+    let named = ask.pack.as_ref().or(config.default_prompt.as_ref());
+    let Some(name) = named.filter(|name| *name != "none" && !ask.command) else {
+        return Ok(None);
+    };
+    let (paths, cwd, name) = (services.paths.clone(), ask.cwd.clone(), name.clone());
+    // On another thread: a hanging disk delays only this request.
+    let find = tokio::task::spawn_blocking(move || {
+        let pack = packs::find(&paths, Path::new(&cwd), &name)?;
+        let may_use =
+            pack.source != PackSource::Project || packs::is_approved(&paths, &pack.sha256);
+        Ok::<_, Error>((pack, may_use))
+    });
+    let found = find.await;
+    let found = found.map_err(|e| Error::runtime(format!("cannot look for prompt packs: {e}")));
+    let (pack, may_use) = found.flatten().map_err(|e| RequestFailure::from(&e))?;
+    if may_use {
+        return Ok(Some(Arc::new(pack)));
+    }
+    let message = format!(
+        "the prompt pack @{} of this project is not approved",
+        pack.name
+    );
+    let texts = pack.texts.into_iter();
+    Err(RequestFailure {
+        unapproved_pack: Some(PackText {
+            name: pack.name,
+            path: pack.path.display().to_string(),
+            sha256: pack.sha256,
+            texts: texts.map(|(key, text)| (key.to_owned(), text)).collect(),
+        }),
+        ..RequestFailure::from(
+            &Error::new(ErrorKind::Approval, message)
+                .hint("to see and approve it, run llm in a terminal"),
+        )
     })
 }
 

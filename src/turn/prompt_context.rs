@@ -1,8 +1,9 @@
 //! Builds the context that is sent with a prompt: recent commands, attachments, instructions.
 
+use crate::config::packs::PromptPack;
 use crate::context::{self, FinishedCommand, ObservedCommand, ShellContext};
 use crate::error::{Error, Result};
-use crate::history::record::RecordBody;
+use crate::history::record::{RecordBody, UsedPack};
 use crate::protocol::{AskRequest, Attachment};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
@@ -93,25 +94,48 @@ fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {
     }
 }
 
-/// Returns the system prompt: the configured one, or the default with facts about the system, and what the user adds. With tools, it ends with
-/// instructions for using them; `split` selects those for tools that the model finds by search.
-pub fn system_prompt(chosen: &ChosenModel, tools: bool, split: bool) -> String {
-    let mut prompt = match &chosen.config.system_prompt {
-        Some(configured) => configured.clone(),
+/// Returns the system prompt: the instructions of the pack, of the configuration, or the built-in ones with facts about the
+/// system, and what configuration and pack add. With tools, instructions for using them follow; `split` selects those for tools
+/// that the model finds by search.
+pub fn system_prompt(
+    chosen: &ChosenModel,
+    pack: Option<&PromptPack>,
+    tools: bool,
+    split: bool,
+) -> String {
+    let of_pack = |key| pack.and_then(|pack| pack.text(key));
+    let base = of_pack("system").or(chosen.config.system_prompt.as_deref());
+    let mut prompt = match base {
+        Some(text) => text.to_owned(),
         None => format!("{}\n{}", context::SYSTEM_PROMPT, system_facts()),
     };
-    if let Some(more) = &chosen.config.system_append {
+    let of_tools = match (tools, split) {
+        (false, _) => None,
+        (true, true) => Some(context::SPLIT_PROMPT),
+        (true, false) => Some(context::TOOLS_PROMPT),
+    };
+    let parts = [
+        chosen.config.system_append.as_deref(),
+        of_pack("system_append"),
+        of_tools,
+        of_pack("tools").filter(|_| tools),
+        of_pack("format"),
+        of_pack("safety"),
+    ];
+    for part in parts.into_iter().flatten() {
         prompt.push('\n');
-        prompt.push_str(more);
-    }
-    if tools {
-        prompt.push('\n');
-        prompt.push_str(match split {
-            true => context::SPLIT_PROMPT,
-            false => context::TOOLS_PROMPT,
-        });
+        prompt.push_str(part);
     }
     prompt
+}
+
+/// Returns what the journal keeps of a pack.
+pub fn used_pack(pack: &PromptPack) -> UsedPack {
+    UsedPack {
+        name: pack.name.clone(),
+        version: pack.text("version").map(str::to_owned),
+        sha256: pack.sha256.clone(),
+    }
 }
 
 /// Returns the system prompt for a single command.

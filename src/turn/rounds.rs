@@ -130,7 +130,12 @@ impl<'a> TurnRun<'a> {
                 tool_exposure::index(self.services, &catalog);
             }
             self.tools = (catalog, exposure);
-            let system = prompt_context::system_prompt(self.chosen, !offered.is_empty(), split);
+            let system = prompt_context::system_prompt(
+                self.chosen,
+                self.request.pack.as_deref(),
+                !offered.is_empty(),
+                split,
+            );
             let talk = session.with_records(context::conversation);
             let before = session.dropped_prompts.load(Ordering::Relaxed);
             let limit = WindowLimit {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::config::packs::PromptPack;
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
 use crate::protocol::{AskRequest, ShellId};
@@ -18,6 +19,8 @@ pub struct RequestContext {
     pub shell: Option<ShellId>,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,
+    /// The prompt pack, if one is used.
+    pub pack: Option<Arc<PromptPack>>,
 }
 
 impl From<&AskRequest> for RequestContext {
@@ -26,6 +29,7 @@ impl From<&AskRequest> for RequestContext {
             cwd: ask.cwd.clone(),
             shell: ask.shell.clone(),
             overrides: ask.overrides.clone(),
+            pack: None,
         }
     }
 }

@@ -126,6 +126,7 @@ async fn converse(
         record_ids,
         servers,
         tools: selection,
+        pack,
         model: plan,
         ..
     } = plan;
@@ -162,7 +163,8 @@ async fn converse(
     if let Some(text) = unseen {
         feed.notice(text);
     }
-    let request = RequestContext::from(&ask);
+    let mut request = RequestContext::from(&ask);
+    request.pack.clone_from(&pack);
     let has_images = !ask.images.is_empty();
     let user = RecordBody::User {
         text: ask.text,
@@ -170,6 +172,7 @@ async fn converse(
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd.clone(),
         images: std::mem::take(&mut ask.images),
+        pack: pack.as_deref().map(prompt_context::used_pack),
     };
     // Queued before the request is sent, and written by the time the first text is shown: what a person has seen answered
     // survives a kill. A prompt that cannot be recorded is answered, with a notice.
@@ -253,6 +256,7 @@ async fn perform_command(
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd,
         images: Vec::new(),
+        pack: None,
     };
     // The reply goes into the edit buffer, where a notice would be in the way.
     if let Err(e) = outside.record_written(&record_ids, user).await {

@@ -13,6 +13,7 @@ mod fallback;
 mod mcp;
 mod multiline;
 mod own_files;
+mod packs;
 mod policy;
 mod prompt;
 mod propose;

@@ -37,6 +37,10 @@ fn options_before_the_prose_are_shell_syntax() {
                 &["--attach", "1f", "--no-tools", "--raw", "it's"],
             ),
             (
+                "llm --prompt @coding --prompt=none it's",
+                &["--prompt", "@coding", "--prompt=none", "it's"],
+            ),
+            (
                 "llm --tools @minimal,fs.rea* --tools=none don't",
                 &["--tools", "@minimal,fs.rea*", "--tools=none", "don't"],
             ),

@@ -18,6 +18,12 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
             &seen.system_append,
             &mut now.system_append,
         ),
+        (
+            "default_prompt",
+            "unset",
+            &seen.default_prompt,
+            &mut now.default_prompt,
+        ),
     ];
     for (name, unset, seen, now) in settings {
         if now.is_some() && now != seen {

@@ -227,7 +227,7 @@ fn unreadable_file_makes_everything_ask() {
         ),
         (
             |path| fs::write(path, "#".repeat(65 * 1024)).unwrap(),
-            "is larger than 64 KiB: not a configuration",
+            "is larger than 64 KiB, which no file of aish needs",
         ),
         (
             |path| fs::write(path, b"\xff").unwrap(),

@@ -15,6 +15,7 @@ fn user(text: &str) -> Record {
         shell: None,
         cwd: "/".into(),
         images: Vec::new(),
+        pack: None,
     })
 }
 

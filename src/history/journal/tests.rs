@@ -7,6 +7,7 @@ fn user(text: &str) -> RecordBody {
         shell: None,
         cwd: "/".into(),
         images: Vec::new(),
+        pack: None,
     }
 }
 

@@ -28,6 +28,7 @@ impl Fixture {
             shell: None,
             cwd: "/".into(),
             images: Vec::new(),
+            pack: None,
         };
         log.append(ids.clone(), user).unwrap();
         log.flush().unwrap();

@@ -64,6 +64,11 @@ fn every_body() -> Vec<RecordBody> {
             shell: some(),
             cwd: word(),
             images: vec![(word(), word().into())],
+            pack: Some(crate::history::record::UsedPack {
+                name: word(),
+                version: some(),
+                sha256: word(),
+            }),
         },
         RecordBody::Assistant {
             text: word(),

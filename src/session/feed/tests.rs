@@ -191,6 +191,7 @@ async fn a_watcher_is_woken_by_new_items_only() {
         hint: None,
         nothing_configured: false,
         config_changes: None,
+        unapproved_pack: None,
     };
     feed.finish(Err(failure.clone()));
     assert_eq!(waits.await.expect("the task"), Err(failure));
