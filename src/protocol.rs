@@ -22,8 +22,8 @@ pub use self::frame::{
 };
 pub use self::reply::{
     AnswerSummary, AskAccepted, CapturedOutput, ConfigDifference, DaemonStatus, DecidingKey,
-    DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, SessionInfo, ShownCost,
-    Transcript,
+    DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, SessionInfo, SessionSetting,
+    SettingName, ShownCost, Transcript,
 };
 pub use self::shell_id::ShellId;
 
@@ -168,6 +168,19 @@ pub enum Request {
         shell: ShellId,
         /// A model name from the config.
         model: String,
+    },
+    /// Changes and returns the settings of a session: [`Vec<SessionSetting>`].
+    SessionSettings {
+        /// A unique part of the session's id; `None` is the shell's own session.
+        session: Option<String>,
+        /// The client's shell.
+        shell: Option<ShellId>,
+        /// The new values; `None` removes the setting.
+        changes: BTreeMap<SettingName, Option<String>>,
+        /// The working directory.
+        cwd: String,
+        /// `AISH_*` of the client's environment.
+        overrides: BTreeMap<String, String>,
     },
     /// Lists the models: [`Vec<ModelInfo>`].
     Models {

@@ -18,7 +18,7 @@ pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;
-pub use self::session::SessionCommand;
+pub use self::session::{SessionCommand, SessionConfigCommand};
 pub use self::stats::{StatsArgs, UsageGroup};
 
 /// The helper behind `llm`, an AI companion for the ordinary zsh.

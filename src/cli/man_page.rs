@@ -87,6 +87,10 @@ const META_COMMANDS: &[(&str, &str)] = &[
         ":mcp [COMMAND]",
         "list MCP servers and what they offer; see aish-helper mcp",
     ),
+    (
+        ":set [KEY=VALUE]",
+        "show the settings of the session, or change prompt, tools and model; an empty value removes one",
+    ),
     (":prompts [@NAME]", "list the prompt packs, or show one"),
     (
         ":stats",

@@ -23,6 +23,7 @@ mod prompt;
 mod record_view;
 pub mod redact;
 pub mod session;
+mod session_config;
 mod session_picker;
 pub mod stats;
 pub mod status;

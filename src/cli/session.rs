@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::args::SessionCommand;
 use super::record_view::{self, DetailLevel};
 use super::table::count;
-use super::{clipboard, columns, last_answer, print, print_json, session_picker};
+use super::{clipboard, columns, last_answer, print, print_json, session_config, session_picker};
 use crate::client::connect;
 use crate::client::text_format::{cut, short_id};
 use crate::error::{Error, Result};
@@ -73,6 +73,7 @@ pub fn run(paths: &Paths, command: SessionCommand) -> Result<()> {
                 false => print(&format!("session {}\n", described(&session))),
             }
         }
+        SessionCommand::Config(command) => session_config::run(paths, command),
         SessionCommand::Delete { id, yes } => delete(paths, id, yes),
     }
 }

@@ -12,7 +12,9 @@ use super::client_link::{self, ClientLink, drive};
 use super::frames::Connection;
 use super::peer::Peer;
 use super::pending_greetings::{ClientPeer, greet};
-use super::{Daemon, attach, command_approval, manual_call, mcp, policy, requests};
+use super::{
+    Daemon, attach, command_approval, manual_call, mcp, policy, requests, session_settings,
+};
 use crate::config::packs;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
@@ -266,6 +268,19 @@ async fn dispatch(
         Request::UseModel { shell, model } => {
             requests::use_model(&daemon.services, &shell, model, &record_ids).await?;
             Some(reply(&()))
+        }
+        Request::SessionSettings {
+            session,
+            shell,
+            changes,
+            cwd,
+            overrides,
+        } => {
+            let wanted = (session, shell);
+            let services = &daemon.services;
+            let serve =
+                session_settings::serve(services, wanted, changes, &cwd, &overrides, &record_ids);
+            Some(reply(&serve.await?))
         }
         Request::Models { shell, overrides } => Some(reply(
             &requests::models(&daemon.services, shell.as_ref(), &overrides).await?,

@@ -329,6 +329,7 @@ impl Peer {
             Request::NewSession { .. }
             | Request::UseModel { .. }
             | Request::ContinueSession { .. }
+            | Request::SessionSettings { .. }
             | Request::RenameSession { .. }
             | Request::DeleteSession { .. } => self.check_origin("a change of a session"),
             Request::Stop { .. } => self.check_origin("a stop of the daemon"),

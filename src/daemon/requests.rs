@@ -315,7 +315,7 @@ pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Res
 }
 
 /// Adds the shell to the ids of a record.
-fn of_shell(record_ids: &RecordIds, shell: &ShellId) -> RecordIds {
+pub(super) fn of_shell(record_ids: &RecordIds, shell: &ShellId) -> RecordIds {
     RecordIds {
         shell: Some(shell.to_string()),
         ..record_ids.clone()

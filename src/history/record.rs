@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::chat::{CallStatus, DataSensitivity, FinishReason, NativeAnswer, OperationClass};
 
 mod names;
+mod parts;
 mod values;
 
 pub(crate) use names::current_type;
 pub use names::upgrade;
+pub use parts::{Call, CommandOutput, UsedPack};
 pub use values::{ApprovalDecision, CommandDecision, DecidedBy, PolicyChange, ServerEvent};
 
 /// Version that is written. It grows when a record changes in a way that an older reader would misread.
@@ -164,6 +166,13 @@ pub enum RecordBody {
     Title {
         /// The title.
         title: String,
+    },
+    /// A setting of the session was changed.
+    SessionSetting {
+        /// Its name.
+        setting: String,
+        /// Its value; `None` if it was removed.
+        value: Option<String>,
     },
     /// A prompt of the user.
     User {
@@ -436,49 +445,10 @@ pub enum RecordBody {
     Unknown,
 }
 
-/// A tool call as the model made it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
-    /// Id within the session.
-    pub id: String,
-    /// `alias.tool`.
-    pub name: String,
-    /// Arguments as sent by the model; not necessarily valid JSON.
-    pub arguments: String,
-    /// Data that the provider requires back with the call, as JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub extra: Option<String>,
-}
-
-/// Output of a command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandOutput {
-    /// The first part, or all.
-    pub head: String,
-    /// The last part, where bytes between were left out.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub tail: String,
-    /// Bytes left out between.
-    #[serde(default)]
-    pub omitted: u64,
-}
-
 /// Returns whether a command line asks aish: it took as long as the model, and its output is not the user's.
 pub fn is_aish(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or("");
     first == "llm" || first == "aish-helper"
-}
-
-/// A prompt pack that was used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsedPack {
-    /// Its name.
-    pub name: String,
-    /// The version that it gives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// SHA-256 over its texts, in hexadecimal.
-    pub sha256: String,
 }
 
 impl Record {

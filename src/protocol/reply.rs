@@ -102,6 +102,43 @@ pub struct PackText {
     pub texts: Vec<(String, String)>,
 }
 
+/// The settings of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingName {
+    /// The model.
+    Model,
+    /// The prompt pack, or `none`.
+    Prompt,
+    /// The tools to offer, as in `--tools`.
+    Tools,
+}
+
+impl SettingName {
+    /// All settings.
+    pub const ALL: [SettingName; 3] = [SettingName::Model, SettingName::Prompt, SettingName::Tools];
+
+    /// The name in commands and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SettingName::Model => "model",
+            SettingName::Prompt => "prompt",
+            SettingName::Tools => "tools",
+        }
+    }
+}
+
+/// A setting that is in force for a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionSetting {
+    /// Its name.
+    pub name: SettingName,
+    /// Its value, if it has one.
+    pub value: Option<String>,
+    /// Where the value comes from: `session`, a variable, a key of the configuration, or `default`.
+    pub origin: String,
+}
+
 /// Changes of the configuration that are not in force yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigDifference {

@@ -150,10 +150,25 @@ impl Session {
     pub fn model(&self) -> Option<String> {
         self.with_records(|records| {
             records.iter().rev().find_map(|r| match &r.body {
-                RecordBody::Model { model } => Some(model.clone()),
+                RecordBody::Model { model } => Some(Some(model.clone())),
+                RecordBody::SessionSetting { setting, value } if setting == "model" => {
+                    Some(value.clone())
+                }
                 _ => None,
             })
-        })
+        })?
+    }
+
+    /// Returns the value of a setting of this session other than the model.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.with_records(|records| {
+            records.iter().rev().find_map(|r| match &r.body {
+                RecordBody::SessionSetting { setting, value } if setting == name => {
+                    Some(value.clone())
+                }
+                _ => None,
+            })
+        })?
     }
 
     /// Returns the MCP servers that became unavailable since the last call, as `(alias, reason)`.

@@ -57,9 +57,12 @@ pub async fn prepare(
     let existing = existing_session(services, &record_ids, &ask).await;
     let existing = existing.map_err(failed)?;
     let creates_session = existing.is_none() && !ask.command;
+    let session_pack = existing
+        .as_ref()
+        .and_then(|session| session.setting("prompt"));
     let collected = collect(services, client, &ask, existing).await;
     let (model, tools, servers) = collected.map_err(failed)?;
-    let pack = prompt_pack(services, &ask, &model.config).await?;
+    let pack = prompt_pack(services, &ask, session_pack, &model.config).await?;
     if creates_session {
         let found = model::look(services, &model, &client.feed).await;
         if found.map_err(failed)?.is_none() {
@@ -89,13 +92,15 @@ pub async fn prepare(
 async fn prompt_pack(
     services: &SharedServices,
     ask: &AskRequest,
+    session_pack: Option<String>,
     config: &Config,
 ) -> std::result::Result<Option<Arc<PromptPack>>, RequestFailure> {
-    let named = ask.pack.as_ref().or(config.default_prompt.as_ref());
+    let named = ask.pack.clone().or(session_pack);
+    let named = named.or_else(|| config.default_prompt.clone());
     let Some(name) = named.filter(|name| *name != "none" && !ask.command) else {
         return Ok(None);
     };
-    let (paths, cwd, name) = (services.paths.clone(), ask.cwd.clone(), name.clone());
+    let (paths, cwd, name) = (services.paths.clone(), ask.cwd.clone(), name);
     // On another thread: a hanging disk delays only this request.
     let find = tokio::task::spawn_blocking(move || {
         let pack = packs::find(&paths, Path::new(&cwd), &name)?;
@@ -135,7 +140,8 @@ async fn collect(
     ask: &AskRequest,
     existing: Option<SharedSession>,
 ) -> Result<(ModelPlan, ToolSelection, Option<PendingStart>)> {
-    let session_model = existing.and_then(|session| session.model());
+    let session_model = existing.as_ref().and_then(|session| session.model());
+    let session_tools = existing.and_then(|session| session.setting("tools"));
     let flag = ask.model.clone();
     let job = match ask.command {
         true => ModelJob::Command,
@@ -143,9 +149,9 @@ async fn collect(
     };
     let overrides = &ask.overrides;
     let model = model::prepare(services, client, flag, session_model, overrides, job).await?;
-    let tools = ask.tools.as_ref().or(model.config.default_tools.as_ref());
-    let tools = match tools {
-        Some(text) => ToolSelection::parse(text, &model.config.toolsets)?,
+    let tools = ask.tools.clone().or(session_tools);
+    let tools = match tools.or_else(|| model.config.default_tools.clone()) {
+        Some(text) => ToolSelection::parse(&text, &model.config.toolsets)?,
         None => ToolSelection::All,
     };
     let uses_servers = !tools.is_none() || !ask.resources.is_empty();

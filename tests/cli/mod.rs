@@ -19,6 +19,7 @@ mod prompt;
 mod propose;
 mod redact;
 mod seen;
+mod session_settings;
 mod sessions;
 mod shell;
 mod terminal;

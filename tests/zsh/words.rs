@@ -529,6 +529,21 @@ fn meta_commands_are_mapped() {
             vec!["activity", "list", "--limit", "3"],
         ),
         ("llm :activity show 1f", vec!["activity", "show", "1f"]),
+        ("llm :set", vec!["session", "config", "get", "--shell", &id]),
+        (
+            "llm :set prompt=@coding tools=@minimal,fs",
+            vec![
+                "session",
+                "config",
+                "set",
+                "--shell",
+                &id,
+                "prompt=@coding",
+                "tools=@minimal,fs",
+            ],
+        ),
+        ("llm :prompts", vec!["prompt", "list"]),
+        ("llm :prompts @coding", vec!["prompt", "show", "@coding"]),
         ("llm :policy", vec!["policy", "list"]),
         (
             "llm :policy revoke fs.read",

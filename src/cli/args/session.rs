@@ -92,6 +92,9 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show and change the settings of a session: model, prompt pack and tools
+    #[command(subcommand)]
+    Config(SessionConfigCommand),
     /// Delete a session, after a question; without an id, choose one from a list
     Delete {
         /// Id of the session, or a unique part of it
@@ -99,5 +102,46 @@ pub enum SessionCommand {
         /// Do not ask
         #[arg(long)]
         yes: bool,
+    },
+}
+
+/// `aish-helper session config`
+#[derive(Debug, Subcommand)]
+pub enum SessionConfigCommand {
+    /// Show the settings in force, and where each value comes from
+    Get {
+        /// Id of the session, or a unique part of it, and a setting to show only this one
+        #[arg(value_name = "ID [SETTING]")]
+        words: Vec<String>,
+        /// The shell whose session is used, in place of an id
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change settings: model=NAME, prompt=@NAME, tools=SELECTION
+    Set {
+        /// Id of the session, or a unique part of it, and the settings with their values
+        #[arg(required = true, value_name = "ID SETTING=VALUE")]
+        words: Vec<String>,
+        /// The shell whose session is used, in place of an id
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove settings, so that those of the configuration count
+    Unset {
+        /// Id of the session, or a unique part of it, and the settings
+        #[arg(required = true, value_name = "ID SETTING")]
+        words: Vec<String>,
+        /// The shell whose session is used, in place of an id
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }

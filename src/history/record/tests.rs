@@ -39,6 +39,7 @@ fn every_body() -> Vec<RecordBody> {
         | RecordBody::Attached { .. }
         | RecordBody::Model { .. }
         | RecordBody::Title { .. }
+        | RecordBody::SessionSetting { .. }
         | RecordBody::User { .. }
         | RecordBody::Assistant { .. }
         | RecordBody::Approval { .. }
@@ -58,6 +59,10 @@ fn every_body() -> Vec<RecordBody> {
         RecordBody::Attached { shell: word() },
         RecordBody::Model { model: word() },
         RecordBody::Title { title: word() },
+        RecordBody::SessionSetting {
+            setting: word(),
+            value: some(),
+        },
         RecordBody::User {
             text: word(),
             content: word(),

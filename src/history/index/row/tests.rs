@@ -46,6 +46,14 @@ fn each_record_has_its_words() {
             "gets a title",
         ),
         (
+            "session_setting",
+            json!({"setting": "tools", "value": "none"}),
+            "session",
+            "success",
+            None,
+            "changes a setting",
+        ),
+        (
             "model",
             json!({"model": "gpt"}),
             "model",

@@ -1,0 +1,128 @@
+//! The settings of a session: model, prompt pack and tools.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::requests;
+use crate::config::{Config, ConfigOverrides, ToolSelection, packs};
+use crate::error::{Error, Result};
+use crate::history::record::{RecordBody, RecordIds};
+use crate::protocol::{SessionChoice, SessionSetting, SettingName, ShellId};
+use crate::services::SharedServices;
+use crate::session::conversation::SharedSession;
+
+/// Changes the settings of a session and returns those in force. All changes are checked before one is made.
+///
+/// # Errors
+/// There is no such session, a value is invalid, or the session's file cannot be written.
+pub async fn serve(
+    services: &SharedServices,
+    wanted: (Option<String>, Option<ShellId>),
+    changes: BTreeMap<SettingName, Option<String>>,
+    cwd: &str,
+    overrides: &BTreeMap<String, String>,
+    record_ids: &RecordIds,
+) -> Result<Vec<SessionSetting>> {
+    let overrides = ConfigOverrides::from_map(overrides)?;
+    let config = services.models.config(&overrides)?;
+    for (name, value) in &changes {
+        if let Some(value) = value {
+            check(services, &config, *name, value, cwd).await?;
+        }
+    }
+    let record_ids = match &wanted.1 {
+        Some(shell) => &requests::of_shell(record_ids, shell),
+        None => record_ids,
+    };
+    let session = session(services, wanted, !changes.is_empty(), record_ids).await?;
+    if let Some(session) = session.as_ref().filter(|_| !changes.is_empty()) {
+        let bodies = changes
+            .into_iter()
+            .map(|(name, value)| match (name, value) {
+                (SettingName::Model, Some(model)) => RecordBody::Model { model },
+                (name, value) => RecordBody::SessionSetting {
+                    setting: name.as_str().to_owned(),
+                    value,
+                },
+            });
+        session.record_all(record_ids, bodies)?;
+        session.log_handle()?.written().await?;
+    }
+    let setting = |name| in_force(&config, session.as_ref(), name);
+    Ok(SettingName::ALL.map(setting).to_vec())
+}
+
+/// Returns the session; `None` for a shell that has none, unless one is to be changed.
+async fn session(
+    services: &SharedServices,
+    (id, shell): (Option<String>, Option<ShellId>),
+    creates: bool,
+    record_ids: &RecordIds,
+) -> Result<Option<SharedSession>> {
+    let sessions = &services.sessions;
+    let id = match (id, &shell) {
+        (Some(id), _) => Some(sessions.find(&id).await?),
+        (None, Some(shell)) => sessions.session_for_shell(shell),
+        (None, None) => return Err(Error::usage("a session or a shell must be named")),
+    };
+    match (id, creates) {
+        (Some(id), _) => Ok(Some(sessions.get(&id).await?)),
+        (None, true) => {
+            let choice = SessionChoice::Shell;
+            let session = sessions.choose(&choice, shell.as_ref(), record_ids).await?;
+            Ok(Some(session))
+        }
+        (None, false) => Ok(None),
+    }
+}
+
+async fn check(
+    services: &SharedServices,
+    config: &Config,
+    name: SettingName,
+    value: &str,
+    cwd: &str,
+) -> Result<()> {
+    match name {
+        SettingName::Model => config.model(value).map(drop),
+        SettingName::Tools => ToolSelection::parse(value, &config.toolsets).map(drop),
+        SettingName::Prompt if value == "none" => Ok(()),
+        SettingName::Prompt => {
+            let (paths, cwd, value) =
+                (services.paths.clone(), PathBuf::from(cwd), value.to_owned());
+            let find = tokio::task::spawn_blocking(move || packs::find(&paths, &cwd, &value));
+            let found = find.await;
+            found
+                .map_err(|e| Error::runtime(format!("cannot look for prompt packs: {e}")))?
+                .map(drop)
+        }
+    }
+}
+
+fn in_force(config: &Config, session: Option<&SharedSession>, name: SettingName) -> SessionSetting {
+    let of_session = session.and_then(|session| match name {
+        SettingName::Model => session.model(),
+        SettingName::Prompt | SettingName::Tools => session.setting(name.as_str()),
+    });
+    let (key, of_config) = match name {
+        SettingName::Model => {
+            let current = config.current().ok().flatten();
+            ("default_model", current.map(|model| model.name.clone()))
+        }
+        SettingName::Prompt => ("default_prompt", config.default_prompt.clone()),
+        SettingName::Tools => ("default_tools", config.default_tools.clone()),
+    };
+    let (value, origin) = match (of_session, of_config) {
+        (Some(value), _) => (Some(value), "session"),
+        (None, Some(value)) if name == SettingName::Model && config.default_model.is_none() => {
+            (Some(value), "default")
+        }
+        (None, Some(value)) => (Some(value), key),
+        (None, None) => (None, "default"),
+    };
+    SessionSetting {
+        name,
+        value,
+        origin: origin.to_owned(),
+    }
+}

@@ -1,0 +1,42 @@
+//! Parts of records.
+
+use serde::{Deserialize, Serialize};
+
+/// A tool call as the model made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Id within the session.
+    pub id: String,
+    /// `alias.tool`.
+    pub name: String,
+    /// Arguments as sent by the model; not necessarily valid JSON.
+    pub arguments: String,
+    /// Data that the provider requires back with the call, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<String>,
+}
+
+/// Output of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandOutput {
+    /// The first part, or all.
+    pub head: String,
+    /// The last part, where bytes between were left out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tail: String,
+    /// Bytes left out between.
+    #[serde(default)]
+    pub omitted: u64,
+}
+
+/// A prompt pack that was used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedPack {
+    /// Its name.
+    pub name: String,
+    /// The version that it gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// SHA-256 over its texts, in hexadecimal.
+    pub sha256: String,
+}
