@@ -22,8 +22,8 @@ pub use self::frame::{
 };
 pub use self::reply::{
     AnswerSummary, AskAccepted, CapturedOutput, ConfigDifference, DaemonStatus, DecidingKey,
-    DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, SessionInfo, SessionSetting,
-    SettingName, ShownCost, Transcript,
+    DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, RequestPreview, SessionInfo,
+    SessionSetting, SettingName, ShownCost, Transcript,
 };
 pub use self::shell_id::ShellId;
 
@@ -104,6 +104,8 @@ pub enum Request {
     /// Watches the running turn of a session, from its start. Answered as [`Request::Ask`] is; where no turn runs,
     /// by the last answer in the journal.
     Attach(AttachRequest),
+    /// Returns what [`Request::Ask`] would send: [`RequestPreview`].
+    Preview(Box<AskRequest>),
     /// Reports the daemon's state: [`DaemonStatus`].
     Status {
         /// The shell whose model is reported.
@@ -170,18 +172,7 @@ pub enum Request {
         model: String,
     },
     /// Changes and returns the settings of a session: [`Vec<SessionSetting>`].
-    SessionSettings {
-        /// A unique part of the session's id; `None` is the shell's own session.
-        session: Option<String>,
-        /// The client's shell.
-        shell: Option<ShellId>,
-        /// The new values; `None` removes the setting.
-        changes: BTreeMap<SettingName, Option<String>>,
-        /// The working directory.
-        cwd: String,
-        /// `AISH_*` of the client's environment.
-        overrides: BTreeMap<String, String>,
-    },
+    SessionSettings(SettingsRequest),
     /// Lists the models: [`Vec<ModelInfo>`].
     Models {
         /// The shell whose model is marked as current.
@@ -273,6 +264,21 @@ pub enum Request {
         /// The command's exit code.
         exit: i32,
     },
+}
+
+/// Changes of the settings of a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SettingsRequest {
+    /// A unique part of the session's id; `None` is the shell's own session.
+    pub session: Option<String>,
+    /// The client's shell.
+    pub shell: Option<ShellId>,
+    /// The new values; `None` removes the setting.
+    pub changes: BTreeMap<SettingName, Option<String>>,
+    /// The working directory.
+    pub cwd: String,
+    /// `AISH_*` of the client's environment.
+    pub overrides: BTreeMap<String, String>,
 }
 
 /// One prompt with its context.

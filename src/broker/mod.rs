@@ -118,6 +118,31 @@ impl Broker {
         }
     }
 
+    /// Returns the URL, without what may be secret in it, and the body of the request that [`Broker::stream`] would send.
+    ///
+    /// # Errors
+    /// The base URL is invalid.
+    pub fn preview(
+        &self,
+        endpoint: &ModelEndpoint,
+        messages: &[ChatMessage],
+        tools: &[ToolDefinition],
+    ) -> Result<(String, Vec<u8>)> {
+        let quirks = self.known_quirks(endpoint);
+        if quirks.no_responses && endpoint.dialect == Dialect::Responses {
+            return self.preview(&endpoint.with_dialect(Dialect::Chat), messages, tools);
+        }
+        let mut url = endpoint.dialect.url(endpoint)?;
+        let names = chat::names(&url, messages, tools, quirks);
+        url.set_query(None);
+        // Both fail only for a URL that has no host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let dialect = endpoint.dialect;
+        let encoded = dialect.encode(endpoint, messages, tools, &names, quirks)?;
+        Ok((url.into(), encoded.body))
+    }
+
     async fn stream_with_retries(
         &self,
         endpoint: &ModelEndpoint,

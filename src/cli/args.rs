@@ -200,6 +200,9 @@ pub struct AskArgs {
     /// Offer the model no tools, as --tools none
     #[arg(long)]
     pub no_tools: bool,
+    /// Print the request that would be sent, with its estimated tokens and cost, and send nothing
+    #[arg(long, conflicts_with_all = ["command", "background", "raw"])]
+    pub dry_run: bool,
     /// Write the prompt in the editor, beginning with the words
     #[arg(long, conflicts_with = "command")]
     pub edit: bool,

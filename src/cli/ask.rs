@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use super::{args, context_notice, onboarding, print, print_json};
+use super::{args, context_notice, dry_run, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::command_suggestion;
 use crate::client::output_options::{OutputFormat, OutputOptions};
@@ -84,6 +84,9 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         can_answer: !args.background && !args.command,
         tty: tty_name(),
     };
+    if args.dry_run {
+        return dry_run::show(paths, request, args.json);
+    }
     if request.shell.is_some() && !args.json && !args.command {
         context_notice::show_once(paths);
     }

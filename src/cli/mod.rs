@@ -10,6 +10,7 @@ pub mod config;
 mod context_notice;
 pub mod daemon;
 pub mod doctor;
+mod dry_run;
 mod last_answer;
 mod man_page;
 pub mod mcp;

@@ -11,7 +11,7 @@ use crate::client::text_format::cut;
 use crate::config::nearest_name;
 use crate::error::{Error, Result};
 use crate::paths::Paths;
-use crate::protocol::{Request, SessionSetting, SettingName, ShellId};
+use crate::protocol::{Request, SessionSetting, SettingName, SettingsRequest, ShellId};
 use crate::safety::text::one_line;
 
 /// Maximum number of characters shown of a value.
@@ -80,13 +80,13 @@ fn request(
     shell: Option<&ShellId>,
     changes: BTreeMap<SettingName, Option<String>>,
 ) -> Result<Vec<SessionSetting>> {
-    let request = Request::SessionSettings {
+    let request = Request::SessionSettings(SettingsRequest {
         session: session.map(str::to_owned),
         shell: shell.cloned(),
         changes,
         cwd: current_directory(),
         overrides: env_overrides()?,
-    };
+    });
     connect::request(paths, &request)
 }
 

@@ -7,7 +7,7 @@ mod fit;
 use std::fmt::Write;
 
 pub use self::conversation::{INTERRUPTED, NO_RESULT, conversation};
-pub use self::fit::{WindowLimit, fit};
+pub use self::fit::{FittedMessages, WindowLimit, fit};
 use crate::history::record::CommandOutput;
 use crate::safety::text::one_line;
 

@@ -25,6 +25,7 @@ use crate::protocol::{
 };
 use crate::services::client_handle::ClientHandle;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
+use crate::turn::preview;
 use crate::turn::rules_in_force::RequestContext;
 use crate::turn::{background_notice, plan, task};
 
@@ -120,6 +121,16 @@ async fn dispatch(
             let (client, mut link) = connect(daemon, peer, None, call.tty.clone());
             let call = holding(work, manual_call::call(&daemon.services, &client, *call));
             drive(&mut peer.connection, &mut link, call).await
+        }
+        Request::Preview(ask) => {
+            let (client, mut link) = connect(daemon, peer, ask.shell.clone(), ask.tty.clone());
+            let preview = async {
+                match preview::preview(&daemon.services, &client, *ask).await {
+                    Ok(preview) => reply(&preview),
+                    Err(failure) => protocol::json_frame(kind::FAILURE, &failure),
+                }
+            };
+            drive(&mut peer.connection, &mut link, holding(work, preview)).await
         }
         Request::Mcp { request, cwd, .. } => {
             let (client, mut link) = connect(daemon, peer, None, None);
@@ -269,19 +280,9 @@ async fn dispatch(
             requests::use_model(&daemon.services, &shell, model, &record_ids).await?;
             Some(reply(&()))
         }
-        Request::SessionSettings {
-            session,
-            shell,
-            changes,
-            cwd,
-            overrides,
-        } => {
-            let wanted = (session, shell);
-            let services = &daemon.services;
-            let serve =
-                session_settings::serve(services, wanted, changes, &cwd, &overrides, &record_ids);
-            Some(reply(&serve.await?))
-        }
+        Request::SessionSettings(request) => Some(reply(
+            &session_settings::serve(&daemon.services, request, &record_ids).await?,
+        )),
         Request::Models { shell, overrides } => Some(reply(
             &requests::models(&daemon.services, shell.as_ref(), &overrides).await?,
         )),

@@ -298,6 +298,7 @@ impl Peer {
     pub fn check_request(&self, request: &Request) -> Result<()> {
         match request {
             Request::Ask(_)
+            | Request::Preview(_)
             | Request::Attach(_)
             | Request::Status { .. }
             | Request::Sessions { .. }
@@ -329,7 +330,7 @@ impl Peer {
             Request::NewSession { .. }
             | Request::UseModel { .. }
             | Request::ContinueSession { .. }
-            | Request::SessionSettings { .. }
+            | Request::SessionSettings(_)
             | Request::RenameSession { .. }
             | Request::DeleteSession { .. } => self.check_origin("a change of a session"),
             Request::Stop { .. } => self.check_origin("a stop of the daemon"),

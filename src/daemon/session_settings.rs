@@ -1,13 +1,12 @@
 //! The settings of a session: model, prompt pack and tools.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::requests;
 use crate::config::{Config, ConfigOverrides, ToolSelection, packs};
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
-use crate::protocol::{SessionChoice, SessionSetting, SettingName, ShellId};
+use crate::protocol::{SessionChoice, SessionSetting, SettingName, SettingsRequest, ShellId};
 use crate::services::SharedServices;
 use crate::session::conversation::SharedSession;
 
@@ -17,24 +16,28 @@ use crate::session::conversation::SharedSession;
 /// There is no such session, a value is invalid, or the session's file cannot be written.
 pub async fn serve(
     services: &SharedServices,
-    wanted: (Option<String>, Option<ShellId>),
-    changes: BTreeMap<SettingName, Option<String>>,
-    cwd: &str,
-    overrides: &BTreeMap<String, String>,
+    request: SettingsRequest,
     record_ids: &RecordIds,
 ) -> Result<Vec<SessionSetting>> {
-    let overrides = ConfigOverrides::from_map(overrides)?;
+    let SettingsRequest {
+        session,
+        shell,
+        changes,
+        cwd,
+        overrides,
+    } = request;
+    let overrides = ConfigOverrides::from_map(&overrides)?;
     let config = services.models.config(&overrides)?;
     for (name, value) in &changes {
         if let Some(value) = value {
-            check(services, &config, *name, value, cwd).await?;
+            check(services, &config, *name, value, &cwd).await?;
         }
     }
-    let record_ids = match &wanted.1 {
+    let record_ids = match &shell {
         Some(shell) => &requests::of_shell(record_ids, shell),
         None => record_ids,
     };
-    let session = session(services, wanted, !changes.is_empty(), record_ids).await?;
+    let session = chosen(services, session, shell, !changes.is_empty(), record_ids).await?;
     if let Some(session) = session.as_ref().filter(|_| !changes.is_empty()) {
         let bodies = changes
             .into_iter()
@@ -53,9 +56,10 @@ pub async fn serve(
 }
 
 /// Returns the session; `None` for a shell that has none, unless one is to be changed.
-async fn session(
+async fn chosen(
     services: &SharedServices,
-    (id, shell): (Option<String>, Option<ShellId>),
+    id: Option<String>,
+    shell: Option<ShellId>,
     creates: bool,
     record_ids: &RecordIds,
 ) -> Result<Option<SharedSession>> {

@@ -67,6 +67,23 @@ pub struct AskAccepted {
     pub prompt_id: String,
 }
 
+/// A request that would be sent to a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestPreview {
+    /// Its URL.
+    pub url: String,
+    /// The model's name in the configuration.
+    pub model: String,
+    /// The session that would be continued.
+    pub session: Option<String>,
+    /// Its JSON body, without secrets. Untrusted.
+    pub body: String,
+    /// Its estimated tokens.
+    pub tokens: u64,
+    /// What these tokens cost, in US dollars, where the price is known. The answer comes on top.
+    pub cost: Option<f64>,
+}
+
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestFailure {

@@ -12,6 +12,8 @@ pub mod machine;
 pub mod outbound_redaction;
 pub mod outcome;
 pub mod plan;
+mod prepared_prompt;
+pub mod preview;
 pub mod prompt_context;
 pub mod protected_files;
 pub mod rounds;

@@ -42,6 +42,18 @@ impl TurnPlan {
     }
 }
 
+/// What is collected before a session is created.
+#[derive(Debug)]
+pub(super) struct CollectedPlan {
+    pub record_ids: RecordIds,
+    /// The session that the prompt continues.
+    pub existing: Option<SharedSession>,
+    pub model: ModelPlan,
+    pub pack: Option<Arc<PromptPack>>,
+    pub tools: ToolSelection,
+    pub servers: Option<PendingStart>,
+}
+
 /// Collects from the client what the turn needs, and chooses the session. A session is created last, so that a prompt
 /// that fails for want of a model leaves no empty session behind.
 ///
@@ -53,17 +65,10 @@ pub async fn prepare(
     ask: AskRequest,
 ) -> std::result::Result<TurnPlan, RequestFailure> {
     let failed = |error| RequestFailure::from(&error);
-    let record_ids = record_ids(client, &ask);
-    let existing = existing_session(services, &record_ids, &ask).await;
-    let existing = existing.map_err(failed)?;
-    let creates_session = existing.is_none() && !ask.command;
-    let session_pack = existing
-        .as_ref()
-        .and_then(|session| session.setting("prompt"));
-    let collected = collect(services, client, &ask, existing).await;
-    let (model, tools, servers) = collected.map_err(failed)?;
-    let pack = prompt_pack(services, &ask, session_pack, &model.config).await?;
-    if creates_session {
+    let shell = ask.shell.as_ref();
+    let collected = collect(services, client, &ask, shell).await?;
+    let (model, record_ids) = (collected.model, collected.record_ids);
+    if collected.existing.is_none() && !ask.command {
         let found = model::look(services, &model, &client.feed).await;
         if found.map_err(failed)?.is_none() {
             return Err(model::nothing_configured());
@@ -72,15 +77,63 @@ pub async fn prepare(
     let session = match ask.command {
         true => None,
         false => {
-            let (sessions, shell) = (&services.sessions, ask.shell.as_ref());
+            let sessions = &services.sessions;
             let session = sessions.choose(&ask.session, shell, &record_ids).await;
             Some(session.map_err(failed)?)
         }
     };
     Ok(TurnPlan {
-        ask,
         record_ids,
         session,
+        model,
+        pack: collected.pack,
+        tools: collected.tools,
+        servers: collected.servers,
+        ask,
+    })
+}
+
+/// Collects what a prompt needs. A session that is continued becomes that of `shell`.
+///
+/// # Errors
+/// As for [`prepare`].
+pub(super) async fn collect(
+    services: &SharedServices,
+    client: &ClientHandle,
+    ask: &AskRequest,
+    shell: Option<&ShellId>,
+) -> std::result::Result<CollectedPlan, RequestFailure> {
+    let failed = |error| RequestFailure::from(&error);
+    let record_ids = record_ids(client, ask);
+    let existing = existing_session(services, &record_ids, ask, shell).await;
+    let existing = existing.map_err(failed)?;
+    let of_session = |name| existing.as_ref().and_then(|session| session.setting(name));
+    let session_model = existing.as_ref().and_then(|session| session.model());
+    let job = match ask.command {
+        true => ModelJob::Command,
+        false => ModelJob::Prompt,
+    };
+    let (flag, overrides) = (ask.model.clone(), &ask.overrides);
+    let model = model::prepare(services, client, flag, session_model, overrides, job).await;
+    let model = model.map_err(failed)?;
+    let config = &model.config;
+    let tools = ask.tools.clone().or_else(|| of_session("tools"));
+    let tools = match tools.or_else(|| config.default_tools.clone()) {
+        Some(text) => ToolSelection::parse(&text, &config.toolsets).map_err(failed)?,
+        None => ToolSelection::All,
+    };
+    let uses_servers = !tools.is_none() || !ask.resources.is_empty();
+    let servers = match uses_servers && !ask.command {
+        true => {
+            let servers = mcp_startup::collect(services, client, config).await;
+            Some(servers.map_err(failed)?)
+        }
+        false => None,
+    };
+    let pack = prompt_pack(services, ask, of_session("prompt"), config).await?;
+    Ok(CollectedPlan {
+        record_ids,
+        existing,
         model,
         pack,
         tools,
@@ -133,49 +186,24 @@ async fn prompt_pack(
     })
 }
 
-/// Resolves the configuration and asks the client for variables.
-async fn collect(
-    services: &SharedServices,
-    client: &ClientHandle,
-    ask: &AskRequest,
-    existing: Option<SharedSession>,
-) -> Result<(ModelPlan, ToolSelection, Option<PendingStart>)> {
-    let session_model = existing.as_ref().and_then(|session| session.model());
-    let session_tools = existing.and_then(|session| session.setting("tools"));
-    let flag = ask.model.clone();
-    let job = match ask.command {
-        true => ModelJob::Command,
-        false => ModelJob::Prompt,
-    };
-    let overrides = &ask.overrides;
-    let model = model::prepare(services, client, flag, session_model, overrides, job).await?;
-    let tools = ask.tools.clone().or(session_tools);
-    let tools = match tools.or_else(|| model.config.default_tools.clone()) {
-        Some(text) => ToolSelection::parse(&text, &model.config.toolsets)?,
-        None => ToolSelection::All,
-    };
-    let uses_servers = !tools.is_none() || !ask.resources.is_empty();
-    let servers = match uses_servers && !ask.command {
-        true => Some(mcp_startup::collect(services, client, &model.config).await?),
-        false => None,
-    };
-    Ok((model, tools, servers))
-}
-
-/// Returns the session whose model a prompt uses, without creating one.
+/// Returns the session whose settings a prompt uses, without creating one.
 async fn existing_session(
     services: &SharedServices,
     record_ids: &RecordIds,
     ask: &AskRequest,
+    shell: Option<&ShellId>,
 ) -> Result<Option<SharedSession>> {
-    let shell = ask.shell.as_ref();
     let choice = match ask.command {
         true => &SessionChoice::Shell,
         false => &ask.session,
     };
     match choice {
         SessionChoice::New => Ok(None),
-        SessionChoice::Shell => match shell.and_then(|s| services.sessions.session_for_shell(s)) {
+        SessionChoice::Shell => match ask
+            .shell
+            .as_ref()
+            .and_then(|s| services.sessions.session_for_shell(s))
+        {
             // A session whose file was deleted has no model.
             Some(id) => Ok(services.sessions.get(&id).await.ok()),
             None => Ok(None),

@@ -12,10 +12,11 @@ use super::rules_in_force::RequestContext;
 use super::tool_exposure::{self, SelectedTools};
 use super::{background_notice, outbound_redaction, prompt_context};
 use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
-use crate::context::{self, WindowLimit};
+use crate::context::{self, FittedMessages, WindowLimit};
 use crate::error::{Error, Result};
+use crate::history::journal::new_record;
 use crate::history::partial_answer::PartialAnswer;
-use crate::history::record::{RecordBody, RecordIds};
+use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::mcp::ToolCatalog;
 use crate::protocol::AnswerSummary;
 use crate::safety::budget::{BudgetRefusal, RequestBound, SpendingPermit};
@@ -115,7 +116,6 @@ impl<'a> TurnRun<'a> {
         mut tools: Option<(ToolCatalog, SelectedTools)>,
     ) -> Result<()> {
         let session = self.session;
-        let reserve = self.chosen.endpoint.max_tokens.unwrap_or(RESERVE);
         // What is offered stays the same within a prompt, for the provider's cache and its signatures. A call is checked against
         // the tools as they are at the time.
         let current =
@@ -130,21 +130,9 @@ impl<'a> TurnRun<'a> {
                 tool_exposure::index(self.services, &catalog);
             }
             self.tools = (catalog, exposure);
-            let system = prompt_context::system_prompt(
-                self.chosen,
-                self.request.pack.as_deref(),
-                !offered.is_empty(),
-                split,
-            );
             let talk = session.with_records(context::conversation);
             let before = session.dropped_prompts.load(Ordering::Relaxed);
-            let limit = WindowLimit {
-                window: self.chosen.window,
-                reserve,
-                ratio: self.token_ratio(),
-                dropped: before,
-            };
-            let fitted = context::fit(system, talk, &offered, limit);
+            let fitted = self.fitted(talk, &offered, split);
             session
                 .dropped_prompts
                 .store(fitted.dropped, Ordering::Relaxed);
@@ -171,6 +159,49 @@ impl<'a> TurnRun<'a> {
                 tool_exposure::without(self.feed, session, catalog);
             }
         }
+    }
+
+    /// Returns the messages of a request: the instructions, and as much of the conversation as fits.
+    fn fitted(
+        &self,
+        conversation: Vec<ChatMessage>,
+        offered: &[ToolDefinition],
+        split: bool,
+    ) -> FittedMessages {
+        let system = prompt_context::system_prompt(
+            self.chosen,
+            self.request.pack.as_deref(),
+            !offered.is_empty(),
+            split,
+        );
+        let limit = WindowLimit {
+            window: self.chosen.window,
+            reserve: self.chosen.endpoint.max_tokens.unwrap_or(RESERVE),
+            ratio: self.token_ratio(),
+            dropped: self.session.dropped_prompts.load(Ordering::Relaxed),
+        };
+        context::fit(system, conversation, offered, limit)
+    }
+
+    /// Returns the URL and the body of the request that would be sent for a prompt with this record, and its estimated tokens.
+    pub(super) fn preview(
+        &self,
+        tools: Option<ToolCatalog>,
+        user: RecordBody,
+    ) -> Result<(String, Vec<u8>, u64)> {
+        let catalog = tools.unwrap_or_default();
+        let exposure = tool_exposure::exposure(&self.chosen.config, &catalog);
+        let split = matches!(exposure, ToolExposure::Split { .. });
+        let offered = tool_exposure::tools(&catalog, exposure);
+        let mut records = self.session.with_records(<[Record]>::to_vec);
+        records.push(new_record(self.record_ids.clone(), user));
+        let fitted = self.fitted(context::conversation(&records), &offered, split);
+        let tokens = (fitted.estimate * self.token_ratio()) as u64;
+        let messages = outbound_redaction::messages(&fitted.messages);
+        let tools = outbound_redaction::tools(&offered);
+        let broker = &self.services.broker;
+        let (url, body) = broker.preview(&self.chosen.endpoint, &messages, &tools)?;
+        Ok((url, body, tokens))
     }
 
     /// The ratio of the tokens that the model counts to the estimated ones.

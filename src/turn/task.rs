@@ -7,9 +7,9 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 use super::fallback::Fallbacks;
 use super::feed_guard::FeedGuard;
 use super::plan::TurnPlan;
+use super::prepared_prompt::{self, PreparedPrompt, PromptParts};
 use super::rounds::TurnRun;
 use super::rules_in_force::{self, RequestContext};
-use super::tool_exposure::{self, SelectedTools};
 use super::{background_notice, prompt_context};
 use crate::chat::ChatMessage;
 use crate::chat::tokens::message_tokens;
@@ -122,64 +122,43 @@ async fn converse(
     plan: TurnPlan,
 ) -> Result<AnswerSummary> {
     let TurnPlan {
-        mut ask,
+        ask,
         record_ids,
         servers,
-        tools: selection,
+        tools,
         pack,
         model: plan,
         ..
     } = plan;
+    let thinks = ask.think;
+    let prompt = PromptParts {
+        ask,
+        tools,
+        pack,
+        servers,
+    };
     if let Some(text) = &chosen.notice {
         feed.notice(text.clone());
     }
-    chosen.endpoint.thinks = ask.think;
-    if !ask.images.is_empty() && !chosen.endpoint.images {
-        return Err(Error::usage(format!(
-            "the model \"{}\" is not configured for images",
-            chosen.name
-        ))
-        .hint("if it accepts them, set images = true in its [models] section; otherwise choose another with -m"));
-    }
+    prompt.fit(&mut chosen)?;
     feed.push(TurnEvent::Started {
         session: session.id.clone(),
         model: chosen.name.clone(),
     });
-    // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
-    let with_tools = !selection.is_none() && tool_exposure::any(services, &chosen);
-    if with_tools {
-        apply_rules(feed, &mut chosen, &ask.cwd).await?;
-    }
-    let mut selected = SelectedTools::new(selection);
-    let all = tool_exposure::catalog(services, feed, &chosen, servers).await?;
-    let catalog = selected.of(all);
-    if let Some(text) = selected.unmatched(&catalog) {
-        feed.notice(text);
-    }
-    tool_exposure::without(feed, session, &catalog);
-    let read = prompt_context::resources(services, feed, &ask.resources).await?;
-    ask.attachments.extend(read);
-    let (content, unseen) = prompt_context::content(services, session, &chosen, &ask);
-    if let Some(text) = unseen {
-        feed.notice(text);
-    }
-    let mut request = RequestContext::from(&ask);
-    request.pack.clone_from(&pack);
-    let has_images = !ask.images.is_empty();
-    let user = RecordBody::User {
-        text: ask.text,
-        content,
-        shell: ask.shell.as_ref().map(ShellId::to_string),
-        cwd: ask.cwd.clone(),
-        images: std::mem::take(&mut ask.images),
-        pack: pack.as_deref().map(prompt_context::used_pack),
-    };
+    let prompt = PreparedPrompt::new(services, feed, session, &mut chosen, prompt).await?;
+    let PreparedPrompt {
+        shell,
+        user,
+        tools,
+        request,
+        has_images,
+    } = prompt;
     // Queued before the request is sent, and written by the time the first text is shown: what a person has seen answered
     // survives a kill. A prompt that cannot be recorded is answered, with a notice.
     let written = session.record_written(&record_ids, user);
     let (stored, prompt_stored) = oneshot::channel();
     let recorded = async {
-        if let Some(shell) = &ask.shell {
+        if let Some(shell) = &shell {
             services.sessions.shell_file_written(shell).await;
         }
         if let Err(e) = written.await {
@@ -189,9 +168,9 @@ async fn converse(
         // Fails only if the request has failed before.
         let _ = stored.send(());
     };
-    let tools = with_tools.then_some((catalog, selected));
+    let with_tools = tools.is_some();
     let mut prompt_stored = Some(prompt_stored);
-    let mut fallbacks = Fallbacks::new(&plan, &chosen, ask.think, has_images);
+    let mut fallbacks = Fallbacks::new(&plan, &chosen, thinks, has_images);
     let rounds = async {
         loop {
             let setting = settings(session, &chosen);
@@ -216,9 +195,9 @@ async fn converse(
     }
     // Rules about commands are applied to each command; this reports faults in them.
     if !commands.is_empty() && !with_tools {
-        apply_rules(feed, &mut chosen, &ask.cwd).await?;
+        prepared_prompt::apply_rules(feed, &mut chosen, &request.cwd).await?;
     }
-    if let (Some(shell), false) = (&ask.shell, commands.is_empty()) {
+    if let (Some(shell), false) = (&shell, commands.is_empty()) {
         let background = feed.origin.hang_up == HangUpPolicy::Continue;
         let effect = rules_in_force::command_effect(&chosen.config, background);
         let sessions = &services.sessions;
@@ -275,7 +254,7 @@ async fn perform_command(
 }
 
 /// Returns the settings of a turn with this model.
-fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings {
+pub(super) fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings {
     TurnSettings {
         session: session.id.clone(),
         model_name: chosen.name.clone(),
@@ -285,12 +264,4 @@ fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings {
         show_cost: chosen.shown_cost(),
         depth: chosen.config.mcp.max_tool_depth,
     }
-}
-
-/// Adds the project rules of a directory, and reports faults in them.
-async fn apply_rules(feed: &TurnFeed, chosen: &mut ChosenModel, cwd: &str) -> Result<()> {
-    for text in rules_in_force::apply(&mut chosen.config, cwd).await? {
-        feed.notice(text);
-    }
-    Ok(())
 }

@@ -7,6 +7,7 @@ mod bounds;
 mod config;
 mod cost;
 mod daemon;
+mod dry_run;
 mod durable;
 mod failures;
 mod fallback;

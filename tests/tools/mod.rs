@@ -8,7 +8,7 @@ mod native;
 mod peers;
 mod protected;
 mod resume;
-mod rounds;
+pub mod rounds;
 mod secrets;
 mod seen;
 mod selection;

@@ -33,8 +33,8 @@ fn options_before_the_prose_are_shell_syntax() {
                 &["--file=err.log", "--model=a*", "it's"],
             ),
             (
-                "llm --attach 1f --no-tools --raw it's",
-                &["--attach", "1f", "--no-tools", "--raw", "it's"],
+                "llm --attach 1f --no-tools --dry-run it's",
+                &["--attach", "1f", "--no-tools", "--dry-run", "it's"],
             ),
             (
                 "llm --prompt @coding --prompt=none it's",

@@ -1,0 +1,132 @@
+//! What a prompt sends: its context, its tools, and its record.
+
+use std::sync::Arc;
+
+use super::prompt_context;
+use super::rules_in_force::{self, RequestContext};
+use super::tool_exposure::{self, SelectedTools};
+use crate::config::ToolSelection;
+use crate::config::packs::PromptPack;
+use crate::error::{Error, Result};
+use crate::history::record::RecordBody;
+use crate::mcp::ToolCatalog;
+use crate::protocol::{AskRequest, ShellId};
+use crate::services::SharedServices;
+use crate::services::mcp_startup::PendingStart;
+use crate::services::model::ChosenModel;
+use crate::session::conversation::Session;
+use crate::session::feed::TurnFeed;
+
+/// What the prompt of a client consists of.
+#[derive(Debug)]
+pub struct PromptParts {
+    /// The request.
+    pub ask: AskRequest,
+    /// The tools to offer.
+    pub tools: ToolSelection,
+    /// The prompt pack, if one is used.
+    pub pack: Option<Arc<PromptPack>>,
+    /// MCP servers to start.
+    pub servers: Option<PendingStart>,
+}
+
+impl PromptParts {
+    /// Adapts the model to the prompt.
+    ///
+    /// # Errors
+    /// The prompt has images and the model takes none.
+    pub fn fit(&self, chosen: &mut ChosenModel) -> Result<()> {
+        chosen.endpoint.thinks = self.ask.think;
+        if !self.ask.images.is_empty() && !chosen.endpoint.images {
+            return Err(Error::usage(format!(
+                "the model \"{}\" is not configured for images",
+                chosen.name
+            ))
+            .hint("if it accepts them, set images = true in its [models] section; otherwise choose another with -m"));
+        }
+        Ok(())
+    }
+}
+
+/// A prompt with its context and its tools.
+#[derive(Debug)]
+pub struct PreparedPrompt {
+    /// The shell.
+    pub shell: Option<ShellId>,
+    /// The record of the prompt.
+    pub user: RecordBody,
+    /// The tools; `None` if the prompt uses none.
+    pub tools: Option<(ToolCatalog, SelectedTools)>,
+    /// What decides on its calls.
+    pub request: RequestContext,
+    /// Whether images go along.
+    pub has_images: bool,
+}
+
+impl PreparedPrompt {
+    /// Waits for the tools, reads the resources, and renders the prompt.
+    ///
+    /// # Errors
+    /// The rules of the directory or a resource cannot be read, or the turn was cancelled.
+    pub async fn new(
+        services: &SharedServices,
+        feed: &TurnFeed,
+        session: &Session,
+        chosen: &mut ChosenModel,
+        parts: PromptParts,
+    ) -> Result<PreparedPrompt> {
+        let PromptParts {
+            mut ask,
+            tools: selection,
+            pack,
+            servers,
+        } = parts;
+        // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
+        let with_tools = !selection.is_none() && tool_exposure::any(services, chosen);
+        if with_tools {
+            apply_rules(feed, chosen, &ask.cwd).await?;
+        }
+        let mut selected = SelectedTools::new(selection);
+        let all = tool_exposure::catalog(services, feed, chosen, servers).await?;
+        let catalog = selected.of(all);
+        if let Some(text) = selected.unmatched(&catalog) {
+            feed.notice(text);
+        }
+        tool_exposure::without(feed, session, &catalog);
+        let read = prompt_context::resources(services, feed, &ask.resources).await?;
+        ask.attachments.extend(read);
+        let (content, unseen) = prompt_context::content(services, session, chosen, &ask);
+        if let Some(text) = unseen {
+            feed.notice(text);
+        }
+        let mut request = RequestContext::from(&ask);
+        request.pack.clone_from(&pack);
+        let has_images = !ask.images.is_empty();
+        let user = RecordBody::User {
+            text: ask.text,
+            content,
+            shell: ask.shell.as_ref().map(ShellId::to_string),
+            cwd: ask.cwd.clone(),
+            images: std::mem::take(&mut ask.images),
+            pack: pack.as_deref().map(prompt_context::used_pack),
+        };
+        Ok(PreparedPrompt {
+            shell: ask.shell,
+            user,
+            tools: with_tools.then_some((catalog, selected)),
+            request,
+            has_images,
+        })
+    }
+}
+
+/// Adds the project rules of a directory, and reports faults in them.
+///
+/// # Errors
+/// They cannot be read.
+pub async fn apply_rules(feed: &TurnFeed, chosen: &mut ChosenModel, cwd: &str) -> Result<()> {
+    for text in rules_in_force::apply(&mut chosen.config, cwd).await? {
+        feed.notice(text);
+    }
+    Ok(())
+}
