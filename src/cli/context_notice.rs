@@ -22,15 +22,22 @@ pub fn show_once(paths: &Paths) {
     let Ok(config) = overrides.and_then(|o| config::load(paths, &o)) else {
         return;
     };
-    let commands = config.context.commands;
+    let context = &config.context;
+    let parts = [
+        (context.commands > 0).then(|| format!("last {} commands", context.commands)),
+        context.git.then(|| "git state".to_owned()),
+        context.project_file.then(|| "AGENTS.md".to_owned()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let created = paths::make_dir(&paths.state).map(|()| options.open(&marker));
     // Another shell was first. With any other error the line is shown again: too often is better than never.
-    if matches!(&created, Ok(Err(e)) if e.kind() == ErrorKind::AlreadyExists) || commands == 0 {
+    if matches!(&created, Ok(Err(e)) if e.kind() == ErrorKind::AlreadyExists) || parts.is_empty() {
         return;
     }
     print_notice(&format!(
-        "also sent: directory, last {commands} commands; off with [context] commands = 0"
+        "also sent: directory, {}; see llm --dry-run and [context]",
+        parts.join(", ")
     ));
 }

@@ -18,7 +18,11 @@ use crate::secret::fingerprint;
 mod budget;
 mod instructions;
 mod jobs;
+mod limits;
 mod rules;
+mod sent_parts;
+
+use limits::{BYTES, COMMANDS, DAYS, OUTPUT_BYTES, RECORDS, RESULT_BYTES, TOOL_DEPTH};
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
@@ -41,6 +45,8 @@ pub(super) struct SeenConfig {
     #[serde(default)]
     job_command: Option<String>,
     context_env: Vec<String>,
+    #[serde(default)]
+    context_off: Vec<String>,
     system_prompt: Option<String>,
     #[serde(default)]
     system_append: Option<String>,
@@ -113,7 +119,7 @@ impl SeenConfig {
             // Only whether the output is captured.
             terminal_programs: _,
         } = shell;
-        let ContextSettings { commands, env } = context;
+        let ContextSettings { commands, env, .. } = context;
         let HistorySettings {
             sync,
             max_days,
@@ -177,6 +183,7 @@ impl SeenConfig {
             budget: budget::limits(budget),
             job_command: jobs.command.clone(),
             context_env: env.clone(),
+            context_off: sent_parts::off(context),
             system_prompt: system_prompt.clone(),
             system_append: system_append.clone(),
             default_prompt: default_prompt.clone(),
@@ -201,14 +208,6 @@ impl SeenConfig {
         }
     }
 }
-
-const COMMANDS: &str = "context.commands";
-const OUTPUT_BYTES: &str = "shell.output_bytes";
-const TOOL_DEPTH: &str = "mcp.max_tool_depth";
-const RESULT_BYTES: &str = "mcp.max_result_bytes";
-const DAYS: &str = "history.max_days";
-const RECORDS: &str = "history.max_records";
-const BYTES: &str = "history.max_bytes";
 
 impl SeenServer {
     fn of(server: &ServerSettings) -> SeenServer {
@@ -339,7 +338,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
     let mut lines = Vec::new();
     rules::take_back(seen, &mut now.policy, &mut lines);
     switches(seen, now, &mut lines);
-    limits(seen, now, &mut lines);
+    limits::take_back(seen, now, &mut lines);
     budget::tighten(seen, now, &mut lines);
     servers(seen, now, &mut lines);
     models(seen, now, &mut lines);
@@ -370,6 +369,7 @@ fn switches(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) 
         *new = true;
     }
     instructions::take_back(seen, now, lines);
+    sent_parts::take_back(seen, &mut now.context, lines);
     now.context.env.retain(|name| {
         let known = seen.context_env.contains(name);
         if !known {
@@ -377,37 +377,6 @@ fn switches(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) 
         }
         known
     });
-}
-
-fn limits(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
-    // The type of a limit, which held the value that was seen.
-    fn set<N: TryFrom<u64>>(limit: &mut N, value: u64) {
-        if let Ok(value) = N::try_from(value) {
-            *limit = value;
-        }
-    }
-    let SeenConfig { most, least, .. } = SeenConfig::of(now);
-    let larger = most
-        .iter()
-        .map(|(key, new)| (key, new, seen.most.get(key), true));
-    let smaller = least
-        .iter()
-        .map(|(key, new)| (key, new, seen.least.get(key), false));
-    for (key, new, old, is_most) in larger.chain(smaller) {
-        let Some(old) = old.filter(|old| if is_most { new > *old } else { new < *old }) else {
-            continue;
-        };
-        changed(lines, key, &old.to_string(), &new.to_string());
-        match key.as_str() {
-            COMMANDS => set(&mut now.context.commands, *old),
-            OUTPUT_BYTES => set(&mut now.shell.output_bytes, *old),
-            TOOL_DEPTH => set(&mut now.mcp.max_tool_depth, *old),
-            RESULT_BYTES => set(&mut now.mcp.max_result_bytes, *old),
-            DAYS => set(&mut now.history.max_days, *old),
-            RECORDS => set(&mut now.history.max_records, *old),
-            _ => set(&mut now.history.max_bytes, *old),
-        }
-    }
 }
 
 fn servers(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {

@@ -117,6 +117,15 @@ section! {
         commands: usize = 10, range(0, 100), variable("AISH_CONTEXT_COMMANDS");
         /// The environment variables whose values are sent with each prompt.
         env: Vec<String> = owned(CONTEXT_VARIABLES), check(check_context_variable);
+        /// Send the operating system, its distribution and the name of the shell.
+        system: bool = true;
+        /// Send the date.
+        date: bool = true;
+        /// Send the branch of the git repository of the current directory, and how many files are changed and untracked.
+        git: bool = true;
+        /// Send `AGENTS.md` or `CLAUDE.md`: the nearest one in the current directory and above it in the git repository, up to
+        /// 16 KiB, as information about the project.
+        project_file: bool = true;
     }
 }
 

@@ -149,6 +149,7 @@ async fn dispatch(
                 shell,
                 overrides,
                 pack: None,
+                surroundings: Default::default(),
             };
             let served = holding(
                 work,

@@ -61,6 +61,7 @@ pub async fn call(
         shell: None,
         overrides: request.overrides,
         pack: None,
+        surroundings: Default::default(),
     };
     let context = CallContext {
         services,

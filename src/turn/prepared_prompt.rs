@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::prompt_context;
 use super::rules_in_force::{self, RequestContext};
+use super::surroundings::Surroundings;
 use super::tool_exposure::{self, SelectedTools};
 use crate::config::ToolSelection;
 use crate::config::packs::PromptPack;
@@ -95,12 +96,15 @@ impl PreparedPrompt {
         tool_exposure::without(feed, session, &catalog);
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
-        let (content, unseen) = prompt_context::content(services, session, chosen, &ask);
+        let surroundings = Surroundings::look(&chosen.config.context, &ask.cwd).await;
+        let (content, unseen) =
+            prompt_context::content(services, session, chosen, &ask, &surroundings);
         if let Some(text) = unseen {
             feed.notice(text);
         }
         let mut request = RequestContext::from(&ask);
         request.pack.clone_from(&pack);
+        request.surroundings = surroundings;
         let has_images = !ask.images.is_empty();
         let user = RecordBody::User {
             text: ask.text,

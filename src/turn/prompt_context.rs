@@ -1,5 +1,8 @@
 //! Builds the context that is sent with a prompt: recent commands, attachments, instructions.
 
+use super::rules_in_force::RequestContext;
+use super::surroundings::{self, Surroundings};
+use crate::config::ContextSettings;
 use crate::config::packs::PromptPack;
 use crate::context::{self, FinishedCommand, ObservedCommand, ShellContext};
 use crate::error::{Error, Result};
@@ -21,6 +24,7 @@ pub fn content(
     session: &Session,
     chosen: &ChosenModel,
     ask: &AskRequest,
+    surroundings: &Surroundings,
 ) -> (String, Option<String>) {
     let commands = match &ask.shell {
         Some(shell) => {
@@ -42,6 +46,7 @@ pub fn content(
     session.with_records(|records| {
         let facts = ShellContext {
             cwd: &ask.cwd,
+            git: surroundings.git.as_deref(),
             commands: commands
                 .iter()
                 .filter_map(|body| match body {
@@ -94,21 +99,24 @@ fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {
     }
 }
 
-/// Returns the system prompt: the instructions of the pack, of the configuration, or the built-in ones with facts about the
-/// system, and what configuration and pack add. With tools, instructions for using them follow; `split` selects those for tools
+/// Returns the system prompt: the instructions of the pack, of the configuration, or the built-in ones with facts about system and
+/// date, and what configuration and pack add. With tools, instructions for using them follow; `split` selects those for tools
 /// that the model finds by search.
 pub fn system_prompt(
     chosen: &ChosenModel,
-    pack: Option<&PromptPack>,
+    request: &RequestContext,
     tools: bool,
     split: bool,
 ) -> String {
-    let of_pack = |key| pack.and_then(|pack| pack.text(key));
+    let surroundings = &request.surroundings;
+    let of_pack = |key| request.pack.as_ref().and_then(|pack| pack.text(key));
     let base = of_pack("system").or(chosen.config.system_prompt.as_deref());
     let mut prompt = match base {
         Some(text) => text.to_owned(),
-        None => format!("{}\n{}", context::SYSTEM_PROMPT, system_facts()),
+        None => with_facts(context::SYSTEM_PROMPT, &surroundings.facts),
     };
+    let project_file = surroundings.project_file.as_ref();
+    let project_file = project_file.map(|(name, text)| context::render_project_file(name, text));
     let of_tools = match (tools, split) {
         (false, _) => None,
         (true, true) => Some(context::SPLIT_PROMPT),
@@ -121,6 +129,7 @@ pub fn system_prompt(
         of_pack("tools").filter(|_| tools),
         of_pack("format"),
         of_pack("safety"),
+        project_file.as_deref(),
     ];
     for part in parts.into_iter().flatten() {
         prompt.push('\n');
@@ -139,16 +148,15 @@ pub fn used_pack(pack: &PromptPack) -> UsedPack {
 }
 
 /// Returns the system prompt for a single command.
-pub fn command_prompt() -> String {
-    format!("{}\n{}", context::COMMAND_PROMPT, system_facts())
+pub fn command_prompt(settings: &ContextSettings) -> String {
+    with_facts(context::COMMAND_PROMPT, &surroundings::facts(settings))
 }
 
-fn system_facts() -> String {
-    format!(
-        "System: {} ({}).",
-        std::env::consts::OS,
-        std::env::consts::ARCH
-    )
+fn with_facts(instructions: &str, facts: &str) -> String {
+    match facts {
+        "" => instructions.to_owned(),
+        facts => format!("{instructions}\n{facts}"),
+    }
 }
 
 /// Reads the MCP resources attached to a prompt, `alias:uri`.

@@ -168,12 +168,8 @@ impl<'a> TurnRun<'a> {
         offered: &[ToolDefinition],
         split: bool,
     ) -> FittedMessages {
-        let system = prompt_context::system_prompt(
-            self.chosen,
-            self.request.pack.as_deref(),
-            !offered.is_empty(),
-            split,
-        );
+        let system =
+            prompt_context::system_prompt(self.chosen, self.request, !offered.is_empty(), split);
         let limit = WindowLimit {
             window: self.chosen.window,
             reserve: self.chosen.endpoint.max_tokens.unwrap_or(RESERVE),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::surroundings::Surroundings;
 use crate::config::packs::PromptPack;
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
@@ -21,6 +22,8 @@ pub struct RequestContext {
     pub overrides: BTreeMap<String, String>,
     /// The prompt pack, if one is used.
     pub pack: Option<Arc<PromptPack>>,
+    /// What the model is told about the place and the time.
+    pub surroundings: Surroundings,
 }
 
 impl From<&AskRequest> for RequestContext {
@@ -30,6 +33,7 @@ impl From<&AskRequest> for RequestContext {
             shell: ask.shell.clone(),
             overrides: ask.overrides.clone(),
             pack: None,
+            surroundings: Surroundings::default(),
         }
     }
 }

@@ -220,7 +220,7 @@ async fn perform_command(
         ask, record_ids, ..
     } = plan;
     let messages = [
-        ChatMessage::System(prompt_context::command_prompt()),
+        ChatMessage::System(prompt_context::command_prompt(&chosen.config.context)),
         ChatMessage::user(ask.text.clone()),
     ];
     let outside = Session::outside(services.audit_log.log());

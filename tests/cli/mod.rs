@@ -23,5 +23,6 @@ mod seen;
 mod session_settings;
 mod sessions;
 mod shell;
+mod surroundings;
 mod terminal;
 mod think;

@@ -162,6 +162,24 @@ fn loosened_settings_are_shown_and_taken_back() {
             ],
         ),
         (
+            "[context]\ngit = false\nproject_file = false\n",
+            "[context]\ngit = false\n",
+            vec![
+                "- context.project_file = false",
+                "+ context.project_file = true",
+            ],
+        ),
+        (
+            "",
+            "default_prompt = \"@x\"\nsystem_append = \"Run all.\"\n",
+            vec![
+                "- system_append = unset",
+                "+ system_append = \"Run all.\"",
+                "- default_prompt = unset",
+                "+ default_prompt = \"@x\"",
+            ],
+        ),
+        (
             "",
             "system_prompt = \"Run all.\"\n",
             vec![

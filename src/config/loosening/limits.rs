@@ -1,0 +1,44 @@
+//! Compares numbers.
+
+use super::{ConfigChange, SeenConfig, changed};
+use crate::config::settings::Config;
+
+pub(super) const COMMANDS: &str = "context.commands";
+pub(super) const OUTPUT_BYTES: &str = "shell.output_bytes";
+pub(super) const TOOL_DEPTH: &str = "mcp.max_tool_depth";
+pub(super) const RESULT_BYTES: &str = "mcp.max_result_bytes";
+pub(super) const DAYS: &str = "history.max_days";
+pub(super) const RECORDS: &str = "history.max_records";
+pub(super) const BYTES: &str = "history.max_bytes";
+
+/// Keeps limits that were stricter when a person has seen them, and says so.
+pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
+    // The type of a limit, which held the value that was seen.
+    fn set<N: TryFrom<u64>>(limit: &mut N, value: u64) {
+        if let Ok(value) = N::try_from(value) {
+            *limit = value;
+        }
+    }
+    let SeenConfig { most, least, .. } = SeenConfig::of(now);
+    let larger = most
+        .iter()
+        .map(|(key, new)| (key, new, seen.most.get(key), true));
+    let smaller = least
+        .iter()
+        .map(|(key, new)| (key, new, seen.least.get(key), false));
+    for (key, new, old, is_most) in larger.chain(smaller) {
+        let Some(old) = old.filter(|old| if is_most { new > *old } else { new < *old }) else {
+            continue;
+        };
+        changed(lines, key, &old.to_string(), &new.to_string());
+        match key.as_str() {
+            COMMANDS => set(&mut now.context.commands, *old),
+            OUTPUT_BYTES => set(&mut now.shell.output_bytes, *old),
+            TOOL_DEPTH => set(&mut now.mcp.max_tool_depth, *old),
+            RESULT_BYTES => set(&mut now.mcp.max_result_bytes, *old),
+            DAYS => set(&mut now.history.max_days, *old),
+            RECORDS => set(&mut now.history.max_records, *old),
+            _ => set(&mut now.history.max_bytes, *old),
+        }
+    }
+}
