@@ -21,9 +21,9 @@ pub use self::frame::{
     FrameDecoder, HEADER, MAX_FRAME, MAX_HELLO_FRAME, json_frame, parse, parse_header, text_frame,
 };
 pub use self::reply::{
-    AnswerSummary, AskAccepted, CapturedOutput, ConfigDifference, DaemonStatus, DecidingKey,
-    DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, RequestPreview, SessionInfo,
-    SessionSetting, SettingName, ShownCost, Transcript,
+    AnswerSummary, AskAccepted, AvailableModel, CapturedOutput, ConfigDifference, DaemonStatus,
+    DecidingKey, DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, RequestPreview,
+    ServerModels, SessionInfo, SessionSetting, SettingName, ShownCost, Transcript,
 };
 pub use self::shell_id::ShellId;
 
@@ -177,6 +177,11 @@ pub enum Request {
     Models {
         /// The shell whose model is marked as current.
         shell: Option<ShellId>,
+        /// `AISH_*` of the client's environment.
+        overrides: BTreeMap<String, String>,
+    },
+    /// Asks the servers for their models: [`Vec<ServerModels>`].
+    ServerModels {
         /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },

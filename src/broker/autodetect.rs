@@ -333,6 +333,7 @@ pub(super) fn endpoint(base_url: &str, model: &str) -> ModelEndpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{KNOWN_SERVERS, KnownServer};
 
     fn found(variables: &[(&str, &str)]) -> Option<DetectedModel> {
         let map = variables
@@ -340,6 +341,26 @@ mod tests {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
         from_environment(&map).unwrap().map(|(found, _)| found)
+    }
+
+    #[test]
+    fn known_servers_of_the_configuration_are_the_same() {
+        let hosted = HOSTED_PROVIDERS.iter().map(|provider| KnownServer {
+            name: provider.name,
+            base_url: provider.base_url,
+            key_env: Some(provider.variable),
+        });
+        let known: Vec<KnownServer> = hosted.collect();
+        let (with_key, local) = KNOWN_SERVERS.split_at(known.len());
+        assert_eq!(with_key, known);
+        for (server, known) in LOCAL_SERVERS.iter().zip(local) {
+            let base_url = format!("http://127.0.0.1:{}/v1", server.port);
+            assert_eq!(
+                (known.name, known.base_url),
+                (server.name, base_url.as_str())
+            );
+        }
+        assert_eq!(local.len(), LOCAL_SERVERS.len());
     }
 
     #[test]

@@ -284,8 +284,14 @@ pub enum ConfigCommand {
 /// `aish-helper model`
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {
-    /// List the models of the configuration
+    /// List the configured models, and those that servers offered at the last refresh
     List {
+        /// List only models whose name contains this
+        #[arg(long, value_name = "WORD")]
+        filter: Option<String>,
+        /// List only what the servers offered
+        #[arg(long)]
+        available: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -293,17 +299,22 @@ pub enum ModelCommand {
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
     },
-    /// Choose the default model
+    /// Choose the default model, which is written to the configuration if it is not there
     Use {
-        /// Name of the model in the configuration
+        /// Name of the model in the configuration, or SERVER/MODEL
         name: String,
         /// Choose the model for this shell's session only
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
+        /// Also make it the default, which is written to the configuration
+        #[arg(long)]
+        save: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// Ask the servers for their models, for model list and the completion
+    Refresh(JsonArgs),
     /// Install a tiny model that runs without a network, for trials
     Install {
         /// Name of the model

@@ -61,7 +61,7 @@ const META_COMMANDS: &[(&str, &str)] = &[
     (":help", "list options and commands"),
     (
         ":model [NAME]",
-        "list the models, or use NAME in this shell",
+        "list the models, or use NAME or SERVER/MODEL in this shell; --save makes it the default, --filter WORD lists some",
     ),
     (":last", "show the last answer with complete tool results"),
     (":copy", "copy the last answer to the clipboard"),

@@ -3,7 +3,8 @@
 pub mod activity;
 pub mod args;
 pub mod ask;
-pub mod call;
+pub mod available_models;
+mod call;
 mod clipboard;
 pub mod completions;
 pub mod config;
@@ -133,11 +134,20 @@ pub fn run(cli: Cli) -> Result<u8> {
             let overrides = ConfigOverrides::from_map(&env_overrides()?)?;
             print(&config::show(&paths()?, &overrides, args.json)?)?;
         }
-        CliCommand::Model(ModelCommand::List { json, shell }) => {
-            model::list(&paths()?, json, shell)?
-        }
-        CliCommand::Model(ModelCommand::Use { name, shell, json }) => {
-            model::choose(&paths()?, &name, shell, json)?
+        CliCommand::Model(ModelCommand::List {
+            filter,
+            available,
+            json,
+            shell,
+        }) => model::list(&paths()?, shell, filter, available, json)?,
+        CliCommand::Model(ModelCommand::Use {
+            name,
+            shell,
+            save,
+            json,
+        }) => model::choose(&paths()?, &name, shell, save, json)?,
+        CliCommand::Model(ModelCommand::Refresh(args)) => {
+            available_models::refresh(&paths()?, args.json)?
         }
         CliCommand::Model(ModelCommand::Install { name: _ }) => model::install(&paths()?)?,
         CliCommand::Prompt(command) => prompt::run(&paths()?, command)?,

@@ -3,38 +3,67 @@
 use std::path::Path;
 
 use super::call::current_directory;
-use super::{model_install, print, print_json};
+use super::table::model_facts;
+use super::{available_models, model_install, print, print_json};
 use crate::client::connect;
 use crate::config::{self, env_overrides};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
 use crate::protocol::{ModelInfo, Request, ShellId};
 use crate::safety::text::one_line;
 
-/// Lists the configured models.
+/// Number of models that an error names.
+const MATCHES: usize = 5;
+
+/// Lists the configured models, and what servers offered when they were asked last.
 ///
 /// # Errors
 /// The configuration is invalid.
-pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
+pub fn list(
+    paths: &Paths,
+    shell: Option<ShellId>,
+    filter: Option<String>,
+    available: bool,
+    json: bool,
+) -> Result<()> {
+    if available && json {
+        let word = filter.as_deref().unwrap_or_default();
+        return print_json(&available_models::matching(paths, word));
+    }
+    let offered = available_models::list(paths, filter.as_deref());
+    if available {
+        return print(match offered.trim_start() {
+            "" => "no models; ask the servers with: aish-helper model refresh\n",
+            text => text,
+        });
+    }
     let request = Request::Models {
         shell,
         overrides: env_overrides()?,
     };
-    let models: Vec<ModelInfo> = connect::request(paths, &request)?;
+    let mut models: Vec<ModelInfo> = connect::request(paths, &request)?;
+    let is_empty = models.is_empty();
+    if let Some(word) = filter.as_ref().map(|word| word.to_lowercase()) {
+        models.retain(|m| {
+            format!("{} {}", m.name, m.model)
+                .to_lowercase()
+                .contains(&word)
+        });
+    }
     if json {
         return print_json(&models);
     }
-    if models.is_empty() {
+    if is_empty {
         let (path, _) = config::config_path(paths)?;
         return print(&format!(
-            "no models are configured in {}; llm uses a key in the environment or a local server\n",
+            "no models are configured in {}; llm uses a key in the environment or a local server\n{offered}",
             path.display()
         ));
     }
     let mut out = String::new();
     for m in models {
         let mark = if m.current { '*' } else { ' ' };
-        let facts = facts(&m);
+        let facts = model_facts(m.context_window, m.input_price.zip(m.output_price));
         out.push_str(&format!(
             "{mark} {:<16} {:<28} {}{facts}\n",
             m.name,
@@ -42,56 +71,70 @@ pub fn list(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
             m.base_url,
         ));
     }
-    print(&out)
+    out.push_str(&offered);
+    print(match out.trim_start_matches('\n') {
+        "" => "no model matches\n",
+        text => text,
+    })
 }
 
-/// Formats the window and the prices, where they are known: ` · 400k · $1.25 in, $10 out per million`.
-fn facts(model: &ModelInfo) -> String {
-    let mut out = String::new();
-    match model.context_window {
-        Some(window @ 1_000_000..) => {
-            out.push_str(&format!(" · {}M", f64::from(window / 10_000) / 100.0));
-        }
-        Some(window @ 1000..) => out.push_str(&format!(" · {}k", window / 1000)),
-        Some(window) => out.push_str(&format!(" · {window}")),
-        None => {}
-    }
-    match (model.input_price, model.output_price) {
-        (Some(input), Some(output)) if input + output == 0.0 => out.push_str(" · free"),
-        (Some(input), Some(output)) => {
-            out.push_str(&format!(" · ${input} in, ${output} out per million"));
-        }
-        _ => {}
-    }
-    out
-}
-
-/// Sets the default model, or the model of one shell's session.
+/// Sets the default model, or the model of one shell's session. With `save`, or without a shell, a model that is named as
+/// SERVER/MODEL is added to the configuration.
 ///
 /// # Errors
 /// The model is unknown, or the configuration cannot be changed.
-pub fn choose(paths: &Paths, name: &str, shell: Option<ShellId>, json: bool) -> Result<()> {
-    let scope = match shell {
-        Some(shell) => {
-            connect::request::<()>(
-                paths,
-                &Request::UseModel {
-                    shell,
-                    model: name.to_string(),
-                },
-            )?;
-            "of this session"
-        }
-        None => {
-            check_may_write(paths)?;
-            config::set_default(paths, name)?;
-            "by default"
-        }
+pub fn choose(
+    paths: &Paths,
+    name: &str,
+    shell: Option<ShellId>,
+    save: bool,
+    json: bool,
+) -> Result<()> {
+    let scopes = match (&shell, save) {
+        (Some(_), false) => "of this session",
+        (Some(_), true) => "of this session and by default",
+        (None, _) => "by default",
     };
+    if save || shell.is_none() {
+        write_default(paths, name).map_err(|e| with_matches(paths, name, e))?;
+    }
+    if let Some(shell) = shell {
+        let request = Request::UseModel {
+            shell,
+            model: name.to_owned(),
+        };
+        connect::request::<()>(paths, &request).map_err(|e| with_matches(paths, name, e))?;
+    }
     if json {
         return print_json(&serde_json::json!({"model": name}));
     }
-    print(&format!("{name} is now the model {scope}\n"))
+    print(&format!("{name} is now the model {scopes}\n"))
+}
+
+/// Writes the default model, and the model itself if the file has none of that name.
+fn write_default(paths: &Paths, name: &str) -> Result<()> {
+    check_may_write(paths)?;
+    let plain = config::load(paths, &config::ConfigOverrides::default())?;
+    if plain.models.contains_key(name) {
+        return config::set_default(paths, name);
+    }
+    let overrides = config::ConfigOverrides::default().with_model(Some(name.to_owned()));
+    let config = config::load_confirmed(paths, &overrides)?;
+    config::add_model(paths, name, &config::model_table(config.model(name)?), true)
+}
+
+/// Adds the models that servers offer and whose name contains the word to the error about an unknown model.
+fn with_matches(paths: &Paths, name: &str, error: Error) -> Error {
+    let found = available_models::matching(paths, name);
+    if found.is_empty() || error.kind != ErrorKind::Config {
+        return error;
+    }
+    let shown = found.iter().take(MATCHES);
+    let mut names: Vec<String> = shown.map(|model| one_line(&model.name, 80)).collect();
+    if found.len() > MATCHES {
+        names.push("…".to_owned());
+    }
+    error.hint(format!("servers offer: {}", names.join(", ")))
 }
 
 /// Checks that no project file in the current directory or above denies writing the configuration.

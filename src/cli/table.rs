@@ -41,6 +41,27 @@ pub fn table<'r, const N: usize>(
     rows.into_iter().map(line).collect()
 }
 
+/// Formats the window and the prices, where they are known: ` · 400k · $1.25 in, $10 out per million`.
+pub fn model_facts(context_window: Option<u32>, price: Option<(f64, f64)>) -> String {
+    let mut out = String::new();
+    match context_window {
+        Some(window @ 1_000_000..) => {
+            out.push_str(&format!(" · {}M", f64::from(window / 10_000) / 100.0));
+        }
+        Some(window @ 1000..) => out.push_str(&format!(" · {}k", window / 1000)),
+        Some(window) => out.push_str(&format!(" · {window}")),
+        None => {}
+    }
+    match price {
+        Some((input, output)) if input + output == 0.0 => out.push_str(" · free"),
+        Some((input, output)) => {
+            out.push_str(&format!(" · ${input} in, ${output} out per million"));
+        }
+        None => {}
+    }
+    out
+}
+
 /// Shortens a command line to `available` columns by removing leading directories: the end of a path identifies the server.
 pub fn shorten_paths(target: &str, available: usize) -> String {
     let mut words: Vec<String> = target.split(' ').map(String::from).collect();

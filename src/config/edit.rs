@@ -14,6 +14,7 @@ use toml::de::DeTable;
 
 use super::disk;
 use super::file::{self, ConfigFile, ConfigProblem, FileFormat};
+use super::model::{KeySource, ModelSettings};
 use super::seen;
 use super::settings::no_such_model;
 use super::table_reader::shown_key;
@@ -51,6 +52,32 @@ pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool
         append(&mut new, &format!("models.{}", shown_key(name)), body);
         Ok(new)
     })
+}
+
+/// Returns the lines of the section of a model: its server, its key and its name, for [`add_model`].
+pub fn model_table(model: &ModelSettings) -> String {
+    let mut lines = Vec::new();
+    let mut line = |key: &str, value: &str| lines.push(format!("{key} = {}", toml_string(value)));
+    if let Some(provider) = model.provider {
+        line("provider", provider.word());
+    }
+    line("base_url", &model.base_url);
+    line("model", &model.model);
+    match &model.key {
+        KeySource::None => {}
+        KeySource::Env(name) => line("key_env", name),
+        KeySource::Cmd(command) => line("key_cmd", command),
+    }
+    if !model.headers.is_empty() {
+        let headers = model.headers.iter();
+        let headers =
+            headers.map(|(name, value)| format!("{} = {}", toml_string(name), toml_string(value)));
+        lines.push(format!(
+            "headers = {{ {} }}",
+            headers.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    lines.join("\n")
 }
 
 /// Appends a table behind an empty line.

@@ -10,6 +10,7 @@ mod edit;
 pub mod file;
 pub mod import;
 pub mod key;
+mod known_servers;
 mod loosening;
 mod masking;
 pub mod mcp;
@@ -37,8 +38,11 @@ use std::path::PathBuf;
 
 pub use check::{file_problems, is_program, mistakes};
 pub use disk::ConfigStamp;
-pub use edit::{ALLOWED_COMMENT, add_model, add_servers, allow_always, remove_rule, set_default};
+pub use edit::{
+    ALLOWED_COMMENT, add_model, add_servers, allow_always, model_table, remove_rule, set_default,
+};
 pub use file::{ConfigFile, ConfigProblem};
+pub use known_servers::{KNOWN_SERVERS, KnownServer};
 pub use model::{KeySource, LocalServer, ModelSettings, ProviderKind};
 pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_variables};
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};

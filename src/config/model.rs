@@ -30,7 +30,7 @@ pub enum ProviderKind {
 
 impl ProviderKind {
     /// Returns the value as written in the file.
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             ProviderKind::Chat => "chat",
             ProviderKind::OpenAi => "openai",

@@ -2,6 +2,7 @@
 //! file over the defaults.
 
 use super::file::ConfigFile;
+use super::known_servers::model_on_server;
 use super::model::{KeySource, ModelSettings};
 use super::origin::{EffectiveSetting, SettingLog, SettingOrigin};
 use super::overrides::{ConfigOverrides, bad_variable};
@@ -47,6 +48,11 @@ fn resolve_with(
     let Some((name, origin)) = choose_model(&config, file, overrides) else {
         return Ok(config);
     };
+    if !config.models.contains_key(&name)
+        && let Some(model) = model_on_server(&config, &name)
+    {
+        config.models.insert(name.clone(), model);
+    }
     if !config.models.contains_key(&name) {
         let message = no_such_model(&name, config.models.keys().map(String::as_str));
         return Err(match origin {

@@ -13,9 +13,9 @@ use super::frames::Connection;
 use super::peer::Peer;
 use super::pending_greetings::{ClientPeer, greet};
 use super::{
-    Daemon, attach, command_approval, manual_call, mcp, policy, requests, session_settings,
+    Daemon, attach, command_approval, manual_call, mcp, policy, requests, server_models,
+    session_settings,
 };
-use crate::config::packs;
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
@@ -122,6 +122,12 @@ async fn dispatch(
             let call = holding(work, manual_call::call(&daemon.services, &client, *call));
             drive(&mut peer.connection, &mut link, call).await
         }
+        Request::ServerModels { overrides } => {
+            let (client, mut link) = connect(daemon, peer, None, None);
+            let list =
+                async { reply(&server_models::list(&daemon.services, &client, &overrides).await?) };
+            drive(&mut peer.connection, &mut link, holding(work, list)).await
+        }
         Request::Preview(ask) => {
             let (client, mut link) = connect(daemon, peer, ask.shell.clone(), ask.tty.clone());
             let preview = async {
@@ -223,19 +229,13 @@ async fn dispatch(
         Request::ConfirmConfig { digest, accept } => {
             peer.process
                 .check_person("a change of the configuration", None)?;
-            let services = daemon.services.clone();
-            let decide = move || services.models.decide_on_changes(&digest, accept);
-            let decided = tokio::task::spawn_blocking(decide).await;
-            decided.map_err(|e| Error::runtime(format!("cannot confirm the changes: {e}")))??;
+            requests::decide_on_changes(&daemon.services, digest, accept).await?;
             Some(reply(&()))
         }
         Request::ApprovePack { sha256 } => {
             peer.process
                 .check_person("the approval of a prompt pack", None)?;
-            let paths = daemon.services.paths.clone();
-            let approve = move || packs::approve(&paths, &sha256);
-            let approved = tokio::task::spawn_blocking(approve).await;
-            approved.map_err(|e| Error::runtime(format!("cannot approve the pack: {e}")))??;
+            requests::approve_pack(&daemon.services, sha256).await?;
             Some(reply(&()))
         }
         Request::Stop { now } => {

@@ -17,6 +17,7 @@ mod pending_greetings;
 pub mod policy;
 pub mod requests;
 pub mod retention;
+mod server_models;
 mod session_settings;
 pub mod shell_events;
 

@@ -304,6 +304,7 @@ impl Peer {
             | Request::Sessions { .. }
             | Request::Transcript { .. }
             | Request::Models { .. }
+            | Request::ServerModels { .. }
             | Request::Decide { .. }
             | Request::ConfirmConfig { .. }
             | Request::ApprovePack { .. } => Ok(()),

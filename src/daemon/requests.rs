@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::mcp;
 use crate::broker::ModelEndpoint;
+use crate::config::packs;
 use crate::config::{ConfigChanges, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::{RecordBody, RecordIds};
@@ -328,7 +329,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     tokio::task::spawn_blocking(read)
         .await
-        .unwrap_or_else(|e| Err(Error::runtime(format!("cannot read the journal: {e}"))))
+        .unwrap_or_else(|e| Err(Error::runtime(format!("the work was ended: {e}"))))
 }
 
 /// Creates a session for a shell.
@@ -359,10 +360,9 @@ pub async fn use_model(
     model: String,
     record_ids: &RecordIds,
 ) -> Result<()> {
-    services
-        .models
-        .config(&ConfigOverrides::default())?
-        .model(&model)?;
+    // Fails if there is no such model.
+    let overrides = ConfigOverrides::default().with_model(Some(model.clone()));
+    services.models.config(&overrides)?;
     let record_ids = of_shell(record_ids, shell);
     let sessions = &services.sessions;
     let session = sessions
@@ -405,6 +405,28 @@ pub async fn models(
             }
         })
         .collect())
+}
+
+/// Decides on changes of the configuration that were shown.
+///
+/// # Errors
+/// They have changed again, or the decision cannot be stored.
+pub async fn decide_on_changes(
+    services: &Arc<SharedServices>,
+    digest: String,
+    accept: bool,
+) -> Result<()> {
+    let services = services.clone();
+    blocking(move || services.models.decide_on_changes(&digest, accept)).await
+}
+
+/// Stores the approval of a prompt pack that was shown.
+///
+/// # Errors
+/// It cannot be stored.
+pub async fn approve_pack(services: &SharedServices, sha256: String) -> Result<()> {
+    let paths = services.paths.clone();
+    blocking(move || packs::approve(&paths, &sha256)).await
 }
 
 /// The failure that lets a client ask about changes of the configuration.

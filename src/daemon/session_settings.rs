@@ -30,7 +30,7 @@ pub async fn serve(
     let config = services.models.config(&overrides)?;
     for (name, value) in &changes {
         if let Some(value) = value {
-            check(services, &config, *name, value, &cwd).await?;
+            check(services, (&config, &overrides), *name, value, &cwd).await?;
         }
     }
     let record_ids = match &shell {
@@ -82,13 +82,16 @@ async fn chosen(
 
 async fn check(
     services: &SharedServices,
-    config: &Config,
+    (config, overrides): (&Config, &ConfigOverrides),
     name: SettingName,
     value: &str,
     cwd: &str,
 ) -> Result<()> {
     match name {
-        SettingName::Model => config.model(value).map(drop),
+        SettingName::Model => {
+            let overrides = overrides.clone().with_model(Some(value.to_owned()));
+            services.models.config(&overrides).map(drop)
+        }
         SettingName::Tools => ToolSelection::parse(value, &config.toolsets).map(drop),
         SettingName::Prompt if value == "none" => Ok(()),
         SettingName::Prompt => {

@@ -277,6 +277,34 @@ pub struct ModelInfo {
     pub current: bool,
 }
 
+/// What a server offers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerModels {
+    /// The name of a model on this server, or of the server.
+    pub server: String,
+    /// Its base URL.
+    pub base_url: String,
+    /// Its models, sorted by name. Untrusted.
+    pub models: Vec<AvailableModel>,
+    /// Why there is no list. Untrusted.
+    pub error: Option<String>,
+}
+
+/// A model that a server offers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AvailableModel {
+    /// `SERVER/MODEL`, by which it can be used.
+    pub name: String,
+    /// The server's name for it.
+    pub model: String,
+    /// The context window in tokens, where it is known.
+    pub context_window: Option<u32>,
+    /// US dollars per million tokens of a request, where the price is known.
+    pub input_price: Option<f64>,
+    /// US dollars per million tokens of an answer, where the price is known.
+    pub output_price: Option<f64>,
+}
+
 /// A command proposed by the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {

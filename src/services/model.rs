@@ -321,6 +321,27 @@ pub async fn fallback(
     Ok(chosen)
 }
 
+/// Asks the server of a model for its models, with the key of this model.
+///
+/// # Errors
+/// The key is not available, or the server does not answer with a list.
+pub async fn offered(
+    services: &SharedServices,
+    config: &Arc<Config>,
+    model: &ModelSettings,
+    key: &ClientVariables,
+    feed: &TurnFeed,
+) -> Result<Vec<String>> {
+    let plan = ModelPlan {
+        config: config.clone(),
+        detection: None,
+        key: key.clone(),
+    };
+    let mut chosen = configured(services, &plan, model)?;
+    make_ready(services, &mut chosen, feed).await?;
+    Ok(services.broker.probe(&chosen.endpoint).await?.models)
+}
+
 /// Gets the key of a model and starts its server.
 async fn make_ready(
     services: &SharedServices,

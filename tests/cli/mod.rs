@@ -12,6 +12,7 @@ mod durable;
 mod failures;
 mod fallback;
 mod mcp;
+mod models;
 mod multiline;
 mod own_files;
 mod packs;

@@ -238,12 +238,17 @@ fn what_is_appended_while_a_file_is_shortened_is_not_lost() {
     let (total, cuts) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            // Records are appended between deletions, however the two threads are scheduled.
-            let mut after = 0;
-            while after < 100 {
-                after += u64::from(cuts.load(Ordering::SeqCst) >= 20);
-                let n = total.fetch_add(1, Ordering::SeqCst);
-                log.write(&[record(n, "appended meanwhile")]).unwrap();
+            // Records are appended between and during deletions, however the two threads are scheduled. A writer that
+            // does not wait would grow the file faster than it can be shortened.
+            for _ in 0..30 {
+                let seen = cuts.load(Ordering::SeqCst);
+                for _ in 0..50 {
+                    let n = total.fetch_add(1, Ordering::SeqCst);
+                    log.write(&[record(n, "appended meanwhile")]).unwrap();
+                }
+                while cuts.load(Ordering::SeqCst) == seen {
+                    std::thread::yield_now();
+                }
             }
         });
         while !writer.is_finished() {

@@ -1,0 +1,137 @@
+//! Servers that need no section of their own: `openai/gpt-5.4-mini` names a model on one of them.
+
+use super::model::{KeySource, ModelSettings};
+use super::settings::Config;
+
+/// A server that is known by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownServer {
+    /// Its name.
+    pub name: &'static str,
+    /// Its base URL.
+    pub base_url: &'static str,
+    /// The variable with its key; a server on this machine has none.
+    pub key_env: Option<&'static str>,
+}
+
+impl KnownServer {
+    /// Returns the settings of a model on this server, with the name `SERVER/MODEL`.
+    pub fn model(&self, id: &str) -> ModelSettings {
+        ModelSettings {
+            name: format!("{}/{id}", self.name),
+            base_url: self.base_url.to_owned(),
+            model: id.to_owned(),
+            key: match self.key_env {
+                Some(variable) => KeySource::Env(variable.to_owned()),
+                None => KeySource::None,
+            },
+            ..ModelSettings::default()
+        }
+    }
+}
+
+const fn hosted(name: &'static str, base_url: &'static str, key_env: &'static str) -> KnownServer {
+    KnownServer {
+        name,
+        base_url,
+        key_env: Some(key_env),
+    }
+}
+
+const fn local(name: &'static str, base_url: &'static str) -> KnownServer {
+    KnownServer {
+        name,
+        base_url,
+        key_env: None,
+    }
+}
+
+/// The known servers. A test compares them with those that are found at the first run.
+pub const KNOWN_SERVERS: [KnownServer; 13] = [
+    hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    hosted(
+        "anthropic",
+        "https://api.anthropic.com/v1",
+        "ANTHROPIC_API_KEY",
+    ),
+    hosted(
+        "gemini",
+        "https://generativelanguage.googleapis.com/v1beta",
+        "GEMINI_API_KEY",
+    ),
+    hosted(
+        "openrouter",
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_KEY",
+    ),
+    hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    hosted(
+        "deepseek",
+        "https://api.deepseek.com/v1",
+        "DEEPSEEK_API_KEY",
+    ),
+    hosted(
+        "together",
+        "https://api.together.xyz/v1",
+        "TOGETHER_API_KEY",
+    ),
+    hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+    hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    local("ollama", "http://127.0.0.1:11434/v1"),
+    local("llama.cpp", "http://127.0.0.1:8080/v1"),
+    local("lmstudio", "http://127.0.0.1:1234/v1"),
+];
+
+/// Returns the model that `SERVER/MODEL` names: SERVER is a configured model, whose address and key are used, or a known
+/// server.
+pub(super) fn model_on_server(config: &Config, name: &str) -> Option<ModelSettings> {
+    let (server, id) = name.split_once('/').filter(|(_, id)| !id.is_empty())?;
+    if let Some(configured) = config.models.get(server) {
+        // What belongs to the model, not to its server.
+        return configured.serve.is_none().then(|| ModelSettings {
+            name: name.to_owned(),
+            model: id.to_owned(),
+            temperature: None,
+            max_tokens: None,
+            context_window: None,
+            price: None,
+            fallback: Vec::new(),
+            images: false,
+            ..configured.clone()
+        });
+    }
+    let known = KNOWN_SERVERS.iter().find(|known| known.name == server)?;
+    Some(known.model(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::file::{FileFormat, parse};
+
+    #[test]
+    fn a_model_on_a_server_has_its_address_and_key_and_nothing_of_another_model() {
+        let text = "[models.work]\nbase_url = \"https://llm.example/v1\"\nmodel = \"big\"\nkey_env = \"WORK_KEY\"\n\
+                    max_tokens = 5\nprice = { input = 1, output = 2 }\nheaders = { X-Team = \"a\" }\n";
+        let file = parse(text, FileFormat::Toml, std::path::Path::new("/c")).unwrap();
+        let model = model_on_server(&file.config, "work/qwen3:8b").unwrap();
+        assert_eq!(
+            (
+                model.name.as_str(),
+                model.model.as_str(),
+                model.base_url.as_str()
+            ),
+            ("work/qwen3:8b", "qwen3:8b", "https://llm.example/v1")
+        );
+        assert_eq!(model.key, KeySource::Env("WORK_KEY".into()));
+        assert_eq!(model.headers.len(), 1);
+        assert_eq!((model.max_tokens, model.price.is_some()), (None, false));
+        let known = model_on_server(&file.config, "openrouter/openai/gpt-oss-120b").unwrap();
+        assert_eq!(known.model, "openai/gpt-oss-120b");
+        assert_eq!(known.key, KeySource::Env("OPENROUTER_API_KEY".into()));
+        for name in ["work", "work/", "elsewhere/m", "/m"] {
+            assert!(model_on_server(&file.config, name).is_none(), "{name}");
+        }
+    }
+}
