@@ -116,6 +116,7 @@ fn row(setting: &SessionSetting) -> [String; 3] {
     };
     let origin = match setting.origin.as_str() {
         "session" => "this session".to_owned(),
+        "default" if setting.name == SettingName::Model => "the only model".to_owned(),
         "default" => "built in".to_owned(),
         key => format!("{} in the configuration", one_line(key, MAX_VALUE)),
     };

@@ -121,7 +121,7 @@ fn in_force(config: &Config, session: Option<&SharedSession>, name: SettingName)
     };
     let (value, origin) = match (of_session, of_config) {
         (Some(value), _) => (Some(value), "session"),
-        (None, Some(value)) if name == SettingName::Model && config.default_model.is_none() => {
+        (None, Some(value)) if name == SettingName::Model && config.models.len() == 1 => {
             (Some(value), "default")
         }
         (None, Some(value)) => (Some(value), key),

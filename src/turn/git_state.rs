@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::paths::child_environment;
 
 /// How long git may take. A large repository then goes without its state.
-const TIME_LIMIT: Duration = Duration::from_millis(150);
+const TIME_LIMIT: Duration = Duration::from_millis(50);
 
 /// Words in the configuration of a repository with which `git status` could run a program or read from the network.
 const RISKY: &[&str] = &[
