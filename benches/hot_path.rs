@@ -306,6 +306,8 @@ fn main() -> ExitCode {
         found.unwrap().1.clone()
     });
     let home = Home::new(&provider.base_url());
+    // Outside of a git repository, whose state would be part of the prompt.
+    std::env::set_current_dir("/").unwrap();
     let mut ready = Samples::default();
     for _ in 0..10 {
         ready.time(home.start());

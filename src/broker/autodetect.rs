@@ -227,14 +227,18 @@ fn from_environment(
     let others = HOSTED_PROVIDERS
         .iter()
         .filter(|other| other.name != hosted.name);
-    let others = others.filter_map(|other| other.variables().find(|name| value(name).is_some()));
-    let others: Vec<&str> = others.collect();
+    // The configuration knows a server by the first variable of its key.
+    let others = others.filter_map(|other| {
+        let set = other.variables().find(|name| value(name).is_some())?;
+        Some(match set == other.variable {
+            true => format!("{set} (llm :model {})", other.name),
+            false => format!("{set} (for a [models] section)"),
+        })
+    });
+    let others: Vec<String> = others.collect();
     let also = match others.is_empty() {
         true => String::new(),
-        false => format!(
-            "; also set: {}, which a [models] section can use",
-            others.join(", ")
-        ),
+        false => format!("; also set: {}", others.join(", ")),
     };
     let found = DetectedModel {
         found_by: format!("{variable}{variable_note} in the environment{also}"),
@@ -349,6 +353,7 @@ mod tests {
             name: provider.name,
             base_url: provider.base_url,
             key_env: Some(provider.variable),
+            model: provider.models.first().copied(),
         });
         let known: Vec<KnownServer> = hosted.collect();
         let (with_key, local) = KNOWN_SERVERS.split_at(known.len());
@@ -389,7 +394,7 @@ mod tests {
         assert_eq!(found.name, "mistral");
         assert_eq!(
             found.found_by,
-            "MISTRAL_API_KEY in the environment; also set: GROQ_API_KEY, which a [models] section can use"
+            "MISTRAL_API_KEY in the environment; also set: GROQ_API_KEY (llm :model groq)"
         );
         assert_eq!(found.endpoint.key, Some(Secret::new("m")));
         assert!(super::tests::found(&[("PATH", "/bin")]).is_none());

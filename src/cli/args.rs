@@ -292,6 +292,9 @@ pub enum ModelCommand {
         /// List only what the servers offered
         #[arg(long)]
         available: bool,
+        /// Print all names, one per line, for the completion
+        #[arg(long, hide = true)]
+        names: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -9,9 +9,10 @@ use crate::client::output::AnswerOutput;
 use crate::client::output_options::{OutputFormat, OutputOptions};
 use crate::client::request_loop::{RequestEnd, RequestLoop};
 use crate::client::text_format::grouped;
+use crate::client::{config_question, pack_question};
 use crate::error::Result;
 use crate::paths::Paths;
-use crate::protocol::{self, AskRequest, Request, RequestPreview};
+use crate::protocol::{self, AskRequest, Request, RequestFailure, RequestPreview};
 use crate::safety::budget::usd;
 use crate::safety::text::{one_line, prose};
 
@@ -28,13 +29,27 @@ pub fn show(paths: &Paths, ask: AskRequest, as_json: bool) -> Result<u8> {
         reasoning: false,
     });
     let request = Request::Preview(Box::new(ask));
-    let mut request_loop = RequestLoop::begin(paths, &request, &mut output)?;
-    let preview: RequestPreview = match request_loop.follow()? {
-        RequestEnd::Reply(body) => protocol::parse(&body)?,
-        RequestEnd::Failed(failure) => return Err(failure.into()),
-        RequestEnd::OutputClosed => return Ok(0),
+    let preview: RequestPreview = loop {
+        let mut request_loop = RequestLoop::begin(paths, &request, &mut output)?;
+        let end = request_loop.follow()?;
+        drop(request_loop);
+        match end {
+            RequestEnd::Reply(body) => break protocol::parse(&body)?,
+            RequestEnd::OutputClosed => return Ok(0),
+            // Each question is asked once for what it shows, as for a prompt.
+            RequestEnd::Failed(failure) => match failure {
+                RequestFailure {
+                    config_changes: Some(changes),
+                    ..
+                } => config_question::ask(paths, &changes)?,
+                RequestFailure {
+                    unapproved_pack: Some(pack),
+                    ..
+                } => pack_question::ask(paths, &pack)?,
+                failure => return Err(failure.into()),
+            },
+        }
     };
-    drop(request_loop);
     let body: Value = protocol::parse(preview.body.as_bytes())?;
     if as_json {
         print_json(&json!({

@@ -137,9 +137,13 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Model(ModelCommand::List {
             filter,
             available,
+            names,
             json,
             shell,
-        }) => model::list(&paths()?, shell, filter, available, json)?,
+        }) => match names {
+            true => model::names(&paths()?)?,
+            false => model::list(&paths()?, shell, filter, available, json)?,
+        },
         CliCommand::Model(ModelCommand::Use {
             name,
             shell,

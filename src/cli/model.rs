@@ -78,6 +78,26 @@ pub fn list(
     })
 }
 
+/// Prints the names of the configured models and of those that servers offered.
+///
+/// # Errors
+/// The configuration is invalid.
+pub fn names(paths: &Paths) -> Result<()> {
+    let overrides = config::ConfigOverrides::from_map(&env_overrides()?)?;
+    let config = config::load_confirmed(paths, &overrides)?;
+    let offered = available_models::matching(paths, "");
+    let names = config.models.into_keys();
+    let names = names.chain(offered.into_iter().map(|model| model.name));
+    // A name with other characters cannot be typed.
+    let plain = |name: &String| name.chars().all(|c| c.is_ascii_graphic());
+    print(
+        &names
+            .filter(plain)
+            .map(|name| name + "\n")
+            .collect::<String>(),
+    )
+}
+
 /// Sets the default model, or the model of one shell's session. With `save`, or without a shell, a model that is named as
 /// SERVER/MODEL is added to the configuration.
 ///

@@ -112,10 +112,13 @@ fn row(setting: &SessionSetting) -> [String; 3] {
     let value = match (&setting.value, setting.name) {
         (Some(value), _) => one_line(value, MAX_VALUE),
         (None, SettingName::Tools) => "all".into(),
+        (None, SettingName::Model) => "the first that is found".into(),
         (None, _) => "none".into(),
     };
     let origin = match setting.origin.as_str() {
         "session" => "this session".to_owned(),
+        variable if variable.starts_with("AISH_") => variable.to_owned(),
+        "default" if setting.value.is_none() => "built in".to_owned(),
         "default" if setting.name == SettingName::Model => "the only model".to_owned(),
         "default" => "built in".to_owned(),
         key => format!("{} in the configuration", one_line(key, MAX_VALUE)),

@@ -35,7 +35,7 @@ pub fn add_model(paths: &Paths, name: &str, table_text: &str, make_default: bool
     let manual_hint = format!(
         "add to models by hand: {}, with {}",
         shown_key(name),
-        body.replace('\n', ", ")
+        shown_body(body)
     );
     edit(paths, &manual_hint, at_terminal(), |old, file, path| {
         if file.config.models.contains_key(name) {
@@ -77,7 +77,20 @@ pub fn model_table(model: &ModelSettings) -> String {
             headers.collect::<Vec<_>>().join(", ")
         ));
     }
+    if !model.use_tool_role {
+        lines.push("use_tool_role = false".to_owned());
+    }
+    if model.idle_timeout != ModelSettings::default().idle_timeout {
+        lines.push(format!("timeout = {}", model.idle_timeout.as_secs()));
+    }
     lines.join("\n")
+}
+
+/// The lines of a section without those that may hold secrets.
+fn shown_body(body: &str) -> String {
+    let is_secret = |line: &&str| line.starts_with("headers") || line.starts_with("key_cmd");
+    let lines: Vec<&str> = body.lines().filter(|line| !is_secret(line)).collect();
+    lines.join(", ")
 }
 
 /// Appends a table behind an empty line.

@@ -12,11 +12,13 @@ pub struct KnownServer {
     pub base_url: &'static str,
     /// The variable with its key; a server on this machine has none.
     pub key_env: Option<&'static str>,
+    /// The model that its name alone stands for; what a server on this machine has is unknown.
+    pub model: Option<&'static str>,
 }
 
 impl KnownServer {
     /// Returns the settings of a model on this server, with the name `SERVER/MODEL`.
-    pub fn model(&self, id: &str) -> ModelSettings {
+    pub fn on_server(&self, id: &str) -> ModelSettings {
         ModelSettings {
             name: format!("{}/{id}", self.name),
             base_url: self.base_url.to_owned(),
@@ -30,11 +32,17 @@ impl KnownServer {
     }
 }
 
-const fn hosted(name: &'static str, base_url: &'static str, key_env: &'static str) -> KnownServer {
+const fn hosted(
+    name: &'static str,
+    base_url: &'static str,
+    key_env: &'static str,
+    model: &'static str,
+) -> KnownServer {
     KnownServer {
         name,
         base_url,
         key_env: Some(key_env),
+        model: Some(model),
     }
 }
 
@@ -43,50 +51,83 @@ const fn local(name: &'static str, base_url: &'static str) -> KnownServer {
         name,
         base_url,
         key_env: None,
+        model: None,
     }
 }
 
 /// The known servers. A test compares them with those that are found at the first run.
 pub const KNOWN_SERVERS: [KnownServer; 13] = [
-    hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    hosted(
+        "openai",
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        "gpt-6-luna",
+    ),
     hosted(
         "anthropic",
         "https://api.anthropic.com/v1",
         "ANTHROPIC_API_KEY",
+        "claude-haiku-4-5",
     ),
     hosted(
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta",
         "GEMINI_API_KEY",
+        "gemini-flash-latest",
     ),
     hosted(
         "openrouter",
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
+        "openrouter/auto",
     ),
-    hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    hosted(
+        "mistral",
+        "https://api.mistral.ai/v1",
+        "MISTRAL_API_KEY",
+        "mistral-small-latest",
+    ),
+    hosted(
+        "groq",
+        "https://api.groq.com/openai/v1",
+        "GROQ_API_KEY",
+        "openai/gpt-oss-120b",
+    ),
     hosted(
         "deepseek",
         "https://api.deepseek.com/v1",
         "DEEPSEEK_API_KEY",
+        "deepseek-flash",
     ),
     hosted(
         "together",
         "https://api.together.xyz/v1",
         "TOGETHER_API_KEY",
+        "openai/gpt-oss-120b",
     ),
-    hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
-    hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY", "grok-4.3"),
+    hosted(
+        "cerebras",
+        "https://api.cerebras.ai/v1",
+        "CEREBRAS_API_KEY",
+        "gpt-oss-120b",
+    ),
     local("ollama", "http://127.0.0.1:11434/v1"),
     local("llama.cpp", "http://127.0.0.1:8080/v1"),
     local("lmstudio", "http://127.0.0.1:1234/v1"),
 ];
 
-/// Returns the model that `SERVER/MODEL` names: SERVER is a configured model, whose address and key are used, or a known
-/// server.
-pub(super) fn model_on_server(config: &Config, name: &str) -> Option<ModelSettings> {
-    let (server, id) = name.split_once('/').filter(|(_, id)| !id.is_empty())?;
+/// Returns the model that `SERVER/MODEL` names, where SERVER is a configured model, whose address and key are used, or a known
+/// server. The name of a known server alone stands for its usual model.
+pub fn model_on_server(config: &Config, name: &str) -> Option<ModelSettings> {
+    let Some((server, id)) = name.split_once('/').filter(|(_, id)| !id.is_empty()) else {
+        let known = KNOWN_SERVERS.iter().find(|known| known.name == name)?;
+        let model = known.on_server(known.model?);
+        return Some(ModelSettings {
+            name: name.to_owned(),
+            ..model
+        });
+    };
     if let Some(configured) = config.models.get(server) {
         // What belongs to the model, not to its server.
         return configured.serve.is_none().then(|| ModelSettings {
@@ -102,7 +143,7 @@ pub(super) fn model_on_server(config: &Config, name: &str) -> Option<ModelSettin
         });
     }
     let known = KNOWN_SERVERS.iter().find(|known| known.name == server)?;
-    Some(known.model(id))
+    Some(known.on_server(id))
 }
 
 #[cfg(test)]
@@ -130,7 +171,10 @@ mod tests {
         let known = model_on_server(&file.config, "openrouter/openai/gpt-oss-120b").unwrap();
         assert_eq!(known.model, "openai/gpt-oss-120b");
         assert_eq!(known.key, KeySource::Env("OPENROUTER_API_KEY".into()));
-        for name in ["work", "work/", "elsewhere/m", "/m"] {
+        let usual = model_on_server(&file.config, "mistral").unwrap();
+        assert_eq!(usual.model, "mistral-small-latest");
+        assert_eq!(usual.name, "mistral");
+        for name in ["ollama", "work", "work/", "elsewhere/m", "/m"] {
             assert!(model_on_server(&file.config, name).is_none(), "{name}");
         }
     }

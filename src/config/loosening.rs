@@ -19,10 +19,12 @@ mod budget;
 mod instructions;
 mod jobs;
 mod limits;
+mod prices;
 mod rules;
 mod sent_parts;
 
 use limits::{BYTES, COMMANDS, DAYS, OUTPUT_BYTES, RECORDS, RESULT_BYTES, TOOL_DEPTH};
+use prices::SeenPrice;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
@@ -79,12 +81,14 @@ struct SeenServer {
     tools: Option<Vec<String>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct SeenModel {
     target: SeenTarget,
     /// The fingerprint of the address alone.
     address: String,
     images: bool,
+    #[serde(default)]
+    price: Option<SeenPrice>,
 }
 
 impl SeenConfig {
@@ -269,11 +273,11 @@ impl SeenModel {
             serve,
             key,
             fallback,
-            // How the answer is generated and shown, and what it may cost.
+            price,
+            // How the answer is generated and shown.
             temperature: _,
             max_tokens: _,
             context_window: _,
-            price: _,
             use_tool_role: _,
             idle_timeout: _,
             // Of the file.
@@ -305,6 +309,7 @@ impl SeenModel {
             },
             address: fingerprint([base_url.as_str()]),
             images: *images,
+            price: price.as_ref().map(SeenPrice::of),
         }
     }
 }
@@ -343,6 +348,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
     servers(seen, now, &mut lines);
     models(seen, now, &mut lines);
     jobs::take_back(seen, now, &mut lines);
+    prices::take_back(seen, now, &mut lines);
     lines
 }
 

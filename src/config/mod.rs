@@ -42,7 +42,7 @@ pub use edit::{
     ALLOWED_COMMENT, add_model, add_servers, allow_always, model_table, remove_rule, set_default,
 };
 pub use file::{ConfigFile, ConfigProblem};
-pub use known_servers::{KNOWN_SERVERS, KnownServer};
+pub use known_servers::{KNOWN_SERVERS, KnownServer, model_on_server};
 pub use model::{KeySource, LocalServer, ModelSettings, ProviderKind};
 pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_variables};
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};

@@ -5,29 +5,24 @@ use std::time::Duration;
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon;
-use serde::Serialize;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::client_link::{self, ClientLink, drive};
+use super::client_link::{ClientLink, drive};
 use super::frames::Connection;
 use super::peer::Peer;
 use super::pending_greetings::{ClientPeer, greet};
+use super::request_link::{connect, end_frame, holding, reply};
 use super::{
-    Daemon, attach, command_approval, manual_call, mcp, policy, requests, server_models,
+    Daemon, attach, command_approval, manual_call, mcp, policy, prompts, requests, server_models,
     session_settings,
 };
 use crate::error::{Error, Result};
-use crate::history::journal::now_ms;
 use crate::history::record::RecordIds;
 use crate::protocol::{
-    self, AskAccepted, AskRequest, AttachRequest, CommandChoice, Event, Request, RequestFailure,
-    ShellId, kind,
+    AttachRequest, CommandChoice, Event, Request, RequestFailure, ShellId, kind,
 };
-use crate::services::client_handle::ClientHandle;
-use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnEnd};
-use crate::turn::preview;
+use crate::turn::background_notice;
 use crate::turn::rules_in_force::RequestContext;
-use crate::turn::{background_notice, plan, task};
 
 /// How long an output pump may take to send what it has captured.
 const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
@@ -104,7 +99,7 @@ async fn dispatch(
     peer.process.check_request(&request)?;
     daemon.services.models.refresh().await;
     let frame = match request {
-        Request::Ask(request) => return ask(daemon, peer, *request, work).await,
+        Request::Ask(request) => return prompts::ask(daemon, peer, *request, work).await,
         Request::Attach(request) => {
             drop(work);
             return watch(daemon, peer, request).await;
@@ -128,16 +123,7 @@ async fn dispatch(
                 async { reply(&server_models::list(&daemon.services, &client, &overrides).await?) };
             drive(&mut peer.connection, &mut link, holding(work, list)).await
         }
-        Request::Preview(ask) => {
-            let (client, mut link) = connect(daemon, peer, ask.shell.clone(), ask.tty.clone());
-            let preview = async {
-                match preview::preview(&daemon.services, &client, *ask).await {
-                    Ok(preview) => reply(&preview),
-                    Err(failure) => protocol::json_frame(kind::FAILURE, &failure),
-                }
-            };
-            drive(&mut peer.connection, &mut link, holding(work, preview)).await
-        }
+        Request::Preview(request) => return prompts::preview(daemon, peer, *request, work).await,
         Request::Mcp { request, cwd, .. } => {
             let (client, mut link) = connect(daemon, peer, None, None);
             let served = holding(work, mcp::serve(&daemon.services, &client, request, &cwd));
@@ -291,118 +277,6 @@ async fn dispatch(
     frame.transpose()
 }
 
-fn reply<T: Serialize>(body: &T) -> Result<Vec<u8>> {
-    protocol::json_frame(kind::REPLY, body)
-}
-
-/// Runs `work` and releases `token` when it completes. The client may take longer to read what the work has sent, and
-/// the daemon must not wait for that when it stops.
-async fn holding<T>(token: TaskTrackerToken, work: impl Future<Output = T>) -> T {
-    let result = work.await;
-    drop(token);
-    result
-}
-
-/// Connects a request other than a prompt.
-fn connect(
-    daemon: &Daemon,
-    peer: &ClientPeer,
-    shell: Option<ShellId>,
-    tty: Option<String>,
-) -> (ClientHandle, ClientLink) {
-    client_link::connect(
-        FeedOrigin::of_request(shell, tty),
-        peer.process.clone(),
-        true,
-        daemon.cancel.child_token(),
-        peer.is_read_only,
-        peer.record_ids.clone(),
-    )
-}
-
-/// Starts a turn and shows it, unless it is to run in the background.
-async fn ask(
-    daemon: &Arc<Daemon>,
-    peer: &mut ClientPeer,
-    mut ask: AskRequest,
-    work: TaskTrackerToken,
-) -> Result<Option<Vec<u8>>> {
-    let is_of_aish = peer.process.is_of_aish();
-    if is_of_aish {
-        let restricted = requests::restrict(&mut ask);
-        peer.process.recorded("a prompt in a session", restricted)?;
-    }
-    let background = ask.background && !ask.command;
-    let changes = daemon.services.models.unseen_changes();
-    let is_stricter = changes.is_some() && !ask.command;
-    if let Some(changes) = changes {
-        // At a terminal a person is asked first. Elsewhere the stricter configuration counts.
-        let can_ask = ask.can_answer && !ask.command && !ask.background;
-        if can_ask && peer.process.is_at_terminal() {
-            return protocol::json_frame(kind::FAILURE, &requests::config_changed(changes))
-                .map(Some);
-        }
-    }
-    let origin = FeedOrigin {
-        shell: ask.shell.clone(),
-        tty: ask.tty.clone(),
-        prompt: ask.text.clone(),
-        started_ms: now_ms(),
-        hang_up: match background {
-            true => HangUpPolicy::Continue,
-            false => HangUpPolicy::Cancel,
-        },
-    };
-    let (client, mut link) = client_link::connect(
-        origin,
-        peer.process.clone(),
-        ask.can_answer && !background,
-        daemon.cancel.child_token(),
-        peer.is_read_only,
-        peer.record_ids.clone(),
-    );
-    if is_of_aish {
-        client.feed.notice(requests::RESTRICTED);
-    }
-    if is_stricter {
-        client.feed.notice(requests::STRICTER);
-    }
-    let prepared = plan::prepare(&daemon.services, &client, ask);
-    let Some(plan) = drive(&mut peer.connection, &mut link, prepared).await else {
-        return Ok(None);
-    };
-    let plan = match plan {
-        Ok(plan) => plan,
-        Err(failure) => return protocol::json_frame(kind::FAILURE, &failure).map(Some),
-    };
-    let (session, prompt_id) = plan.ids();
-    let feed = client.feed.clone();
-    if background {
-        // Before the turn starts: a client that only waits for the reply is no watcher.
-        drop(link);
-        task::spawn(&daemon.services, feed, plan);
-        return reply(&AskAccepted { session, prompt_id }).map(Some);
-    }
-    task::spawn(&daemon.services, feed.clone(), plan);
-    drop(work);
-    link_end(peer, link, feed.finished()).await
-}
-
-/// Sends a turn to the client until it ends. The client may stop reading at any time and continue later.
-async fn link_end(
-    peer: &mut ClientPeer,
-    mut link: ClientLink,
-    end: impl Future<Output = TurnEnd>,
-) -> Result<Option<Vec<u8>>> {
-    link.detach();
-    let Some(end) = drive(&mut peer.connection, &mut link, end).await else {
-        return Ok(None);
-    };
-    let frame = end_frame(&end)?;
-    peer.connection.writer.send_unbounded(&frame).await?;
-    Ok(None)
-}
-
 /// Shows the running turn of a session, or its last answer.
 async fn watch(
     daemon: &Daemon,
@@ -456,14 +330,6 @@ async fn watch(
         background_notice::turn_ended(&daemon.services, &feed, &end);
     }
     sent.map(|()| None)
-}
-
-/// Returns the last frame of a turn.
-fn end_frame(end: &TurnEnd) -> Result<Vec<u8>> {
-    match end {
-        Ok(answer) => protocol::json_frame(kind::REPLY, answer),
-        Err(failure) => protocol::json_frame(kind::FAILURE, failure),
-    }
 }
 
 /// Serves an output pump: waits until its command has ended, requests the output and records it.

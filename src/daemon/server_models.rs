@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use crate::config::{
-    Config, ConfigOverrides, KNOWN_SERVERS, KeySource, KnownServer, ModelSettings,
+    Config, ConfigOverrides, KNOWN_SERVERS, KeySource, KnownServer, ModelSettings, model_on_server,
 };
 use crate::error::Result;
 use crate::protocol::{AvailableModel, ServerModels};
@@ -85,7 +85,7 @@ fn servers(config: &Config, keys: &ClientVariables) -> Vec<ListedServer> {
         // Models on one server may have different keys, and so different lists.
         if seen.insert((settings.base_url.clone(), key_name(settings))) {
             all.push(ListedServer {
-                name: name.clone(),
+                name: server_name(config, name, settings),
                 settings: settings.clone(),
                 is_guess: false,
             });
@@ -103,12 +103,22 @@ fn servers(config: &Config, keys: &ClientVariables) -> Vec<ListedServer> {
         if !is_configured {
             all.push(ListedServer {
                 name: known.name.to_owned(),
-                settings: known.model("unknown"),
+                settings: known.on_server("unknown"),
                 is_guess: known.key_env.is_none(),
             });
         }
     }
     all
+}
+
+/// The name by which a server is listed: a model that was written down as SERVER/MODEL belongs to SERVER.
+fn server_name(config: &Config, name: &str, settings: &ModelSettings) -> String {
+    let server = name.split_once('/').map(|(server, _)| server);
+    let same = |server: &&str| {
+        model_on_server(config, &format!("{server}/x"))
+            .is_some_and(|model| model.base_url == settings.base_url && model.key == settings.key)
+    };
+    server.filter(same).unwrap_or(name).to_owned()
 }
 
 fn key_name(settings: &ModelSettings) -> String {

@@ -26,6 +26,8 @@ pub async fn serve(
         cwd,
         overrides,
     } = request;
+    let mut variables = ["AISH_BASE_URL", "AISH_MODEL"].into_iter();
+    let by_variable = variables.find(|name| overrides.contains_key(*name));
     let overrides = ConfigOverrides::from_map(&overrides)?;
     let config = services.models.config(&overrides)?;
     for (name, value) in &changes {
@@ -51,7 +53,7 @@ pub async fn serve(
         session.record_all(record_ids, bodies)?;
         session.log_handle()?.written().await?;
     }
-    let setting = |name| in_force(&config, session.as_ref(), name);
+    let setting = |name| in_force(&config, by_variable, session.as_ref(), name);
     Ok(SettingName::ALL.map(setting).to_vec())
 }
 
@@ -106,7 +108,12 @@ async fn check(
     }
 }
 
-fn in_force(config: &Config, session: Option<&SharedSession>, name: SettingName) -> SessionSetting {
+fn in_force(
+    config: &Config,
+    by_variable: Option<&str>,
+    session: Option<&SharedSession>,
+    name: SettingName,
+) -> SessionSetting {
     let of_session = session.and_then(|session| match name {
         SettingName::Model => session.model(),
         SettingName::Prompt | SettingName::Tools => session.setting(name.as_str()),
@@ -121,6 +128,9 @@ fn in_force(config: &Config, session: Option<&SharedSession>, name: SettingName)
     };
     let (value, origin) = match (of_session, of_config) {
         (Some(value), _) => (Some(value), "session"),
+        (None, Some(value)) if name == SettingName::Model && by_variable.is_some() => {
+            (Some(value), by_variable.unwrap_or_default())
+        }
         (None, Some(value)) if name == SettingName::Model && config.models.len() == 1 => {
             (Some(value), "default")
         }

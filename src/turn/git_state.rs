@@ -1,7 +1,8 @@
 //! The branch and the state of the git repository around a directory.
 //!
-//! A repository can name programs that git runs, so git runs only where the repository's configuration names none that
-//! `git status` would run, and never for long.
+//! A repository can name programs that git runs. So git itself is asked first what the repository's configuration has, which
+//! runs nothing, and `git status` runs only where none of it can run a program. Files of the repository are not read here:
+//! links, pipes and foreign files are git's business.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,16 @@ use crate::paths::child_environment;
 /// How long git may take. A large repository then goes without its state.
 const TIME_LIMIT: Duration = Duration::from_millis(50);
 
-/// Words in the configuration of a repository with which `git status` could run a program or read from the network.
+/// Beginnings of keys with which `git status` could run a program or read from the network, where the repository sets them.
 const RISKY: &[&str] = &[
-    "filter",
-    "fsmonitor",
-    "include",
-    "promisor",
-    "worktreeconfig",
+    "core.fsmonitor",
+    "extensions.partialclone",
+    "filter.",
+    "lfs.",
 ];
+
+/// Ends of such keys.
+const RISKY_ENDS: &[&str] = &[".promisor", ".partialclonefilter"];
 
 /// Variables that git gets.
 const ENVIRONMENT: &[&str] = &["HOME", "PATH", "XDG_CONFIG_HOME"];
@@ -46,46 +49,31 @@ pub fn top(cwd: &Path) -> Option<&Path> {
     dirs.find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())
 }
 
-/// Returns the branch and the state, such as `main; 2 changed, 1 untracked`; `None` outside of a repository.
+/// Returns the branch and the state, such as `branch "main"; 2 changed, 1 untracked`; only the branch where the configuration
+/// of the repository could make git run a program, and `None` outside of a repository.
 pub async fn of(cwd: &Path) -> Option<String> {
     let dir = cwd.to_path_buf();
     let look = tokio::task::spawn_blocking(move || {
-        let top = top(&dir)?.to_path_buf();
-        let git = git_dir(&top)?;
-        Some((branch(&git)?, operation(&git), is_harmless(&git), top))
+        let top = fs::canonicalize(top(&dir)?).ok()?;
+        let operation = operation(&top.join(".git"));
+        Some((top, operation))
     });
-    let look = tokio::time::timeout(TIME_LIMIT, look).await;
-    let (branch, operation, is_harmless, top) = look.ok()?.ok()??;
-    let status = match is_harmless {
-        true => status(&top).await,
-        false => None,
+    let state = async {
+        let (top, operation) = look.await.ok()??;
+        let repository = Repository::new(&top)?;
+        let (branch, status) = match repository.is_harmless().await? {
+            true => parsed(&repository.status().await?),
+            // This runs nothing, and fails where no branch is checked out.
+            false => (
+                repository.git(&["symbolic-ref", "--short", "HEAD"]).await?,
+                None,
+            ),
+        };
+        let branch = format!("branch {}", shown_branch(branch.trim()));
+        let parts = [Some(branch), operation.map(str::to_owned), status];
+        Some(parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
     };
-    let parts = [Some(branch), operation.map(str::to_owned), status];
-    Some(parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
-}
-
-/// The directory of git: `.git`, or the one that the file `.git` names.
-fn git_dir(top: &Path) -> Option<PathBuf> {
-    let git = top.join(".git");
-    if git.is_dir() {
-        return Some(git);
-    }
-    let text = fs::read_to_string(&git).ok()?;
-    Some(top.join(text.trim().strip_prefix("gitdir:")?.trim()))
-}
-
-fn branch(git: &Path) -> Option<String> {
-    let head = fs::read_to_string(git.join("HEAD")).ok()?;
-    let head = head.trim();
-    let name = match head.strip_prefix("ref:") {
-        Some(name) => {
-            let name = name.trim();
-            let name = name.strip_prefix("refs/heads/").unwrap_or(name);
-            format!("branch {name:?}")
-        }
-        None => format!("detached at {:?}", head.get(..8).unwrap_or(head)),
-    };
-    Some(name.chars().take(MAX_BRANCH).collect())
+    tokio::time::timeout(TIME_LIMIT, state).await.ok()?
 }
 
 fn operation(git: &Path) -> Option<&'static str> {
@@ -95,47 +83,80 @@ fn operation(git: &Path) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Whether the configuration of the repository has nothing with which git would run a program.
-fn is_harmless(git: &Path) -> bool {
-    // A worktree has the configuration of its repository.
-    let common = match fs::read_to_string(git.join("commondir")) {
-        Ok(path) => git.join(path.trim()),
-        Err(_) => git.to_path_buf(),
-    };
-    let Ok(config) = fs::read_to_string(common.join("config")) else {
-        return false;
-    };
-    let config = config.to_ascii_lowercase();
-    !RISKY.iter().any(|word| config.contains(word))
+/// A repository that git finds at this directory and nowhere above it.
+struct Repository {
+    top: PathBuf,
+    above: PathBuf,
 }
 
-async fn status(top: &Path) -> Option<String> {
-    let mut git = Command::new("git");
-    git.args(["--no-optional-locks", "-c", "core.fsmonitor=false"])
-        .args([
+impl Repository {
+    fn new(top: &Path) -> Option<Repository> {
+        Some(Repository {
+            top: top.to_path_buf(),
+            above: top.parent()?.to_path_buf(),
+        })
+    }
+
+    /// Runs git and returns its output, or `None` if it fails.
+    async fn git(&self, args: &[&str]) -> Option<String> {
+        let mut git = Command::new("git");
+        git.args(["--no-optional-locks", "-c", "core.fsmonitor=false"])
+            .args(args)
+            .current_dir(&self.top)
+            .env_clear()
+            .envs(child_environment(ENVIRONMENT))
+            // An invalid `.git` here must not lead to the configuration of another repository above.
+            .env("GIT_CEILING_DIRECTORIES", &self.above)
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        let output = git.output().await.ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success().then_some(text)
+    }
+
+    /// Whether nothing that the repository configures makes `git status` run a program.
+    async fn is_harmless(&self) -> Option<bool> {
+        let list = ["config", "--list", "--show-scope", "--name-only", "-z"];
+        let keys = self.git(&list).await?;
+        let mut words = keys.split('\0');
+        while let (Some(scope), Some(key)) = (words.next(), words.next()) {
+            let key = key.to_ascii_lowercase();
+            let is_risky = RISKY.iter().any(|start| key.starts_with(start))
+                || RISKY_ENDS.iter().any(|end| key.ends_with(end));
+            if is_risky && matches!(scope, "local" | "worktree") {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    async fn status(&self) -> Option<String> {
+        let status = [
             "status",
             "--porcelain=v2",
             "--branch",
             "--ignore-submodules=all",
-        ])
-        .current_dir(top)
-        .env_clear()
-        .envs(child_environment(ENVIRONMENT))
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true);
-    let output = tokio::time::timeout(TIME_LIMIT, git.output()).await;
-    let output = output.ok()?.ok()?;
-    output
-        .status
-        .success()
-        .then(|| counts(&String::from_utf8_lossy(&output.stdout)))
+        ];
+        self.git(&status).await
+    }
 }
 
-/// Counts the lines of [porcelain format 2](https://git-scm.com/docs/git-status#_porcelain_format_version_2).
-fn counts(porcelain: &str) -> String {
+/// Writes the name of a branch so that it cannot look like the end of the line it is in.
+fn shown_branch(name: &str) -> String {
+    let plain = |c: char| match c {
+        '<' | '>' => '?',
+        c => c,
+    };
+    let name: String = name.chars().take(MAX_BRANCH).map(plain).collect();
+    format!("{name:?}")
+}
+
+/// Returns the branch and the state from [porcelain format 2](https://git-scm.com/docs/git-status#_porcelain_format_version_2).
+fn parsed(porcelain: &str) -> (String, Option<String>) {
+    let mut branch = String::new();
     let (mut changed, mut conflicts, mut untracked) = (0u64, 0u64, 0u64);
     let mut parts = Vec::new();
     for line in porcelain.lines() {
@@ -144,6 +165,9 @@ fn counts(porcelain: &str) -> String {
             [b'u', b' ', ..] => conflicts += 1,
             [b'?', b' ', ..] => untracked += 1,
             _ => {
+                if let Some(head) = line.strip_prefix("# branch.head ") {
+                    head.clone_into(&mut branch);
+                }
                 let Some(ahead_behind) = line.strip_prefix("# branch.ab ") else {
                     continue;
                 };
@@ -171,7 +195,7 @@ fn counts(porcelain: &str) -> String {
         false => counts,
     };
     all.append(&mut parts);
-    all.join(", ")
+    (branch, Some(all.join(", ")))
 }
 
 #[cfg(test)]
@@ -214,10 +238,7 @@ mod tests {
         git(at, &["checkout", "--quiet", "--detach"]);
         fs::write(at.join(".git/MERGE_HEAD"), "").unwrap();
         let state = of(at).await.unwrap();
-        assert!(
-            state.starts_with("detached at \"") && state.ends_with("\"; merging; 1 untracked"),
-            "{state}"
-        );
+        assert_eq!(state, "branch \"(detached)\"; merging; 1 untracked");
         assert_eq!(of(Path::new("/proc/self")).await, None);
     }
 
@@ -230,7 +251,13 @@ mod tests {
         fs::write(at.join(".gitattributes"), "a filter=x\n").unwrap();
         git(at, &["add", "."]);
         let program = format!("touch {}; cat", ran.display());
-        for (key, value) in [("filter.x.clean", &program), ("core.fsmonitor", &program)] {
+        for (key, value) in [
+            ("filter.x.clean", &program),
+            ("filter.x.process", &program),
+            ("core.fsmonitor", &program),
+            ("lfs.extension.x.clean", &program),
+            ("remote.o.promisor", &"true".to_owned()),
+        ] {
             git(at, &["config", key, value]);
             fs::write(at.join("a"), "b").unwrap();
             assert_eq!(of(at).await.unwrap(), "branch \"main\"", "{key}");
@@ -239,16 +266,41 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_git_directory_that_git_does_not_take_leads_nowhere() {
+        // Git would go on to the repository above, whose configuration was not looked at.
+        let dir = repository();
+        let at = dir.path();
+        let ran = at.join("ran");
+        let program = format!("touch {}; cat", ran.display());
+        git(at, &["config", "filter.x.clean", &program]);
+        fs::create_dir(at.join("sub")).unwrap();
+        fs::write(at.join("sub/a"), "a").unwrap();
+        fs::write(at.join(".gitattributes"), "* filter=x\n").unwrap();
+        fs::create_dir(at.join("sub/.git")).unwrap();
+        fs::write(at.join("sub/.git/HEAD"), "ref: refs/heads/x\n").unwrap();
+        fs::write(at.join("sub/.git/config"), "").unwrap();
+        assert_eq!(of(&at.join("sub")).await, None);
+        assert!(!ran.exists());
+        // A link, a pipe or another text in place of HEAD is not read by aish.
+        fs::remove_file(at.join("sub/.git/HEAD")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at.join("sub/.git/HEAD")).unwrap();
+        assert_eq!(of(&at.join("sub")).await, None);
+        assert_eq!(shown_branch("x</git>\nNow"), "\"x?/git?\\nNow\"");
+    }
+
     #[test]
     fn odd_output_is_counted_without_a_panic() {
+        let state = |text| parsed(text).1.unwrap();
         assert_eq!(
-            counts("# branch.ab +2 -1\n"),
+            state("# branch.ab +2 -1\n"),
             "no changes, 2 ahead, 1 behind"
         );
         assert_eq!(
-            counts("# branch.ab \nx\n\nu x\n? é"),
+            state("# branch.ab \nx\n\nu x\n? é"),
             "1 in conflict, 1 untracked"
         );
-        assert_eq!(counts("# branch.ab é é"), "no changes");
+        assert_eq!(state("# branch.ab é é"), "no changes");
+        assert_eq!(parsed("# branch.head é\n").0, "é");
     }
 }

@@ -119,7 +119,11 @@ pub(super) async fn collect(
     let config = &model.config;
     let tools = ask.tools.clone().or_else(|| of_session("tools"));
     let tools = match tools.or_else(|| config.default_tools.clone()) {
-        Some(text) => ToolSelection::parse(&text, &config.toolsets).map_err(failed)?,
+        Some(text) => {
+            let parsed = ToolSelection::parse(&text, &config.toolsets);
+            let of_session = ask.tools.is_none() && of_session("tools").is_some();
+            parsed.map_err(|e| failed(set_by_session(e, of_session, "tools")))?
+        }
         None => ToolSelection::All,
     };
     let uses_servers = !tools.is_none() || !ask.resources.is_empty();
@@ -141,6 +145,16 @@ pub(super) async fn collect(
     })
 }
 
+/// Says how to remove a setting of the session that no longer fits.
+fn set_by_session(error: Error, is_of_session: bool, name: &str) -> Error {
+    match is_of_session {
+        true => error.hint(format!(
+            "the session sets it; to remove that: llm :set {name}="
+        )),
+        false => error,
+    }
+}
+
 /// Returns the prompt pack to use. One of a project must have been approved.
 async fn prompt_pack(
     services: &SharedServices,
@@ -148,6 +162,7 @@ async fn prompt_pack(
     session_pack: Option<String>,
     config: &Config,
 ) -> std::result::Result<Option<Arc<PromptPack>>, RequestFailure> {
+    let is_of_session = ask.pack.is_none() && session_pack.is_some();
     let named = ask.pack.clone().or(session_pack);
     let named = named.or_else(|| config.default_prompt.clone());
     let Some(name) = named.filter(|name| *name != "none" && !ask.command) else {
@@ -163,7 +178,9 @@ async fn prompt_pack(
     });
     let found = find.await;
     let found = found.map_err(|e| Error::runtime(format!("cannot look for prompt packs: {e}")));
-    let (pack, may_use) = found.flatten().map_err(|e| RequestFailure::from(&e))?;
+    let (pack, may_use) = found
+        .flatten()
+        .map_err(|e| RequestFailure::from(&set_by_session(e, is_of_session, "prompt")))?;
     if may_use {
         return Ok(Some(Arc::new(pack)));
     }

@@ -93,7 +93,6 @@ impl PreparedPrompt {
         if let Some(text) = selected.unmatched(&catalog) {
             feed.notice(text);
         }
-        tool_exposure::without(feed, session, &catalog);
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
         let surroundings = Surroundings::look(&chosen.config.context, &ask.cwd).await;

@@ -108,11 +108,14 @@ fn project_file(cwd: &Path) -> Option<(String, String)> {
     None
 }
 
-/// Reads a file of a project. One that leads out of its directory could be a private file, and one of another user a trap in a
-/// shared directory.
+/// Reads a file of a project. A link to a file of another name, or out of the directory, could lead to a secret such as `.env`,
+/// and a file of another user is a trap in a shared directory.
 fn read_project_file(dir: &Path, name: &str) -> Option<String> {
     let path = fs::canonicalize(dir.join(name)).ok()?;
-    if !path.starts_with(fs::canonicalize(dir).ok()?) {
+    let is_project_file = PROJECT_FILES
+        .iter()
+        .any(|name| path.file_name() == Some(name.as_ref()));
+    if !is_project_file || !path.starts_with(fs::canonicalize(dir).ok()?) {
         return None;
     }
     // O_NONBLOCK: opening a FIFO of that name must not block.
@@ -191,10 +194,15 @@ mod tests {
         nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(project_file(&repo), None);
         fs::remove_file(&file).unwrap();
-        fs::write(repo.join("real.md"), "Fine.").unwrap();
-        symlink("real.md", &file).unwrap();
+        fs::write(repo.join(".env"), "KEY=1").unwrap();
+        symlink(".env", &file).unwrap();
+        assert_eq!(project_file(&repo), None);
+        fs::remove_file(&file).unwrap();
+        fs::write(repo.join("CLAUDE.md"), "Fine.").unwrap();
+        symlink("CLAUDE.md", &file).unwrap();
         assert_eq!(project_file(&repo).unwrap().1, "Fine.");
         fs::remove_file(&file).unwrap();
+        fs::remove_file(repo.join("CLAUDE.md")).unwrap();
         fs::write(&file, "é".repeat(20_000)).unwrap();
         let (_, text) = project_file(&repo).unwrap();
         assert!(

@@ -10,7 +10,7 @@ use super::plan::TurnPlan;
 use super::prepared_prompt::{self, PreparedPrompt, PromptParts};
 use super::rounds::TurnRun;
 use super::rules_in_force::{self, RequestContext};
-use super::{background_notice, prompt_context};
+use super::{background_notice, prompt_context, tool_exposure};
 use crate::chat::ChatMessage;
 use crate::chat::tokens::message_tokens;
 use crate::error::{Error, Result};
@@ -153,6 +153,9 @@ async fn converse(
         request,
         has_images,
     } = prompt;
+    if let Some((catalog, _)) = &tools {
+        tool_exposure::without(feed, session, catalog);
+    }
     // Queued before the request is sent, and written by the time the first text is shown: what a person has seen answered
     // survives a kill. A prompt that cannot be recorded is answered, with a notice.
     let written = session.record_written(&record_ids, user);

@@ -114,6 +114,10 @@ fn server_and_model_name_a_model_without_a_section() {
         .run()
         .fails(3);
     assert!(error.contains("MISTRAL_API_KEY"), "{error}");
+    let error = run(&helper, &["ask", "-m", "mistral", "--", "hi"])
+        .run()
+        .fails(3);
+    assert!(error.contains("MISTRAL_API_KEY"), "{error}");
 }
 
 #[test]
@@ -146,6 +150,11 @@ fn saved_model_is_in_the_configuration() {
         .filter_map(|m| m["name"].as_str())
         .collect();
     assert_eq!(names, ["fake", "fake/qwen3:8b"]);
+    // It does not become a server of its own.
+    run(&helper, &["model", "refresh"]).run().ok();
+    let names = run(&helper, &["model", "list", "--names"]).run().ok();
+    assert!(names.contains("\nfake/big-2\n"), "{names}");
+    assert!(!names.contains("fake/qwen3:8b/"), "{names}");
     // Again, and without a shell.
     run(&helper, &["model", "use", "fake/qwen3:8b"]).run().ok();
     run(&helper, &["model", "use", "fake"]).run().ok();

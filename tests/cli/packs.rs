@@ -190,6 +190,12 @@ fn pack_of_a_project_is_used_after_an_approval_of_its_text() {
     assert!(list.starts_with("@style  project\n"), "{list}");
 
     write(&helper, pack, "system_append = \"Use spaces.\"\n");
+    zsh.run("clear");
+    zsh.send("aish-helper ask --dry-run --prompt @style -- hi; print code=$?\r");
+    zsh.wait_text("[n] do not");
+    zsh.press_until("n", "code=4");
+    zsh.prompt();
+
     let changed = helper.call(["ask", "--prompt", "@style", "--", "hi"]).run();
     changed.fails(4);
     let screen = ask(&mut zsh);

@@ -322,7 +322,7 @@ fn approved_command_answers_no_question() {
 fn mcp_server_does_not_end_the_daemon_nor_use_a_session() {
     let helper = attacking();
     let hostile = Hostile::new(&helper);
-    let attack = format!("{} &\n", hostile.command(&helper)).repeat(5);
+    let attack = format!("{} &\n", hostile.command(&helper)).repeat(7);
     let tools = with_server(helper, &attack);
     let mut person = tools.ask("x");
     person.send_environment(&tools.helper);
@@ -348,8 +348,16 @@ fn mcp_server_does_not_end_the_daemon_nor_use_a_session() {
         SessionChoice::Continue,
         SessionChoice::Attach(session.clone()),
     ] {
-        let message = hostile.request(&prompt(&shell_id("s1"), choice)).failure();
-        assert!(message.contains("uses no session"), "{message}");
+        let asked = || prompt(&shell_id("s1"), choice.clone());
+        // Nor does it see the conversation in a preview.
+        let preview = match asked() {
+            Request::Ask(ask) => Request::Preview(ask),
+            other => other,
+        };
+        for request in [asked(), preview] {
+            let message = hostile.request(&request).failure();
+            assert!(message.contains("uses no session"), "{message}");
+        }
     }
     let client = hostile.request(&prompt(&shell_id("s1"), SessionChoice::Shell));
     answer_is_restricted(client, &session);

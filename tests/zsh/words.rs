@@ -515,6 +515,14 @@ fn meta_commands_are_mapped() {
             "llm :model smollm2",
             vec!["model", "use", "--shell", &id, "smollm2"],
         ),
+        (
+            "llm :model --save fake/x:1",
+            vec!["model", "use", "--shell", &id, "--save", "fake/x:1"],
+        ),
+        (
+            "llm :model --filter qwen",
+            vec!["model", "list", "--shell", &id, "--filter", "qwen"],
+        ),
         ("llm :new", vec!["session", "new", "--shell", &id]),
         ("llm :sessions --json", vec!["session", "list", "--json"]),
         ("llm :status", vec!["status", "--shell", &id]),

@@ -162,6 +162,22 @@ fn loosened_settings_are_shown_and_taken_back() {
             ],
         ),
         (
+            "[budget]\nday = 1\n[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\nprice = { input = 2, output = 8 }\n",
+            "[budget]\nday = 1\n[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\nprice = { input = 0, output = 8 }\n",
+            vec![
+                "- models.m.price = { input = 2, output = 8 }",
+                "+ models.m.price = { input = 0, output = 8 }",
+            ],
+        ),
+        (
+            "[budget]\nday = 1\n[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\n",
+            "[budget]\nday = 1\n[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\nprice = { input = 0, output = 0 }\n",
+            vec![
+                "- models.m.price = that of the provider",
+                "+ models.m.price = { input = 0, output = 0 }",
+            ],
+        ),
+        (
             "[context]\ngit = false\nproject_file = false\n",
             "[context]\ngit = false\n",
             vec![
@@ -240,6 +256,15 @@ fn tightening_and_neutral_changes_count_at_once() {
         (
             MODEL,
             &format!("{MODEL}temperature = 0.1\nmax_tokens = 5\n"),
+        ),
+        // A price may rise, and without a budget nothing depends on it.
+        (
+            "[budget]\nday = 1\n[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\nprice = { input = 2, output = 8 }\n",
+            "[budget]\nday = 1\n[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\nprice = { input = 2, output = 9 }\n",
+        ),
+        (
+            "[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\nprice = { input = 2, output = 8 }\n",
+            "[models.m]\nbase_url = \"https://m.example/v1\"\nmodel = \"m\"\nprice = { input = 0, output = 0 }\n",
         ),
         ("system_prompt = \"Be brief.\"\n", ""),
         (
