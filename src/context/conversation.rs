@@ -43,7 +43,7 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 ..
             } => {
                 talk.end_round();
-                // A request that failed before its answer began is no answer: a fallback may have given one.
+                // A request that failed before its first token is skipped: a fallback model may have answered instead.
                 let is_empty = text.is_empty() && calls.is_empty();
                 let is_after_prompt = matches!(talk.messages.last(), Some(ChatMessage::User(..)));
                 if *finish == FinishReason::Error && is_empty && is_after_prompt {

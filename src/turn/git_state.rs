@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use crate::paths::child_environment;
 
-/// How long git may take. A large repository then goes without its state.
+/// Maximum time for git. In a repository that takes longer, the state is left out.
 const TIME_LIMIT: Duration = Duration::from_millis(50);
 
 /// Beginnings of keys with which `git status` could run a program or read from the network, where the repository sets them.

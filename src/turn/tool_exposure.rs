@@ -79,7 +79,7 @@ impl SelectedTools {
         selected
     }
 
-    /// Returns a notice if tools were selected and there is none of them.
+    /// Returns a notice if the selection names tools and none of them exists.
     pub fn unmatched(&self, selected: &ToolCatalog) -> Option<String> {
         let (all, _) = self.last.as_ref()?;
         let is_empty = selected.tools.is_empty() && selected.unavailable.is_empty();

@@ -119,7 +119,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
                 !is_quoted && !is_list && next.is_some_and(|b| b",;)".contains(&b)),
             )
         }
-        // Whoever exports a key by hand gives its value.
+        // A key that is exported by hand has its value on the command line.
         false if is_variable && is_exported(&before[..before.len() - lead.len()]) => {
             // Names and placeholders have no digits.
             chosen_password(bytes, 8) && bytes.iter().any(u8::is_ascii_digit)
