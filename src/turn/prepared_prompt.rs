@@ -95,7 +95,12 @@ impl PreparedPrompt {
         }
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
-        let surroundings = Surroundings::look(&chosen.config.context, &ask.cwd).await;
+        let mut surroundings = Surroundings::look(&chosen.config.context, &ask.cwd).await;
+        // A model that aish serves itself is tiny, and a line before the words of a prompt makes it answer nonsense.
+        let model = chosen.config.models.get(&chosen.name);
+        if model.is_some_and(|model| model.serve.is_some()) {
+            surroundings.git = None;
+        }
         let (content, unseen) =
             prompt_context::content(services, session, chosen, &ask, &surroundings);
         if let Some(text) = unseen {
