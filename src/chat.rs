@@ -372,6 +372,8 @@ pub enum FinishReason {
     Length,
     /// The provider filtered the answer.
     ContentFilter,
+    /// The provider paused the answer; the next request continues it (`pause_turn` of Anthropic).
+    Paused,
     /// The user cancelled the answer.
     Interrupted,
     /// The request failed.
@@ -387,6 +389,7 @@ impl FinishReason {
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
             FinishReason::ContentFilter => "content_filter",
+            FinishReason::Paused => "paused",
             FinishReason::Interrupted => "interrupted",
             FinishReason::Error => "error",
             FinishReason::CutOff => "cut_off",

@@ -28,7 +28,7 @@ pub use self::reply::{
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// Frame kinds: the byte after the length.
 pub mod kind {
@@ -307,8 +307,9 @@ pub struct AskRequest {
     /// Start time of the client's command line, milliseconds since 1970, as the plugin measured it.
     #[serde(default)]
     pub started_ms: Option<u64>,
-    /// Turn the words into one command, outside of any session.
-    pub command: bool,
+    /// What the request is for.
+    #[serde(default)]
+    pub purpose: AskPurpose,
     /// `AISH_*` of the client's environment.
     pub overrides: BTreeMap<String, String>,
     /// The prompt pack, or `none`.
@@ -332,6 +333,19 @@ pub struct AskRequest {
     /// The client's terminal, `pts/3`, for messages on other terminals.
     #[serde(default)]
     pub tty: Option<String>,
+}
+
+/// What a request to a model is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskPurpose {
+    /// An answer to a prompt of a session.
+    #[default]
+    Prompt,
+    /// One command for the words, outside of any session.
+    Command,
+    /// A summary of the older part of a session, which replaces that part in later requests. The words are ignored.
+    Compaction,
 }
 
 /// Which turn to watch.

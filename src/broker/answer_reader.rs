@@ -423,7 +423,8 @@ impl<'a> AnswerReader<'a> {
         };
         let calls =
             !self.answer.progress().calls.is_empty() && finish != FinishReason::ContentFilter;
-        if self.answer.progress().text || calls {
+        // Of a paused answer, the text may still be to come.
+        if self.answer.progress().text || calls || finish == FinishReason::Paused {
             return Ok(finish);
         }
         Err(match finish {

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use super::call::current_directory;
 use super::{args, context_notice, dry_run, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::command_suggestion;
@@ -13,7 +14,7 @@ use crate::client::{config_question, pack_question};
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::{AskRequest, AttachRequest, SessionChoice, ShellId};
+use crate::protocol::{AskPurpose, AskRequest, AttachRequest, SessionChoice, ShellId};
 
 /// Exit code that tells the zsh function that proposed commands are waiting.
 const PROPOSALS_WAITING: u8 = 10;
@@ -70,7 +71,10 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
             .map(|d| d.display().to_string())
             .unwrap_or_default(),
         started_ms: args.started.as_deref().and_then(milliseconds),
-        command: args.command,
+        purpose: match args.command {
+            true => AskPurpose::Command,
+            false => AskPurpose::Prompt,
+        },
         overrides: env_overrides()?,
         tools: match args.no_tools {
             true => Some("none".to_owned()),
@@ -106,16 +110,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         if args.command {
             return Ok(command_suggestion::suggest(paths, request.clone())?.map_or(Ok(0), Err));
         }
-        let mut outcome = ask::ask(paths, request.clone(), options)?;
-        if let AskOutcome::ConfigChanged(changes) = &outcome {
-            config_question::ask(paths, changes)?;
-            outcome = ask::ask(paths, request.clone(), options)?;
-        }
-        if let AskOutcome::PackUnapproved(pack) = &outcome {
-            pack_question::ask(paths, pack)?;
-            outcome = ask::ask(paths, request.clone(), options)?;
-        }
-        Ok(exit_code(outcome, args.offer))
+        Ok(exit_code(confirmed(paths, &request, options)?, args.offer))
     };
     match once()? {
         Ok(code) => Ok(code),
@@ -131,6 +126,53 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         }
         Err(e) => Err(e),
     }
+}
+
+/// Sends a request, and asks the person about a loosened configuration and an unapproved prompt pack first.
+fn confirmed(paths: &Paths, request: &AskRequest, options: OutputOptions) -> Result<AskOutcome> {
+    let mut outcome = ask::ask(paths, request.clone(), options)?;
+    if let AskOutcome::ConfigChanged(changes) = &outcome {
+        config_question::ask(paths, changes)?;
+        outcome = ask::ask(paths, request.clone(), options)?;
+    }
+    if let AskOutcome::PackUnapproved(pack) = &outcome {
+        pack_question::ask(paths, pack)?;
+        outcome = ask::ask(paths, request.clone(), options)?;
+    }
+    Ok(outcome)
+}
+
+/// Replaces the older part of a session by a summary, which is shown.
+///
+/// # Errors
+/// There is no such session, it has nothing to summarize, or the request failed.
+pub fn compact(
+    paths: &Paths,
+    id: Option<String>,
+    model: Option<String>,
+    shell: Option<ShellId>,
+    json: bool,
+) -> Result<()> {
+    let session = match (id, &shell) {
+        (Some(id), _) => SessionChoice::Attach(id),
+        (None, Some(_)) => SessionChoice::Shell,
+        (None, None) => SessionChoice::Continue,
+    };
+    let request = AskRequest {
+        // A session that is named by its id does not become that of the shell.
+        shell: shell.filter(|_| session == SessionChoice::Shell),
+        session,
+        model,
+        text: "summarize the session".to_owned(),
+        purpose: AskPurpose::Compaction,
+        cwd: current_directory(),
+        overrides: env_overrides()?,
+        can_answer: true,
+        tty: tty_name(),
+        ..AskRequest::default()
+    };
+    let outcome = confirmed(paths, &request, output_options(json, false, false))?;
+    exit_code(outcome, false).map(drop)
 }
 
 /// Follows the running answer of a session, or shows its last answer.

@@ -67,6 +67,10 @@ const META_COMMANDS: &[(&str, &str)] = &[
     (":copy", "copy the last answer to the clipboard"),
     (":edit [WORDS]", "write the prompt in the editor"),
     (":new", "start a new session"),
+    (
+        ":compact [ID]",
+        "replace the older part of the session by a summary, in what is sent from now on",
+    ),
     (":sessions", "list the sessions"),
     (":search WORDS", "list the sessions that contain the words"),
     (

@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::args::SessionCommand;
 use super::record_view::{self, DetailLevel};
 use super::table::count;
-use super::{clipboard, columns, last_answer, print, print_json, session_config, session_picker};
+use super::{
+    ask, clipboard, columns, last_answer, print, print_json, session_config, session_picker,
+};
 use crate::client::connect;
 use crate::client::text_format::{cut, short_id};
 use crate::error::{Error, Result};
@@ -48,6 +50,12 @@ pub fn run(paths: &Paths, command: SessionCommand) -> Result<()> {
         }
         SessionCommand::Last { shell, json } => last_answer::show_last(paths, shell, json),
         SessionCommand::Copy { shell } => clipboard::copy_last(paths, shell),
+        SessionCommand::Compact {
+            id,
+            model,
+            shell,
+            json,
+        } => ask::compact(paths, id, model, shell, json),
         SessionCommand::New { shell, json } => {
             let session: SessionInfo = connect::request(paths, &Request::NewSession { shell })?;
             match json {
@@ -284,6 +292,9 @@ fn show(paths: &Paths, request: &Request, json: bool) -> Result<()> {
                         out.push_str(&format!("{part}\n"));
                     }
                 }
+            }
+            "compaction" => {
+                out.push_str(&format!("\n[summary of {} prompts]\n", record["prompts"]))
             }
             "title" => out.push_str(&format!("[title {}]\n", text("title"))),
             "model" => out.push_str(&format!("[model {}]\n", text("model"))),

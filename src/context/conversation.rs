@@ -14,14 +14,28 @@ pub const NO_RESULT: &str = "[no result: the call failed]";
 /// Same, for a call that the user cancelled.
 pub const INTERRUPTED: &str = "[no result: interrupted]";
 
+/// Reply in the conversation to a summary, since strict chat templates require alternating roles.
+const SUMMARY_REPLY: &str = "I have read the summary.";
+
+/// A conversation as it is sent to a model.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    /// The messages.
+    pub messages: Vec<ChatMessage>,
+    /// Number of messages at the start that summarize an older part.
+    pub pinned: usize,
+    /// The prompts, as the id of the record and the index of the message. Without those that are summarized.
+    pub prompts: Vec<(String, usize)>,
+}
+
 /// Returns the messages of these records as they were sent: the user, the assistant, the results of its calls, the
-/// assistant again, and so on.
+/// assistant again, and so on. A summary stands in place of what it summarizes.
 ///
 /// Whatever happened (a crash, a denial, missing or duplicate records), every call has exactly one result, in the order
 /// of the calls and before anything else; no result is without a call; no two calls share an id. A prompt without an
 /// answer gets a note in place of the answer if another prompt follows, since strict chat templates require alternating
 /// roles.
-pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
+pub fn conversation(records: &[Record]) -> Conversation {
     let mut talk = ConversationBuilder::default();
     for record in records {
         match &record.body {
@@ -29,11 +43,18 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 content, images, ..
             } => {
                 talk.end_round();
+                talk.compaction = None;
+                talk.paused = false;
                 if matches!(talk.messages.last(), Some(ChatMessage::User(..))) {
                     talk.messages.push(ChatMessage::assistant("[no answer]"));
                 }
+                talk.prompts.push((record.id.clone(), talk.messages.len()));
                 talk.messages
                     .push(ChatMessage::User(content.clone(), shared_images(images)));
+            }
+            RecordBody::Compaction { kept_from, .. } => {
+                talk.end_round();
+                talk.compaction = Some(kept_from.clone());
             }
             RecordBody::Assistant {
                 text,
@@ -43,19 +64,33 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                 ..
             } => {
                 talk.end_round();
+                if let Some(kept_from) = talk.compaction.take() {
+                    if *finish == FinishReason::Stop && !text.trim().is_empty() {
+                        talk.summarize(text, kept_from);
+                    }
+                    continue;
+                }
                 // A request that failed before its first token is skipped: a fallback model may have answered instead.
                 let is_empty = text.is_empty() && calls.is_empty();
                 let is_after_prompt = matches!(talk.messages.last(), Some(ChatMessage::User(..)));
                 if *finish == FinishReason::Error && is_empty && is_after_prompt {
                     continue;
                 }
+                let is_continuation =
+                    talk.paused && matches!(talk.messages.last(), Some(ChatMessage::Assistant(_)));
+                if is_continuation && is_empty && native.is_none() {
+                    continue;
+                }
+                talk.paused = *finish == FinishReason::Paused;
                 // Ignore an answer without a prompt, and a second answer.
-                if matches!(
-                    talk.messages.last(),
-                    Some(ChatMessage::User(..) | ChatMessage::Tool(_))
-                ) {
+                if is_continuation
+                    || matches!(
+                        talk.messages.last(),
+                        Some(ChatMessage::User(..) | ChatMessage::Tool(_))
+                    )
+                {
                     let text = match finish {
-                        _ if !text.is_empty() || !calls.is_empty() => text.clone(),
+                        _ if !is_empty || is_continuation || talk.paused => text.clone(),
                         FinishReason::Interrupted => "[interrupted before an answer]".to_string(),
                         _ => "[no answer]".to_string(),
                     };
@@ -79,10 +114,21 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
                             extra: call.extra.clone(),
                         })
                         .collect();
+                    let native = native.clone();
+                    // The provider gets the parts as it sent them, which it joins; without them one text goes on.
+                    if native.is_none()
+                        && is_continuation
+                        && let Some(ChatMessage::Assistant(begun)) = talk.messages.last_mut()
+                        && begun.native.is_none()
+                    {
+                        begun.text.push_str(&text);
+                        begun.calls = calls;
+                        continue;
+                    }
                     talk.messages.push(ChatMessage::Assistant(AssistantMessage {
                         text,
                         calls,
-                        native: native.clone(),
+                        native,
                     }));
                 }
             }
@@ -106,17 +152,29 @@ pub fn conversation(records: &[Record]) -> Vec<ChatMessage> {
         }
     }
     talk.end_round();
-    talk.messages
+    Conversation {
+        messages: talk.messages,
+        pinned: talk.pinned,
+        prompts: talk.prompts,
+    }
 }
 
 /// The conversation while it is being rebuilt.
 #[derive(Default)]
 struct ConversationBuilder {
     messages: Vec<ChatMessage>,
+    /// Number of messages of the summary.
+    pinned: usize,
+    /// Id of each prompt's record and index of its message.
+    prompts: Vec<(String, usize)>,
+    /// A summary is the next answer; holds the id of the first prompt that stays.
+    compaction: Option<Option<String>>,
     /// The calls of the last answer.
     open: Vec<OpenCall>,
     /// The user cancelled those calls.
     stopped: bool,
+    /// The last answer was paused, and the next one continues it.
+    paused: bool,
     ids: CallIds,
 }
 
@@ -130,6 +188,29 @@ struct OpenCall {
 }
 
 impl ConversationBuilder {
+    /// Puts a summary in place of everything before the prompt with this id.
+    fn summarize(&mut self, text: &str, kept_from: Option<String>) {
+        let kept = self
+            .prompts
+            .iter()
+            .position(|(id, _)| kept_from.as_ref() == Some(id));
+        let kept = kept.unwrap_or(self.prompts.len());
+        let cut = self
+            .prompts
+            .get(kept)
+            .map_or(self.messages.len(), |(_, at)| *at);
+        let summary = [
+            ChatMessage::user(render_summary(text)),
+            ChatMessage::assistant(SUMMARY_REPLY),
+        ];
+        self.pinned = summary.len();
+        self.messages.splice(..cut, summary);
+        self.prompts.drain(..kept);
+        for (_, at) in &mut self.prompts {
+            *at = *at - cut + self.pinned;
+        }
+    }
+
     /// Gives each open call its result.
     fn end_round(&mut self) {
         let missing = if self.stopped { INTERRUPTED } else { NO_RESULT };
@@ -175,6 +256,15 @@ fn result_text(status: CallStatus, text: &str) -> String {
         CallStatus::Interrupted => INTERRUPTED.to_string(),
         _ => NO_RESULT.to_string(),
     }
+}
+
+/// Returns the message with which a summary is sent.
+fn render_summary(text: &str) -> String {
+    // The summary must not end its own quotation.
+    let text = text.trim().replace("</summary", "<\\/summary");
+    format!(
+        "The earlier part of this conversation was replaced by this summary of it:\n<summary>\n{text}\n</summary>"
+    )
 }
 
 fn shared_images(images: &[(String, Arc<str>)]) -> Vec<ImageContent> {

@@ -24,6 +24,8 @@ pub struct WindowLimit {
     pub ratio: f64,
     /// Number of the oldest prompts that earlier requests of the session left out.
     pub dropped: usize,
+    /// Number of messages at the start of the conversation that always stay: a summary.
+    pub pinned: usize,
 }
 
 /// The messages of a request.
@@ -50,17 +52,17 @@ pub fn fit(
     limit: WindowLimit,
 ) -> FittedMessages {
     let system = ChatMessage::System(system);
-    let starts: Vec<usize> = (0..conversation.len())
-        .filter(|at| *at == 0 || matches!(conversation[*at], ChatMessage::User(..)))
+    let pinned = limit.pinned.min(conversation.len());
+    let starts: Vec<usize> = (pinned..conversation.len())
+        .filter(|at| *at == pinned || matches!(conversation[*at], ChatMessage::User(..)))
         .collect();
     let last = starts.len().saturating_sub(1);
     let sizes: Vec<f64> = conversation.iter().map(message_tokens).collect();
-    let fixed = message_tokens(&system) + tools.iter().map(tool_tokens).sum::<f64>();
-    let from = |dropped: usize| {
-        sizes[starts.get(dropped).copied().unwrap_or(0)..]
-            .iter()
-            .sum::<f64>()
-    };
+    let fixed = message_tokens(&system)
+        + tools.iter().map(tool_tokens).sum::<f64>()
+        + sizes[..pinned].iter().sum::<f64>();
+    let first_of = |dropped: usize| starts.get(dropped).copied().unwrap_or(pinned);
+    let from = |dropped: usize| sizes[first_of(dropped)..].iter().sum::<f64>();
     let available = limit.window.map_or(f64::INFINITY, |window| {
         f64::from(window.saturating_sub(limit.reserve)) / limit.ratio.max(0.1) - fixed
     });
@@ -71,14 +73,16 @@ pub fn fit(
             dropped += 1;
         }
     }
-    let first = starts.get(dropped).copied().unwrap_or(0);
-    let mut messages = Vec::with_capacity(conversation.len() - first + 1);
+    let latest = conversation.split_off(first_of(dropped));
+    let mut messages = Vec::with_capacity(pinned + latest.len() + 1);
     messages.push(system);
-    messages.extend(conversation.drain(first..));
+    messages.extend(conversation.drain(..pinned));
+    messages.extend(latest);
+    let latest = &mut messages[pinned + 1..];
     if dropped == last {
-        truncate_results(&mut messages[1..], available);
+        truncate_results(latest, available);
     }
-    let estimate = messages[1..].iter().map(message_tokens).sum::<f64>() + fixed;
+    let estimate = latest.iter().map(message_tokens).sum::<f64>() + fixed;
     FittedMessages {
         messages,
         dropped,
@@ -168,6 +172,7 @@ mod tests {
             reserve,
             ratio: 1.0,
             dropped: 0,
+            pinned: 0,
         }
     }
 
@@ -230,6 +235,27 @@ mod tests {
             "{cuts:?}"
         );
         assert!((4..=6).contains(&cuts.len()), "{cuts:?}");
+    }
+
+    #[test]
+    fn pinned_messages_stay_and_count() {
+        let summary = ChatMessage::user("word ".repeat(92));
+        let mut talk = talk(3);
+        talk.splice(0..0, [summary.clone(), ChatMessage::assistant("yes")]);
+        let pinned = |window| WindowLimit {
+            pinned: 2,
+            ..limit(Some(window), 50)
+        };
+        let whole = fit("s".into(), talk.clone(), &[], pinned(2000));
+        assert_eq!((whole.messages.len(), whole.dropped), (10, 0));
+        assert!((all(&whole.messages) - whole.estimate).abs() < 1e-6);
+        let cut = fit("s".into(), talk.clone(), &[], pinned(500));
+        assert_eq!(cut.dropped, 2);
+        assert_eq!(cut.messages[1], summary);
+        assert_eq!(cut.messages.len(), 6);
+        assert!((all(&cut.messages) - cut.estimate).abs() < 1e-6);
+        let least = fit("s".into(), talk, &[], pinned(60));
+        assert_eq!((least.messages.len(), least.dropped), (4, 3));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Model context: the instructions, the conversation so far, and the shell context of each prompt. Pure: the caller
 //! reads files and clocks.
 
+mod compaction;
 mod conversation;
 mod fit;
 
 use std::fmt::Write;
 
-pub use self::conversation::{INTERRUPTED, NO_RESULT, conversation};
+pub use self::compaction::{CompactionPlan, SUMMARY_PROMPT, plan_compaction};
+pub use self::conversation::{Conversation, INTERRUPTED, NO_RESULT, conversation};
 pub use self::fit::{FittedMessages, WindowLimit, fit};
 use crate::history::record::CommandOutput;
 use crate::safety::text::one_line;

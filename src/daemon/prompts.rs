@@ -10,7 +10,7 @@ use super::request_link::{connect, holding, link_end, reply};
 use super::{Daemon, requests};
 use crate::error::Result;
 use crate::history::journal::now_ms;
-use crate::protocol::{self, AskAccepted, AskRequest, kind};
+use crate::protocol::{self, AskAccepted, AskPurpose, AskRequest, kind};
 use crate::session::feed::{FeedOrigin, HangUpPolicy};
 use crate::turn::{plan, preview, task};
 
@@ -35,9 +35,10 @@ fn admit(daemon: &Daemon, peer: &ClientPeer, ask: &mut AskRequest) -> Result<Adm
         let restricted = requests::restrict(ask);
         peer.process.recorded("a prompt in a session", restricted)?;
     }
+    let is_command = ask.purpose == AskPurpose::Command;
     let changes = daemon.services.models.unseen_changes();
-    let is_stricter = changes.is_some() && !ask.command;
-    let can_ask = ask.can_answer && !ask.command && !ask.background;
+    let is_stricter = changes.is_some() && !is_command;
+    let can_ask = ask.can_answer && !is_command && !ask.background;
     if let Some(changes) = changes.filter(|_| can_ask && peer.process.is_at_terminal()) {
         let failure = requests::config_changed(changes);
         return protocol::json_frame(kind::FAILURE, &failure).map(Admission::Refused);
@@ -76,7 +77,7 @@ pub async fn ask(
     mut ask: AskRequest,
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
-    let background = ask.background && !ask.command;
+    let background = ask.background && ask.purpose != AskPurpose::Command;
     let (is_of_aish, is_stricter) = match admit(daemon, peer, &mut ask)? {
         Admission::Refused(frame) => return Ok(Some(frame)),
         Admission::Admitted {

@@ -193,6 +193,15 @@ pub enum RecordBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pack: Option<UsedPack>,
     },
+    /// The older part of the conversation is summarized. If the answer that follows ends normally, it replaces that part
+    /// in requests to the model.
+    Compaction {
+        /// Id of the record of the first prompt that stays as it is; absent where none does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept_from: Option<String>,
+        /// Number of prompts that the summary replaces.
+        prompts: usize,
+    },
     /// An answer of the model.
     Assistant {
         /// The whole text, proposed commands included.

@@ -29,6 +29,8 @@ pub struct Session {
     pub dropped_prompts: AtomicUsize,
     /// Whether a server that leaves a part of the conversation out was reported.
     pub cut_reported: AtomicBool,
+    /// Whether a summary was offered since the conversation last filled less of the model's context window.
+    pub compaction_offered: AtomicBool,
     /// MCP servers that were unavailable at the last call of [`Session::newly_unavailable`], with the reason.
     unavailable: Mutex<BTreeMap<String, String>>,
 }
@@ -54,6 +56,7 @@ impl Session {
             grants: Mutex::default(),
             dropped_prompts: AtomicUsize::new(0),
             cut_reported: AtomicBool::new(false),
+            compaction_offered: AtomicBool::new(false),
             unavailable: Mutex::default(),
         })
     }

@@ -27,6 +27,10 @@ const MAX_REASONING: usize = 1 << 20;
 const MAX_PROPOSALS: usize = 50;
 const MAX_PROPOSAL_BYTES: usize = 256 << 10;
 
+/// Maximum number of times that a paused answer is continued.
+const MAX_CONTINUATIONS: u32 = 5;
+const PAUSED_AGAIN: &str = "the provider paused the answer a sixth time; it ends here";
+
 /// An input of the machine.
 #[derive(Debug)]
 pub enum TurnInput {
@@ -111,6 +115,8 @@ pub struct TurnMachine {
     cost: TurnCost,
     /// Number of rounds with calls so far.
     depth: u32,
+    /// Number of times that the answer was continued after a pause.
+    continuations: u32,
     /// Start of this round, in milliseconds since the start of the turn.
     began: u64,
 }
@@ -143,6 +149,7 @@ impl TurnMachine {
             usage: None,
             total: None,
             depth: 0,
+            continuations: 0,
             began: 0,
         }
     }
@@ -264,10 +271,14 @@ impl TurnMachine {
 
     /// Handles the end of the request: records the answer and starts its calls.
     fn end(&mut self, result: Result<FinishReason>, ms: u64) -> Vec<TurnEffect> {
+        let is_paused = matches!(result, Ok(FinishReason::Paused)) && self.calls.is_empty();
+        let goes_on = is_paused && self.continuations < MAX_CONTINUATIONS;
         let mut pieces = Vec::new();
         let mut take = |piece| pieces.push(piece);
         // The last line of an answer that was cut off may be incomplete, so it is not offered as a command.
         match &result {
+            // The next part may continue the last line.
+            _ if goes_on => {}
             Ok(FinishReason::Stop) if self.omitted == 0 => self.filter.finish(&mut take),
             _ => self.filter.cut_off(&mut take),
         }
@@ -275,7 +286,7 @@ impl TurnMachine {
         effects.extend(self.limit_notices());
         self.earlier_text += self.text.len();
         self.text.shrink_to_fit();
-        let whole = matches!(result, Ok(FinishReason::Stop));
+        let whole = matches!(result, Ok(FinishReason::Stop | FinishReason::Paused));
         let calls = std::mem::take(&mut self.calls);
         // Calls of a failed answer are dropped, because none of them would get a result.
         let calls = if result.is_ok() { calls } else { Vec::new() };
@@ -307,7 +318,14 @@ impl TurnMachine {
         })));
         match failure {
             Some(e) => effects.push(TurnEffect::Fail(e)),
-            None if calls.is_empty() => effects.push(self.reply(finish, ms)),
+            None if goes_on => {
+                (self.continuations, self.began) = (self.continuations + 1, ms);
+                effects.push(TurnEffect::Again);
+            }
+            None if calls.is_empty() => {
+                effects.extend(is_paused.then(|| notice(PAUSED_AGAIN)));
+                effects.push(self.reply(finish, ms));
+            }
             None => self.call(calls, whole, finish, ms, &mut effects),
         }
         effects

@@ -4,6 +4,7 @@
 pub mod background_notice;
 pub mod call_context;
 pub mod command_extractor;
+mod compaction;
 mod cost;
 mod fallback;
 pub mod feed_guard;
@@ -24,3 +25,4 @@ pub mod task;
 pub mod tool_execution;
 pub mod tool_exposure;
 pub mod tool_view;
+mod turn_settings;

@@ -7,7 +7,7 @@ use crate::config::packs::{self, PackSource, PromptPack};
 use crate::config::{Config, ToolSelection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordIds;
-use crate::protocol::{AskRequest, PackText, RequestFailure, SessionChoice, ShellId};
+use crate::protocol::{AskPurpose, AskRequest, PackText, RequestFailure, SessionChoice, ShellId};
 use crate::services::SharedServices;
 use crate::services::client_handle::ClientHandle;
 use crate::services::mcp_startup::{self, PendingStart};
@@ -68,15 +68,22 @@ pub async fn prepare(
     let shell = ask.shell.as_ref();
     let collected = collect(services, client, &ask, shell).await?;
     let (model, record_ids) = (collected.model, collected.record_ids);
-    if collected.existing.is_none() && !ask.command {
+    if collected.existing.is_none() && ask.purpose == AskPurpose::Prompt {
         let found = model::look(services, &model, &client.feed).await;
         if found.map_err(failed)?.is_none() {
             return Err(model::nothing_configured());
         }
     }
-    let session = match ask.command {
-        true => None,
-        false => {
+    let session = match ask.purpose {
+        AskPurpose::Command => None,
+        AskPurpose::Compaction => match collected.existing {
+            Some(session) => Some(session),
+            None => {
+                let error = Error::usage("this shell has no session to summarize");
+                return Err(failed(error.hint("name one: llm :compact ID")));
+            }
+        },
+        AskPurpose::Prompt => {
             let sessions = &services.sessions;
             let session = sessions.choose(&ask.session, shell, &record_ids).await;
             Some(session.map_err(failed)?)
@@ -109,9 +116,9 @@ pub(super) async fn collect(
     let existing = existing.map_err(failed)?;
     let of_session = |name| existing.as_ref().and_then(|session| session.setting(name));
     let session_model = existing.as_ref().and_then(|session| session.model());
-    let job = match ask.command {
-        true => ModelJob::Command,
-        false => ModelJob::Prompt,
+    let job = match ask.purpose {
+        AskPurpose::Command => ModelJob::Command,
+        AskPurpose::Prompt | AskPurpose::Compaction => ModelJob::Prompt,
     };
     let (flag, overrides) = (ask.model.clone(), &ask.overrides);
     let model = model::prepare(services, client, flag, session_model, overrides, job).await;
@@ -119,6 +126,7 @@ pub(super) async fn collect(
     let config = &model.config;
     let tools = ask.tools.clone().or_else(|| of_session("tools"));
     let tools = match tools.or_else(|| config.default_tools.clone()) {
+        _ if ask.purpose != AskPurpose::Prompt => ToolSelection::Matching(Vec::new()),
         Some(text) => {
             let parsed = ToolSelection::parse(&text, &config.toolsets);
             let of_session = ask.tools.is_none() && of_session("tools").is_some();
@@ -127,7 +135,7 @@ pub(super) async fn collect(
         None => ToolSelection::All,
     };
     let uses_servers = !tools.is_none() || !ask.resources.is_empty();
-    let servers = match uses_servers && !ask.command {
+    let servers = match uses_servers && ask.purpose == AskPurpose::Prompt {
         true => {
             let servers = mcp_startup::collect(services, client, config).await;
             Some(servers.map_err(failed)?)
@@ -165,7 +173,8 @@ async fn prompt_pack(
     let is_of_session = ask.pack.is_none() && session_pack.is_some();
     let named = ask.pack.clone().or(session_pack);
     let named = named.or_else(|| config.default_prompt.clone());
-    let Some(name) = named.filter(|name| *name != "none" && !ask.command) else {
+    let Some(name) = named.filter(|name| *name != "none" && ask.purpose == AskPurpose::Prompt)
+    else {
         return Ok(None);
     };
     let (paths, cwd, name) = (services.paths.clone(), ask.cwd.clone(), name);
@@ -210,9 +219,9 @@ async fn existing_session(
     ask: &AskRequest,
     shell: Option<&ShellId>,
 ) -> Result<Option<SharedSession>> {
-    let choice = match ask.command {
-        true => &SessionChoice::Shell,
-        false => &ask.session,
+    let choice = match ask.purpose {
+        AskPurpose::Command => &SessionChoice::Shell,
+        AskPurpose::Prompt | AskPurpose::Compaction => &ask.session,
     };
     match choice {
         SessionChoice::New => Ok(None),
@@ -236,7 +245,9 @@ async fn existing_session(
 /// Returns the ids of the records of a prompt.
 fn record_ids(client: &ClientHandle, ask: &AskRequest) -> RecordIds {
     let shell = ask.shell.as_ref();
-    let command_line = shell.zip(ask.started_ms).filter(|_| !ask.command);
+    let command_line = shell
+        .zip(ask.started_ms)
+        .filter(|_| ask.purpose != AskPurpose::Command);
     RecordIds {
         shell: shell.map(ShellId::to_string),
         prompt: Some(uuid::Uuid::now_v7().to_string()),

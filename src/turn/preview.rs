@@ -3,7 +3,7 @@
 use super::plan;
 use super::prepared_prompt::{PreparedPrompt, PromptParts};
 use super::rounds::TurnRun;
-use super::task;
+use super::turn_settings;
 use crate::chat::TokenUsage;
 use crate::error::{Error, Result};
 use crate::protocol::{AskRequest, RequestFailure, RequestPreview};
@@ -41,7 +41,7 @@ pub async fn preview(
         let none = Session::outside(Err(Error::runtime("")));
         let session = existing.as_ref().unwrap_or(&none);
         let prompt = PreparedPrompt::new(services, feed, session, &mut chosen, parts).await?;
-        let setting = task::settings(session, &chosen);
+        let setting = turn_settings::settings(session, &chosen);
         let (ids, request) = (collected.record_ids, &prompt.request);
         let run = TurnRun::new(services, &chosen, session, feed, setting, ids, request);
         let catalog = prompt.tools.map(|(catalog, _)| catalog);

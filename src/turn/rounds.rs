@@ -10,9 +10,9 @@ use super::call_context::{CallContext, ToolExposure};
 use super::gate::{self, CallGate};
 use super::rules_in_force::RequestContext;
 use super::tool_exposure::{self, SelectedTools};
-use super::{background_notice, outbound_redaction, prompt_context};
+use super::{background_notice, outbound_redaction, prompt_context, turn_settings};
 use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
-use crate::context::{self, FittedMessages, WindowLimit};
+use crate::context::{self, Conversation, FittedMessages, WindowLimit};
 use crate::error::{Error, Result};
 use crate::history::journal::new_record;
 use crate::history::partial_answer::PartialAnswer;
@@ -42,7 +42,7 @@ const HIDDEN_TOKENS: u64 = 1000;
 /// Estimated tokens of a request from which a server that counts far fewer is reported.
 const SILENT_CUT_TOKENS: f64 = 3000.0;
 /// Tokens of the context window reserved for the answer if the configuration sets no limit.
-const RESERVE: u32 = 1024;
+pub(super) const RESERVE: u32 = 1024;
 
 /// A running turn: the state machine and the resources for performing its effects.
 pub(super) struct TurnRun<'a> {
@@ -141,9 +141,9 @@ impl<'a> TurnRun<'a> {
                     1 => "the oldest answer was".to_owned(),
                     n => format!("the oldest {n} answers were"),
                 };
-                let text =
-                    format!("the session exceeds the model's context window; {oldest} left out");
-                self.feed.notice(text);
+                self.feed.notice(format!(
+                    "the session exceeds the model's context window; {oldest} left out; llm :compact summarizes instead"
+                ));
             }
             let estimate = fitted.estimate;
             let mut step = self.request(&fitted.messages, &offered, estimate).await?;
@@ -151,6 +151,10 @@ impl<'a> TurnRun<'a> {
                 step = self.calls(&calls).await?;
             }
             if matches!(step, NextStep::Done) {
+                let answer = self.answer.as_ref();
+                let completion = answer.and_then(|(answer, _)| answer.completion_tokens);
+                let tokens = estimate * self.token_ratio() + completion.unwrap_or(0) as f64;
+                turn_settings::offer_summary(self.feed, session, self.chosen.window, tokens);
                 return Ok(());
             }
             // The tools may have changed; this does not wait for servers that are starting.
@@ -164,7 +168,7 @@ impl<'a> TurnRun<'a> {
     /// Returns the messages of a request: the instructions, and as much of the conversation as fits.
     fn fitted(
         &self,
-        conversation: Vec<ChatMessage>,
+        conversation: Conversation,
         offered: &[ToolDefinition],
         split: bool,
     ) -> FittedMessages {
@@ -175,8 +179,9 @@ impl<'a> TurnRun<'a> {
             reserve: self.chosen.endpoint.max_tokens.unwrap_or(RESERVE),
             ratio: self.token_ratio(),
             dropped: self.session.dropped_prompts.load(Ordering::Relaxed),
+            pinned: conversation.pinned,
         };
-        context::fit(system, conversation, offered, limit)
+        context::fit(system, conversation.messages, offered, limit)
     }
 
     /// Returns the URL and the body of the request that would be sent for a prompt with this record, and its estimated tokens.

@@ -10,12 +10,12 @@ use super::plan::TurnPlan;
 use super::prepared_prompt::{self, PreparedPrompt, PromptParts};
 use super::rounds::TurnRun;
 use super::rules_in_force::{self, RequestContext};
-use super::{background_notice, prompt_context, tool_exposure};
+use super::{background_notice, compaction, prompt_context, tool_exposure, turn_settings};
 use crate::chat::ChatMessage;
 use crate::chat::tokens::message_tokens;
 use crate::error::{Error, Result};
 use crate::history::record::RecordBody;
-use crate::protocol::{AnswerSummary, RequestFailure, ShellId, ShownCost};
+use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId};
 use crate::services::SharedServices;
 use crate::services::model::{self, ChosenModel};
 use crate::session::conversation::Session;
@@ -72,6 +72,10 @@ async fn perform(
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
         return Err(model::nothing_configured());
     };
+    if plan.ask.purpose == AskPurpose::Compaction {
+        let summary = compaction::perform(services, feed, session, &chosen, plan).await;
+        return summary.map_err(|e| failure(&e));
+    }
     converse(services, feed, session, chosen, plan)
         .await
         .map_err(|e| failure(&e))
@@ -176,7 +180,7 @@ async fn converse(
     let mut fallbacks = Fallbacks::new(&plan, &chosen, thinks, has_images);
     let rounds = async {
         loop {
-            let setting = settings(session, &chosen);
+            let setting = turn_settings::settings(session, &chosen);
             let ids = record_ids.clone();
             let mut run = TurnRun::new(services, &chosen, session, feed, setting, ids, &request);
             run.prompt_stored = prompt_stored.take();
@@ -191,11 +195,7 @@ async fn converse(
     let (finished, ()) = tokio::join!(rounds, recorded);
     let (answer, record_ids) = finished?;
     let (mut answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
-    if answer.show_cost != ShownCost::Nothing && answer.cost.is_some() {
-        let (spending, id) = (services.spending.clone(), session.id.clone());
-        let session_cost = tokio::task::spawn_blocking(move || spending.session(&id));
-        answer.session_cost = session_cost.await.ok();
-    }
+    turn_settings::add_session_cost(services, session, &mut answer).await;
     // Rules about commands are applied to each command; this reports faults in them.
     if !commands.is_empty() && !with_tools {
         prepared_prompt::apply_rules(feed, &mut chosen, &request.cwd).await?;
@@ -229,7 +229,7 @@ async fn perform_command(
     let outside = Session::outside(services.audit_log.log());
     let setting = TurnSettings {
         depth: 0,
-        ..settings(&outside, &chosen)
+        ..turn_settings::settings(&outside, &chosen)
     };
     let request = RequestContext::from(&ask);
     let user = RecordBody::User {
@@ -253,18 +253,5 @@ async fn perform_command(
     match run.answer {
         Some((answer, _)) => Ok(answer),
         None => Err(failure(&Error::runtime("the turn ended early"))),
-    }
-}
-
-/// Returns the settings of a turn with this model.
-pub(super) fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings {
-    TurnSettings {
-        session: session.id.clone(),
-        model_name: chosen.name.clone(),
-        model: chosen.endpoint.model.clone(),
-        price: chosen.price.clone(),
-        provider: chosen.endpoint.host(),
-        show_cost: chosen.shown_cost(),
-        depth: chosen.config.mcp.max_tool_depth,
     }
 }

@@ -4,6 +4,7 @@ mod activity;
 mod attach;
 #[cfg(target_os = "linux")]
 mod bounds;
+mod compact;
 mod config;
 mod cost;
 mod daemon;
@@ -16,6 +17,7 @@ mod models;
 mod multiline;
 mod own_files;
 mod packs;
+mod paused;
 mod policy;
 mod prompt;
 mod propose;

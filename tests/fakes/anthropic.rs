@@ -20,6 +20,8 @@ pub enum Block<'a> {
     Redacted(&'a str),
     /// Text.
     Text(&'a str),
+    /// A call of a tool that the provider runs itself, after which it pauses the answer.
+    ServerTool(&'a str),
     /// A tool call: id, wire name, arguments.
     Call(&'a str, &'a str, &'a str),
 }
@@ -88,6 +90,10 @@ fn parts(block: Block<'_>, signature: &str) -> (Value, Vec<Value>) {
             )
         }
         Block::Redacted(data) => (json!({"type": "redacted_thinking", "data": data}), vec![]),
+        Block::ServerTool(id) => (
+            json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "x"}}),
+            vec![],
+        ),
         Block::Text(text) => {
             let delta = |piece| json!({"type": "text_delta", "text": piece});
             (
@@ -171,8 +177,18 @@ fn message_violations(body: &Value, wrong: &mut Vec<String>) {
     let messages = body["messages"].as_array().map_or(&[][..], |m| m);
     let mut open: Vec<&str> = Vec::new();
     let mut ids = HashSet::new();
+    let is_paused = |message: &Value| {
+        let blocks = message["content"].as_array();
+        let last = blocks.and_then(|blocks| blocks.last());
+        last.is_some_and(|block| block["type"] == "server_tool_use")
+    };
+    let mut role = "assistant";
     for (at, message) in messages.iter().enumerate() {
-        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        // The parts of a paused answer follow each other.
+        role = match role {
+            "assistant" if at == 0 || !is_paused(&messages[at - 1]) => "user",
+            _ => "assistant",
+        };
         if message["role"] != role {
             wrong.push(format!("message {at} is not of the role {role}"));
         }
@@ -206,6 +222,7 @@ fn message_violations(body: &Value, wrong: &mut Vec<String>) {
                     block["thinking"].is_string()
                         && block["signature"] == signature(body, &messages[..at])
                 }
+                ("assistant", "server_tool_use") => block["input"] == json!({"query": "x"}),
                 ("assistant", "redacted_thinking") => block["data"].is_string(),
                 _ => false,
             };
@@ -220,7 +237,7 @@ fn message_violations(body: &Value, wrong: &mut Vec<String>) {
             ));
         }
     }
-    if messages.len().is_multiple_of(2) {
+    if role == "assistant" && !messages.last().is_some_and(is_paused) {
         wrong.push("the last message is not the user's".to_owned());
     }
 }

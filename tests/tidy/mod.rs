@@ -161,7 +161,12 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     (
         "turn",
         "context",
-        &["turn::outcome", "turn::prompt_context", "turn::rounds"],
+        &[
+            "turn::compaction",
+            "turn::outcome",
+            "turn::prompt_context",
+            "turn::rounds",
+        ],
     ),
     // `aish-helper daemon`; onboarding and the doctor, which probe providers.
     ("cli", "daemon", &["cli::daemon"]),

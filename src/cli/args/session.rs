@@ -57,6 +57,20 @@ pub enum SessionCommand {
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
     },
+    /// Replace the older part of a session by a summary of the model
+    Compact {
+        /// Id of the session, or a unique part of it; by default the session of the shell, or the one last used
+        id: Option<String>,
+        /// The model that writes the summary
+        #[arg(short, long, value_name = "NAME")]
+        model: Option<String>,
+        /// The shell whose session is used
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Start a new session in a shell
     New {
         /// The shell

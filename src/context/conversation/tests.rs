@@ -90,7 +90,7 @@ fn decided(decision: &str) -> Record {
 
 /// Short form of the conversation: `u:…`, `a:…(calls)`, `t:id=…`.
 fn shape(records: &[Record]) -> Vec<String> {
-    let messages = conversation(records);
+    let messages = conversation(records).messages;
     sound(&messages);
     messages
         .iter()
@@ -284,12 +284,14 @@ fn images_are_shared_with_the_record() {
     if let RecordBody::Tool { images, .. } = &mut picture.body {
         images.push(("image/png".into(), Arc::clone(&data)));
     }
-    let messages = conversation(&[user("a"), calling("", "stop", &["1"]), picture]);
+    let records = [user("a"), calling("", "stop", &["1"]), picture];
+    let messages = conversation(&records).messages;
     let limit = WindowLimit {
         window: Some(1000),
         reserve: 0,
         ratio: 1.0,
         dropped: 0,
+        pinned: 0,
     };
     let messages = fit("s".into(), messages, &[], limit).messages;
     let Some(ChatMessage::Tool(result)) = messages.last() else {
@@ -297,6 +299,84 @@ fn images_are_shared_with_the_record() {
     };
     assert_eq!(result.images[0].mime, "image/png");
     assert!(Arc::ptr_eq(&result.images[0].data, &data));
+}
+
+#[test]
+fn a_paused_answer_is_continued_by_the_next_one() {
+    let mut records = vec![user("a"), calling("one ", "paused", &[])];
+    assert_eq!(shape(&records), ["u:a", "a:one ()"]);
+    records.push(calling("two", "stop", &["1"]));
+    records.extend([tool("1", "success", "r"), calling("b", "stop", &[])]);
+    assert_eq!(shape(&records), ["u:a", "a:one two(1)", "t:1=r", "a:b()"]);
+    // Only a paused answer is continued.
+    records.push(calling("c", "stop", &[]));
+    assert_eq!(shape(&records).len(), 4);
+    let failed = [
+        user("a"),
+        calling("one", "paused", &[]),
+        calling("", "error", &[]),
+    ];
+    assert_eq!(shape(&failed), ["u:a", "a:one()"]);
+}
+
+fn compaction(kept_from: Option<&Record>) -> Record {
+    record(RecordBody::Compaction {
+        kept_from: kept_from.map(|prompt| prompt.id.clone()),
+        prompts: 1,
+    })
+}
+
+#[test]
+fn a_summary_replaces_what_it_summarizes() {
+    let (old, mut kept) = (user("old"), user("kept"));
+    kept.id = "kept".into();
+    let mut records = vec![
+        old,
+        calling("a", "stop", &["1"]),
+        tool("1", "success", "r"),
+        calling("b", "stop", &[]),
+    ];
+    records.extend([kept.clone(), calling("c", "stop", &[])]);
+    let whole = shape(&records);
+    records.push(compaction(Some(&kept)));
+    assert_eq!(shape(&records), whole, "no summary yet");
+    records.push(calling("the gist", "stop", &[]));
+    records.extend([user("next"), calling("d", "stop", &[])]);
+    let talk = conversation(&records);
+    assert_eq!(talk.pinned, 2);
+    let after = shape(&records);
+    assert_eq!(after.len(), 6, "{after:?}");
+    assert!(after[0].starts_with("u:") && after[0].contains("the gist"));
+    assert_eq!(after[2..], ["u:kept", "a:c()", "u:next", "a:d()"]);
+    // A second summary covers the first one.
+    records.extend([compaction(None), calling("all", "stop", &[]), user("more")]);
+    let after = shape(&records);
+    assert!(after[0].contains("all") && !after[0].contains("gist"));
+    assert_eq!(after[2..], ["u:more"]);
+}
+
+#[test]
+fn a_failed_summary_changes_nothing() {
+    for (text, finish) in [
+        ("half", "interrupted"),
+        ("half", "length"),
+        (" ", "stop"),
+        ("", "error"),
+    ] {
+        let mut records = vec![user("a"), calling("b", "stop", &[])];
+        let whole = shape(&records);
+        records.extend([compaction(None), calling(text, finish, &[])]);
+        assert_eq!(shape(&records), whole);
+        assert_eq!(conversation(&records).pinned, 0);
+    }
+    // The daemon was killed: the answer of the next prompt is no summary.
+    let records = [
+        user("a"),
+        compaction(None),
+        user("b"),
+        calling("c", "stop", &[]),
+    ];
+    assert_eq!(shape(&records), ["u:a", "a:[no answer]()", "u:b", "a:c()"]);
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
@@ -319,12 +399,13 @@ fn any_record() -> impl Strategy<Value = Record> {
         4 => (id, status, "[a-z]{0,2}").prop_map(|(id, s, t)| tool(&id, s, &t)),
         1 => decision.prop_map(decided),
         1 => Just(record(RecordBody::Model { model: "m".into() })),
+        1 => Just(compaction(None)),
     ]
 }
 
 proptest! {
     #[test]
     fn every_call_has_one_result(records in proptest::collection::vec(any_record(), 0..40)) {
-        sound(&conversation(&records));
+        sound(&conversation(&records).messages);
     }
 }

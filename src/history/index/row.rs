@@ -333,7 +333,7 @@ fn key(id: &str, at_ms: u64, (file, offset): (&str, u64)) -> ActivityKey {
 
 fn kind(line: &IndexedLine<'_>) -> ActivityKind {
     let kind = match &*line.kind {
-        "session" | "attached" | "title" | "session_setting" => "session",
+        "session" | "attached" | "title" | "session_setting" | "compaction" => "session",
         "user" => "prompt",
         "assistant" => "answer",
         other => TYPES
@@ -447,6 +447,7 @@ fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
         "session" if line.kind == "attached" => "goes on".into(),
         "session" if line.kind == "title" => "gets a title".into(),
         "session" if line.kind == "session_setting" => "changes a setting".into(),
+        "session" if line.kind == "compaction" => "is summarized".into(),
         "session" => "begins".into(),
         "model" => text_or_empty(&line.model).into(),
         "answer" if line.finish.as_deref() == Some("error") => text_or_empty(&line.error).into(),

@@ -41,6 +41,7 @@ fn every_body() -> Vec<RecordBody> {
         | RecordBody::Title { .. }
         | RecordBody::SessionSetting { .. }
         | RecordBody::User { .. }
+        | RecordBody::Compaction { .. }
         | RecordBody::Assistant { .. }
         | RecordBody::Approval { .. }
         | RecordBody::Tool { .. }
@@ -74,6 +75,10 @@ fn every_body() -> Vec<RecordBody> {
                 version: some(),
                 sha256: word(),
             }),
+        },
+        RecordBody::Compaction {
+            kept_from: some(),
+            prompts: 1,
         },
         RecordBody::Assistant {
             text: word(),

@@ -483,3 +483,19 @@ fn tokens_and_cost_are_summed_over_the_rounds_and_commands_collected() {
     assert_eq!(answer.prompt_tokens, Some(3_000_000));
     assert_eq!((answer.cost, answer.seconds), (Some(5.0), 2.5));
 }
+
+#[test]
+fn a_command_may_go_on_behind_a_pause() {
+    let mut turn = turn();
+    turn.handle(text("Hi\nCMD: l"), 1);
+    let effects = turn.handle(TurnInput::Ended(Ok(FinishReason::Paused)), 2);
+    let [TurnEffect::Record(_), TurnEffect::Again] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    turn.handle(text("s\n"), 3);
+    let effects = turn.handle(TurnInput::Ended(Ok(FinishReason::Stop)), 4);
+    let Some(TurnEffect::Reply(_, proposals)) = effects.last() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(proposals, &["ls"]);
+}

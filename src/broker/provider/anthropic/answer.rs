@@ -327,15 +327,18 @@ impl AnthropicAnswer {
                 self.progress.filter_reason = Some(reason.to_owned());
                 FinishReason::ContentFilter
             }
+            "pause_turn" => FinishReason::Paused,
             _ => FinishReason::Stop,
         });
     }
 
-    /// Keeps the blocks if some of them cannot be written from text and calls.
+    /// Keeps the blocks if some of them cannot be written from text and calls, or if the answer goes on behind them.
     fn keep_native(&mut self) {
         let blocks = std::mem::take(&mut self.blocks);
         let is_plain = |block: &Block| matches!(&*block.head.kind, "text" | "tool_use");
-        if blocks.iter().all(is_plain) || blocks.iter().any(|block| !block.is_complete) {
+        let is_paused = self.progress.finish == Some(FinishReason::Paused);
+        let is_plain = !is_paused && blocks.iter().all(is_plain);
+        if is_plain || blocks.iter().any(|block| !block.is_complete) {
             return;
         }
         let items: Vec<String> = blocks.iter().filter_map(Block::finished).collect();

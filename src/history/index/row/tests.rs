@@ -54,6 +54,14 @@ fn each_record_has_its_words() {
             "changes a setting",
         ),
         (
+            "compaction",
+            json!({"kept_from": "r", "prompts": 2}),
+            "session",
+            "success",
+            None,
+            "is summarized",
+        ),
+        (
             "model",
             json!({"model": "gpt"}),
             "model",

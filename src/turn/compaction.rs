@@ -1,0 +1,104 @@
+//! `llm :compact`: the model summarizes the older part of a session, and the summary replaces that part in later requests.
+//! The journal keeps both.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::plan::TurnPlan;
+use super::rounds::{RESERVE, TurnRun};
+use super::rules_in_force::RequestContext;
+use super::turn_settings;
+use crate::chat::tokens::message_tokens;
+use crate::chat::{ChatMessage, FinishReason};
+use crate::context::{self, SUMMARY_PROMPT};
+use crate::error::{Error, ErrorKind, Result};
+use crate::history::record::RecordBody;
+use crate::protocol::AnswerSummary;
+use crate::services::SharedServices;
+use crate::services::model::ChosenModel;
+use crate::session::conversation::Session;
+use crate::session::feed::{TurnEvent, TurnFeed};
+use crate::turn::machine::TurnSettings;
+
+/// Summarizes the older part of a session.
+///
+/// # Errors
+/// There is nothing to summarize, the request failed, or the summary did not end normally; the conversation is unchanged.
+pub(super) async fn perform(
+    services: &SharedServices,
+    feed: &Arc<TurnFeed>,
+    session: &Session,
+    chosen: &ChosenModel,
+    plan: TurnPlan,
+) -> Result<AnswerSummary> {
+    if let Some(text) = &chosen.notice {
+        feed.notice(text.clone());
+    }
+    let instructions = ChatMessage::System(SUMMARY_PROMPT.to_owned());
+    let model = &chosen.endpoint.model;
+    let ratio = services.token_ratios.get(model, &session.id).max(0.1);
+    let estimated = |tokens: u32| f64::from(tokens) / ratio;
+    let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
+    let available = chosen.window.map_or(f64::INFINITY, |window| {
+        // Twice the overhead of a message for the message itself.
+        estimated(window.saturating_sub(reserve)) - 2.0 * message_tokens(&instructions)
+    });
+    let window = chosen.window.map(estimated);
+    let planned = session
+        .with_records(|records| context::plan_compaction(records, window, available))
+        .ok_or_else(|| Error::usage("the session has no prompts to summarize"))?;
+    feed.push(TurnEvent::Started {
+        session: session.id.clone(),
+        model: chosen.name.clone(),
+    });
+    let begun = RecordBody::Compaction {
+        kept_from: planned.kept_from,
+        prompts: planned.prompts,
+    };
+    session.record_written(&plan.record_ids, begun).await?;
+    let settings = TurnSettings {
+        depth: 0,
+        ..turn_settings::settings(session, chosen)
+    };
+    let request = RequestContext::from(&plan.ask);
+    let ids = plan.record_ids;
+    let mut run = TurnRun::new(services, chosen, session, feed, settings, ids, &request);
+    let messages = [instructions, planned.request];
+    let estimate = messages.iter().map(message_tokens).sum();
+    run.request(&messages, &[], estimate).await?;
+    let (mut answer, _) = run
+        .answer
+        .ok_or_else(|| Error::runtime("the summary ended early"))?;
+    // A summary proposes nothing.
+    answer.proposals = 0;
+    turn_settings::add_session_cost(services, session, &mut answer).await;
+    match answer.finish {
+        FinishReason::Stop => {}
+        FinishReason::Interrupted => return Ok(answer),
+        finish => {
+            let message = format!(
+                "the summary ended early ({}); the session is unchanged",
+                finish.as_str()
+            );
+            return Err(Error::new(ErrorKind::Runtime, message)
+                .hint("try another model: llm :compact -m NAME"));
+        }
+    }
+    session.dropped_prompts.store(0, Ordering::Relaxed);
+    session.compaction_offered.store(false, Ordering::Relaxed);
+    let prompts = match planned.prompts {
+        1 => "1 prompt".to_owned(),
+        n => format!("{n} prompts"),
+    };
+    let before = (planned.tokens * ratio) as u64;
+    let after = answer.completion_tokens.map_or_else(String::new, |tokens| {
+        format!(
+            " of {} tokens",
+            tokens.saturating_sub(answer.reasoning_tokens)
+        )
+    });
+    feed.notice(format!(
+        "from now on this summary{after} is sent in place of {prompts} with about {before} tokens; the journal keeps both"
+    ));
+    Ok(answer)
+}

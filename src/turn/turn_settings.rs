@@ -1,0 +1,58 @@
+//! What a turn takes from its model and its session, whatever it is for: settings, the cost so far, the share of the window.
+
+use std::sync::atomic::Ordering;
+
+use crate::protocol::{AnswerSummary, ShownCost};
+use crate::services::SharedServices;
+use crate::services::model::ChosenModel;
+use crate::session::conversation::Session;
+use crate::session::feed::TurnFeed;
+use crate::turn::machine::TurnSettings;
+
+/// Share of the model's context window from which a summary is offered.
+const OFFER_SHARE: f64 = 0.8;
+/// Share below which a session is offered one again.
+const OFFER_AGAIN_SHARE: f64 = 0.6;
+
+/// Returns the settings of a turn with this model.
+pub(super) fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings {
+    TurnSettings {
+        session: session.id.clone(),
+        model_name: chosen.name.clone(),
+        model: chosen.endpoint.model.clone(),
+        price: chosen.price.clone(),
+        provider: chosen.endpoint.host(),
+        show_cost: chosen.shown_cost(),
+        depth: chosen.config.mcp.max_tool_depth,
+    }
+}
+
+/// Adds what the session has cost so far, where costs are shown.
+pub(super) async fn add_session_cost(
+    services: &SharedServices,
+    session: &Session,
+    answer: &mut AnswerSummary,
+) {
+    if answer.show_cost != ShownCost::Nothing && answer.cost.is_some() {
+        let (spending, id) = (services.spending.clone(), session.id.clone());
+        let session_cost = tokio::task::spawn_blocking(move || spending.session(&id));
+        answer.session_cost = session_cost.await.ok();
+    }
+}
+
+/// Names `llm :compact` once the conversation fills most of the model's context window.
+pub(super) fn offer_summary(feed: &TurnFeed, session: &Session, window: Option<u32>, tokens: f64) {
+    let Some(window) = window.filter(|window| *window > 0) else {
+        return;
+    };
+    let share = tokens / f64::from(window);
+    let offered = &session.compaction_offered;
+    if share < OFFER_AGAIN_SHARE {
+        offered.store(false, Ordering::Relaxed);
+    } else if share >= OFFER_SHARE && !offered.swap(true, Ordering::Relaxed) {
+        let percent = (share * 100.0).min(100.0) as u32;
+        feed.notice(format!(
+            "the session fills {percent} % of the model's context window; llm :compact replaces its older part by a summary"
+        ));
+    }
+}
