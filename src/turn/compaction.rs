@@ -12,7 +12,7 @@ use crate::chat::tokens::message_tokens;
 use crate::chat::{ChatMessage, FinishReason};
 use crate::context::{self, SUMMARY_PROMPT};
 use crate::error::{Error, ErrorKind, Result};
-use crate::history::record::RecordBody;
+use crate::history::record::{Record, RecordBody};
 use crate::protocol::AnswerSummary;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
@@ -44,8 +44,12 @@ pub(super) async fn perform(
         estimated(window.saturating_sub(reserve)) - 2.0 * message_tokens(&instructions)
     });
     let window = chosen.window.map(estimated);
-    let planned = session
-        .with_records(|records| context::plan_compaction(records, window, available))
+    // On another thread: the text of a long session is measured many times.
+    let records = session.with_records(<[Record]>::to_vec);
+    let planning = move || context::plan_compaction(&records, window, available);
+    let planned = tokio::task::spawn_blocking(planning)
+        .await
+        .map_err(|e| Error::runtime(format!("the session cannot be read: {e}")))?
         .ok_or_else(|| Error::usage("the session has no prompts to summarize"))?;
     feed.push(TurnEvent::Started {
         session: session.id.clone(),
