@@ -503,3 +503,58 @@ async fn reasoning_details_are_returned_to_their_model_as_they_came() {
     let sent = |n: usize| requests[n].json["messages"][2].get("reasoning_details");
     assert_eq!((sent(1), sent(2)), (Some(&details), None));
 }
+
+#[tokio::test]
+async fn thinking_parts_are_returned_as_such() {
+    let part = |text: &str| serde_json::json!([{ "type": "thinking", "thinking": [{ "type": "text", "text": text }] }]);
+    let delta = |delta: serde_json::Value| {
+        let event = serde_json::json!({ "choices": [{ "index": 0, "delta": delta }] });
+        format!("data: {event}\n\n")
+    };
+    let thinks = ["h\"m ", "é"].map(|text| delta(serde_json::json!({ "content": part(text) })));
+    let finish = finish_event("stop");
+    let plain: Vec<String> = thinks
+        .iter()
+        .cloned()
+        .chain([text_event("Fine."), finish])
+        .collect();
+    let provider = Provider::start([
+        thoughtful(&serde_json::json!({ "content": part("hm") })),
+        Script::events(plain.iter().map(String::as_str)),
+        Script::tokens(["ok"]),
+        Script::tokens(["ok"]),
+    ]);
+    let endpoint = ModelEndpoint {
+        is_mistral: true,
+        ..endpoint(&provider.base_url())
+    };
+    let broker = broker();
+    let first = ask_with(&broker, &endpoint, &prompt(), &[tool("fs.read")]).await;
+    assert_eq!(first.reasoning(), "hm");
+    let talk = first.follow(prompt());
+    let second = ask_with(&broker, &endpoint, &talk, &[tool("fs.read")]).await;
+    assert_eq!(
+        (second.reasoning(), second.text()),
+        ("h\"m é".to_owned(), "Fine.".to_owned())
+    );
+    let mut talk = second.follow(talk);
+    talk.push(ChatMessage::user("and now?"));
+    ask_with(&broker, &endpoint, &talk, &[tool("fs.read")]).await;
+    let other = ModelEndpoint {
+        model: "other".to_owned(),
+        ..endpoint.clone()
+    };
+    ask_with(&broker, &other, &talk, &[tool("fs.read")]).await;
+    let requests = provider.requests();
+    let sent = |n: usize, at: usize| requests[n].json["messages"][at]["content"].clone();
+    // With calls and without, and not to another model.
+    assert_eq!((sent(1, 2), sent(2, 2)), (part("hm"), part("hm")));
+    let mut whole = part("h\"m é");
+    let text = serde_json::json!({ "type": "text", "text": "Fine." });
+    whole.as_array_mut().expect("a list").push(text);
+    assert_eq!(sent(2, 4), whole);
+    assert_eq!(
+        (sent(3, 2), sent(3, 4)),
+        (serde_json::Value::Null, "Fine.".into())
+    );
+}

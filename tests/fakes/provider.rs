@@ -452,6 +452,7 @@ fn talk_violations(messages: &[Value], wrong: &mut Vec<String>) {
         let calls = message["tool_calls"].as_array();
         let content = match &message["content"] {
             Value::String(text) => !text.is_empty(),
+            Value::Array(parts) if role == "assistant" => is_thoughtful(parts),
             Value::Array(parts) => role == "user" && !parts.is_empty() && parts.iter().all(is_part),
             Value::Null => message.get("content").is_some() && calls.is_some(),
             _ => false,
@@ -521,6 +522,18 @@ fn is_tool(tool: &Value) -> bool {
         && function.get("description").is_none_or(Value::is_string)
         && parameters.get("type").is_some()
         && parameters.get("properties").is_some()
+}
+
+/// Whether this is the content of an answer of Mistral with reasoning: a thinking part, then text.
+fn is_thoughtful(parts: &[Value]) -> bool {
+    let is_text = |part: &Value| {
+        part["type"] == "text" && part["text"].as_str().is_some_and(|t| !t.is_empty())
+    };
+    let Some((first, rest)) = parts.split_first() else {
+        return false;
+    };
+    let thinking = first["thinking"].as_array().map_or(&[][..], |t| t);
+    first["type"] == "thinking" && !thinking.is_empty() && thinking.iter().chain(rest).all(is_text)
 }
 
 fn is_part(part: &Value) -> bool {

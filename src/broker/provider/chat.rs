@@ -132,7 +132,10 @@ impl ChatAnswer {
                     delta.reasoning_content.text
                 };
                 self.push_reasoning(out, reasoning, marked);
-                self.push_reasoning(out, Cow::Owned(delta.content.thinking), marked);
+                if !delta.content.thinking.is_empty() {
+                    self.kept.in_content();
+                    self.push_reasoning(out, Cow::Owned(delta.content.thinking), marked);
+                }
                 self.push_text(out, delta.content.text, marked);
                 self.push_text(out, delta.refusal.text, marked);
                 self.kept

@@ -77,8 +77,16 @@ enum MessageContent<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ContentPart<'a> {
-    Text { text: &'a str },
-    ImageUrl { image_url: ImageUrl<'a> },
+    Text {
+        text: Cow<'a, str>,
+    },
+    ImageUrl {
+        image_url: ImageUrl<'a>,
+    },
+    /// Reasoning, as Mistral sends it.
+    Thinking {
+        thinking: [Box<ContentPart<'a>>; 1],
+    },
 }
 
 #[derive(Serialize)]
@@ -186,15 +194,23 @@ fn message<'a>(
 ) -> RequestMessage<'a> {
     let text = turn.text.as_ref();
     let returned = ReturnedFields::of(turn.native, &endpoint.model);
-    let (reasoning, reasoning_details) =
-        returned.map_or_else(Default::default, |r| (r.reasoning, r.details));
+    let (reasoning, in_content, reasoning_details) =
+        returned.map_or_else(Default::default, |r| (r.reasoning, r.in_content, r.details));
+    let is_part = in_content && !reasoning.is_empty();
     // A server that wants it refuses an empty one.
     let reasoning = if reasoning.is_empty() {
         " ".to_owned()
     } else {
         reasoning
     };
-    let content = if turn.images.is_empty() {
+    let text_part = |text| ContentPart::Text { text };
+    let content = if is_part {
+        let thinking = ContentPart::Thinking {
+            thinking: [Box::new(text_part(Cow::Owned(reasoning.clone())))],
+        };
+        let text = (!text.is_empty()).then(|| text_part(text.into()));
+        MessageContent::Parts(std::iter::once(thinking).chain(text).collect())
+    } else if turn.images.is_empty() {
         MessageContent::Text(text)
     } else {
         let image_part = |image| ContentPart::ImageUrl {
@@ -204,14 +220,14 @@ fn message<'a>(
         };
         let images = turn.images.iter().copied().map(image_part);
         MessageContent::Parts(
-            std::iter::once(ContentPart::Text { text })
+            std::iter::once(text_part(text.into()))
                 .chain(images)
                 .collect(),
         )
     };
     RequestMessage {
         role: turn.role.name(),
-        content: (turn.calls.is_empty() || !text.is_empty()).then_some(content),
+        content: (turn.calls.is_empty() || !text.is_empty() || is_part).then_some(content),
         tool_calls: turn
             .calls
             .iter()

@@ -1,7 +1,7 @@
 //! Reasoning that some servers want returned with the answer that it led to. Pure.
 //!
 //! DeepSeek and Kimi refuse an answer with tool calls without its `reasoning_content`, and OpenRouter passes
-//! `reasoning_details` on to providers that do.
+//! `reasoning_details` on to providers that do. Mistral sends reasoning as `thinking` parts of the content, and wants them returned as such.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -27,6 +27,9 @@ pub struct ReturnedFields<'a> {
     /// The reasoning as text.
     #[serde(default)]
     pub reasoning: String,
+    /// Whether the reasoning is a part of the content.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_content: bool,
     /// The items of `reasoning_details`, in order.
     #[serde(borrow, default)]
     pub details: Vec<&'a RawValue>,
@@ -45,6 +48,7 @@ impl<'a> ReturnedFields<'a> {
 #[derive(Debug, Default)]
 pub struct KeptReasoning {
     text: String,
+    in_content: bool,
     details: Vec<Box<RawValue>>,
     size: usize,
 }
@@ -55,6 +59,11 @@ impl KeptReasoning {
         if self.has_room(text.len()) {
             self.text.push_str(text);
         }
+    }
+
+    /// Notes that the text is a part of the content.
+    pub fn in_content(&mut self) {
+        self.in_content = true;
     }
 
     /// Adds items of `reasoning_details`.
@@ -71,13 +80,15 @@ impl KeptReasoning {
         self.size <= MAX_KEPT
     }
 
-    /// Returns the fields as the items of a [`NativeAnswer`], if the answer needs them. Text alone is needed only with
-    /// calls; a part of it is worthless.
+    /// Returns the fields as the items of a [`NativeAnswer`], if the answer needs them. Text that is no part of the
+    /// content is needed only with calls; a part of it is worthless.
     pub fn items(&self, has_calls: bool) -> Option<String> {
-        let is_needed = !self.details.is_empty() || has_calls && !self.text.is_empty();
+        let is_needed =
+            !self.details.is_empty() || (has_calls || self.in_content) && !self.text.is_empty();
         let details = self.details.iter().map(|item| &**item);
         let fields = ReturnedFields {
             reasoning: self.text.clone(),
+            in_content: self.in_content,
             details: details.collect(),
         };
         let fits = is_needed && self.size <= MAX_KEPT;
