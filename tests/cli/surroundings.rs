@@ -70,3 +70,34 @@ fn place_and_time_go_along_and_each_can_be_turned_off() {
     assert_eq!(user, "hi");
     assert!(system.ends_with("propose how to get it."), "{system}");
 }
+
+#[test]
+fn a_model_that_aish_serves_gets_no_state_of_the_repository() {
+    let helper = helper();
+    assert!(ask(&helper).1.contains("<git>"));
+    let script = helper.path("server.py");
+    let server = r#"
+import http.server, os, sys, threading
+# Ends with the daemon, however that ends.
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def do_POST(self):
+        self.do_GET()
+        self.wfile.write(b'{"choices":[{"message":{"content":"served"}}]}')
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
+    std::fs::write(&script, server).expect("a file");
+    helper.config_file(&format!(
+        "[models.own]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\nserve = {{ command = [\"python3\", {script:?}, \"{{port}}\"] }}\n"
+    ));
+    assert_eq!(helper.call(["ask", "--", "hi"]).run().ok(), "served\n");
+    let prompts = helper.records_of("user");
+    assert!(
+        prompts.iter().any(|prompt| prompt["rendered"] == "hi"),
+        "{prompts:?}"
+    );
+}
