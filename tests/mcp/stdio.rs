@@ -545,8 +545,8 @@ async fn elicitation_reaches_the_person_and_the_answer_the_server() {
 #[tokio::test]
 async fn changed_tool_list_of_a_stdio_server_is_fetched_again() {
     let child = StdioTest::new("plain").await;
-    assert_eq!(child.call_text("grow", json!({})).await, "grown");
     let before = child.test.state("fs").tools;
+    assert_eq!(child.call_text("grow", json!({})).await, "grown");
     child.test.until_tools("fs", before + 1).await;
     let catalog = child.test.pool.catalog(PATIENCE).await;
     assert!(names(&catalog).contains(&"fs.more"));
