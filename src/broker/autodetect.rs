@@ -227,13 +227,9 @@ fn from_environment(
     let others = HOSTED_PROVIDERS
         .iter()
         .filter(|other| other.name != hosted.name);
-    // The configuration knows a server by the first variable of its key.
     let others = others.filter_map(|other| {
         let set = other.variables().find(|name| value(name).is_some())?;
-        Some(match set == other.variable {
-            true => format!("{set} (llm :model {})", other.name),
-            false => format!("{set} (for a [models] section)"),
-        })
+        Some(format!("{set} (llm :model {})", other.name))
     });
     let others: Vec<String> = others.collect();
     let also = match others.is_empty() {
@@ -353,6 +349,7 @@ mod tests {
             name: provider.name,
             base_url: provider.base_url,
             key_env: Some(provider.variable),
+            other_key_env: provider.other_variable,
             model: provider.models.first().copied(),
         });
         let known: Vec<KnownServer> = hosted.collect();

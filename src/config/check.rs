@@ -8,7 +8,6 @@ use super::file::{ConfigFile, ConfigProblem};
 use super::key;
 use super::mcp::variable_reference;
 use super::mcp::{ServerSettings, ServerTransport};
-use super::model::KeySource;
 use super::settings::Config;
 use super::table_reader;
 use super::value_checks::nearest_name;
@@ -50,19 +49,18 @@ fn located(file: &ConfigFile, found: Vec<(String, String)>) -> Vec<ConfigProblem
 
 /// Returns the settings that name an unset variable, each with the message.
 fn unset_variables(config: &Config) -> Vec<(String, String)> {
+    let names = key::variable_names();
     let models = config.models.values().filter_map(|model| {
-        let KeySource::Env(variable) = &model.key else {
-            return None;
-        };
+        let is_set = key::key_variables(model).any(|name| names.iter().any(|set| set == name));
+        let variable = key::key_variables(model).next().filter(|_| !is_set)?;
         let name = table_reader::shown_key(&model.name);
-        Some((format!("models.{name}.key_env"), variable.clone()))
+        Some((format!("models.{name}.key_env"), variable.to_owned()))
     });
     let servers = config.mcp.servers.values().filter(|s| !s.disabled);
     let servers = servers.flat_map(|server| {
         let variables = server.variable_settings().into_iter();
         variables.map(|(key, name)| (format!("mcp.servers.{}.{key}", server.alias), name))
     });
-    let names = key::variable_names();
     let unset = models.chain(servers).filter(|(_, v)| !names.contains(v));
     unset
         .map(|(key, variable)| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::known_servers::KNOWN_SERVERS;
 use super::mcp::{ServerTransport, TokenSource};
 use super::model::{KeySource, ModelSettings};
 use super::settings::Config;
@@ -12,7 +13,23 @@ use crate::error::{Error, Result};
 use crate::paths::{Paths, make_dir, replace_file, replace_secret_file};
 use crate::secret::Secret;
 
-/// Returns the key of a model that has `key_env`, from `variables`; `None` for any other model.
+/// Returns the variables that may hold the key of a model, best first: its `key_env`, and for the server of a known
+/// provider the other usual name of the same key. Empty for a model without `key_env`.
+pub fn key_variables(model: &ModelSettings) -> impl Iterator<Item = &str> {
+    let own = match &model.key {
+        KeySource::Env(variable) => Some(variable.as_str()),
+        KeySource::None | KeySource::Cmd(_) => None,
+    };
+    // Only to the provider itself: another server was given the one variable and no other.
+    let known = KNOWN_SERVERS
+        .iter()
+        .find(|known| known.base_url == model.base_url && known.key_env == own);
+    own.into_iter()
+        .chain(known.and_then(|known| known.other_key_env))
+}
+
+/// Returns the key of a model that has `key_env`, from `variables`, behind the name of its variable; `None` for any other
+/// model.
 ///
 /// # Errors
 /// The variable is unset (the message has file, line, key and the most similar variable), or its value is not a key.
@@ -20,21 +37,26 @@ pub fn key_from_variables(
     config: &Config,
     model: &ModelSettings,
     variables: &BTreeMap<String, String>,
-) -> Result<Option<String>> {
+) -> Result<Option<(String, String)>> {
     let KeySource::Env(variable) = &model.key else {
         return Ok(None);
     };
-    let Some(value) = variables.get(variable).filter(|v| !v.trim().is_empty()) else {
+    let set = key_variables(model).find_map(|name| {
+        let value = variables.get(name).filter(|v| !v.trim().is_empty())?;
+        Some((name, value))
+    });
+    let Some((variable, value)) = set else {
         let message = unset(variable, variables.keys().map(String::as_str));
         return Err(
             Error::config(format!("{}: {message}", place(config, model, "key_env")))
                 .hint(format!("run: export {variable}=…, then ask again")),
         );
     };
-    checked(value.as_bytes()).map(Some).map_err(|fault| {
+    let key = checked(value.as_bytes()).map_err(|fault| {
         let place = place(config, model, "key_env");
         Error::config(format!("{place}: the variable {variable} {fault}"))
-    })
+    })?;
+    Ok(Some((variable.to_owned(), key)))
 }
 
 /// Returns the key that a model's `key_cmd` printed.
@@ -105,13 +127,11 @@ pub fn process_variables() -> BTreeMap<String, String> {
 /// Returns the secrets in a configuration and in the variables that it names, each with its kind. No command is run.
 pub fn configured_secrets(config: &Config) -> Vec<(&'static str, String)> {
     let (variables, mut all) = (process_variables(), Vec::new());
-    let value = |name: &String| variables.get(name).map(|text| text.trim().to_owned());
+    let value = |name: &str| variables.get(name).map(|text| text.trim().to_owned());
     for model in config.models.values() {
         let headers = model.headers.iter();
         all.extend(headers.map(|(_, value)| ("model-header", value.clone())));
-        if let KeySource::Env(name) = &model.key {
-            all.extend(value(name).map(|key| ("model-key", key)));
-        }
+        all.extend(key_variables(model).filter_map(|name| Some(("model-key", value(name)?))));
     }
     for server in config.mcp.servers.values() {
         let ServerTransport::Http { auth, headers, .. } = &server.transport else {
@@ -177,6 +197,38 @@ mod tests {
     }
 
     #[test]
+    fn another_name_of_a_key_counts_for_the_provider_itself_only() {
+        let mut model = ModelSettings {
+            base_url: "https://generativelanguage.googleapis.com/v1beta".into(),
+            key: KeySource::Env("GEMINI_API_KEY".into()),
+            ..ModelSettings::default()
+        };
+        let config = Config::default();
+        let variables = |names: &[&str]| -> BTreeMap<String, String> {
+            let set = names
+                .iter()
+                .map(|name| (name.to_string(), format!("of-{name}")));
+            set.collect()
+        };
+        let key = |model: &ModelSettings, names: &[&str]| {
+            let found = key_from_variables(&config, model, &variables(names)).ok()?;
+            found.map(|(name, key)| {
+                assert_eq!(key, format!("of-{name}"));
+                name
+            })
+        };
+        let google = ["GOOGLE_API_KEY"];
+        assert_eq!(key(&model, &google).as_deref(), Some("GOOGLE_API_KEY"));
+        let both = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+        assert_eq!(key(&model, &both).as_deref(), Some("GEMINI_API_KEY"));
+        model.base_url = "https://proxy.example/v1beta".into();
+        assert_eq!(key(&model, &google), None);
+        model.base_url = "https://generativelanguage.googleapis.com/v1beta".into();
+        model.key = KeySource::Env("MY_KEY".into());
+        assert_eq!(key(&model, &google), None);
+    }
+
+    #[test]
     fn invalid_key_is_not_shown() {
         let mut model = ModelSettings {
             name: "m".into(),
@@ -191,7 +243,7 @@ mod tests {
         let map = |v: &str| BTreeMap::from([("K".to_string(), v.to_string())]);
         assert_eq!(
             key_from_variables(&config, &model, &map("sk-1")).unwrap(),
-            Some("sk-1".into())
+            Some(("K".into(), "sk-1".into()))
         );
         let error = key_from_variables(&config, &model, &map("sk-1 sk-1")).unwrap_err();
         assert!(

@@ -12,11 +12,18 @@ pub struct KnownServer {
     pub base_url: &'static str,
     /// The variable with its key; a server on this machine has none.
     pub key_env: Option<&'static str>,
+    /// Another variable for the same key, which counts if the first is not set.
+    pub other_key_env: Option<&'static str>,
     /// The model that its name alone stands for; what a server on this machine has is unknown.
     pub model: Option<&'static str>,
 }
 
 impl KnownServer {
+    /// Returns the variables that may hold its key.
+    pub fn key_variables(&self) -> impl Iterator<Item = &'static str> {
+        self.key_env.into_iter().chain(self.other_key_env)
+    }
+
     /// Returns the settings of a model on this server, with the name `SERVER/MODEL`.
     pub fn on_server(&self, id: &str) -> ModelSettings {
         ModelSettings {
@@ -42,6 +49,7 @@ const fn hosted(
         name,
         base_url,
         key_env: Some(key_env),
+        other_key_env: None,
         model: Some(model),
     }
 }
@@ -51,6 +59,7 @@ const fn local(name: &'static str, base_url: &'static str) -> KnownServer {
         name,
         base_url,
         key_env: None,
+        other_key_env: None,
         model: None,
     }
 }
@@ -69,12 +78,15 @@ pub const KNOWN_SERVERS: [KnownServer; 13] = [
         "ANTHROPIC_API_KEY",
         "claude-haiku-4-5",
     ),
-    hosted(
-        "gemini",
-        "https://generativelanguage.googleapis.com/v1beta",
-        "GEMINI_API_KEY",
-        "gemini-flash-latest",
-    ),
+    KnownServer {
+        other_key_env: Some("GOOGLE_API_KEY"),
+        ..hosted(
+            "gemini",
+            "https://generativelanguage.googleapis.com/v1beta",
+            "GEMINI_API_KEY",
+            "gemini-flash-latest",
+        )
+    },
     hosted(
         "openrouter",
         "https://openrouter.ai/api/v1",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use crate::config::key::key_variables;
 use crate::config::{
     Config, ConfigOverrides, KNOWN_SERVERS, KeySource, KnownServer, ModelSettings, model_on_server,
 };
@@ -34,12 +35,10 @@ pub async fn list(
     let config = services
         .models
         .config(&ConfigOverrides::from_map(overrides)?)?;
-    let known = KNOWN_SERVERS.iter().filter_map(|known| known.key_env);
-    let configured = config.models.values().filter_map(|model| match &model.key {
-        KeySource::Env(name) => Some(name.as_str()),
-        _ => None,
-    });
-    let names: BTreeSet<String> = known.chain(configured).map(str::to_owned).collect();
+    let configured = config.models.values().flat_map(key_variables);
+    let mut names: BTreeSet<String> = configured.map(str::to_owned).collect();
+    let known = KNOWN_SERVERS.iter().flat_map(KnownServer::key_variables);
+    names.extend(known.map(str::to_owned));
     let keys = client.variables(names.into_iter().collect()).await?;
     let mut asked = JoinSet::new();
     for (at, server) in servers(&config, &keys).into_iter().enumerate() {
@@ -91,12 +90,9 @@ fn servers(config: &Config, keys: &ClientVariables) -> Vec<ListedServer> {
             });
         }
     }
-    let has_key = |known: &KnownServer| match known.key_env {
-        Some(variable) => keys
-            .get(variable)
-            .is_some_and(|key| !key.expose().is_empty()),
-        None => true,
-    };
+    let is_set = |name| keys.get(name).is_some_and(|key| !key.expose().is_empty());
+    let has_key =
+        |known: &KnownServer| known.key_env.is_none() || known.key_variables().any(is_set);
     for known in KNOWN_SERVERS.iter().filter(|known| has_key(known)) {
         let is_configured = config.models.contains_key(known.name)
             || seen.iter().any(|(base_url, _)| base_url == known.base_url);

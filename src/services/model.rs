@@ -12,7 +12,7 @@ use super::key_commands::KeyCommands;
 use crate::broker::autodetect::{self, DetectedModel};
 use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT};
 use crate::config::{
-    self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, KeySource, ModelSettings,
+    self, Config, ConfigChanges, ConfigFile, ConfigOverrides, ConfigStamp, ModelSettings,
 };
 use crate::error::{Error, Result};
 use crate::mcp::learn_configured;
@@ -264,10 +264,8 @@ pub async fn prepare(
     let names: BTreeSet<String> = current
         .into_iter()
         .chain(fallbacks)
-        .filter_map(|model| match &model.key {
-            KeySource::Env(name) => Some(name.clone()),
-            _ => None,
-        })
+        .flat_map(config::key::key_variables)
+        .map(str::to_owned)
         .collect();
     let key = match names.is_empty() {
         false => client.variables(names.into_iter().collect()).await?,

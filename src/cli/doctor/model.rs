@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::CheckResult;
 use crate::broker::autodetect;
 use crate::client::config_question::CONFIRM_HINT;
-use crate::config::{self, Config, ConfigChanges, ConfigOverrides, KeySource, env_overrides, key};
+use crate::config::key::{self, key_variables};
+use crate::config::{self, Config, ConfigChanges, ConfigOverrides, KeySource, env_overrides};
 use crate::error::Result;
 use crate::paths::Paths;
 
@@ -104,10 +105,12 @@ fn check_models(config: &Config, variables: &BTreeMap<String, String>) -> Vec<Ch
         match &model.key {
             KeySource::None => usable.push(format!("{name} needs none")),
             KeySource::Cmd(_) => usable.push(format!("{name} has a key_cmd")),
-            KeySource::Env(variable) if variables.contains_key(variable) => {
-                usable.push(format!("{name} has {variable}"));
-            }
             KeySource::Env(variable) => {
+                let set = key_variables(model).find(|name| variables.contains_key(*name));
+                if let Some(set) = set {
+                    usable.push(format!("{name} has {set}"));
+                    continue;
+                }
                 let message = format!("the variable {variable} of model {name} is not set");
                 let remedy = format!("export {variable}=…, in .zshrc for every shell");
                 checks.push(if current == Some(name) {

@@ -74,15 +74,22 @@ pub(super) fn configured(
     model: &ModelSettings,
 ) -> Result<ChosenModel> {
     let config = &plan.config;
-    let (key, key_cmd) = match &model.key {
-        KeySource::None => (None, None),
+    let mut endpoint = endpoint(model);
+    let mut key_cmd = None;
+    match &model.key {
+        KeySource::None => {}
         KeySource::Env(_) => {
-            let key = config::key::key_from_variables(config, model, &exposed(&plan.key))?;
-            (key.map(Secret::new), None)
+            let found = config::key::key_from_variables(config, model, &exposed(&plan.key))?;
+            let (name, key) = found.unzip();
+            endpoint.key = key.map(Secret::new);
+            endpoint.key_name = name;
         }
-        KeySource::Cmd(command) => (services.models.keys.known(command), Some(command.clone())),
-    };
-    let endpoint = endpoint(model, key);
+        KeySource::Cmd(command) => {
+            endpoint.key = services.models.keys.known(command);
+            endpoint.key_name = Some(format!("the key_cmd of model {}", model.name));
+            key_cmd = Some(command.clone());
+        }
+    }
     let known = facts(model, &endpoint);
     Ok(ChosenModel {
         name: model.name.clone(),
@@ -121,7 +128,7 @@ fn facts(model: &ModelSettings, endpoint: &ModelEndpoint) -> KnownModel {
 
 /// Returns the context window of a configured model, and its prices per million tokens in and out, where they are known.
 pub fn window_and_price(model: &ModelSettings) -> (Option<u32>, Option<(f64, f64)>) {
-    let facts = facts(model, &endpoint(model, None));
+    let facts = facts(model, &endpoint(model));
     let rates = facts.price.map(|price| price.current.base);
     (facts.window, rates.map(|rates| (rates.input, rates.output)))
 }
@@ -133,7 +140,7 @@ pub(super) fn known(endpoint: &ModelEndpoint) -> KnownModel {
     known.unwrap_or_default()
 }
 
-fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
+fn endpoint(model: &ModelSettings) -> ModelEndpoint {
     let dialect = match model.provider {
         Some(ProviderKind::Chat | ProviderKind::Mistral) => Dialect::Chat,
         Some(ProviderKind::OpenAi) => Dialect::Responses,
@@ -149,7 +156,7 @@ fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
         },
         base_url: model.base_url.clone(),
         model: model.model.clone(),
-        key,
+        key: None,
         headers: model.headers.clone(),
         temperature: model.temperature,
         max_tokens: model.max_tokens,
@@ -157,10 +164,6 @@ fn endpoint(model: &ModelSettings, key: Option<Secret>) -> ModelEndpoint {
         thinks: false,
         use_tool_role: model.use_tool_role,
         images: model.images,
-        key_name: match &model.key {
-            KeySource::None => None,
-            KeySource::Env(name) => Some(name.clone()),
-            KeySource::Cmd(_) => Some(format!("the key_cmd of model {}", model.name)),
-        },
+        key_name: None,
     }
 }
