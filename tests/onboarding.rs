@@ -96,7 +96,7 @@ fn leaving_the_menu_exits_with_code_3_and_names_the_fixes() {
         }
         zsh.wait_text("OPENAI_API_KEY");
         zsh.prompt();
-        assert!(zsh.screen().contains("aish-helper model install smollm2"));
+        assert!(zsh.screen().contains("aish-helper model add"));
         assert_eq!(zsh.eval("print -r -- $?"), "3\n", "way out {nth}");
     }
     assert!(!home.path("aish/config/config.toml").exists());

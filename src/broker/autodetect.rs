@@ -37,13 +37,15 @@ pub struct HostedProvider {
     pub base_url: &'static str,
     /// Preferred models, best first. The first one in the provider's list is used, since providers retire models.
     pub(super) models: &'static [&'static str],
+    /// Whether its current models take images.
+    pub(super) images: bool,
     /// A path that is served only with a valid key, for a provider whose list of models is public.
     pub(super) private: Option<&'static str>,
 }
 
 impl HostedProvider {
-    /// Returns the variables that may hold its key.
-    fn variables(&self) -> impl Iterator<Item = &'static str> {
+    /// Returns the variables that may hold its key, best first.
+    pub fn variables(&self) -> impl Iterator<Item = &'static str> {
         [Some(self.variable), self.other_variable]
             .into_iter()
             .flatten()
@@ -58,6 +60,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "openai",
         base_url: "https://api.openai.com/v1",
         models: &["gpt-6-luna", "gpt-6.1-terra", "gpt-5.4-mini"],
+        images: true,
         private: None,
     },
     HostedProvider {
@@ -66,6 +69,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "anthropic",
         base_url: "https://api.anthropic.com/v1",
         models: &["claude-haiku-4-5", "claude-sonnet-4-5"],
+        images: true,
         private: None,
     },
     HostedProvider {
@@ -74,6 +78,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "gemini",
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         models: &["gemini-flash-latest", "gemini-2.5-flash"],
+        images: true,
         private: None,
     },
     HostedProvider {
@@ -82,6 +87,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "openrouter",
         base_url: "https://openrouter.ai/api/v1",
         models: &["openrouter/auto"],
+        images: false,
         private: Some("key"),
     },
     HostedProvider {
@@ -90,6 +96,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "mistral",
         base_url: "https://api.mistral.ai/v1",
         models: &["mistral-small-latest"],
+        images: false,
         private: None,
     },
     HostedProvider {
@@ -98,6 +105,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "groq",
         base_url: "https://api.groq.com/openai/v1",
         models: &["openai/gpt-oss-120b", "openai/gpt-oss-20b"],
+        images: false,
         private: None,
     },
     HostedProvider {
@@ -106,6 +114,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "deepseek",
         base_url: "https://api.deepseek.com/v1",
         models: &["deepseek-flash", "deepseek-v4-flash"],
+        images: false,
         private: None,
     },
     HostedProvider {
@@ -114,6 +123,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "together",
         base_url: "https://api.together.xyz/v1",
         models: &["openai/gpt-oss-120b"],
+        images: false,
         private: None,
     },
     HostedProvider {
@@ -122,6 +132,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "xai",
         base_url: "https://api.x.ai/v1",
         models: &["grok-4.3", "grok-4.5"],
+        images: false,
         private: None,
     },
     HostedProvider {
@@ -130,6 +141,7 @@ pub static HOSTED_PROVIDERS: [HostedProvider; 10] = [
         name: "cerebras",
         base_url: "https://api.cerebras.ai/v1",
         models: &["gpt-oss-120b"],
+        images: false,
         private: None,
     },
 ];
@@ -242,8 +254,8 @@ fn from_environment(
         endpoint: ModelEndpoint {
             key: Some(Secret::new(key)),
             key_name: Some(variable.to_owned()),
-            // Their current models all take images; of another server nothing is known.
-            images: matches!(hosted.name, "openai" | "anthropic" | "gemini") && elsewhere.is_none(),
+            // Of another server nothing is known.
+            images: hosted.images && elsewhere.is_none(),
             ..endpoint(
                 elsewhere.unwrap_or(hosted.base_url),
                 hosted.models.first().copied().unwrap_or_default(),
@@ -351,6 +363,7 @@ mod tests {
             key_env: Some(provider.variable),
             other_key_env: provider.other_variable,
             model: provider.models.first().copied(),
+            images: provider.images,
         });
         let known: Vec<KnownServer> = hosted.collect();
         let (with_key, local) = KNOWN_SERVERS.split_at(known.len());

@@ -43,51 +43,86 @@ pub fn key_owner(key: &Secret) -> KeyOwner {
     }
 }
 
+/// A server that gave access, and what it offers.
+#[derive(Debug)]
+pub struct ServerOffer {
+    /// The endpoint, with the first of the models.
+    pub endpoint: ModelEndpoint,
+    /// Its models for conversations, best first; never empty.
+    pub models: Vec<String>,
+}
+
 impl Broker {
-    /// Checks a key with a known provider. Returns the provider's best model with the key.
+    /// Checks a key with a known provider.
     ///
     /// # Errors
     /// The provider refuses the key or cannot be reached.
-    pub async fn try_key(&self, hosted: &HostedProvider, key: Secret) -> Result<ModelEndpoint> {
+    pub async fn try_key(&self, hosted: &HostedProvider, key: Secret) -> Result<ServerOffer> {
         let endpoint = ModelEndpoint {
             key: Some(key),
+            images: hosted.images,
             ..endpoint(hosted.base_url, "")
         };
         if let Some(path) = hosted.private {
             self.check_access(&endpoint, &[path]).await?;
         }
-        self.with_model(endpoint, hosted.models).await
+        self.offer(endpoint, hosted.models).await
     }
 
-    /// Checks a server, with or without a key. Returns its first chat model.
+    /// Checks a server, with or without a key. Where the address has no list of models, the same address with `/v1` is
+    /// tried.
     ///
     /// # Errors
     /// The server refuses access, cannot be reached, or has no chat model.
-    pub async fn try_server(&self, base_url: &str, key: Option<Secret>) -> Result<ModelEndpoint> {
-        let endpoint = ModelEndpoint {
-            key,
-            ..endpoint(base_url, "")
-        };
-        self.with_model(endpoint, &[]).await
+    pub async fn try_server(&self, base_url: &str, key: Option<Secret>) -> Result<ServerOffer> {
+        let mut first = None;
+        for base_url in addresses(base_url) {
+            let endpoint = ModelEndpoint {
+                key: key.clone(),
+                ..endpoint(&base_url, "")
+            };
+            match self.offer(endpoint, &[]).await {
+                Ok(offer) => return Ok(offer),
+                // No other path of the server helps.
+                Err(e) if e.key_rejected || e.is_outage => return Err(e),
+                Err(e) => first.get_or_insert(e),
+            };
+        }
+        Err(first.unwrap_or_else(|| Error::config("the address is empty")))
     }
 
-    async fn with_model(
-        &self,
-        mut endpoint: ModelEndpoint,
-        wanted: &[&str],
-    ) -> Result<ModelEndpoint> {
+    /// Asks a server for its models.
+    async fn offer(&self, mut endpoint: ModelEndpoint, wanted: &[&str]) -> Result<ServerOffer> {
         let listed = self.probe(&endpoint).await?.models;
-        let best = wanted.iter().find(|m| listed.iter().any(|l| l == *m));
-        let model = match best {
-            Some(model) => Some((*model).to_owned()),
-            None => listed.into_iter().find(|m| is_chat_model(m)),
-        };
-        endpoint.model = model.ok_or_else(|| {
+        let is_listed = |wanted: &&str| listed.iter().any(|id| id == wanted);
+        let best = wanted.iter().copied().filter(is_listed).map(str::to_owned);
+        let mut models: Vec<String> = best.collect();
+        let others = listed.iter().filter(|id| is_chat_model(id));
+        let others = others.filter(|id| !wanted.contains(&id.as_str()));
+        models.extend(others.cloned());
+        let Some(first) = models.first() else {
             let at = endpoint.quote_masked(&endpoint.base_url);
-            Error::runtime(format!("{at} lists no model to talk to"))
-                .hint("load a model there first")
-        })?;
-        Ok(endpoint)
+            return Err(Error::runtime(format!("{at} lists no model to talk to"))
+                .hint("load a model there first"));
+        };
+        endpoint.model = first.clone();
+        Ok(ServerOffer { endpoint, models })
+    }
+}
+
+/// Returns the base URLs to try for an address that a user typed. The APIs are below `/v1` on nearly all servers.
+fn addresses(typed: &str) -> Vec<String> {
+    let typed = typed.trim().trim_end_matches('/');
+    let with_version = format!("{typed}/v1");
+    let path = typed.split_once("://").map_or(typed, |(_, rest)| rest);
+    match path.rsplit_once('/').map(|(_, last)| last) {
+        None => vec![with_version, typed.to_owned()],
+        Some(last)
+            if last.starts_with('v') && last[1..].starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            vec![typed.to_owned()]
+        }
+        Some(_) => vec![typed.to_owned(), with_version],
     }
 }
 
@@ -150,6 +185,7 @@ mod tests {
             name: "x",
             base_url: base_url.leak(),
             models: &["b"],
+            images: false,
             private: Some("key"),
         };
         let (base_url, requests) = server(vec![(401, "{}")]).await;
@@ -164,8 +200,58 @@ mod tests {
         let taken = Broker::new()
             .try_key(&hosted(base_url), Secret::new("k"))
             .await;
-        assert_eq!(taken.unwrap().model, "b", "the best of those listed");
+        assert_eq!(
+            taken.unwrap().models,
+            ["b", "a"],
+            "the best of those listed"
+        );
         assert_eq!(requests.await.unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_version_is_added_to_an_address_without_one() {
+        assert_eq!(
+            addresses("http://h:8000"),
+            ["http://h:8000/v1", "http://h:8000"]
+        );
+        assert_eq!(addresses(" http://h/ "), ["http://h/v1", "http://h"]);
+        assert_eq!(addresses("https://h/v1/"), ["https://h/v1"]);
+        assert_eq!(addresses("https://h/v1beta"), ["https://h/v1beta"]);
+        assert_eq!(
+            addresses("https://h/openai"),
+            ["https://h/openai", "https://h/openai/v1"]
+        );
+        assert_eq!(
+            addresses("https://h/vü"),
+            ["https://h/vü", "https://h/vü/v1"]
+        );
+    }
+
+    #[tokio::test]
+    async fn the_version_is_found_and_a_refused_key_is_not_tried_again() {
+        let list = r#"{"data":[{"id":"text-embed"},{"id":"a"}]}"#;
+        let (base_url, requests) = server(vec![(404, "<html>"), (200, list)]).await;
+        let base_url = base_url.replace("/v1", "/openai");
+        let offer = Broker::new().try_server(&base_url, None).await.unwrap();
+        assert_eq!(offer.endpoint.base_url, format!("{base_url}/v1"));
+        assert_eq!(
+            (offer.models, offer.endpoint.model.as_str()),
+            (vec!["a".to_owned()], "a")
+        );
+        let requests = requests.await.unwrap();
+        assert_eq!(
+            requests,
+            [
+                "GET /openai/models HTTP/1.1",
+                "GET /openai/v1/models HTTP/1.1"
+            ]
+        );
+
+        let (base_url, requests) = server(vec![(401, "{}")]).await;
+        let bare = base_url.trim_end_matches("/v1");
+        let refused = Broker::new().try_server(bare, Some(Secret::new("k"))).await;
+        assert!(refused.unwrap_err().key_rejected);
+        assert_eq!(requests.await.unwrap(), ["GET /v1/models HTTP/1.1"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Command-line types for clap. Help, man page and completions are generated from them.
 
 mod activity;
+mod model;
 mod plugin;
 mod policy;
 mod prompt;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::protocol::ShellId;
 
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
+pub use self::model::{AddModelArgs, InstallableModel, ModelCommand};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;
@@ -279,58 +281,6 @@ pub enum ConfigCommand {
     Check(JsonArgs),
     /// Print the effective configuration, and where each value comes from
     Show(JsonArgs),
-}
-
-/// `aish-helper model`
-#[derive(Debug, Subcommand)]
-pub enum ModelCommand {
-    /// List the configured models, and those that servers offered at the last refresh
-    List {
-        /// List only models whose name contains this
-        #[arg(long, value_name = "WORD")]
-        filter: Option<String>,
-        /// List only what the servers offered
-        #[arg(long)]
-        available: bool,
-        /// Print all names, one per line, for the completion
-        #[arg(long, hide = true)]
-        names: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-        /// Mark the choice of this shell
-        #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<ShellId>,
-    },
-    /// Choose the default model, which is written to the configuration if it is not there
-    Use {
-        /// Name of the model in the configuration, or SERVER/MODEL
-        name: String,
-        /// Choose the model for this shell's session only
-        #[arg(long, value_name = "ID", hide = true)]
-        shell: Option<ShellId>,
-        /// Also make it the default, which is written to the configuration
-        #[arg(long)]
-        save: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Ask the servers for their models, for model list and the completion
-    Refresh(JsonArgs),
-    /// Install a tiny model that runs without a network, for trials
-    Install {
-        /// Name of the model
-        #[arg(value_enum)]
-        name: InstallableModel,
-    },
-}
-
-/// Models that can be installed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum InstallableModel {
-    /// SmolLM2-135M-Instruct, 98 MB, Apache-2.0
-    Smollm2,
 }
 
 /// `aish-helper mcp`

@@ -18,6 +18,7 @@ pub mod mcp;
 mod mcp_import;
 pub mod mcp_login;
 pub mod model;
+mod model_add;
 pub mod model_install;
 pub mod onboarding;
 pub mod policy;
@@ -27,6 +28,7 @@ pub mod redact;
 pub mod session;
 mod session_config;
 mod session_picker;
+mod setup_dialog;
 pub mod stats;
 pub mod status;
 mod table;
@@ -144,6 +146,7 @@ pub fn run(cli: Cli) -> Result<u8> {
             true => model::names(&paths()?)?,
             false => model::list(&paths()?, shell, filter, available, json)?,
         },
+        CliCommand::Model(ModelCommand::Add(args)) => model_add::run(&paths()?, args)?,
         CliCommand::Model(ModelCommand::Use {
             name,
             shell,

@@ -1,44 +1,30 @@
 //! First run on a terminal without a model: a menu to set one up, after which the prompt is answered.
-//!
-//! The dialog uses `/dev/tty`, because stdout belongs to the answer. A key is verified before it is stored in its
-//! own file; it never appears in an argument, log or history.
 
-use std::io::Write;
-
+use super::setup_dialog::{self, MAX_SHOWN, SetupDialog};
 use super::{model, model_install};
+use crate::broker::Broker;
 use crate::broker::autodetect::{self, HOSTED_PROVIDERS, HostedProvider, LOCAL_SERVERS};
 use crate::broker::key_probe::{KeyOwner, key_owner};
-use crate::broker::{Broker, ModelEndpoint};
-use crate::client::edit_line;
-use crate::client::terminal::ControllingTty;
-use crate::config::{self, key, toml_string};
-use crate::error::{Error, ErrorContext, Result};
+use crate::config;
+use crate::error::{Error, Result};
 use crate::paths::Paths;
-use crate::safety::text::{one_line, prose};
-use crate::secret::Secret;
+use crate::safety::text::one_line;
 
 /// Name of the configured model for a server entered by the user.
 const CUSTOM_MODEL: &str = "server";
-
-/// Maximum number of characters shown of an error.
-const MAX_ERROR: usize = 300;
 
 /// Runs the menu until a model is set up.
 ///
 /// # Errors
 /// Returns `no_model` if the user leaves the menu; otherwise the terminal failed.
 pub fn run(paths: &Paths, no_model: Error) -> Result<()> {
-    let Ok(tty) = ControllingTty::open() else {
+    let Ok(dialog) = SetupDialog::open(paths) else {
         return Err(no_model);
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context(|| "cannot start the runtime".into())?;
     let onboarding = Onboarding {
         paths,
-        tty,
-        runtime,
+        dialog,
+        runtime: setup_dialog::runtime()?,
         broker: Broker::new(),
     };
     match onboarding.menu()? {
@@ -49,7 +35,7 @@ pub fn run(paths: &Paths, no_model: Error) -> Result<()> {
 
 struct Onboarding<'a> {
     paths: &'a Paths,
-    tty: ControllingTty,
+    dialog: SetupDialog<'a>,
     runtime: tokio::runtime::Runtime,
     broker: Broker,
 }
@@ -72,9 +58,9 @@ enum ProviderChoice {
 
 impl Onboarding<'_> {
     fn menu(&self) -> Result<DialogStep> {
-        self.print(&menu_text())?;
+        self.dialog.print(&menu_text())?;
         loop {
-            let Some(choice) = self.ask("Which? [1-4, q] ", true)? else {
+            let Some(choice) = self.dialog.ask("Which? [1-4, q] ", true)? else {
                 return Ok(DialogStep::Leave);
             };
             let next = match choice.trim() {
@@ -84,7 +70,7 @@ impl Onboarding<'_> {
                 "4" => self.use_custom_server()?,
                 "q" | "Q" => DialogStep::Leave,
                 _ => {
-                    self.print("  Type 1 to 4, or q.\n")?;
+                    self.dialog.print("  Type 1 to 4, or q.\n")?;
                     DialogStep::Menu
                 }
             };
@@ -98,13 +84,13 @@ impl Onboarding<'_> {
     fn paste_key(&self) -> Result<DialogStep> {
         loop {
             let question = "API key (hidden; Enter: back): ";
-            let Some(typed) = self.ask(question, false)? else {
+            let Some(typed) = self.dialog.ask(question, false)? else {
                 return Ok(DialogStep::Leave);
             };
             if typed.trim().is_empty() {
                 return Ok(DialogStep::Menu);
             }
-            let Some(key) = self.checked_key(&typed)? else {
+            let Some(key) = self.dialog.checked_key(&typed)? else {
                 continue;
             };
             let hosted = match key_owner(&key) {
@@ -115,14 +101,15 @@ impl Onboarding<'_> {
                     ProviderChoice::Leave => return Ok(DialogStep::Leave),
                 },
             };
-            self.print(&format!("  asking {} …\n", hosted.name))?;
+            self.dialog
+                .print(&format!("  asking {} …\n", hosted.name))?;
             let tried = self.broker.try_key(hosted, key);
             match self.runtime.block_on(tried) {
-                Ok(endpoint) => match self.save_model(hosted.name, &endpoint) {
+                Ok(offer) => match self.dialog.save_default(hosted.name, &offer.endpoint) {
                     Ok(()) => return Ok(DialogStep::Done),
-                    Err(e) => self.report_failure(&e)?,
+                    Err(e) => self.dialog.report_failure(&e)?,
                 },
-                Err(e) => self.report_failure(&e)?,
+                Err(e) => self.dialog.report_failure(&e)?,
             }
         }
     }
@@ -131,9 +118,12 @@ impl Onboarding<'_> {
     fn ask_provider(&self) -> Result<ProviderChoice> {
         let names: Vec<&str> = HOSTED_PROVIDERS.iter().map(|h| h.name).collect();
         let names = names.join(", ");
-        self.print(&format!("  One of: {names}\n"))?;
+        self.dialog.print(&format!("  One of: {names}\n"))?;
         loop {
-            let Some(typed) = self.ask("  Whose key is it? (Enter: back): ", true)? else {
+            let Some(typed) = self
+                .dialog
+                .ask("  Whose key is it? (Enter: back): ", true)?
+            else {
                 return Ok(ProviderChoice::Leave);
             };
             let typed = typed.trim().to_lowercase();
@@ -145,14 +135,17 @@ impl Onboarding<'_> {
                 return Ok(ProviderChoice::Provider(hosted));
             }
             let typed = one_line(&typed, 40);
-            self.print(&format!("  {typed} is not one of these:\n    {names}\n"))?;
+            self.dialog
+                .print(&format!("  {typed} is not one of these:\n    {names}\n"))?;
         }
     }
 
     /// Waits for the user to start a local server, then looks for it.
     fn use_local_server(&self) -> Result<DialogStep> {
-        self.print("  Start the server in another terminal, for example: ollama run llama3.2\n")?;
+        self.dialog
+            .print("  Start the server in another terminal, for example: ollama run llama3.2\n")?;
         if self
+            .dialog
             .ask("  Press Enter when it is running: ", true)?
             .is_none()
         {
@@ -165,14 +158,14 @@ impl Onboarding<'_> {
             Ok(Some(_)) => Ok(DialogStep::Done),
             Ok(None) => {
                 let ports: Vec<String> = LOCAL_SERVERS.iter().map(|l| l.port.to_string()).collect();
-                self.print(&format!(
+                self.dialog.print(&format!(
                     "  No server with a model answers on 127.0.0.1, ports {}.\n",
                     ports.join(", ")
                 ))?;
                 Ok(DialogStep::Menu)
             }
             Err(e) => {
-                self.report_failure(&e)?;
+                self.dialog.report_failure(&e)?;
                 Ok(DialogStep::Menu)
             }
         }
@@ -181,15 +174,18 @@ impl Onboarding<'_> {
     fn install_tiny_model(&self) -> Result<DialogStep> {
         let result = model::set_up(self.paths, &mut |line| {
             // The installation continues if the terminal is gone; the next question reports the error.
-            let _ = self.print(&format!("  {}\n", one_line(line, MAX_ERROR)));
+            let _ = self
+                .dialog
+                .print(&format!("  {}\n", one_line(line, MAX_SHOWN)));
         });
         match result {
             Ok(()) => {
-                self.print(&format!("  {}\n", model_install::QUALITY_NOTE))?;
+                self.dialog
+                    .print(&format!("  {}\n", model_install::QUALITY_NOTE))?;
                 Ok(DialogStep::Done)
             }
             Err(e) => {
-                self.report_failure(&e)?;
+                self.dialog.report_failure(&e)?;
                 Ok(DialogStep::Menu)
             }
         }
@@ -198,9 +194,10 @@ impl Onboarding<'_> {
     /// Sets up an OpenAI-compatible server at an address entered by the user.
     fn use_custom_server(&self) -> Result<DialogStep> {
         loop {
-            self.print("Base URL of the server, for example http://192.168.1.5:8000/v1\n")?;
+            self.dialog
+                .print("Base URL of the server, for example http://192.168.1.5:8000/v1\n")?;
             let question = "  (Enter: back): ";
-            let Some(base_url) = self.ask(question, true)? else {
+            let Some(base_url) = self.dialog.ask(question, true)? else {
                 return Ok(DialogStep::Leave);
             };
             let base_url = base_url.trim();
@@ -208,22 +205,22 @@ impl Onboarding<'_> {
                 return Ok(DialogStep::Menu);
             }
             if let Err(reason) = config::check_base_url(base_url, false) {
-                self.print(&format!("  It {reason}.\n"))?;
+                self.dialog.print(&format!("  It {reason}.\n"))?;
                 continue;
             }
             let question = "API key of the server (hidden; Enter if none): ";
-            let Some(typed) = self.ask(question, false)? else {
+            let Some(typed) = self.dialog.ask(question, false)? else {
                 return Ok(DialogStep::Leave);
             };
             let key = if typed.trim().is_empty() {
                 None
             } else {
-                let Some(key) = self.checked_key(&typed)? else {
+                let Some(key) = self.dialog.checked_key(&typed)? else {
                     continue;
                 };
                 // Checked before the key is sent.
                 if let Err(reason) = config::check_base_url(base_url, true) {
-                    self.print(&format!("  {reason}.\n"))?;
+                    self.dialog.print(&format!("  {reason}.\n"))?;
                     continue;
                 }
                 Some(key)
@@ -232,71 +229,12 @@ impl Onboarding<'_> {
             let kept = self
                 .runtime
                 .block_on(tried)
-                .and_then(|endpoint| self.save_model(CUSTOM_MODEL, &endpoint));
+                .and_then(|offer| self.dialog.save_default(CUSTOM_MODEL, &offer.endpoint));
             match kept {
                 Ok(()) => return Ok(DialogStep::Done),
-                Err(e) => self.report_failure(&e)?,
+                Err(e) => self.dialog.report_failure(&e)?,
             }
         }
-    }
-
-    /// Returns the pasted text if it can be a key, and reports the reason otherwise.
-    fn checked_key(&self, typed: &str) -> Result<Option<Secret>> {
-        match key::checked(typed.as_bytes()) {
-            Ok(key) => Ok(Some(Secret::new(key))),
-            Err(reason) => {
-                self.print(&format!("  The pasted text {reason}.\n"))?;
-                Ok(None)
-            }
-        }
-    }
-
-    /// Writes a verified model to the configuration and stores its key.
-    fn save_model(&self, name: &str, endpoint: &ModelEndpoint) -> Result<()> {
-        model::check_may_write(self.paths)?;
-        let mut table = format!(
-            "base_url = {}\nmodel = {}\n",
-            toml_string(&endpoint.base_url),
-            toml_string(&endpoint.model)
-        );
-        if let Some(secret) = &endpoint.key {
-            let command = key::store_key(self.paths, name, secret)?;
-            table.push_str(&format!("key_cmd = {}\n", toml_string(&command)));
-        }
-        config::add_model(self.paths, name, &table, true)
-            .inspect_err(|_| key::remove_key(self.paths, name))?;
-        let (file, _) = config::config_path(self.paths)?;
-        let key = match endpoint.key {
-            Some(_) => format!(",\n  the key in {}", self.paths.keys().join(name).display()),
-            None => String::new(),
-        };
-        self.print(&format!(
-            "  {name} is now the default model ({}); it is configured in\n  {}{key}\n\n",
-            one_line(&endpoint.model, MAX_ERROR),
-            file.display()
-        ))
-    }
-
-    /// Reads a line; `None` means that the user leaves. The terminal mode is changed only while reading.
-    fn ask(&self, question: &str, echo: bool) -> Result<Option<String>> {
-        let keys = self.tty.raw_keys()?;
-        self.print(question)?;
-        edit_line::read(&self.tty, &keys, echo)
-    }
-
-    fn report_failure(&self, e: &Error) -> Result<()> {
-        // Without the hint, which refers to a configuration that does not exist yet.
-        self.print(&format!(
-            "  That failed: {}.\n",
-            one_line(&e.message, MAX_ERROR)
-        ))
-    }
-
-    /// Prints text with untrusted parts through the text sink.
-    fn print(&self, text: &str) -> Result<()> {
-        (&self.tty.file)
-            .write_all(prose(text).as_bytes())
-            .context(|| "cannot write to the terminal".into())
     }
 }
 

@@ -77,6 +77,9 @@ pub fn model_table(model: &ModelSettings) -> String {
             headers.collect::<Vec<_>>().join(", ")
         ));
     }
+    if model.images {
+        lines.push("images = true".to_owned());
+    }
     if !model.use_tool_role {
         lines.push("use_tool_role = false".to_owned());
     }

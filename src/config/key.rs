@@ -1,6 +1,7 @@
 //! Keys of models: reading them from a variable or a command, and storing them. No message contains a key.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::known_servers::KNOWN_SERVERS;
 use super::mcp::{ServerTransport, TokenSource};
@@ -99,7 +100,7 @@ pub(super) fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>
 pub fn store_key(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
     let dir = paths.keys();
     make_dir(&dir)?;
-    let path = dir.join(name);
+    let path = key_file(paths, name);
     let Some(text) = path.to_str() else {
         let message = format!("cannot keep a key in {}: it is not UTF-8", path.display());
         return Err(Error::config(message).hint("set AISH_HOME to a directory whose path is UTF-8"));
@@ -110,10 +111,20 @@ pub fn store_key(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
     Ok(format!("cat '{}'", text.replace('\'', r"'\''")))
 }
 
+/// Returns the file in which [`store_key`] stores the key of the model `name`.
+pub fn key_file(paths: &Paths, name: &str) -> PathBuf {
+    // No name of a model has a percent sign, so that no two share a file.
+    let file = name.replace('/', "%2F");
+    paths.keys().join(match file.trim_matches('.') {
+        "" => file.replace('.', "%2E"),
+        _ => file,
+    })
+}
+
 /// Removes the key that [`store_key`] stored.
 pub fn remove_key(paths: &Paths, name: &str) {
     // A file that does not exist needs no removal.
-    let _ = std::fs::remove_file(paths.keys().join(name));
+    let _ = std::fs::remove_file(key_file(paths, name));
 }
 
 /// Returns the variables of this process that are UTF-8 and not empty.

@@ -16,6 +16,8 @@ pub struct KnownServer {
     pub other_key_env: Option<&'static str>,
     /// The model that its name alone stands for; what a server on this machine has is unknown.
     pub model: Option<&'static str>,
+    /// Whether its current models take images.
+    pub images: bool,
 }
 
 impl KnownServer {
@@ -34,6 +36,7 @@ impl KnownServer {
                 Some(variable) => KeySource::Env(variable.to_owned()),
                 None => KeySource::None,
             },
+            images: self.images,
             ..ModelSettings::default()
         }
     }
@@ -51,6 +54,7 @@ const fn hosted(
         key_env: Some(key_env),
         other_key_env: None,
         model: Some(model),
+        images: false,
     }
 }
 
@@ -61,24 +65,32 @@ const fn local(name: &'static str, base_url: &'static str) -> KnownServer {
         key_env: None,
         other_key_env: None,
         model: None,
+        images: false,
     }
 }
 
 /// The known servers. A test compares them with those that are found at the first run.
 pub const KNOWN_SERVERS: [KnownServer; 13] = [
-    hosted(
-        "openai",
-        "https://api.openai.com/v1",
-        "OPENAI_API_KEY",
-        "gpt-6-luna",
-    ),
-    hosted(
-        "anthropic",
-        "https://api.anthropic.com/v1",
-        "ANTHROPIC_API_KEY",
-        "claude-haiku-4-5",
-    ),
     KnownServer {
+        images: true,
+        ..hosted(
+            "openai",
+            "https://api.openai.com/v1",
+            "OPENAI_API_KEY",
+            "gpt-6-luna",
+        )
+    },
+    KnownServer {
+        images: true,
+        ..hosted(
+            "anthropic",
+            "https://api.anthropic.com/v1",
+            "ANTHROPIC_API_KEY",
+            "claude-haiku-4-5",
+        )
+    },
+    KnownServer {
+        images: true,
         other_key_env: Some("GOOGLE_API_KEY"),
         ..hosted(
             "gemini",
@@ -150,7 +162,9 @@ pub fn model_on_server(config: &Config, name: &str) -> Option<ModelSettings> {
             context_window: None,
             price: None,
             fallback: Vec::new(),
-            images: false,
+            images: KNOWN_SERVERS
+                .iter()
+                .any(|known| known.images && known.base_url == configured.base_url),
             ..configured.clone()
         });
     }

@@ -53,7 +53,7 @@ pub use settings::{
 };
 pub use toml_text::toml_string;
 pub use toolsets::{ToolSelection, Toolsets};
-pub use value_checks::nearest_name;
+pub use value_checks::{check_model_name, nearest_name};
 
 use crate::address;
 use crate::error::{Error, Result};

@@ -21,7 +21,10 @@ pub fn nearest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) ->
 }
 
 /// Checks a model's name, which appears in status lines and in file names.
-pub(super) fn check_model_name(name: &str) -> Result<(), String> {
+///
+/// # Errors
+/// A message for the user.
+pub fn check_model_name(name: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._:/-".contains(c);
     if (1..=64).contains(&name.len()) && name.chars().all(allowed) {
         Ok(())

@@ -197,7 +197,7 @@ impl ModelRegistry {
 /// Returns the error when no model is configured or detected.
 pub fn nothing_found() -> Error {
     Error::config("no model: nothing is configured, no key is set and no local server answers").hint(
-        "set OPENAI_API_KEY, or start a local server (ollama serve), or run: aish-helper model install smollm2",
+        "set OPENAI_API_KEY, or start a local server (ollama serve), or run: aish-helper model add, or: aish-helper model install smollm2",
     )
 }
 

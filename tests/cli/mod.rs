@@ -13,6 +13,7 @@ mod durable;
 mod failures;
 mod fallback;
 mod mcp;
+mod model_add;
 mod models;
 mod multiline;
 mod own_files;

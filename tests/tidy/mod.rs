@@ -168,9 +168,19 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "turn::rounds",
         ],
     ),
-    // `aish-helper daemon`; onboarding and the doctor, which probe providers.
+    // `aish-helper daemon`; the dialogs that set up a model and the doctor, which probe providers.
     ("cli", "daemon", &["cli::daemon"]),
-    ("cli", "broker", &["cli::onboarding", "cli::doctor::model"]),
+    (
+        "cli",
+        "broker",
+        &[
+            "cli::onboarding",
+            "cli::setup_dialog",
+            "cli::model_add",
+            "cli::model_add::named_server",
+            "cli::doctor::model",
+        ],
+    ),
     // `aish-helper activity` queries the journal itself, so that the daemon needs no index.
     (
         "cli",

@@ -71,7 +71,7 @@ pub(super) fn check_endpoint(status: &Result<Option<DaemonStatus>>) -> CheckResu
         return CheckResult::fail(
             "endpoint",
             state,
-            "set OPENAI_API_KEY, start a local server, or run: aish-helper model install smollm2",
+            "set OPENAI_API_KEY, start a local server, or run: aish-helper model add, or: aish-helper model install smollm2",
         );
     };
     let place = status.endpoint.as_deref().unwrap_or("unknown");

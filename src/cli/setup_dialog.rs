@@ -1,0 +1,149 @@
+//! Questions on the terminal that set up a model: the first run and `aish-helper model add`.
+//!
+//! The dialog uses `/dev/tty`, because stdout belongs to the answer. A key is verified before it is stored in its
+//! own file; it never appears in an argument, log or history.
+
+use std::io::Write;
+
+use super::model;
+use crate::broker::ModelEndpoint;
+use crate::client::edit_line;
+use crate::client::terminal::ControllingTty;
+use crate::config::{self, KeySource, ModelSettings, key};
+use crate::error::{Error, ErrorContext, Result};
+use crate::paths::Paths;
+use crate::safety::text::{one_line, prose};
+use crate::secret::Secret;
+
+/// Maximum number of characters shown of an error or of a name from elsewhere.
+pub const MAX_SHOWN: usize = 300;
+
+/// A terminal to ask on, and the means to try out an answer.
+#[derive(Debug)]
+pub struct SetupDialog<'a> {
+    paths: &'a Paths,
+    tty: ControllingTty,
+}
+
+impl<'a> SetupDialog<'a> {
+    /// Opens the terminal.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn open(paths: &'a Paths) -> Result<SetupDialog<'a>> {
+        let tty = ControllingTty::open()?;
+        Ok(SetupDialog { paths, tty })
+    }
+
+    /// Reads a line; `None` means that the user leaves. The terminal mode is changed only while reading.
+    ///
+    /// # Errors
+    /// The terminal is lost, or Ctrl-C.
+    pub fn ask(&self, question: &str, echo: bool) -> Result<Option<String>> {
+        let keys = self.tty.raw_keys()?;
+        self.print(question)?;
+        edit_line::read(&self.tty, &keys, echo)
+    }
+
+    /// Returns the pasted text if it can be a key, and reports the reason otherwise.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn checked_key(&self, typed: &str) -> Result<Option<Secret>> {
+        match key::checked(typed.as_bytes()) {
+            Ok(key) => Ok(Some(Secret::new(key))),
+            Err(reason) => {
+                self.print(&format!("  The pasted text {reason}.\n"))?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Reports what failed, without the hint, which refers to a configuration that does not exist yet.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn report_failure(&self, e: &Error) -> Result<()> {
+        self.print(&format!(
+            "  That failed: {}.\n",
+            one_line(&e.message, MAX_SHOWN)
+        ))
+    }
+
+    /// Prints text with untrusted parts through the text sink.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn print(&self, text: &str) -> Result<()> {
+        (&self.tty.file)
+            .write_all(prose(text).as_bytes())
+            .context(|| "cannot write to the terminal".into())
+    }
+
+    /// Writes a verified model to the configuration as the default one, stores its key, and says so.
+    ///
+    /// # Errors
+    /// The key cannot be stored, or the configuration cannot be changed.
+    pub fn save_default(&self, name: &str, endpoint: &ModelEndpoint) -> Result<()> {
+        write_model(self.paths, name, endpoint, None, true)?;
+        let (file, _) = config::config_path(self.paths)?;
+        let key = match endpoint.key {
+            Some(_) => format!(
+                ",\n  the key in {}",
+                key::key_file(self.paths, name).display()
+            ),
+            None => String::new(),
+        };
+        self.print(&format!(
+            "  {name} is now the default model ({}); it is configured in\n  {}{key}\n\n",
+            one_line(&endpoint.model, MAX_SHOWN),
+            file.display()
+        ))
+    }
+}
+
+/// Writes a verified model to the configuration. Its key is named by its variable, or else stored in a file.
+///
+/// # Errors
+/// The key cannot be stored, or the configuration cannot be changed: a model of this name exists, or a project file
+/// denies it.
+pub fn write_model(
+    paths: &Paths,
+    name: &str,
+    endpoint: &ModelEndpoint,
+    variable: Option<&str>,
+    make_default: bool,
+) -> Result<()> {
+    model::check_may_write(paths)?;
+    let key = match (variable, &endpoint.key) {
+        (Some(variable), _) => KeySource::Env(variable.to_owned()),
+        (None, Some(key)) => KeySource::Cmd(key::store_key(paths, name, key)?),
+        (None, None) => KeySource::None,
+    };
+    let is_stored = matches!(key, KeySource::Cmd(_));
+    let settings = ModelSettings {
+        base_url: endpoint.base_url.clone(),
+        model: endpoint.model.clone(),
+        images: endpoint.images,
+        key,
+        ..ModelSettings::default()
+    };
+    config::add_model(paths, name, &config::model_table(&settings), make_default).inspect_err(
+        |_| {
+            if is_stored {
+                key::remove_key(paths, name);
+            }
+        },
+    )
+}
+
+/// Returns a runtime for the requests of a dialog.
+///
+/// # Errors
+/// The system has no resources left.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context(|| "cannot start the runtime".into())
+}
