@@ -140,6 +140,7 @@ pub fn violations(request: &Request) -> Vec<String> {
             "model" => value.as_str().is_some_and(|m| !m.is_empty()),
             "stream" => *value == json!(true),
             "store" => *value == json!(false),
+            "reasoning" => *value == json!({ "summary": "auto" }),
             "include" => *value == json!(["reasoning.encrypted_content"]),
             "instructions" => value.as_str().is_some_and(|i| !i.is_empty()),
             "input" => value.as_array().is_some_and(|i| !i.is_empty()),

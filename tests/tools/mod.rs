@@ -1,6 +1,7 @@
 //! Tool calls, end to end: the real daemon with a scripted provider, an MCP server and a scripted client.
 
 mod attach;
+mod first_answer;
 mod gate;
 mod identity;
 mod many;
