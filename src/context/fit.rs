@@ -1,6 +1,6 @@
 //! Selects the part of a conversation that fits into the model's context window. Pure.
 
-use crate::chat::tokens::{message_tokens, text_tokens, tool_tokens};
+use crate::chat::tokens::{TokenScale, message_tokens, request_tokens, text_tokens, tool_tokens};
 use crate::chat::{ChatMessage, ToolDefinition};
 
 /// Marks where a result was truncated.
@@ -15,13 +15,15 @@ const KEPT_SHARE: f64 = 0.7;
 
 /// What a request must fit into.
 #[derive(Debug, Clone, Copy)]
-pub struct WindowLimit {
+pub struct WindowLimit<'a> {
+    /// The model's name at its provider.
+    pub model: &'a str,
     /// Size of the context window in tokens; `None` if it is unknown.
     pub window: Option<u32>,
     /// Tokens of the window that are left for the answer.
     pub reserve: u32,
-    /// Ratio of the tokens that the model counts to the estimated ones.
-    pub ratio: f64,
+    /// What the model counts for estimated tokens.
+    pub scale: TokenScale,
     /// Number of the oldest prompts that earlier requests of the session left out.
     pub dropped: usize,
     /// Number of messages at the start of the conversation that always stay: a summary.
@@ -35,7 +37,7 @@ pub struct FittedMessages {
     pub messages: Vec<ChatMessage>,
     /// Number of the oldest prompts that are left out.
     pub dropped: usize,
-    /// Estimated tokens of messages and tools, before the ratio.
+    /// Estimated tokens of messages and tools, before the model's scale.
     pub estimate: f64,
 }
 
@@ -49,7 +51,7 @@ pub fn fit(
     system: String,
     mut conversation: Vec<ChatMessage>,
     tools: &[ToolDefinition],
-    limit: WindowLimit,
+    limit: WindowLimit<'_>,
 ) -> FittedMessages {
     let system = ChatMessage::System(system);
     let pinned = limit.pinned.min(conversation.len());
@@ -57,14 +59,15 @@ pub fn fit(
         .filter(|at| *at == pinned || matches!(conversation[*at], ChatMessage::User(..)))
         .collect();
     let last = starts.len().saturating_sub(1);
-    let sizes: Vec<f64> = conversation.iter().map(message_tokens).collect();
+    let sizes = request_tokens(&conversation, limit.model);
     let fixed = message_tokens(&system)
         + tools.iter().map(tool_tokens).sum::<f64>()
         + sizes[..pinned].iter().sum::<f64>();
     let first_of = |dropped: usize| starts.get(dropped).copied().unwrap_or(pinned);
     let from = |dropped: usize| sizes[first_of(dropped)..].iter().sum::<f64>();
     let available = limit.window.map_or(f64::INFINITY, |window| {
-        f64::from(window.saturating_sub(limit.reserve)) / limit.ratio.max(0.1) - fixed
+        let tokens = f64::from(window.saturating_sub(limit.reserve));
+        limit.scale.estimate(tokens) - fixed
     });
     let mut dropped = limit.dropped.min(last);
     if from(dropped) > available {
@@ -80,9 +83,9 @@ pub fn fit(
     messages.extend(latest);
     let latest = &mut messages[pinned + 1..];
     if dropped == last {
-        truncate_results(latest, available);
+        truncate_results(latest, from(dropped), available);
     }
-    let estimate = latest.iter().map(message_tokens).sum::<f64>() + fixed;
+    let estimate = request_tokens(latest, limit.model).iter().sum::<f64>() + fixed;
     FittedMessages {
         messages,
         dropped,
@@ -91,8 +94,8 @@ pub fn fit(
 }
 
 /// Truncates the longest results until everything fits into `available` tokens, or none is longer than [`MIN_RESULT_BYTES`].
-fn truncate_results(messages: &mut [ChatMessage], available: f64) {
-    let used: f64 = messages.iter().map(message_tokens).sum();
+/// Without that the messages need `used` tokens.
+fn truncate_results(messages: &mut [ChatMessage], used: f64, available: f64) {
     if used <= available {
         return;
     }
@@ -166,11 +169,15 @@ mod tests {
         messages.iter().map(message_tokens).sum()
     }
 
-    fn limit(window: Option<u32>, reserve: u32) -> WindowLimit {
+    fn limit(window: Option<u32>, reserve: u32) -> WindowLimit<'static> {
         WindowLimit {
+            model: "m",
             window,
             reserve,
-            ratio: 1.0,
+            scale: TokenScale {
+                ratio: 1.0,
+                added: 0.0,
+            },
             dropped: 0,
             pinned: 0,
         }
@@ -187,7 +194,7 @@ mod tests {
         talk
     }
 
-    fn fitted(prompts: usize, limit: WindowLimit) -> (usize, usize) {
+    fn fitted(prompts: usize, limit: WindowLimit<'_>) -> (usize, usize) {
         let fitted = fit("s".into(), talk(prompts), &[], limit);
         (fitted.messages.len(), fitted.dropped)
     }
@@ -210,11 +217,25 @@ mod tests {
             1
         );
         // A model that counts twice as many tokens.
-        let twice = WindowLimit {
+        let twice = TokenScale {
             ratio: 2.0,
+            added: 0.0,
+        };
+        let twice = WindowLimit {
+            scale: twice,
             ..limit(Some(800), 100)
         };
         assert_eq!(fitted(3, twice), (4, 2));
+        // A provider that adds 600 tokens.
+        let more = TokenScale {
+            ratio: 1.0,
+            added: 600.0,
+        };
+        let more = WindowLimit {
+            scale: more,
+            ..limit(Some(1000), 50)
+        };
+        assert_eq!(fitted(3, more), fitted(3, limit(Some(400), 50)));
     }
 
     #[test]

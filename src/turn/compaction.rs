@@ -36,8 +36,8 @@ pub(super) async fn perform(
     }
     let instructions = ChatMessage::System(SUMMARY_PROMPT.to_owned());
     let model = &chosen.endpoint.model;
-    let ratio = services.token_ratios.get(model, &session.id).max(0.1);
-    let estimated = |tokens: u32| f64::from(tokens) / ratio;
+    let scale = services.token_ratios.get(model, &session.id, false);
+    let estimated = |tokens: u32| scale.estimate(f64::from(tokens)).max(0.0);
     let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
     let available = chosen.window.map_or(f64::INFINITY, |window| {
         // Twice the overhead of a message for the message itself.
@@ -94,7 +94,7 @@ pub(super) async fn perform(
         1 => "1 prompt".to_owned(),
         n => format!("{n} prompts"),
     };
-    let before = (planned.tokens * ratio) as u64;
+    let before = (planned.tokens * scale.ratio) as u64;
     let after = answer.completion_tokens.map_or_else(String::new, |tokens| {
         format!(
             " of {} tokens",

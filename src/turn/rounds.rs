@@ -11,6 +11,7 @@ use super::gate::{self, CallGate};
 use super::rules_in_force::RequestContext;
 use super::tool_exposure::{self, SelectedTools};
 use super::{background_notice, outbound_redaction, prompt_context, turn_settings};
+use crate::chat::tokens::TokenScale;
 use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
 use crate::context::{self, Conversation, FittedMessages, WindowLimit};
 use crate::error::{Error, Result};
@@ -39,8 +40,6 @@ const UNKNOWN_ANSWER: u32 = 16_384;
 const ESTIMATE_MARGIN: f64 = 1.1;
 /// Tokens of the instructions that providers add to a request with tools. The most that was measured is 800.
 const HIDDEN_TOKENS: u64 = 1000;
-/// Estimated tokens of a request from which a server that counts far fewer is reported.
-const SILENT_CUT_TOKENS: f64 = 3000.0;
 /// Tokens of the context window reserved for the answer if the configuration sets no limit.
 pub(super) const RESERVE: u32 = 1024;
 
@@ -153,7 +152,8 @@ impl<'a> TurnRun<'a> {
             if matches!(step, NextStep::Done) {
                 let answer = self.answer.as_ref();
                 let completion = answer.and_then(|(answer, _)| answer.completion_tokens);
-                let tokens = estimate * self.token_ratio() + completion.unwrap_or(0) as f64;
+                let tokens = self.token_scale(!offered.is_empty()).tokens(estimate)
+                    + completion.unwrap_or(0) as f64;
                 turn_settings::offer_summary(self.feed, session, self.chosen.window, tokens);
                 return Ok(());
             }
@@ -175,9 +175,10 @@ impl<'a> TurnRun<'a> {
         let system =
             prompt_context::system_prompt(self.chosen, self.request, !offered.is_empty(), split);
         let limit = WindowLimit {
+            model: &self.chosen.endpoint.model,
             window: self.chosen.window,
             reserve: self.chosen.endpoint.max_tokens.unwrap_or(RESERVE),
-            ratio: self.token_ratio(),
+            scale: self.token_scale(!offered.is_empty()),
             dropped: self.session.dropped_prompts.load(Ordering::Relaxed),
             pinned: conversation.pinned,
         };
@@ -197,7 +198,8 @@ impl<'a> TurnRun<'a> {
         let mut records = self.session.with_records(<[Record]>::to_vec);
         records.push(new_record(self.record_ids.clone(), user));
         let fitted = self.fitted(context::conversation(&records), &offered, split);
-        let tokens = (fitted.estimate * self.token_ratio()) as u64;
+        let scale = self.token_scale(!offered.is_empty());
+        let tokens = scale.tokens(fitted.estimate) as u64;
         let messages = outbound_redaction::messages(&fitted.messages);
         let tools = outbound_redaction::tools(&offered);
         let broker = &self.services.broker;
@@ -205,10 +207,10 @@ impl<'a> TurnRun<'a> {
         Ok((url, body, tokens))
     }
 
-    /// The ratio of the tokens that the model counts to the estimated ones.
-    fn token_ratio(&self) -> f64 {
-        let model = &self.chosen.endpoint.model;
-        self.services.token_ratios.get(model, &self.session.id)
+    /// What the model counts for the estimated tokens of a request.
+    fn token_scale(&self, has_tools: bool) -> TokenScale {
+        let (model, session) = (&self.chosen.endpoint.model, &self.session.id);
+        self.services.token_ratios.get(model, session, has_tools)
     }
 
     /// Reserves what a request can cost at most.
@@ -258,14 +260,15 @@ impl<'a> TurnRun<'a> {
         })
     }
 
-    /// Sends one request, which has about `estimate` tokens before the model's ratio, and processes its answer.
+    /// Sends one request, which has about `estimate` tokens before the model's scale, and processes its answer.
     pub(super) async fn request(
         &mut self,
         messages: &[ChatMessage],
         tools: &[ToolDefinition],
         estimate: f64,
     ) -> Result<NextStep> {
-        let tokens = (estimate * self.token_ratio()) as u64;
+        let scale = self.token_scale(!tools.is_empty());
+        let tokens = scale.tokens(estimate) as u64;
         let reservation = self.reserve(tokens, !tools.is_empty()).await?;
         self.turn.begin_request(tokens);
         let spent = self.turn.spent();
@@ -326,12 +329,11 @@ impl<'a> TurnRun<'a> {
             if let TurnInput::Chunk(StreamItem::Usage(usage)) = &input {
                 let (model, session) = (&self.chosen.endpoint.model, &self.session.id);
                 let ratios = &self.services.token_ratios;
-                let is_cut = ratios.learn(model, session, estimate, usage.prompt_tokens);
-                if is_cut
-                    && estimate > SILENT_CUT_TOKENS
+                let (has_tools, read) = (!tools.is_empty(), usage.prompt_tokens);
+                if ratios.learn(model, session, has_tools, estimate, read)
                     && !self.session.cut_reported.swap(true, Ordering::Relaxed)
                 {
-                    let (read, sent) = (usage.prompt_tokens, estimate as u64);
+                    let sent = estimate as u64;
                     self.feed.notice(format!(
                         "the server has read {read} of about {sent} tokens: its context window is probably smaller than the conversation (Ollama: OLLAMA_CONTEXT_LENGTH); set context_window of the model to that size"
                     ));

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::chat::tokens::TokenScale;
 use crate::context::{WindowLimit, fit};
 use crate::history::record::{Call, RecordIds};
 
@@ -287,9 +288,10 @@ fn images_are_shared_with_the_record() {
     let records = [user("a"), calling("", "stop", &["1"]), picture];
     let messages = conversation(&records).messages;
     let limit = WindowLimit {
+        model: "m",
         window: Some(1000),
         reserve: 0,
-        ratio: 1.0,
+        scale: TokenScale::unknown("m", false),
         dropped: 0,
         pinned: 0,
     };
