@@ -13,6 +13,8 @@
 #[expect(dead_code, reason = "tests use the rest of it")]
 #[path = "../tests/fakes/provider.rs"]
 mod provider;
+#[path = "support/streams.rs"]
+mod streams;
 #[expect(dead_code, reason = "each bench uses its part")]
 mod support;
 
@@ -25,10 +27,12 @@ use std::time::{Duration, Instant};
 use nix::pty::{Winsize, openpty};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use provider::{Part, Provider, Script, finish_event, text_event};
+use serde_json::Value;
+use streams::{DIALECTS, DialectBench};
 use support::{ENVIRONMENT, FigureReport, Home, Samples, memory, row};
 
 /// Maximum time of all rounds together.
-const TIME_BUDGET: Duration = Duration::from_secs(75);
+const TIME_BUDGET: Duration = Duration::from_secs(110);
 /// Maximum number of rounds.
 const MAX_ROUNDS: usize = 60;
 /// Warm-up rounds, which are not measured.
@@ -109,7 +113,8 @@ impl BenchCase {
     }
 }
 
-const CASES: [BenchCase; 6] = [
+/// The cases of chat completions.
+const CHAT_CASES: [BenchCase; 6] = [
     BenchCase {
         name: "1 token, pipe",
         id: "pipe_1",
@@ -159,6 +164,76 @@ const CASES: [BenchCase; 6] = [
         bar: 1.0,
     },
 ];
+
+/// The cases of every other dialect.
+const OTHER_CASES: [BenchCase; 2] = [
+    BenchCase {
+        name: "1 token",
+        id: "pipe_1",
+        tokens: 1,
+        buffered: false,
+        measure: Measure::PipeEnd,
+        bar: 0.4,
+    },
+    BenchCase {
+        name: "20,000 tokens",
+        id: "pipe_20000",
+        tokens: 20_000,
+        buffered: false,
+        measure: Measure::PipeEnd,
+        bar: 1.0,
+    },
+];
+
+/// A case of a dialect, and the times of `curl` and of aish.
+struct Measured<'a> {
+    dialect: &'static DialectBench,
+    case: &'static BenchCase,
+    home: &'a Home,
+    by_curl: Samples,
+    by_aish: Samples,
+}
+
+impl Measured<'_> {
+    /// Whether it is a case of chat completions.
+    fn is_chat(&self) -> bool {
+        self.dialect.provider == DIALECTS[0].provider
+    }
+
+    /// Checks the bar, and returns the row of the table.
+    fn row(&self, report: &mut FigureReport) -> Vec<String> {
+        let ratio = self.by_aish.median() / self.by_curl.median();
+        let (id, name) = match self.is_chat() {
+            true => (self.case.id.to_owned(), self.case.name.to_owned()),
+            false => {
+                let provider = self.dialect.provider;
+                (
+                    format!("{provider}_{}", self.case.id),
+                    format!("{provider}, {}", self.case.name),
+                )
+            }
+        };
+        report.at_most(&id, ratio, self.case.bar);
+        row([
+            &name,
+            &self.by_curl.shown(),
+            &self.by_aish.shown(),
+            &format!("{ratio:.2}"),
+            &format!("{}", self.case.bar),
+            &self.by_curl.len().to_string(),
+        ])
+    }
+}
+
+/// Whether a string of the request is the prompt.
+fn asks(value: &Value, prompt: &str) -> bool {
+    match value {
+        Value::String(text) => text == prompt,
+        Value::Array(values) => values.iter().any(|value| asks(value, prompt)),
+        Value::Object(fields) => fields.values().any(|value| asks(value, prompt)),
+        _ => false,
+    }
+}
 
 /// Runs a program to its end. Returns the measured time and the output.
 fn run(mut command: Command, measure: Measure) -> (Duration, Vec<u8>) {
@@ -214,27 +289,20 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
 }
 
 /// `curl -N` with this prompt.
-fn curl(provider: &Provider, prompt: &str) -> Command {
-    let body = serde_json::json!({
-        "model": "fake",
-        "messages": [
-            { "role": "system", "content": "You are measured." },
-            { "role": "user", "content": prompt },
-        ],
-        "stream": true,
-        "stream_options": { "include_usage": true },
-    });
+fn curl(provider: &Provider, dialect: &DialectBench, prompt: &str) -> Command {
     let mut command = Command::new("curl");
     command.env_clear().envs(ENVIRONMENT).stdin(Stdio::null());
-    command.args(["-q", "-sN", "-H", "content-type: application/json"]);
-    command.args([
-        "-H",
+    command.args(["-q", "-sN"]);
+    let headers = [
+        "content-type: application/json",
         "accept-encoding: identity",
-        "-H",
         "user-agent: aish/0",
-    ]);
-    command.arg("-d").arg(body.to_string());
-    command.arg(format!("{}/chat/completions", provider.base_url()));
+    ];
+    for header in headers.iter().chain(dialect.headers) {
+        command.args(["-H", header]);
+    }
+    command.arg("-d").arg((dialect.body)(prompt).to_string());
+    command.arg(format!("{}{}", provider.base_url(), dialect.path));
     command
 }
 
@@ -282,15 +350,20 @@ fn client_memory(terminal: bool) -> Option<f64> {
     most
 }
 
-fn main() -> ExitCode {
-    // The fake provider keeps every connection that it has accepted.
-    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+/// The cases of a dialect.
+fn cases(dialect: &DialectBench) -> &'static [BenchCase] {
+    match dialect.provider == DIALECTS[0].provider {
+        true => &CHAT_CASES,
+        false => &OTHER_CASES,
+    }
+}
 
-    let scripts: Vec<_> = CASES
+/// A server that gives the answer of the case that the prompt names.
+fn server(dialect: &'static DialectBench) -> Provider {
+    let scripts: Vec<(String, Script)> = cases(dialect)
         .iter()
         .map(|case| {
-            let script = Script::tokens(tokens(case.tokens));
+            let script = (dialect.answer)(&tokens(case.tokens));
             let script = if case.buffered {
                 script.buffered()
             } else {
@@ -299,28 +372,59 @@ fn main() -> ExitCode {
             (case.prompt(), script)
         })
         .collect();
-    let provider = Provider::answering(move |request| {
-        let messages = request.json["messages"].as_array().unwrap();
-        let prompt = messages.last().unwrap()["content"].as_str().unwrap();
-        let found = scripts.iter().find(|(known, _)| known == prompt);
+    Provider::answering(move |request| {
+        let found = scripts
+            .iter()
+            .find(|(prompt, _)| asks(&request.json, prompt));
         found.unwrap().1.clone()
-    });
-    let home = Home::new(&provider.base_url());
+    })
+}
+
+fn main() -> ExitCode {
+    // The fake provider keeps every connection that it has accepted.
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+
+    let servers: Vec<Provider> = DIALECTS.iter().map(server).collect();
+    let homes: Vec<Home> = DIALECTS
+        .iter()
+        .zip(&servers)
+        .map(|(dialect, server)| Home::of_provider(dialect.provider, &server.base_url()))
+        .collect();
     // Outside of a git repository, whose state would be part of the prompt.
     std::env::set_current_dir("/").unwrap();
+    let home = &homes[0];
     let mut ready = Samples::default();
     for _ in 0..10 {
         ready.time(home.start());
         home.stop();
     }
-    home.start();
+    for home in &homes {
+        home.start();
+    }
     let fresh = memory(home.daemon(), "VmRSS");
 
-    let mut times: Vec<(Samples, Samples)> = CASES.iter().map(|_| Default::default()).collect();
+    let measured = DIALECTS.iter().zip(&homes).flat_map(|(dialect, home)| {
+        cases(dialect).iter().map(move |case| Measured {
+            dialect,
+            case,
+            home,
+            by_curl: Samples::default(),
+            by_aish: Samples::default(),
+        })
+    });
+    let mut measured: Vec<Measured<'_>> = measured.collect();
+    let server_of = |dialect: &DialectBench| {
+        let at = DIALECTS
+            .iter()
+            .position(|other| other.provider == dialect.provider);
+        &servers[at.unwrap()]
+    };
     let mut shells = 0;
     let start = Instant::now();
     for round in 0..MAX_ROUNDS + WARM_ROUNDS {
-        for (case, (by_curl, by_aish)) in CASES.iter().zip(&mut times) {
+        for one in &mut measured {
+            let case = one.case;
             for _ in 0..if case.tokens == 1 {
                 SHORT_ANSWER_REPEATS
             } else {
@@ -328,13 +432,14 @@ fn main() -> ExitCode {
             } {
                 shells += 1;
                 let prompt = case.prompt();
-                let (curl_took, seen) = run(curl(&provider, &prompt), Measure::PipeEnd);
-                assert!(contains(&seen, b"[DONE]"));
-                let (aish_took, seen) = run(aish(&home, shells, &prompt), case.measure);
+                let fetch = curl(server_of(one.dialect), one.dialect, &prompt);
+                let (curl_took, seen) = run(fetch, Measure::PipeEnd);
+                assert!(contains(&seen, one.dialect.last));
+                let (aish_took, seen) = run(aish(one.home, shells, &prompt), case.measure);
                 assert!(contains(&seen, FIRST_WORD) && seen.len() > 3 * case.tokens);
                 if round >= WARM_ROUNDS {
-                    by_curl.time(curl_took);
-                    by_aish.time(aish_took);
+                    one.by_curl.time(curl_took);
+                    one.by_aish.time(aish_took);
                 }
             }
         }
@@ -346,26 +451,23 @@ fn main() -> ExitCode {
 
     let mut report = FigureReport::new("hot_path");
     report.text("Medians (least–most) in milliseconds; curl is `curl -N` into a pipe.");
-    let mut rows = vec![row([
-        "answer",
-        "curl",
-        "aish",
-        "aish / curl",
-        "bar",
-        "runs",
-    ])];
-    for (case, (by_curl, by_aish)) in CASES.iter().zip(&times) {
-        let ratio = by_aish.median() / by_curl.median();
-        report.at_most(case.id, ratio, case.bar);
-        rows.push(row([
-            case.name,
-            &by_curl.shown(),
-            &by_aish.shown(),
-            &format!("{ratio:.2}"),
-            &format!("{}", case.bar),
-            &by_curl.len().to_string(),
-        ]));
-    }
+    let head = || row(["answer", "curl", "aish", "aish / curl", "bar", "runs"]);
+    let mut rows = vec![head()];
+    rows.extend(
+        measured
+            .iter()
+            .filter(|one| one.is_chat())
+            .map(|one| one.row(&mut report)),
+    );
+    report.table(&rows);
+    report.text("The other formats, into a pipe, with the padding of their providers.");
+    let mut rows = vec![head()];
+    rows.extend(
+        measured
+            .iter()
+            .filter(|one| !one.is_chat())
+            .map(|one| one.row(&mut report)),
+    );
     report.table(&rows);
 
     let size = std::fs::metadata(support::HELPER).unwrap().len() as f64 / 1e6;

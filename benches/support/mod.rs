@@ -26,6 +26,15 @@ impl Home {
         Home::under(&std::env::temp_dir(), base_url)
     }
 
+    /// Creates a home whose only model is at `base_url` and has this `provider`.
+    pub fn of_provider(provider: &str, base_url: &str) -> Home {
+        let home = Home::new(base_url);
+        let path = home.path().join("config/config.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text.replace("\"chat\"", &format!("\"{provider}\""))).unwrap();
+        home
+    }
+
     /// Creates a home in this directory, because `/tmp` may not be on a disk.
     pub fn under(place: &Path, base_url: &str) -> Home {
         let dir = tempfile::tempdir_in(place).unwrap();

@@ -54,8 +54,8 @@ pub enum Script {
         stream: Arc<[u8]>,
         /// End of each HTTP chunk of `stream`; empty if the server sends `stream` in one write.
         chunk_ends: Arc<[usize]>,
-        /// The usage event, for a request with `include_usage`.
-        usage: String,
+        /// What follows: for a chat completion the usage event, sent if a request has `include_usage`, and `[DONE]`.
+        usage: Option<String>,
     },
     /// Status 200 with this content type; one HTTP chunk per part.
     Body(&'static str, Vec<Part>),
@@ -98,25 +98,32 @@ impl Script {
     }
 
     fn answer(events: impl Iterator<Item = String>, reason: &str) -> Script {
+        let role = json!({ "role": "assistant", "content": "" });
+        let mut n = 0;
+        let events = events.inspect(|_| n += 1);
+        let first = std::iter::once_with(|| event(&role, &Value::Null));
+        let last = std::iter::once_with(|| finish_event(reason));
+        let mut script = Script::stream(first.chain(events).chain(last));
+        if let Script::Tokens { usage, .. } = &mut script {
+            let count = json!({ "prompt_tokens": 7, "completion_tokens": n });
+            let count = json!({ "choices": [], "usage": count });
+            *usage = Some(format!("data: {count}\n\n"));
+        }
+        script
+    }
+
+    /// An answer of these events, each in one HTTP chunk and one write, as fast as the socket accepts them.
+    pub fn stream(events: impl Iterator<Item = String>) -> Script {
         let mut stream = head_of(200, "text/event-stream").into_bytes();
         let mut chunk_ends = Vec::new();
-        let mut add = |event: &str| {
+        for event in events {
             stream.extend_from_slice(&chunk(event.as_bytes()));
             chunk_ends.push(stream.len());
-        };
-        let role = json!({ "role": "assistant", "content": "" });
-        add(&event(&role, &Value::Null));
-        let mut n = 0;
-        for event in events {
-            add(&event);
-            n += 1;
         }
-        add(&finish_event(reason));
-        let count = json!({ "prompt_tokens": 7, "completion_tokens": n });
         Script::Tokens {
             stream: stream.into(),
             chunk_ends: chunk_ends.into(),
-            usage: format!("data: {}\n\n", json!({ "choices": [], "usage": count })),
+            usage: None,
         }
     }
 
@@ -862,9 +869,12 @@ impl Writer<'_> {
                 chunk_ends,
                 usage: count,
             } => {
-                let mut end = chunk(b"data: [DONE]\n\n");
-                if usage {
-                    end.splice(0..0, chunk(count.as_bytes()));
+                let mut end = Vec::new();
+                if let Some(count) = count {
+                    if usage {
+                        end.extend(chunk(count.as_bytes()));
+                    }
+                    end.extend(chunk(b"data: [DONE]\n\n"));
                 }
                 end.extend_from_slice(b"0\r\n\r\n");
                 // A short answer is one packet, like that of a buffering server.
