@@ -26,8 +26,8 @@ use process::{LaunchSpec, ServerProcess};
 /// The only environment variables that a server gets, since the daemon's environment may hold keys.
 pub const SERVER_ENVIRONMENT: &[&str] = &["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ", "USER"];
 
-/// Maximum time until a server answers `/health`.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time until a server answers `/health`: reading some gigabytes from a slow disk takes minutes.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Maximum number of starts if another program takes the port first.
 const MAX_START_ATTEMPTS: u32 = 3;

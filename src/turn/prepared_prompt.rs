@@ -18,6 +18,9 @@ use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
 
+/// Context window, in tokens, up to which a model that aish serves gets no state of the git repository.
+const SMALL_WINDOW: u32 = 8192;
+
 /// What the prompt of a client consists of.
 #[derive(Debug)]
 pub struct PromptParts {
@@ -96,9 +99,10 @@ impl PreparedPrompt {
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
         let mut surroundings = Surroundings::look(&chosen.config.context, &ask.cwd).await;
-        // A model that aish serves itself is tiny, and a line before the words of a prompt makes it answer nonsense.
+        // A line before the words of a prompt makes a tiny model answer nonsense.
         let model = chosen.config.models.get(&chosen.name);
-        if model.is_some_and(|model| model.serve.is_some()) {
+        let is_small = |window| window <= SMALL_WINDOW;
+        if model.is_some_and(|m| m.serve.is_some() && m.context_window.is_none_or(is_small)) {
             surroundings.git = None;
         }
         let (content, unseen) =

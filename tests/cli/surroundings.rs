@@ -72,7 +72,7 @@ fn place_and_time_go_along_and_each_can_be_turned_off() {
 }
 
 #[test]
-fn a_model_that_aish_serves_gets_no_state_of_the_repository() {
+fn a_tiny_model_that_aish_serves_gets_no_state_of_the_repository() {
     let helper = helper();
     assert!(ask(&helper).1.contains("<git>"));
     let script = helper.path("server.py");
@@ -91,10 +91,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 "#;
     std::fs::write(&script, server).expect("a file");
-    helper.config_file(&format!(
-        "[models.own]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\nserve = {{ command = [\"python3\", {script:?}, \"{{port}}\"] }}\n"
-    ));
-    assert_eq!(helper.call(["ask", "--", "hi"]).run().ok(), "served\n");
+    let served = |window: u32| {
+        helper.config_file(&format!(
+            "[models.own]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\ncontext_window = {window}\n\
+             serve = {{ command = [\"python3\", {script:?}, \"{{port}}\"] }}\n"
+        ));
+        assert_eq!(helper.call(["ask", "--", "hi"]).run().ok(), "served\n");
+    };
+    served(16_384);
+    let prompts = helper.records_of("user");
+    assert!(
+        prompts.iter().all(|prompt| prompt["rendered"] != "hi"),
+        "{prompts:?}"
+    );
+    served(8192);
     let prompts = helper.records_of("user");
     assert!(
         prompts.iter().any(|prompt| prompt["rendered"] == "hi"),
