@@ -8,7 +8,7 @@ mod scale;
 
 use self::image_size::image_size;
 pub use self::scale::{FIRST_RATIO, TokenScale};
-use super::{ChatMessage, ImageContent, NativeAnswer, ToolDefinition};
+use super::{ChatMessage, Dialect, ImageContent, NativeAnswer, ToolDefinition};
 
 /// Overhead of a message.
 const FRAME: f64 = 4.0;
@@ -139,15 +139,14 @@ fn reasoning_tokens(native: &NativeAnswer) -> f64 {
         true => text.len().saturating_sub(frame),
         false => text.len(),
     });
-    match lengths.sum::<usize>() {
-        0 => {
-            strings(&native.items, "reasoning")
-                .map(str::len)
-                .sum::<usize>() as f64
-                / READABLE_CHARS
-        }
-        sealed => sealed as f64 / SEALED_CHARS,
-    }
+    let sealed = lengths.sum::<usize>() as f64 / SEALED_CHARS;
+    let length = |name| strings(&native.items, name).map(str::len).sum::<usize>();
+    // The same reasoning may stand there twice, or readable beside its sealed form.
+    let readable = match native.dialect {
+        Dialect::Chat => length("reasoning").max(length("text") + length("summary")),
+        _ => length("reasoning").max(length("thinking")),
+    };
+    sealed.max(readable as f64 / READABLE_CHARS)
 }
 
 /// Returns the strings of this name in a JSON text, as they are written.
@@ -293,7 +292,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
 
     use super::*;
-    use crate::chat::{AssistantMessage, Dialect, ToolCall, ToolResult};
+    use crate::chat::{AssistantMessage, ToolCall, ToolResult};
 
     /// A text, and its tokens by `o200k_base` and `cl100k_base`.
     #[derive(serde::Deserialize)]
@@ -379,6 +378,12 @@ mod tests {
         let readable = r#"[{"reasoning":"\"nine\"ch","details":[]}]"#;
         assert!((sum(&round(readable), "m") - none - 10.0 / READABLE_CHARS).abs() < 1e-9);
         assert_eq!(sum(&round("[{\"signature\":\"never ends"), "m"), none);
+        // A short seal does not hide long reasoning.
+        let both = format!(
+            r#"[{{"signature":"x","reasoning":"{}"}}]"#,
+            "y".repeat(4500)
+        );
+        assert!((sum(&round(&both), "m") - none - 1000.0).abs() < 1e-6);
     }
 
     #[test]

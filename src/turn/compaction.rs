@@ -16,6 +16,7 @@ use crate::history::record::{Record, RecordBody};
 use crate::protocol::AnswerSummary;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
+use crate::services::token_ratios::TokenCounter;
 use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
 use crate::turn::machine::TurnSettings;
@@ -35,8 +36,12 @@ pub(super) async fn perform(
         feed.notice(text.clone());
     }
     let instructions = ChatMessage::System(SUMMARY_PROMPT.to_owned());
-    let model = &chosen.endpoint.model;
-    let scale = services.token_ratios.get(model, &session.id, false);
+    let counter = TokenCounter {
+        base_url: &chosen.endpoint.base_url,
+        model: &chosen.endpoint.model,
+        session: &session.id,
+    };
+    let scale = services.token_ratios.get(counter, false);
     let estimated = |tokens: u32| scale.estimate(f64::from(tokens)).max(0.0);
     let reserve = chosen.endpoint.max_tokens.unwrap_or(RESERVE);
     let available = chosen.window.map_or(f64::INFINITY, |window| {

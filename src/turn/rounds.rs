@@ -24,6 +24,7 @@ use crate::safety::budget::{BudgetRefusal, RequestBound, SpendingPermit};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::services::spending::{Reservation, ReserveError};
+use crate::services::token_ratios::TokenCounter;
 use crate::services::tool_history;
 use crate::session::conversation::Session;
 use crate::session::feed::{HangUpPolicy, TurnFeed};
@@ -209,8 +210,17 @@ impl<'a> TurnRun<'a> {
 
     /// What the model counts for the estimated tokens of a request.
     fn token_scale(&self, has_tools: bool) -> TokenScale {
-        let (model, session) = (&self.chosen.endpoint.model, &self.session.id);
-        self.services.token_ratios.get(model, session, has_tools)
+        let counter = self.token_counter();
+        self.services.token_ratios.get(counter, has_tools)
+    }
+
+    fn token_counter(&self) -> TokenCounter<'_> {
+        let endpoint = &self.chosen.endpoint;
+        TokenCounter {
+            base_url: &endpoint.base_url,
+            model: &endpoint.model,
+            session: &self.session.id,
+        }
     }
 
     /// Reserves what a request can cost at most.
@@ -225,7 +235,7 @@ impl<'a> TurnRun<'a> {
         };
         // The provider's own instructions for tools count too.
         let hidden = if has_tools { HIDDEN_TOKENS } else { 0 };
-        let prompt_tokens = (tokens as f64 * ESTIMATE_MARGIN) as u64 + hidden;
+        let prompt_tokens = ((tokens as f64 * ESTIMATE_MARGIN) as u64).saturating_add(hidden);
         let (spending, price) = (self.services.spending.clone(), chosen.price.clone());
         let (session, spent) = (self.session.id.clone(), self.turn.spent());
         let reserve = move || {
@@ -327,10 +337,10 @@ impl<'a> TurnRun<'a> {
                 let _ = stored.await;
             }
             if let TurnInput::Chunk(StreamItem::Usage(usage)) = &input {
-                let (model, session) = (&self.chosen.endpoint.model, &self.session.id);
+                let counter = self.token_counter();
                 let ratios = &self.services.token_ratios;
                 let (has_tools, read) = (!tools.is_empty(), usage.prompt_tokens);
-                if ratios.learn(model, session, has_tools, estimate, read)
+                if ratios.learn(counter, has_tools, estimate, read)
                     && !self.session.cut_reported.swap(true, Ordering::Relaxed)
                 {
                     let sent = estimate as u64;

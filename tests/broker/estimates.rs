@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use aish::chat::tokens::{request_tokens, tool_tokens};
-use aish::services::token_ratios::TokenRatios;
+use aish::services::token_ratios::{TokenCounter, TokenRatios};
 
 use super::recorded_requests::{Reason, Request, converted};
 
@@ -66,16 +66,20 @@ fn measured(request: &Request, answered: Option<&Request>, session: &str) -> f64
     let has_tools = |request: &Request| !request.tools.is_empty();
     if let Some(answered) = answered {
         let (estimate, real) = (estimate(answered), answered.real);
-        ratios.learn(
-            &answered.model,
-            session,
-            has_tools(answered),
-            estimate,
-            real,
-        );
+        let counter = counter(&answered.model, session);
+        ratios.learn(counter, has_tools(answered), estimate, real);
     }
-    let scale = ratios.get(&request.model, "this session", has_tools(request));
+    let counter = counter(&request.model, "this session");
+    let scale = ratios.get(counter, has_tools(request));
     scale.tokens(estimate(request)) / request.real as f64
+}
+
+fn counter<'a>(model: &'a str, session: &'a str) -> TokenCounter<'a> {
+    TokenCounter {
+        base_url: "",
+        model,
+        session,
+    }
 }
 
 fn is_close(ratio: &f64) -> bool {

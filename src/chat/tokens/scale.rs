@@ -13,6 +13,9 @@ const ADDING_LITTLE: [&str; 4] = ["gpt", "gemini", "gemma", "mistral"];
 /// Estimated tokens of a request from which its ratio says as much of the model as what is known of all models.
 const TELLING_TOKENS: f64 = 500.0;
 
+/// The least ratio for text. What counts for less is another part, such as tools without arguments, and says nothing of text.
+const LEAST_RATIO: f64 = 0.75;
+
 /// What a model counts for an estimate: a multiple of it, and what the provider adds to every request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenScale {
@@ -41,6 +44,7 @@ impl TokenScale {
         let added = added_tokens(model, has_tools);
         let of_request = (reported - added).max(reported.min(estimate));
         let ratio = (of_request + TELLING_TOKENS) / (estimate + TELLING_TOKENS);
+        let ratio = ratio.max(LEAST_RATIO);
         TokenScale {
             ratio,
             added: reported - estimate * ratio,
@@ -84,7 +88,10 @@ mod tests {
             let scale = TokenScale::learned(model, has_tools, estimate, reported);
             assert!((scale.tokens(estimate) - reported as f64).abs() < 1e-6);
             assert!((scale.estimate(reported as f64) - estimate).abs() < 1e-6);
-            assert!(scale.ratio > 0.5 && scale.ratio < 1.1, "{model}: {scale:?}");
+            assert!(
+                scale.ratio >= LEAST_RATIO && scale.ratio < 1.1,
+                "{model}: {scale:?}"
+            );
         }
         // What a provider adds to a short request says nothing of its tokenizer.
         assert_eq!(TokenScale::learned("claude-x", true, 60.0, 560).ratio, 1.0);
