@@ -23,7 +23,7 @@ const HOSTED_TIMEOUT: Duration = Duration::from_millis(1500);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Variable with the base URL of a server that replaces the OpenAI endpoint.
-const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
+pub const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 
 /// A hosted provider that is detected by the environment variable of its key.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use super::args::AddModelArgs;
 use super::setup_dialog::{self, MAX_SHOWN, SetupDialog, write_model};
 use super::table::model_facts;
 use super::{model, print};
+use crate::broker::autodetect::BASE_URL_VARIABLE;
 use crate::broker::key_probe::{KeyOwner, ServerOffer, key_owner};
 use crate::broker::{Broker, ModelEndpoint, catalog};
 use crate::config::{self, Config, ConfigOverrides, key};
@@ -33,6 +34,14 @@ const LISTED: usize = 15;
 /// missing and there is no terminal.
 pub fn run(paths: &Paths, args: AddModelArgs) -> Result<()> {
     model::check_may_write(paths)?;
+    let (file, _) = config::config_path(paths)?;
+    if file
+        .extension()
+        .is_some_and(|extension| extension == "json")
+    {
+        let message = format!("cannot change {}: aish writes TOML only", file.display());
+        return Err(Error::config(message).hint("add the model there by hand"));
+    }
     let setup = AddedModel {
         dialog: SetupDialog::open(paths).ok(),
         runtime: setup_dialog::runtime()?,
@@ -43,6 +52,13 @@ pub fn run(paths: &Paths, args: AddModelArgs) -> Result<()> {
     };
     if let Some(name) = &setup.args.name {
         setup.check_name(name).map_err(Error::usage)?;
+    }
+    // Before a key is sent.
+    if setup.args.server.is_none() {
+        setup.dialog("the server")?;
+    }
+    if setup.args.model.is_none() {
+        setup.dialog("--model MODEL")?;
     }
     let found = setup.connect()?;
     let id = setup.pick(&found)?;
@@ -59,7 +75,6 @@ pub fn run(paths: &Paths, args: AddModelArgs) -> Result<()> {
         found.variable.as_deref(),
         make_default,
     )?;
-    let (file, _) = config::config_path(paths)?;
     let what = match make_default {
         true => ", which is the default model now",
         false => "",
@@ -104,50 +119,81 @@ type GivenKey = (Secret, Option<String>);
 impl AddedModel<'_> {
     /// Asks for the server and its key until the server lists its models. What the command line says is not asked again.
     fn connect(&self) -> Result<ReachedServer> {
-        let mut same = None;
+        let mut refused: Option<NamedServer> = None;
         loop {
-            let server = match same.take() {
+            let was_refused = refused.is_some();
+            let server = match refused.take() {
                 Some(server) => server,
                 None => self.server()?,
             };
-            let given = self.key(&server)?;
-            let may_retry = self.dialog.is_some()
-                && (self.args.server.is_none() || matches!(&given, Some((_, None))));
-            let (key, variable) = given.unzip();
-            let tried = match &server {
-                NamedServer::Hosted(hosted) => {
-                    let key = key.unwrap_or_else(|| Secret::new(""));
-                    self.say(&format!("  asking {} …\n", hosted.name))?;
-                    self.runtime.block_on(self.broker.try_key(hosted, key))
-                }
-                NamedServer::Other { base_url, name } => {
-                    config::check_base_url(base_url, key.is_some()).map_err(Error::config)?;
-                    self.say(&format!("  asking {} …\n", one_line(name, MAX_SHOWN)))?;
-                    self.runtime.block_on(self.broker.try_server(base_url, key))
-                }
+            let given = self.key(&server, was_refused)?;
+            let failure = match self.ask_server(&server, given) {
+                Ok(reached) => return Ok(reached),
+                Err(e) => e,
             };
-            match (tried, &self.dialog) {
-                (Ok(offer), _) => {
-                    let is_known = server.is_known();
-                    let name = match server {
-                        NamedServer::Hosted(hosted) => hosted.name.to_owned(),
-                        NamedServer::Other { name, .. } => name,
-                    };
-                    return Ok(ReachedServer {
-                        name,
-                        is_known,
-                        offer,
-                        variable: variable.flatten(),
-                    });
-                }
-                (Err(e), Some(dialog)) if may_retry => {
-                    dialog.report_failure(&e)?;
+            let may_ask =
+                self.args.key_env.is_none() && (self.args.server.is_none() || failure.key_rejected);
+            match &self.dialog {
+                Some(dialog) if may_ask && failure.kind != ErrorKind::Interrupted => {
+                    dialog.report_failure(&failure)?;
                     // Another key may do.
-                    same = (e.key_rejected && variable.flatten().is_none()).then_some(server);
+                    refused = failure.key_rejected.then_some(server);
                 }
-                (Err(e), _) => return Err(e),
+                _ => return Err(failure),
             }
         }
+    }
+
+    /// Asks a server for its models.
+    fn ask_server(&self, server: &NamedServer, given: Option<GivenKey>) -> Result<ReachedServer> {
+        if let Some((key, _)) = &given {
+            self.check_owner(server, key)?;
+        }
+        let (key, variable) = given.unzip();
+        self.say(&format!(
+            "  asking {} …\n",
+            one_line(server.name(), MAX_SHOWN)
+        ))?;
+        let offer = match server {
+            NamedServer::Hosted(hosted) => {
+                let key = key.unwrap_or_else(|| Secret::new(""));
+                self.runtime.block_on(self.broker.try_key(hosted, key))?
+            }
+            NamedServer::Other { base_url, .. } => {
+                config::check_base_url(base_url, key.is_some()).map_err(Error::config)?;
+                self.runtime
+                    .block_on(self.broker.try_server(base_url, key))?
+            }
+        };
+        Ok(ReachedServer {
+            name: server.name().to_owned(),
+            is_known: server.is_known(),
+            offer,
+            variable: variable.flatten(),
+        })
+    }
+
+    /// Refuses to send a key to another provider than its own. To any other server it is sent only if the user wants it.
+    fn check_owner(&self, server: &NamedServer, key: &Secret) -> Result<()> {
+        let KeyOwner::Known(owner) = key_owner(key) else {
+            return Ok(());
+        };
+        if let NamedServer::Hosted(hosted) = server
+            && hosted.name == owner.name
+        {
+            return Ok(());
+        }
+        if let (NamedServer::Other { name, .. }, Some(dialog)) = (server, &self.dialog) {
+            let (owner, name) = (owner.name, one_line(name, MAX_SHOWN));
+            let question = format!("That is a key of {owner}. Send it to {name}? [y/N] ");
+            if self.agrees(dialog, &question, false)? {
+                return Ok(());
+            }
+        }
+        let message = format!("the key belongs to {}, and was not sent", owner.name);
+        let mut error = Error::usage(message).hint("give a key of the server: --key-env VARIABLE");
+        error.key_rejected = true;
+        Err(error)
     }
 
     /// Returns the server of the command line, or asks for one.
@@ -180,17 +226,18 @@ impl AddedModel<'_> {
         }
     }
 
-    /// Returns the key for a server: from the variable of the command line, from the usual variable, or typed.
-    fn key(&self, server: &NamedServer) -> Result<Option<GivenKey>> {
+    /// Returns the key for a server: from the variable of the command line, from the usual variable, or typed. One that was
+    /// refused is not offered again.
+    fn key(&self, server: &NamedServer, was_refused: bool) -> Result<Option<GivenKey>> {
         if let Some(variable) = &self.args.key_env {
             return self.key_in(variable).map(Some);
         }
         let question = match server {
             NamedServer::Hosted(hosted) => {
-                let set = hosted
-                    .variables()
-                    .find(|name| self.variables.contains_key(*name));
-                if let Some(variable) = set
+                // With this variable the key is for another server.
+                let is_for_another = hosted.name == "openai" && self.is_set(BASE_URL_VARIABLE);
+                let set = hosted.variables().find(|name| self.is_set(name));
+                if let Some(variable) = set.filter(|_| !was_refused && !is_for_another)
                     && self.uses(variable)?
                 {
                     return self.key_in(variable).map(Some);
@@ -198,7 +245,7 @@ impl AddedModel<'_> {
                 format!("API key of {} (hidden): ", hosted.name)
             }
             // A server at its usual place on this machine.
-            NamedServer::Other { .. } if server.is_known() => return Ok(None),
+            NamedServer::Other { .. } if server.is_known() && !was_refused => return Ok(None),
             NamedServer::Other { .. } => match &self.dialog {
                 Some(_) => "API key of the server (hidden; Enter if none): ".to_owned(),
                 None => return Ok(None),
@@ -206,28 +253,22 @@ impl AddedModel<'_> {
         };
         let dialog = self.dialog("--key-env VARIABLE")?;
         loop {
-            let Some(typed) = dialog.ask(&question, false)? else {
-                return Err(left());
-            };
-            let needs_key = matches!(server, NamedServer::Hosted(_));
-            match typed.trim().is_empty() {
-                true if needs_key => continue,
-                true => return Ok(None),
-                false => {}
-            }
-            let Some(key) = dialog.checked_key(&typed)? else {
-                continue;
-            };
-            // Sent to another provider, it would be disclosed.
-            match (key_owner(&key), server) {
-                (KeyOwner::Known(owner), NamedServer::Hosted(hosted))
-                    if owner.name != hosted.name =>
-                {
-                    dialog.print(&format!("  That is a key of {}.\n", owner.name))?;
+            let typed = dialog.ask(&question, false)?.ok_or_else(left)?;
+            match (typed.trim().is_empty(), server) {
+                (true, NamedServer::Hosted(_)) => {}
+                (true, NamedServer::Other { .. }) => return Ok(None),
+                (false, _) => {
+                    if let Some(key) = dialog.checked_key(&typed)? {
+                        return Ok(Some((key, None)));
+                    }
                 }
-                _ => return Ok(Some((key, None))),
             }
         }
+    }
+
+    fn is_set(&self, variable: &str) -> bool {
+        let value = self.variables.get(variable);
+        value.is_some_and(|value| !value.trim().is_empty())
     }
 
     /// Whether the key in the provider's usual variable is to be used; without a terminal it is.
@@ -289,10 +330,11 @@ impl AddedModel<'_> {
                 }
                 continue;
             }
-            let number = typed.parse::<usize>().ok();
-            let numbered = number.and_then(|n| matches.get(n.checked_sub(1)?));
+            // A number of what is shown; any other is a part of a name, such as 70 for a model with 70b.
+            let number = typed.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+            let numbered = number.and_then(|at| matches.iter().take(LISTED).nth(at));
             let exact = models.iter().find(|id| **id == typed);
-            if let Some(id) = exact.map(String::as_str).or(numbered.copied()) {
+            if let Some(id) = numbered.copied().or(exact.map(String::as_str)) {
                 return Ok(id.to_owned());
             }
             word = typed;
@@ -310,7 +352,14 @@ impl AddedModel<'_> {
             true => [server, both, id.to_owned()],
             false => [id.to_owned(), both, server],
         };
-        let free = candidates.iter().find(|name| self.check_name(name).is_ok());
+        // A server must not get the prompts that are meant for a known one because of how it names its models.
+        let is_meant_for_another = |name: &str| {
+            let server = name.split('/').next().unwrap_or_default();
+            !found.is_known && config::KNOWN_SERVERS.iter().any(|k| k.name == server)
+        };
+        let free = candidates
+            .iter()
+            .find(|name| self.check_name(name).is_ok() && !is_meant_for_another(name));
         let Some(dialog) = self.dialog.as_ref().filter(|_| self.args.model.is_none()) else {
             return free.cloned().ok_or_else(|| {
                 Error::usage("no name is free for the model").hint("give one: --name NAME")

@@ -4,6 +4,7 @@
 //! own file; it never appears in an argument, log or history.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use super::model;
 use crate::broker::ModelEndpoint;
@@ -85,24 +86,20 @@ impl<'a> SetupDialog<'a> {
     /// # Errors
     /// The key cannot be stored, or the configuration cannot be changed.
     pub fn save_default(&self, name: &str, endpoint: &ModelEndpoint) -> Result<()> {
-        write_model(self.paths, name, endpoint, None, true)?;
+        let key = write_model(self.paths, name, endpoint, None, true)?;
         let (file, _) = config::config_path(self.paths)?;
-        let key = match endpoint.key {
-            Some(_) => format!(
-                ",\n  the key in {}",
-                key::key_file(self.paths, name).display()
-            ),
-            None => String::new(),
-        };
+        let key = key.map(|key| format!(",\n  the key in {}", key.display()));
         self.print(&format!(
-            "  {name} is now the default model ({}); it is configured in\n  {}{key}\n\n",
+            "  {name} is now the default model ({}); it is configured in\n  {}{}\n\n",
             one_line(&endpoint.model, MAX_SHOWN),
-            file.display()
+            file.display(),
+            key.unwrap_or_default()
         ))
     }
 }
 
-/// Writes a verified model to the configuration. Its key is named by its variable, or else stored in a file.
+/// Writes a verified model to the configuration. Its key is named by its variable, or else stored in a file, which is
+/// returned.
 ///
 /// # Errors
 /// The key cannot be stored, or the configuration cannot be changed: a model of this name exists, or a project file
@@ -113,28 +110,33 @@ pub fn write_model(
     endpoint: &ModelEndpoint,
     variable: Option<&str>,
     make_default: bool,
-) -> Result<()> {
+) -> Result<Option<PathBuf>> {
     model::check_may_write(paths)?;
-    let key = match (variable, &endpoint.key) {
-        (Some(variable), _) => KeySource::Env(variable.to_owned()),
-        (None, Some(key)) => KeySource::Cmd(key::store_key(paths, name, key)?),
-        (None, None) => KeySource::None,
+    let stored = match (variable, &endpoint.key) {
+        (None, Some(key)) => Some(key::store_key(paths, name, key)?),
+        _ => None,
     };
-    let is_stored = matches!(key, KeySource::Cmd(_));
     let settings = ModelSettings {
         base_url: endpoint.base_url.clone(),
         model: endpoint.model.clone(),
         images: endpoint.images,
-        key,
+        key: match (variable, &stored) {
+            (Some(variable), _) => KeySource::Env(variable.to_owned()),
+            (None, Some(stored)) => KeySource::Cmd(stored.command.clone()),
+            (None, None) => KeySource::None,
+        },
         ..ModelSettings::default()
     };
+    let file = stored.map(|stored| stored.file);
     config::add_model(paths, name, &config::model_table(&settings), make_default).inspect_err(
         |_| {
-            if is_stored {
-                key::remove_key(paths, name);
+            // Best effort: the error says what matters.
+            if let Some(file) = &file {
+                let _ = std::fs::remove_file(file);
             }
         },
-    )
+    )?;
+    Ok(file)
 }
 
 /// Returns a runtime for the requests of a dialog.

@@ -1,6 +1,9 @@
 //! Keys of models: reading them from a variable or a command, and storing them. No message contains a key.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use super::known_servers::KNOWN_SERVERS;
@@ -10,9 +13,12 @@ use super::settings::Config;
 use super::table_reader::shown_key;
 pub use super::value_checks::checked_key as checked;
 use super::value_checks::nearest_name;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorContext as _, Result};
 use crate::paths::{Paths, make_dir, replace_file, replace_secret_file};
 use crate::secret::Secret;
+
+/// Number of files that are tried for a key.
+const MAX_KEY_FILES: u32 = 1000;
 
 /// Returns the variables that may hold the key of a model, best first: its `key_env`, and for the server of a known
 /// provider the other usual name of the same key. Empty for a model without `key_env`.
@@ -93,45 +99,65 @@ pub(super) fn unset<'n>(variable: &str, names: impl IntoIterator<Item = &'n str>
     }
 }
 
-/// Stores a key in a file that only the user can read, and returns the `key_cmd` that prints it.
+/// A key that was stored in a file.
+#[derive(Debug)]
+pub struct StoredKey {
+    /// The `key_cmd` that prints it.
+    pub command: String,
+    /// The file.
+    pub file: PathBuf,
+}
+
+/// Stores a key for the model `name` in a new file that only the user can read. Files of other models are left as they are.
 ///
 /// # Errors
 /// The file cannot be written, or its path is not UTF-8.
-pub fn store_key(paths: &Paths, name: &str, key: &Secret) -> Result<String> {
+pub fn store_key(paths: &Paths, name: &str, key: &Secret) -> Result<StoredKey> {
     let dir = paths.keys();
     make_dir(&dir)?;
-    let path = key_file(paths, name);
-    let Some(text) = path.to_str() else {
-        let message = format!("cannot keep a key in {}: it is not UTF-8", path.display());
-        return Err(Error::config(message).hint("set AISH_HOME to a directory whose path is UTF-8"));
-    };
     // The configuration is often in a git repository, which may be published.
     replace_file(&dir.join(".gitignore"), b"*\n")?;
-    replace_secret_file(&path, key.expose().as_bytes())?;
-    Ok(format!("cat '{}'", text.replace('\'', r"'\''")))
-}
-
-/// Returns the file in which [`store_key`] stores the key of the model `name`.
-pub fn key_file(paths: &Paths, name: &str) -> PathBuf {
-    // No name of a model has a percent sign, so that no two share a file.
-    let file = name.replace('/', "%2F");
-    paths.keys().join(match file.trim_matches('.') {
-        "" => file.replace('.', "%2E"),
-        _ => file,
+    // No name of a model has a percent sign. A file that begins with a point could be that of git.
+    let name = name.replace('/', "%2F");
+    let name = match name.strip_prefix('.') {
+        Some(rest) => format!("%2E{rest}"),
+        None => name,
+    };
+    let mut number = 1;
+    let file = loop {
+        let file = dir.join(match number {
+            1 => name.clone(),
+            n => format!("{name}%{n}"),
+        });
+        let new = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&file);
+        match new {
+            Ok(_) => break file,
+            // It may be the key of a model that has another name by now.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && number < MAX_KEY_FILES => number += 1,
+            Err(e) => return Err(e).context(|| format!("cannot create {}", file.display())),
+        }
+    };
+    let Some(text) = file.to_str() else {
+        let message = format!("cannot keep a key in {}: it is not UTF-8", file.display());
+        let _ = std::fs::remove_file(&file);
+        return Err(Error::config(message).hint("set AISH_HOME to a directory whose path is UTF-8"));
+    };
+    replace_secret_file(&file, key.expose().as_bytes())?;
+    Ok(StoredKey {
+        command: format!("cat '{}'", text.replace('\'', r"'\''")),
+        file,
     })
 }
 
-/// Removes the key that [`store_key`] stored.
-pub fn remove_key(paths: &Paths, name: &str) {
-    // A file that does not exist needs no removal.
-    let _ = std::fs::remove_file(key_file(paths, name));
-}
-
-/// Returns the variables of this process that are UTF-8 and not empty.
+/// Returns the variables of this process that are UTF-8 and not blank.
 pub fn process_variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(_, value)| !value.is_empty())
+        .filter(|(_, value)| !value.trim().is_empty())
         .collect()
 }
 
@@ -191,7 +217,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().unwrap();
         let paths = Paths::under(&home.path().join("o'brien $(x)"), 1).unwrap();
-        let command = store_key(&paths, "openai", &Secret::new("sk-1")).unwrap();
+        let StoredKey { command, .. } = store_key(&paths, "openai", &Secret::new("sk-1")).unwrap();
         assert!(!command.contains("sk-1"));
         let file = paths.keys().join("openai");
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -201,10 +227,17 @@ mod tests {
             .output()
             .unwrap();
         assert_eq!(output.stdout, b"sk-1");
-        store_key(&paths, "openai", &Secret::new("sk-2")).unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), b"sk-2");
-        remove_key(&paths, "openai");
-        assert!(!file.exists());
+        // Another model may use the file.
+        let second = store_key(&paths, "openai", &Secret::new("sk-2")).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"sk-1");
+        assert_eq!(std::fs::read(&second.file).unwrap(), b"sk-2");
+        for name in [".gitignore", "..", "a/b", "a%2Fb"] {
+            let stored = store_key(&paths, name, &Secret::new("sk-3")).unwrap();
+            assert_eq!(stored.file.parent(), Some(paths.keys().as_path()));
+            assert_eq!(std::fs::read(&stored.file).unwrap(), b"sk-3", "{name}");
+        }
+        let ignored = std::fs::read(paths.keys().join(".gitignore"));
+        assert_eq!(ignored.unwrap(), b"*\n");
     }
 
     #[test]

@@ -54,6 +54,13 @@ fn a_server_is_asked_for_its_models_and_the_picked_one_answers() {
         "{screen}"
     );
     assert!(screen.contains("… 8 more"), "{screen}");
+    // A hidden entry has no number: 20 is a part of a name.
+    zsh.send("20\r");
+    zsh.wait_text("match 20: 1");
+    zsh.send("2J\r");
+    zsh.wait_text("match 2J: 1");
+    zsh.wait_text("1  a‹\\x1b›[2Jb");
+    wait_nth(&zsh, "Which? A number", 3);
     zsh.send("QWEN\r");
     zsh.wait_text("match QWEN: 2");
     zsh.send("2\r");
@@ -72,6 +79,7 @@ fn a_server_is_asked_for_its_models_and_the_picked_one_answers() {
 
     let shown = String::from_utf8_lossy(&zsh.raw()).into_owned();
     assert!(!shown.contains(KEY) && !shown.contains("k-wrong"));
+    assert!(!shown.contains("a\u{1b}[2Jb"), "{shown}");
     let config = home.read("aish/config/config.toml");
     assert!(
         config.contains("default_model = \"big\"") && !config.contains(KEY),
@@ -105,13 +113,32 @@ fn a_server_is_asked_for_its_models_and_the_picked_one_answers() {
 }
 
 #[test]
-fn a_key_is_not_sent_to_another_provider_and_leaving_adds_nothing() {
+fn a_key_is_sent_to_another_server_only_on_a_yes_and_leaving_adds_nothing() {
     let home = Home::new();
+    let provider = provider();
     let mut zsh = Zsh::start(&home);
+    let url = provider.base_url();
+    zsh.send(format!("{} model add {url}\r", helper()));
+    zsh.wait_text("API key of the server");
+    zsh.send("sk-or-v1-0123456789abcdef\r");
+    zsh.wait_text("That is a key of openrouter. Send it to 127.0.0.1? [y/N]");
+    zsh.send("\r");
+    wait_nth(&zsh, "API key of the server", 2);
+    assert_eq!(provider.requests().len() + provider.connections(), 0);
+    zsh.send("sk-or-v1-0123456789abcdef\r");
+    wait_nth(&zsh, "Send it to 127.0.0.1? [y/N]", 2);
+    zsh.send("y\r");
+    zsh.wait_text("refuses access (401)");
+    assert_eq!(provider.connections(), 1);
+    wait_nth(&zsh, "API key of the server", 3);
+    zsh.send("\u{3}");
+    zsh.wait_text("interrupted");
+    zsh.prompt();
+    zsh.run("clear");
     zsh.send(format!("{} model add anthropic; print code $?\r", helper()));
     zsh.wait_text("API key of anthropic (hidden):");
     zsh.send("sk-or-v1-0123456789abcdef\r");
-    zsh.wait_text("That is a key of openrouter.");
+    zsh.wait_text("the key belongs to openrouter, and was not sent");
     wait_nth(&zsh, "API key of anthropic (hidden):", 2);
     zsh.send("\u{4}");
     zsh.wait_text("nothing was added");
@@ -138,6 +165,37 @@ fn without_a_terminal_everything_is_said() {
     let error = add(&[&base_url, "--key-env", "WORK_KEY"]).fails(2);
     assert!(error.contains("--model MODEL"), "{error}");
     let error = add(&["openai", "--model", "m"]).fails(2);
+    assert!(error.contains("--key-env VARIABLE"), "{error}");
+    // The key of another provider.
+    let stray = |server: &str, model: &str| {
+        let words = [
+            "model",
+            "add",
+            server,
+            "--model",
+            model,
+            "--key-env",
+            "OPENAI_API_KEY",
+        ];
+        let call = helper
+            .call(words)
+            .env("OPENAI_API_KEY", "sk-proj-0123456789abcdef");
+        call.run().fails(2)
+    };
+    for server in ["anthropic", base_url.as_str()] {
+        let error = stray(server, "m");
+        assert!(
+            error.contains("the key belongs to openai, and was not sent"),
+            "{error}"
+        );
+    }
+    assert_eq!(helper.provider.connections(), 0);
+    // With OPENAI_BASE_URL the key is for that server.
+    let call = helper.call(["model", "add", "openai", "--model", "m"]);
+    let call = call
+        .env("OPENAI_API_KEY", "k-1234567")
+        .env("OPENAI_BASE_URL", &base_url);
+    let error = call.run().fails(2);
     assert!(error.contains("--key-env VARIABLE"), "{error}");
     let error = add(&["nowhere", "--model", "m"]).fails(2);
     assert!(error.contains("name one of openai"), "{error}");
@@ -170,10 +228,52 @@ fn without_a_terminal_everything_is_said() {
         error.contains("to see and confirm them, run llm in a terminal"),
         "{error}"
     );
+    // A name that is another server's is not taken unasked: `-m openai/x` would go there.
+    let named = add(&[&base_url, "--model", "openai/gpt", "--key-env", "WORK_KEY"]).ok();
+    assert!(named.starts_with("added 127.0.0.1/openai/gpt ("), "{named}");
     let words = [&words[..], &["--name", "again", "--default"]].concat();
     let added = add(&words).ok();
     assert!(
         added.starts_with("added again, which is the default model now"),
         "{added}"
+    );
+}
+
+#[test]
+fn a_local_server_that_wants_a_key_is_given_one_chance_to_ask() {
+    // The port of a server on this machine is fixed, so that another program may have it.
+    let Ok(listener) = std::net::TcpListener::bind("127.0.0.1:1234") else {
+        return;
+    };
+    let requests = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        for stream in listener.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") {
+                std::io::Read::read_exact(&mut stream, &mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            seen.push(String::from_utf8(head).unwrap());
+            let answer = "HTTP/1.1 401 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
+        }
+        seen
+    });
+    let home = Home::new();
+    let mut zsh = Zsh::start(&home);
+    zsh.send(format!("{} model add lmstudio\r", helper()));
+    zsh.wait_text("refuses access (401)");
+    zsh.wait_text("API key of the server");
+    zsh.send(format!("{KEY}\r"));
+    wait_nth(&zsh, "API key of the server", 2);
+    zsh.send("\u{4}");
+    zsh.wait_text("nothing was added");
+    zsh.prompt();
+    let seen = requests.join().unwrap();
+    assert!(
+        !seen[0].contains("authorization") && seen[1].contains(KEY),
+        "{seen:?}"
     );
 }

@@ -11,7 +11,14 @@ pub enum NamedServer {
     /// A hosted provider.
     Hosted(&'static HostedProvider),
     /// A server by its base URL, and a name for it.
-    Other { base_url: String, name: String },
+    Other {
+        /// The base URL.
+        base_url: String,
+        /// The name: that of a local server, or the host.
+        name: String,
+        /// Whether it was named by its name, not by an address.
+        is_known: bool,
+    },
 }
 
 impl NamedServer {
@@ -19,9 +26,18 @@ impl NamedServer {
     pub fn is_known(&self) -> bool {
         match self {
             NamedServer::Hosted(_) => true,
-            NamedServer::Other { name, .. } => LOCAL_SERVERS.iter().any(|l| l.name == name),
+            NamedServer::Other { is_known, .. } => *is_known,
         }
     }
+
+    /// Its name: that of a provider or local server, or the host.
+    pub fn name(&self) -> &str {
+        match self {
+            NamedServer::Hosted(hosted) => hosted.name,
+            NamedServer::Other { name, .. } => name,
+        }
+    }
+
     /// Returns the server that a name or a base URL stands for; a bare address of a provider is the provider.
     ///
     /// # Errors
@@ -36,6 +52,7 @@ impl NamedServer {
             return Ok(NamedServer::Other {
                 base_url: format!("http://127.0.0.1:{}/v1", local.port),
                 name: local.name.to_owned(),
+                is_known: true,
             });
         }
         if !typed.contains("://") {
@@ -59,6 +76,7 @@ impl NamedServer {
         Ok(NamedServer::Other {
             base_url: typed.to_owned(),
             name: host.trim_matches(['[', ']']).to_owned(),
+            is_known: false,
         })
     }
 }
@@ -83,7 +101,7 @@ mod tests {
     fn named(typed: &str) -> String {
         match NamedServer::from_words(typed) {
             Ok(NamedServer::Hosted(hosted)) => format!("hosted {}", hosted.name),
-            Ok(NamedServer::Other { base_url, name }) => format!("{name} at {base_url}"),
+            Ok(NamedServer::Other { base_url, name, .. }) => format!("{name} at {base_url}"),
             Err(reason) => reason,
         }
     }
@@ -109,6 +127,9 @@ mod tests {
             "api.openai.com at http://api.openai.com/v1"
         );
         assert_eq!(named("http://[::1]:8000"), "::1 at http://[::1]:8000");
+        // A host of that name is not the server on this machine.
+        let host = NamedServer::from_words("http://ollama:11434");
+        assert!(host.is_ok_and(|server| !server.is_known()));
         assert!(named("openai.com").contains("neither a known server"));
         assert!(named("ftp://h/").contains("must begin with"));
     }
