@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::protocol::ShellId;
 
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
-pub use self::model::{AddModelArgs, InstallableModel, ModelCommand};
+pub use self::model::{AddModelArgs, InstallArgs, ModelCommand};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;

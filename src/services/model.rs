@@ -428,7 +428,10 @@ pub async fn look(
     };
     let mut chosen = configured(services, plan, model)?;
     if is_last_resort(&config, current) {
-        chosen.found = Some("the tiny model, only for trying things out".to_string());
+        chosen.found = Some(match model.name.as_str() {
+            "smollm2" => "the tiny model, only for trying things out".to_owned(),
+            _ => "installed on this machine".to_owned(),
+        });
     }
     Ok(Some(chosen))
 }

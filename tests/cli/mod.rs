@@ -14,6 +14,7 @@ mod failures;
 mod fallback;
 mod mcp;
 mod model_add;
+mod model_install;
 mod models;
 mod multiline;
 mod own_files;

@@ -1,6 +1,7 @@
 //! Scripted servers.
 
 pub mod daemon;
+pub mod file_server;
 pub mod lmcp;
 pub mod mcp_http;
 pub mod oauth;

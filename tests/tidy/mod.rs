@@ -142,8 +142,20 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "broker", "chat", "client", "config", "daemon", "error", "history", "mcp", "paths",
-            "protocol", "safety", "secret",
+            "address",
+            "broker",
+            "chat",
+            "client",
+            "config",
+            "daemon",
+            "error",
+            "history",
+            "http_client",
+            "mcp",
+            "paths",
+            "protocol",
+            "safety",
+            "secret",
         ],
     ),
     ("main", &["cli"]),
@@ -181,6 +193,8 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "cli::doctor::model",
         ],
     ),
+    // Everything else that the command line needs from a server goes through the broker.
+    ("cli", "http_client", &["cli::model_install::download"]),
     // `aish-helper activity` queries the journal itself, so that the daemon needs no index.
     (
         "cli",

@@ -1,8 +1,12 @@
 //! `aish-helper model`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Command, Subcommand};
 
 use super::JsonArgs;
+use crate::cli::model_install::listing::catalog;
 use crate::protocol::ShellId;
 
 /// `aish-helper model`
@@ -44,19 +48,55 @@ pub enum ModelCommand {
     },
     /// Ask the servers for their models, for model list and the completion
     Refresh(JsonArgs),
-    /// Install a tiny model that runs without a network, for trials
-    Install {
-        /// Name of the model
-        #[arg(value_enum)]
-        name: InstallableModel,
-    },
+    /// Install a model that runs on this machine, or list those that can be installed
+    Install(InstallArgs),
 }
 
-/// Models that can be installed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum InstallableModel {
-    /// SmolLM2-135M-Instruct, 98 MB, Apache-2.0
-    Smollm2,
+/// Arguments of `aish-helper model install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// A model of the list, hf:OWNER/REPO/FILE on Hugging Face, or the https:// URL of a GGUF file
+    #[arg(value_parser = InstallableModel, hide_possible_values = true)]
+    pub model: Option<String>,
+    /// SHA-256 that the file must have
+    #[arg(long, value_name = "HEX", value_parser = sha256)]
+    pub sha256: Option<String>,
+    /// Name of the model in aish
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// Accepts any text, and names the models of the list for the completion.
+#[derive(Debug, Clone, Copy)]
+struct InstallableModel;
+
+impl TypedValueParser for InstallableModel {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let models = catalog().map(|model| {
+            let help = format!("{}, {}; {}", model.size, model.license, model.purpose);
+            PossibleValue::new(model.name).help(help)
+        });
+        Some(Box::new(models))
+    }
+}
+
+/// Reads a SHA-256 in hexadecimal and returns it in lower case.
+fn sha256(text: &str) -> Result<String, String> {
+    match text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("a SHA-256 has 64 hexadecimal digits".into()),
+    }
 }
 
 /// Arguments of `aish-helper model add`. What is missing is asked on the terminal.
