@@ -107,7 +107,8 @@ impl ChatAnswer {
         marked: bool,
         out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError> {
-        if let Some(usage) = body.usage {
+        let of_groq = body.x_groq.and_then(|extra| extra.usage);
+        if let Some(usage) = body.usage.as_ref().or(of_groq.as_ref()) {
             self.progress.usage = Some(usage.counts());
         }
         let choices = match body.choices {
@@ -250,8 +251,15 @@ struct ChatEvent<'a> {
     choices: Option<Vec<EventChoice<'a>>>,
     #[serde(default)]
     usage: Option<TokenCounts>,
+    /// Where Groq has the usage if it was not asked for it.
+    x_groq: Option<GroqExtra>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct GroqExtra {
+    usage: Option<TokenCounts>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
