@@ -77,7 +77,12 @@ fn usage_parts(answer: &AnswerSummary) -> Vec<String> {
             None => parts.push("$?".to_owned()),
         }
         if let Some(session) = answer.session_cost {
-            parts.push(format!("session {}", session_usd(session)));
+            let more = if answer.session_cost_partial {
+                " + ?"
+            } else {
+                ""
+            };
+            parts.push(format!("session {}{more}", session_usd(session)));
         }
     }
     parts
@@ -111,6 +116,7 @@ mod tests {
             cost: Some(0.0123),
             cost_estimated: false,
             session_cost: Some(0.312),
+            session_cost_partial: false,
             show_cost: ShownCost::OnTerminal,
             proposals: 0,
         };
@@ -121,6 +127,8 @@ mod tests {
         answer.cost_estimated = true;
         answer.prompt_tokens = None;
         assert_eq!(cost_line(&answer), "~$0.0123 · session $0.31");
+        answer.session_cost_partial = true;
+        assert_eq!(cost_line(&answer), "~$0.0123 · session $0.31 + ?");
         (answer.cost, answer.session_cost) = (None, None);
         assert_eq!(cost_line(&answer), "$?");
         answer.show_cost = ShownCost::Nothing;

@@ -144,6 +144,7 @@ fn unread_answer() -> AnswerSummary {
         cost: None,
         cost_estimated: false,
         session_cost: None,
+        session_cost_partial: false,
         show_cost: ShownCost::Nothing,
         proposals: 0,
     }

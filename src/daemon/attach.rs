@@ -224,6 +224,7 @@ fn frames(
         cost: None,
         cost_estimated: false,
         session_cost: None,
+        session_cost_partial: false,
         show_cost: ShownCost::Nothing,
         proposals,
     };

@@ -38,6 +38,9 @@ pub struct AnswerSummary {
     /// What the session has cost so far in US dollars, as far as it is known.
     #[serde(default)]
     pub session_cost: Option<f64>,
+    /// Whether the session has answers of unknown price, which `session_cost` leaves out.
+    #[serde(default)]
+    pub session_cost_partial: bool,
     /// What is shown of the cost.
     #[serde(default)]
     pub show_cost: ShownCost,

@@ -441,7 +441,6 @@ impl TurnMachine {
     }
 
     fn reply(&mut self, finish: FinishReason, ms: u64) -> TurnEffect {
-        let proposals = std::mem::take(&mut self.proposals);
         let total = self.total.unwrap_or_default();
         let answer = AnswerSummary {
             session: self.setting.session.clone(),
@@ -456,10 +455,11 @@ impl TurnMachine {
             cost: self.cost.total,
             cost_estimated: self.cost.estimated,
             session_cost: None,
+            session_cost_partial: false,
             show_cost: self.setting.show_cost,
-            proposals: proposals.len(),
+            proposals: self.proposals.len(),
         };
-        TurnEffect::Reply(answer, proposals)
+        TurnEffect::Reply(answer, std::mem::take(&mut self.proposals))
     }
 }
 
@@ -485,7 +485,7 @@ fn notice(text: impl Into<String>) -> TurnEffect {
 }
 
 fn sum(total: Option<TokenUsage>, usage: Option<TokenUsage>) -> Option<TokenUsage> {
-    let (Some(a), Some(b)) = (total, usage) else {
+    let Some((a, b)) = total.zip(usage) else {
         return total.or(usage);
     };
     Some(TokenUsage {

@@ -1,7 +1,9 @@
 //! What a turn takes from its model and its session, whatever it is for: settings, the cost so far, the share of the window.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
+use crate::history::record::{Record, RecordBody};
 use crate::protocol::{AnswerSummary, ShownCost};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
@@ -27,6 +29,21 @@ pub(super) fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings 
     }
 }
 
+/// Whether the price of an answer is unknown. A server on this machine is usually the user's own, and free.
+fn is_unpriced(record: &Record) -> bool {
+    let RecordBody::Assistant {
+        cost: None,
+        prompt_tokens: Some(_),
+        provider: Some(host),
+        ..
+    } = &record.body
+    else {
+        return false;
+    };
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host != "localhost" && !ip.is_ok_and(|ip| ip.is_loopback())
+}
+
 /// Adds what the session has cost so far, where costs are shown.
 pub(super) async fn add_session_cost(
     services: &SharedServices,
@@ -37,6 +54,7 @@ pub(super) async fn add_session_cost(
         let (spending, id) = (services.spending.clone(), session.id.clone());
         let session_cost = tokio::task::spawn_blocking(move || spending.session(&id));
         answer.session_cost = session_cost.await.ok();
+        answer.session_cost_partial = session.with_records(|all| all.iter().any(is_unpriced));
     }
 }
 
@@ -54,5 +72,30 @@ pub(super) fn offer_summary(feed: &TurnFeed, session: &Session, window: Option<u
         feed.notice(format!(
             "the session fills {percent} % of the model's context window; llm :compact replaces its older part by a summary"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_of_other_machines_are_unpriced() {
+        let unpriced = |cost: &str, host: &str| {
+            let body = format!(
+                r#"{{"type":"assistant","text":"a","model":"m","finish":"stop","prompt_tokens":5,"provider":"{host}",{cost}"duration_ms":1}}"#
+            );
+            let body: RecordBody = serde_json::from_str(&body).expect("a record");
+            is_unpriced(&crate::history::journal::new_record(
+                Default::default(),
+                body,
+            ))
+        };
+        assert!(unpriced("", "api.example"));
+        assert!(unpriced("", "192.168.1.5"));
+        assert!(!unpriced(r#""cost":0.1,"#, "api.example"));
+        for host in ["127.0.0.1", "[::1]", "localhost"] {
+            assert!(!unpriced("", host), "{host}");
+        }
     }
 }

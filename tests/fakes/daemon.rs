@@ -237,6 +237,7 @@ impl Prompt {
             cost: None,
             cost_estimated: false,
             session_cost: None,
+            session_cost_partial: false,
             show_cost: ShownCost::Nothing,
             proposals: 0,
         };
