@@ -20,6 +20,7 @@ mod transport;
 mod transport_error;
 mod wire_names;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -105,11 +106,7 @@ impl Broker {
         cancel: &CancellationToken,
         out: &Sender<StreamItem>,
     ) -> Result<FinishReason> {
-        let limited = permit.max_tokens().map(|max_tokens| ModelEndpoint {
-            max_tokens: Some(max_tokens),
-            ..endpoint.clone()
-        });
-        let endpoint = limited.as_ref().unwrap_or(endpoint);
+        let endpoint = &*limited(endpoint, permit);
         tokio::select! {
             biased;
             () = cancel.cancelled() => Ok(FinishReason::Interrupted),
@@ -127,10 +124,13 @@ impl Broker {
         endpoint: &ModelEndpoint,
         messages: &[ChatMessage],
         tools: &[ToolDefinition],
+        permit: &SpendingPermit,
     ) -> Result<(String, Vec<u8>)> {
+        let endpoint = &*limited(endpoint, permit);
         let quirks = self.known_quirks(endpoint);
         if quirks.no_responses && endpoint.dialect == Dialect::Responses {
-            return self.preview(&endpoint.with_dialect(Dialect::Chat), messages, tools);
+            let chat = endpoint.with_dialect(Dialect::Chat);
+            return self.preview(&chat, messages, tools, permit);
         }
         let mut url = endpoint.dialect.url(endpoint)?;
         let names = chat::names(&url, messages, tools, quirks);
@@ -321,4 +321,15 @@ fn jitter() -> f64 {
 /// Returns an error for an answer that the server broke.
 fn server_error(message: String) -> Error {
     Error::runtime(message).hint("try again; if the error persists, see the server's log")
+}
+
+/// Returns the endpoint with the limit of the answer that a permit allows.
+fn limited<'e>(endpoint: &'e ModelEndpoint, permit: &SpendingPermit) -> Cow<'e, ModelEndpoint> {
+    match permit.max_tokens() {
+        Some(max_tokens) => Cow::Owned(ModelEndpoint {
+            max_tokens: Some(max_tokens),
+            ..endpoint.clone()
+        }),
+        None => Cow::Borrowed(endpoint),
+    }
 }

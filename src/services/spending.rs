@@ -138,6 +138,28 @@ impl Spending {
         })
     }
 
+    /// Returns the permit that [`Spending::reserve`] would give now. Nothing is reserved. Blocks on the disk if there is a budget.
+    ///
+    /// # Errors
+    /// As for [`Spending::reserve`].
+    pub fn permit(
+        &self,
+        limits: &Amounts<Option<f64>>,
+        session: &str,
+        bound: RequestBound<'_>,
+    ) -> std::result::Result<SpendingPermit, ReserveError> {
+        let spent = if limits.iter().all(Option::is_none) {
+            [0.0; 4]
+        } else {
+            self.writes.finish();
+            let (mut ledger, now) = (lock(&self.ledger), Local::now());
+            let opened = ledger.open_file(&self.path, now);
+            opened.map_err(ReserveError::File)?;
+            ledger.spent(session, 0.0, now)
+        };
+        budget::decide(limits, &spent, bound).map_err(ReserveError::Refused)
+    }
+
     /// Replaces a reservation by what the request cost. Does not block.
     pub fn settle(&self, reservation: Reservation, cost: f64) {
         let Reservation { id, session, .. } = reservation;

@@ -45,7 +45,7 @@ pub async fn preview(
         let (ids, request) = (collected.record_ids, &prompt.request);
         let run = TurnRun::new(services, &chosen, session, feed, setting, ids, request);
         let catalog = prompt.tools.map(|(catalog, _)| catalog);
-        let (url, body, tokens) = run.preview(catalog, prompt.user)?;
+        let (url, body, tokens) = run.preview(catalog, prompt.user).await?;
         let body = String::from_utf8(body)
             .map_err(|e| Error::runtime(format!("the request is not UTF-8: {e}")))?;
         let usage = TokenUsage {

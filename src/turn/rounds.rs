@@ -20,10 +20,10 @@ use crate::history::partial_answer::PartialAnswer;
 use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::mcp::ToolCatalog;
 use crate::protocol::AnswerSummary;
-use crate::safety::budget::{BudgetRefusal, RequestBound, SpendingPermit};
+use crate::safety::budget::{Amounts, BudgetRefusal, RequestBound, SpendingPermit};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
-use crate::services::spending::{Reservation, ReserveError};
+use crate::services::spending::{Reservation, ReserveError, Spending};
 use crate::services::token_ratios::TokenCounter;
 use crate::services::tool_history;
 use crate::session::conversation::Session;
@@ -187,7 +187,7 @@ impl<'a> TurnRun<'a> {
     }
 
     /// Returns the URL and the body of the request that would be sent for a prompt with this record, and its estimated tokens.
-    pub(super) fn preview(
+    pub(super) async fn preview(
         &self,
         tools: Option<ToolCatalog>,
         user: RecordBody,
@@ -203,8 +203,13 @@ impl<'a> TurnRun<'a> {
         let tokens = scale.tokens(fitted.estimate) as u64;
         let messages = outbound_redaction::messages(&fitted.messages);
         let tools = outbound_redaction::tools(&offered);
-        let broker = &self.services.broker;
-        let (url, body) = broker.preview(&self.chosen.endpoint, &messages, &tools)?;
+        let session = self.session.id.clone();
+        let permit = move |spending: &Spending, limits: &_, bound: RequestBound<'_>| {
+            spending.permit(limits, &session, bound)
+        };
+        let permit = self.with_bound(tokens, !offered.is_empty(), permit).await?;
+        let (broker, endpoint) = (&self.services.broker, &self.chosen.endpoint);
+        let (url, body) = broker.preview(endpoint, &messages, &tools, &permit)?;
         Ok((url, body, tokens))
     }
 
@@ -225,6 +230,26 @@ impl<'a> TurnRun<'a> {
 
     /// Reserves what a request can cost at most.
     async fn reserve(&self, tokens: u64, has_tools: bool) -> Result<Reservation> {
+        let (session, spent) = (self.session.id.clone(), self.turn.spent());
+        self.with_bound(tokens, has_tools, move |spending, limits, bound| {
+            spending.reserve(limits, &session, spent, bound)
+        })
+        .await
+    }
+
+    /// Asks the budget about a request: for a reservation, or for what it would permit.
+    async fn with_bound<T: Send + 'static>(
+        &self,
+        tokens: u64,
+        has_tools: bool,
+        ask: impl FnOnce(
+            &Spending,
+            &Amounts<Option<f64>>,
+            RequestBound<'_>,
+        ) -> std::result::Result<T, ReserveError>
+        + Send
+        + 'static,
+    ) -> Result<T> {
         let chosen = self.chosen;
         let limits = chosen.config.budget.limits();
         let has_budget = limits.iter().any(Option::is_some);
@@ -237,22 +262,21 @@ impl<'a> TurnRun<'a> {
         let hidden = if has_tools { HIDDEN_TOKENS } else { 0 };
         let prompt_tokens = ((tokens as f64 * ESTIMATE_MARGIN) as u64).saturating_add(hidden);
         let (spending, price) = (self.services.spending.clone(), chosen.price.clone());
-        let (session, spent) = (self.session.id.clone(), self.turn.spent());
-        let reserve = move || {
+        let ask = move || {
             let bound = RequestBound {
                 price: price.as_ref(),
                 prompt_tokens,
                 answer_tokens: u64::from(answer_tokens),
             };
-            spending.reserve(&limits, &session, spent, bound)
+            ask(&spending, &limits, bound)
         };
-        let reserved = match has_budget {
-            true => tokio::task::spawn_blocking(reserve)
+        let asked = match has_budget {
+            true => tokio::task::spawn_blocking(ask)
                 .await
                 .map_err(|e| Error::runtime(format!("the budget cannot be checked: {e}")))?,
-            false => reserve(),
+            false => ask(),
         };
-        reserved.map_err(|e| match e {
+        asked.map_err(|e| match e {
             ReserveError::File(e) => e,
             ReserveError::Refused(refusal) => {
                 let hint = match refusal {

@@ -223,6 +223,19 @@ fn the_budget_limits_the_answer_and_refuses_what_does_not_fit() {
     let helper = helper("[budget]\nday = 0.05\n");
     helper.ask("x");
     let max_tokens = |n: usize| helper.provider.requests()[n].json["max_tokens"].as_u64();
+    let preview = || {
+        let words = ["ask", "--dry-run", "--json", "--shell", "s1", "--new", "x"];
+        let preview = helper.call(words).run();
+        preview.json()["body"]["max_tokens"].as_u64()
+    };
+    let before = spending(&helper);
+    let next = preview();
+    assert!(next < max_tokens(0), "{next:?}");
+    assert_eq!(
+        (preview(), spending(&helper)),
+        (next, before),
+        "nothing is reserved"
+    );
     let limit = max_tokens(0).unwrap();
     assert!((1024..5000).contains(&limit), "{limit}");
     // The session of another shell shares the day.
@@ -240,6 +253,9 @@ fn the_budget_limits_the_answer_and_refuses_what_does_not_fit() {
         "{words}"
     );
     assert!(words.contains("raise or remove day in [budget]"), "{words}");
+    let preview = ["ask", "--dry-run", "--shell", "s1", "x"];
+    let refused = helper.call(preview).run().fails(1);
+    assert!(refused.contains("does not allow this request"), "{refused}");
     assert_eq!(helper.provider.requests().len(), 2, "no request is made");
 }
 
