@@ -18,7 +18,7 @@ use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
 
-/// Context window, in tokens, up to which a model that aish serves gets no state of the git repository.
+/// Context window, in tokens, up to which a model that aish serves gets neither recent commands nor the state of the git repository.
 const SMALL_WINDOW: u32 = 8192;
 
 /// What the prompt of a client consists of.
@@ -99,11 +99,12 @@ impl PreparedPrompt {
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
         let mut surroundings = Surroundings::look(&chosen.config.context, &ask.cwd).await;
-        // A line before the words of a prompt makes a tiny model answer nonsense.
+        // Lines before the words of a prompt make a tiny model answer nonsense.
         let model = chosen.config.models.get(&chosen.name);
         let is_small = |window| window <= SMALL_WINDOW;
         if model.is_some_and(|m| m.serve.is_some() && m.context_window.is_none_or(is_small)) {
             surroundings.git = None;
+            surroundings.without_commands = true;
         }
         let (content, unseen) =
             prompt_context::content(services, session, chosen, &ask, &surroundings);

@@ -27,11 +27,11 @@ pub fn content(
     surroundings: &Surroundings,
 ) -> (String, Option<String>) {
     let commands = match &ask.shell {
-        Some(shell) => {
+        Some(shell) if !surroundings.without_commands => {
             let last_prompt = session.last_prompt_ms(shell);
             lock(&services.shells).since(shell, last_prompt, chosen.config.context.commands)
         }
-        None => Vec::new(),
+        _ => Vec::new(),
     };
     // The plugin records more variables than the configuration allows for the model.
     let names = &chosen.config.context.env;

@@ -39,6 +39,8 @@ pub struct Surroundings {
     pub project_file: Option<(String, String)>,
     /// The branch and the state of the git repository.
     pub git: Option<String>,
+    /// Whether recent commands are left out.
+    pub without_commands: bool,
 }
 
 impl Surroundings {
@@ -64,6 +66,7 @@ impl Surroundings {
             facts: facts(context),
             project_file,
             git,
+            without_commands: false,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
 
 fn git(dir: &Path, args: &[&str]) {
     let status = Command::new("git").args(args).current_dir(dir).status();
@@ -72,7 +73,7 @@ fn place_and_time_go_along_and_each_can_be_turned_off() {
 }
 
 #[test]
-fn a_tiny_model_that_aish_serves_gets_no_state_of_the_repository() {
+fn a_tiny_model_that_aish_serves_gets_the_words_alone() {
     let helper = helper();
     assert!(ask(&helper).1.contains("<git>"));
     let script = helper.path("server.py");
@@ -91,23 +92,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 "#;
     std::fs::write(&script, server).expect("a file");
-    let served = |window: u32| {
+    let mut zsh = Zsh::start(&helper.home);
+    let mut rendered = |window: u32| {
         helper.config_file(&format!(
             "[models.own]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\ncontext_window = {window}\n\
              serve = {{ command = [\"python3\", {script:?}, \"{{port}}\"] }}\n"
         ));
-        assert_eq!(helper.call(["ask", "--", "hi"]).run().ok(), "served\n");
+        zsh.run("false");
+        let answer = zsh.eval("llm hi");
+        assert!(answer.contains("served"), "{answer}");
+        helper.records_of("user").pop().expect("a prompt")["rendered"].clone()
     };
-    served(16_384);
-    let prompts = helper.records_of("user");
+    let large = rendered(16_384);
+    let large = large.as_str().expect("a text");
     assert!(
-        prompts.iter().all(|prompt| prompt["rendered"] != "hi"),
-        "{prompts:?}"
+        large.contains("<git>") && large.contains("$ false\n"),
+        "{large}"
     );
-    served(8192);
-    let prompts = helper.records_of("user");
-    assert!(
-        prompts.iter().any(|prompt| prompt["rendered"] == "hi"),
-        "{prompts:?}"
-    );
+    assert_eq!(rendered(8192), "hi");
 }
