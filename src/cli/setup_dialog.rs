@@ -1,7 +1,7 @@
 //! Questions on the terminal that set up a model: the first run and `aish-helper model add`.
 //!
-//! The dialog uses `/dev/tty`, because stdout belongs to the answer. A key is verified before it is stored in its
-//! own file; it never appears in an argument, log or history.
+//! The dialog uses `/dev/tty`, because stdout belongs to the answer. A key is stored in its own file once the
+//! server has listed its models with it; it never appears in an argument, log or history.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl<'a> SetupDialog<'a> {
     /// Opens the terminal.
     ///
     /// # Errors
-    /// There is none.
+    /// The process has no controlling terminal.
     pub fn open(paths: &'a Paths) -> Result<SetupDialog<'a>> {
         let tty = ControllingTty::open()?;
         Ok(SetupDialog { paths, tty })

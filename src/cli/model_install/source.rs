@@ -36,7 +36,7 @@ impl ModelSource {
     /// Reads what the user typed. `name` replaces the name that follows from it.
     ///
     /// # Errors
-    /// It is none of the three, or the name cannot be used.
+    /// `typed` is not the name of a known model, a file on Hugging Face or the URL of a file, or the model's name is invalid.
     pub fn parse(typed: &str, name: Option<&str>) -> Result<ModelSource> {
         let known = known_model(typed);
         let url = match known {
