@@ -58,6 +58,18 @@ fn lists_of_servers_are_fetched_by_hand_and_filtered() {
     assert_eq!(available[0]["name"], "fake/big-2");
     assert_eq!(available.as_array().map(Vec::len), Some(1));
 
+    // The completion gets every name that can be typed.
+    let names = run(&helper, &["model", "list", "--names"]).run().ok();
+    let names: Vec<&str> = names.lines().collect();
+    assert!(
+        names.contains(&"fake") && names.contains(&"fake/qwen3:8b"),
+        "{names:?}"
+    );
+    assert!(
+        !names.iter().any(|name| name.contains('\u{1b}')),
+        "{names:?}"
+    );
+
     // A server that is down keeps its list.
     let refused = helper
         .call(["model", "refresh"])
