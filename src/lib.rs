@@ -31,5 +31,6 @@ pub mod safety;
 pub mod secret;
 pub mod services;
 pub mod session;
+pub mod terminal;
 pub mod tools;
 pub mod turn;

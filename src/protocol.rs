@@ -23,7 +23,7 @@ pub use self::frame::{
 pub use self::reply::{
     AnswerSummary, AskAccepted, AvailableModel, CapturedOutput, ConfigDifference, DaemonStatus,
     DecidingKey, DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, RequestPreview,
-    ServerModels, SessionInfo, SessionSetting, SettingName, ShownCost, Transcript,
+    ServerModels, SessionInfo, SessionSetting, SettingName, ShownCost, TerminalOutput, Transcript,
 };
 pub use self::shell_id::ShellId;
 
@@ -258,6 +258,19 @@ pub enum Request {
         /// [`PackText::sha256`] of what was shown.
         sha256: String,
     },
+    /// Returns the output of a command of the user, as the terminal still has it: [`TerminalOutput`].
+    TerminalOutput {
+        /// The shell; `None` is the one that ran a command last on the terminal of the client.
+        shell: Option<ShellId>,
+        /// The terminal of the client, `pts/3`.
+        tty: Option<String>,
+        /// The variables of the client that tell its terminal.
+        terminal: BTreeMap<String, String>,
+        /// The number of the command, counted from the last one, which is 1.
+        command: usize,
+        /// The working directory.
+        cwd: String,
+    },
     /// Reports that an approved command has ended: `{}` once its output is recorded.
     ExecDone {
         /// The shell.
@@ -333,6 +346,28 @@ pub struct AskRequest {
     /// The client's terminal, `pts/3`, for messages on other terminals.
     #[serde(default)]
     pub tty: Option<String>,
+    /// The variables of the client that tell its terminal.
+    #[serde(default)]
+    pub terminal: BTreeMap<String, String>,
+    /// The command line of the client as it was typed, to find it on the screen.
+    #[serde(default)]
+    pub line: Option<String>,
+    /// Whether the output of the last command goes along.
+    #[serde(default)]
+    pub output: OutputChoice,
+}
+
+/// Whether the output of the user's last command goes along with a prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputChoice {
+    /// If the command failed, or the words point at it.
+    #[default]
+    Auto,
+    /// Yes, as well as it can be told.
+    Always,
+    /// No.
+    Never,
 }
 
 /// What a request to a model is for.

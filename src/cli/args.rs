@@ -9,6 +9,7 @@ mod session;
 mod stats;
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -59,6 +60,11 @@ pub enum CliCommand {
     Restart(StopArgs),
     /// Run the daemon (internal)
     Daemon(DaemonArgs),
+    /// Show the output of the last command, as it would go along with a prompt
+    ///
+    /// The output is read from the terminal of the shell, with secrets removed. With --command 2, that of the command before
+    /// the last one; calls of aish are not counted.
+    Output(OutputArgs),
     /// Check everything that aish needs, and say how to fix what is missing
     Doctor(JsonArgs),
     /// Show and check the configuration
@@ -138,6 +144,20 @@ pub struct JsonArgs {
     pub json: bool,
 }
 
+/// `aish-helper output`
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// The number of the command, counted from the last one, which is 1
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub command: NonZeroUsize,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The shell whose command is shown
+    #[arg(long, value_name = "ID", hide = true)]
+    pub shell: Option<ShellId>,
+}
+
 /// `aish-helper status`
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -202,6 +222,12 @@ pub struct AskArgs {
     /// Offer the model no tools, as --tools none
     #[arg(long)]
     pub no_tools: bool,
+    /// Send the output of the last command along
+    #[arg(long, conflicts_with_all = ["no_output", "command"])]
+    pub output: bool,
+    /// Do not send the output of the last command
+    #[arg(long)]
+    pub no_output: bool,
     /// Print the request that would be sent, with its estimated tokens and cost, and send nothing
     #[arg(long, conflicts_with_all = ["command", "background", "raw"])]
     pub dry_run: bool,
@@ -223,6 +249,9 @@ pub struct AskArgs {
     /// Read the prompt from this descriptor, without its last newline (for the plugin)
     #[arg(long, value_name = "FD", hide = true, conflicts_with = "words")]
     pub prompt_fd: Option<u32>,
+    /// Read the command line as it was typed from this descriptor (for the plugin)
+    #[arg(long, value_name = "FD", hide = true)]
+    pub line_fd: Option<u32>,
     /// Turn the words into one command and print it
     #[arg(long, conflicts_with_all = ["json", "raw", "files", "resources"])]
     pub command: bool,

@@ -13,8 +13,10 @@ use crate::client::text_format::short_id;
 use crate::client::{config_question, pack_question};
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
-use crate::paths::Paths;
-use crate::protocol::{AskPurpose, AskRequest, AttachRequest, SessionChoice, ShellId};
+use crate::paths::{Paths, terminal_variables};
+use crate::protocol::{
+    AskPurpose, AskRequest, AttachRequest, OutputChoice, SessionChoice, ShellId,
+};
 
 /// Exit code that tells the zsh function that proposed commands are waiting.
 const PROPOSALS_WAITING: u8 = 10;
@@ -87,6 +89,17 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         // Without a terminal the client declines each question itself, with a notice that names the tool.
         can_answer: !args.background && !args.command,
         tty: tty_name(),
+        terminal: terminal_variables(),
+        // Without it the line is looked for by its prompt.
+        line: args
+            .line_fd
+            .and_then(|fd| prompt_input::read_descriptor(fd).ok())
+            .filter(|line| !line.is_empty()),
+        output: match (args.output, args.no_output) {
+            (true, _) => OutputChoice::Always,
+            (_, true) => OutputChoice::Never,
+            _ => OutputChoice::Auto,
+        },
     };
     if args.dry_run {
         return dry_run::show(paths, request, args.json);

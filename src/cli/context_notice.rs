@@ -25,6 +25,7 @@ pub fn show_once(paths: &Paths) {
     let context = &config.context;
     let parts = [
         (context.commands > 0).then(|| format!("last {} commands", context.commands)),
+        (context.output_bytes > 0).then(|| "output of a failed command".to_owned()),
         context.git.then(|| "git state".to_owned()),
         context.project_file.then(|| "AGENTS.md".to_owned()),
     ];

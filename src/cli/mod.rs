@@ -21,6 +21,7 @@ pub mod model;
 mod model_add;
 pub mod model_install;
 pub mod onboarding;
+mod output;
 pub mod policy;
 mod prompt;
 mod record_view;
@@ -120,6 +121,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Stop(args) => daemon::stop(&paths()?, args.now)?,
         CliCommand::Restart(args) => daemon::restart(&paths()?, args.now)?,
         CliCommand::Daemon(args) => daemon::run(paths()?, args.detach)?,
+        CliCommand::Output(args) => return output::run(&paths()?, args),
         CliCommand::Doctor(args) => return doctor::run(paths(), args.json),
         CliCommand::Config(ConfigCommand::Path(args)) => {
             print(&config::path(&paths()?, args.json)?)?

@@ -23,7 +23,7 @@ mod prices;
 mod rules;
 mod sent_parts;
 
-use limits::{BYTES, COMMANDS, DAYS, OUTPUT_BYTES, RECORDS, RESULT_BYTES, TOOL_DEPTH};
+use limits::{BYTES, COMMANDS, DAYS, OUTPUT_BYTES, RECORDS, RESULT_BYTES, SENT_OUTPUT, TOOL_DEPTH};
 use prices::SeenPrice;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
@@ -123,7 +123,12 @@ impl SeenConfig {
             // Only whether the output is captured.
             terminal_programs: _,
         } = shell;
-        let ContextSettings { commands, env, .. } = context;
+        let ContextSettings {
+            commands,
+            env,
+            output_bytes: sent_output,
+            ..
+        } = context;
         let HistorySettings {
             sync,
             max_days,
@@ -175,6 +180,7 @@ impl SeenConfig {
             sync: *sync,
             most: limits(&[
                 (COMMANDS, count(commands)),
+                (SENT_OUTPUT, count(sent_output)),
                 (OUTPUT_BYTES, count(output_bytes)),
                 (TOOL_DEPTH, u64::from(*max_tool_depth)),
                 (RESULT_BYTES, count(max_result_bytes)),

@@ -115,6 +115,9 @@ section! {
     pub struct ContextSettings in "context" {
         /// The number of recent commands that are sent with each prompt. `0` sends none.
         commands: usize = 10, range(0, 100), variable("AISH_CONTEXT_COMMANDS");
+        /// The maximum size of the output of the last command that goes along with a prompt, in bytes: half of it from the
+        /// beginning, half from the end. It goes along if the command failed or the prompt is about it. `0` sends none.
+        output_bytes: usize = 4096, range(0, 262_144);
         /// The environment variables whose values are sent with each prompt.
         env: Vec<String> = owned(CONTEXT_VARIABLES), check(check_context_variable);
         /// Send the operating system, its distribution and the name of the shell.

@@ -1,6 +1,7 @@
 //! Model context: the instructions, the conversation so far, and the shell context of each prompt. Pure: the caller
 //! reads files and clocks.
 
+pub mod align;
 mod compaction;
 mod conversation;
 mod fit;
@@ -24,13 +25,15 @@ pub struct ShellContext<'a> {
     pub commands: Vec<ObservedCommand<'a>>,
     /// Environment variables, as `NAME=value`.
     pub env: &'a [String],
+    /// The output of the last command of the user, if the terminal told it.
+    pub output: Option<SeenOutput<'a>>,
     /// Approved commands that have finished since the last prompt.
     pub finished: Vec<FinishedCommand<'a>>,
     /// Standard input and files, as name and text.
     pub attachments: Vec<(&'a str, &'a str)>,
 }
 
-/// A command that the user ran. Its output is unknown.
+/// A command that the user ran.
 #[derive(Debug)]
 pub struct ObservedCommand<'a> {
     /// The command line.
@@ -41,6 +44,19 @@ pub struct ObservedCommand<'a> {
     pub exit: i32,
     /// Its duration.
     pub duration_ms: u64,
+}
+
+/// The output of a command of the user, as it is sent: without secrets, head and tail.
+#[derive(Debug, Clone)]
+pub struct SeenOutput<'a> {
+    /// The command line.
+    pub command: &'a str,
+    /// Its exit code.
+    pub exit: i32,
+    /// The output.
+    pub output: CommandOutput,
+    /// The beginning is missing.
+    pub is_tail: bool,
 }
 
 /// A command that was proposed, approved and run.
@@ -61,8 +77,8 @@ To propose a command, write it on a line of its own that begins with `CMD: `, ou
 CMD: ls -l
 A command may go on over several lines, such as a loop or a here-document; it ends with the line that completes it.
 The user is asked before a command runs, in their own shell; its output comes with their next message, so do not guess it.
-What the shell knows stands in front of a message: recent commands with exit codes (<commands>), the state of the git repository (<git>), output of commands you proposed (<output>), files (<file>). \
-You do not see the output of <commands>. When you would need output that you do not have, say so plainly and propose how to get it.";
+What the shell knows stands in front of a message: recent commands with exit codes (<commands>), the state of the git repository (<git>), output of commands (<output>), files (<file>). \
+Of <commands> you see only the output that is there. When you would need output that you do not have, say so plainly and propose how to get it.";
 
 /// Added to the instructions if there are tools. The list of tools itself is only in the request.
 pub const TOOLS_PROMPT: &str = "\
@@ -96,7 +112,8 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
         for var in facts.env {
             let _ = writeln!(out, "{var}");
         }
-        for c in &facts.commands {
+        let last = facts.commands.len();
+        for (n, c) in facts.commands.iter().enumerate() {
             let _ = write!(
                 out,
                 "$ {}\n[exit {}, {}",
@@ -107,7 +124,15 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
             if c.cwd != facts.cwd {
                 let _ = write!(out, ", in {:?}", c.cwd);
             }
-            out.push_str("; output not captured]\n");
+            let is_seen = n + 1 == last
+                && facts
+                    .output
+                    .as_ref()
+                    .is_some_and(|o| o.command == c.command);
+            out.push_str(match is_seen {
+                true => "; output below]\n",
+                false => "; output not captured]\n",
+            });
         }
         out.push_str("</commands>\n");
     }
@@ -118,15 +143,21 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
         let _ = writeln!(out, "<output command={:?} exit=\"{}\">", e.command, e.exit);
         match e.output {
             None => out.push_str("[ran on the terminal; output not captured]"),
-            Some(o) if o.head.is_empty() && o.tail.is_empty() => out.push_str("[no output]"),
-            Some(o) => {
-                out.push_str(o.head.trim_end_matches('\n'));
-                if o.omitted > 0 {
-                    let _ = write!(out, "\n[… {} bytes left out …]\n", o.omitted);
-                }
-                out.push_str(o.tail.trim_end_matches('\n'));
-            }
+            Some(output) => push_output(&mut out, output),
         }
+        out.push_str("\n</output>\n");
+    }
+    // Last: what the user ran after the commands that were proposed.
+    if let Some(seen) = &facts.output {
+        let _ = writeln!(
+            out,
+            "<output command={:?} exit=\"{}\">",
+            seen.command, seen.exit
+        );
+        if seen.is_tail {
+            out.push_str("[… the beginning is missing …]\n");
+        }
+        push_output(&mut out, &seen.output);
         out.push_str("\n</output>\n");
     }
     for (name, text) in &facts.attachments {
@@ -141,6 +172,23 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
     }
     out.push_str(text);
     out
+}
+
+/// Adds an output, which must not end its own quotation.
+fn push_output(out: &mut String, output: &CommandOutput) {
+    let quoted = |text: &str| {
+        text.trim_end_matches('\n')
+            .replace("</output", "<\\/output")
+    };
+    if output.head.is_empty() && output.tail.is_empty() {
+        out.push_str("[no output]");
+        return;
+    }
+    out.push_str(&quoted(&output.head));
+    if output.omitted > 0 {
+        let _ = write!(out, "\n[… {} bytes left out …]\n", output.omitted);
+    }
+    out.push_str(&quoted(&output.tail));
 }
 
 /// Returns the part of the instructions that quotes a project's own instructions.
@@ -176,26 +224,42 @@ fn is_about(prompt: &str, command: &str) -> bool {
     })
 }
 
-/// Returns a notice for a user who asks about a failed command whose output was not captured, if nothing else was sent
-/// along that could explain it. It does not suggest to run the command again, which may be destructive.
-pub fn unseen_failure(prompt: &str, facts: &ShellContext<'_>) -> Option<String> {
+/// Whether an exit code is that of a failure. Ctrl-C is none, and neither is Ctrl-Z, whose number differs between systems.
+fn is_failure(exit: i32) -> bool {
+    !matches!(exit, 0 | 130 | 146 | 148)
+}
+
+/// Returns whether the output of the last command goes along with a prompt: the command failed, or the words point at it.
+pub fn wants_output(prompt: &str, command: &str, exit: i32) -> bool {
+    let points_at_it = |word: &str| word.eq_ignore_ascii_case("it");
+    let mut words = prompt.split(|c: char| !c.is_alphanumeric());
+    is_failure(exit) || is_about(prompt, command) || words.any(points_at_it)
+}
+
+/// Returns whether a user asks about a failed command, so that missing output is worth a notice: nothing else was sent along that could
+/// explain the failure.
+pub fn asks_about_failure(prompt: &str, facts: &ShellContext<'_>) -> bool {
     let captured = facts.finished.iter().any(|e| e.output.is_some());
-    if captured || !facts.attachments.is_empty() {
-        return None;
+    if captured || !facts.attachments.is_empty() || facts.output.is_some() {
+        return false;
     }
+    let (command, exit) = match (facts.commands.last(), facts.finished.last()) {
+        (Some(c), _) => (c.command, c.exit),
+        (None, Some(e)) => (e.command, e.exit),
+        (None, None) => return false,
+    };
+    is_failure(exit) && is_about(prompt, command)
+}
+
+/// Returns the notice about a failed command whose output is missing; `reason` says why it could not be read.
+pub fn unseen_failure(prompt: &str, facts: &ShellContext<'_>, reason: &str) -> Option<String> {
     let (command, exit) = match (facts.commands.last(), facts.finished.last()) {
         (Some(c), _) => (c.command, c.exit),
         (None, Some(e)) => (e.command, e.exit),
         (None, None) => return None,
     };
-    // Not failures: interrupted by Ctrl-C, or suspended by Ctrl-Z, whose number differs between systems.
-    if matches!(exit, 0 | 130 | 146 | 148) || !is_about(prompt, command) {
-        return None;
-    }
     let shown = one_line(command, COMMAND_CHARS);
-    Some(format!(
-        "{shown} exited with {exit}; its output was not captured: paste the part that matters"
-    ))
+    asks_about_failure(prompt, facts).then(|| format!("{shown} exited with {exit}; {reason}"))
 }
 
 fn seconds(ms: u64) -> String {
@@ -235,6 +299,7 @@ mod tests {
                 duration_ms: 3140,
             }],
             env: &["VIRTUAL_ENV=/v".to_string()],
+            output: None,
             finished: vec![FinishedCommand {
                 command: "ls",
                 exit: 0,
@@ -259,30 +324,35 @@ mod tests {
         }
     }
 
+    const REASON: &str = "its output was not captured";
+
     fn unseen_after(command_text: &str, exit: i32) -> Option<String> {
         let facts = ShellContext {
             commands: vec![command("false", 1), command(command_text, exit)],
             ..ShellContext::default()
         };
-        unseen_failure("why did that fail?", &facts)
+        unseen_failure("why did that fail?", &facts, REASON)
     }
 
     #[test]
     fn a_failure_without_captured_output_gives_a_notice() {
         assert_eq!(
             unseen_after("make -j2", 2).unwrap(),
-            "make -j2 exited with 2; its output was not captured: paste the part that matters"
+            "make -j2 exited with 2; its output was not captured"
         );
         assert_eq!(
             unseen_after("a && b\u{1b}[31m", 1).unwrap(),
-            "a && b‹\\x1b›[31m exited with 1; its output was not captured: paste the part that matters"
+            "a && b‹\\x1b›[31m exited with 1; its output was not captured"
         );
         let long = unseen_after(&"x".repeat(5000), 1).unwrap();
         assert!(long.chars().count() < 150, "{long}");
         for exit in [0, 130, 146, 148] {
             assert_eq!(unseen_after("make", exit), None, "only the last one counts");
         }
-        assert_eq!(unseen_failure("why", &ShellContext::default()), None);
+        assert_eq!(
+            unseen_failure("why", &ShellContext::default(), REASON),
+            None
+        );
     }
 
     #[test]
@@ -298,7 +368,7 @@ mod tests {
             "is make broken",
             "the errors",
         ] {
-            assert!(unseen_failure(about, &facts).is_some(), "{about}");
+            assert!(unseen_failure(about, &facts, REASON).is_some(), "{about}");
         }
         for other in [
             "hello",
@@ -306,7 +376,7 @@ mod tests {
             "write a haiku",
             "how do I remake a file",
         ] {
-            assert_eq!(unseen_failure(other, &facts), None, "{other}");
+            assert_eq!(unseen_failure(other, &facts, REASON), None, "{other}");
         }
     }
 
@@ -329,20 +399,20 @@ mod tests {
             ..ShellContext::default()
         };
         assert_eq!(
-            unseen_failure("why", &facts(vec![("stdin", "boom")], vec![])),
+            unseen_failure("why", &facts(vec![("stdin", "boom")], vec![]), REASON),
             None
         );
         assert_eq!(
-            unseen_failure("why", &facts(vec![], vec![exec(Some(&output))])),
+            unseen_failure("why", &facts(vec![], vec![exec(Some(&output))]), REASON),
             None
         );
-        assert!(unseen_failure("why", &facts(vec![], vec![exec(None)])).is_some());
+        assert!(unseen_failure("why", &facts(vec![], vec![exec(None)]), REASON).is_some());
         let alone = ShellContext {
             finished: vec![exec(None)],
             ..ShellContext::default()
         };
         assert!(
-            unseen_failure("why", &alone)
+            unseen_failure("why", &alone, REASON)
                 .unwrap()
                 .starts_with("vim x exited with 1")
         );

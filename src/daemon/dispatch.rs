@@ -21,8 +21,9 @@ use crate::history::record::RecordIds;
 use crate::protocol::{
     AttachRequest, CommandChoice, Event, Request, RequestFailure, ShellId, kind,
 };
-use crate::turn::background_notice;
 use crate::turn::rules_in_force::RequestContext;
+use crate::turn::terminal_output::WantedOutput;
+use crate::turn::{background_notice, terminal_output};
 
 /// How long an output pump may take to send what it has captured.
 const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
@@ -270,6 +271,24 @@ async fn dispatch(
         Request::SessionSettings(request) => Some(reply(
             &session_settings::serve(&daemon.services, request, &record_ids).await?,
         )),
+        Request::TerminalOutput {
+            shell,
+            tty,
+            terminal,
+            command,
+            cwd,
+        } => {
+            let wanted = requests::wanted_output(&daemon.services, shell, tty)?;
+            let wanted = WantedOutput {
+                terminal,
+                command,
+                cwd,
+                ..wanted
+            };
+            Some(reply(
+                &terminal_output::read(&daemon.services, wanted).await?,
+            ))
+        }
         Request::Models { shell, overrides } => Some(reply(
             &requests::models(&daemon.services, shell.as_ref(), &overrides).await?,
         )),

@@ -325,6 +325,9 @@ impl Peer {
             } => self.check_origin("a change of an MCP server"),
             // Only read.
             Request::Mcp { .. } => self.check_ancestors("a request about MCP servers"),
+            Request::TerminalOutput { .. } => {
+                self.check_origin("a request for the output of a command")
+            }
             Request::NextProposal { .. } => self.check_origin("a request for a proposed command"),
             Request::Policy { .. } => self.check_origin("a change of the policy"),
             Request::Call(_) => self.check_origin("a call of a tool"),

@@ -19,6 +19,7 @@ use crate::protocol::{
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, model};
 use crate::session::lock;
+use crate::turn::terminal_output::WantedOutput;
 
 /// How long `status` waits for the model's endpoint.
 const PROBE: Duration = Duration::from_secs(2);
@@ -191,6 +192,24 @@ pub async fn transcript(
         })
     })
     .await
+}
+
+/// Returns whose output is wanted: that of the last command of a shell, by default of the one on the terminal of the client.
+///
+/// # Errors
+/// No shell is known there.
+pub fn wanted_output(
+    services: &SharedServices,
+    shell: Option<ShellId>,
+    tty: Option<String>,
+) -> Result<WantedOutput> {
+    let of_tty = || lock(&services.shells).of_tty(&format!("/dev/{}", tty?));
+    let unknown = || {
+        Error::usage("no shell with the plugin is known on this terminal")
+            .hint("source the plugin in .zshrc, and run a command; see: aish-helper doctor")
+    };
+    let shell = shell.or_else(of_tty).ok_or_else(unknown)?;
+    Ok(WantedOutput::last(shell))
 }
 
 /// Returns the sessions, last used first; with `search`, those in which one record contains all its words.

@@ -171,6 +171,14 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
             pid,
             tty: fields.next()?.to_string(),
             zsh: fields.next()?.to_string(),
+            // The directory, of which nothing is kept, and the variables that tell the terminal; an older plugin sends none.
+            terminal: fields
+                .nth(1)
+                .unwrap_or_default()
+                .split('\x1f')
+                .filter_map(|variable| variable.split_once('='))
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
         }),
         "cmd" => {
             let tty = fields.next()?.to_string();

@@ -16,7 +16,7 @@ mod values;
 
 pub(crate) use names::current_type;
 pub use names::upgrade;
-pub use parts::{Call, CommandOutput, UsedPack};
+pub use parts::{Call, CommandOutput, OutputOrigin, UsedPack};
 pub use values::{ApprovalDecision, CommandDecision, DecidedBy, PolicyChange, ServerEvent};
 
 /// Version that is written. It grows when a record changes in a way that an older reader would misread.
@@ -192,6 +192,9 @@ pub enum RecordBody {
         /// The prompt pack that was used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pack: Option<UsedPack>,
+        /// The output of a command of the user that went along.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<OutputOrigin>,
     },
     /// The older part of the conversation is summarized. If the answer that follows ends normally, it replaces that part
     /// in requests to the model.
@@ -457,7 +460,8 @@ pub enum RecordBody {
 /// Returns whether a command line asks aish: it took as long as the model, and its output is not the user's.
 pub fn is_aish(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or("");
-    first == "llm" || first == "aish-helper"
+    let name = first.rsplit('/').next().unwrap_or(first);
+    name == "llm" || name == "aish-helper"
 }
 
 impl Record {

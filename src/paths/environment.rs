@@ -1,5 +1,6 @@
 //! The environment of the daemon and of the programs that it starts.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 /// Set in the environment of every program that the daemon starts. A process that has it may not act for the person.
@@ -28,6 +29,38 @@ const DAEMON_VARIABLES: &[&str] = &[
     "WAYLAND_DISPLAY",
     "ZDOTDIR",
 ];
+
+/// The variables of a shell that tell its terminal.
+/// The plugin sends them when it greets the daemon, and knows the same names (`zsh/functions/_aish_load`).
+pub const TERMINAL_VARIABLES: &[&str] = &[
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "WINDOW",
+    "SCREENDIR",
+    "ZELLIJ",
+    "ZELLIJ_SESSION_NAME",
+    "ZELLIJ_PANE_ID",
+    "KITTY_LISTEN_ON",
+    "KITTY_PUBLIC_KEY",
+    "KITTY_WINDOW_ID",
+    "WEZTERM_UNIX_SOCKET",
+    "WEZTERM_PANE",
+    "KONSOLE_DBUS_SERVICE",
+    "KONSOLE_DBUS_SESSION",
+    "TERM_PROGRAM",
+    "VTE_VERSION",
+    "ALACRITTY_WINDOW_ID",
+    "SSH_CONNECTION",
+];
+
+/// Returns those of [`TERMINAL_VARIABLES`] that are set.
+pub fn terminal_variables() -> BTreeMap<String, String> {
+    let set = TERMINAL_VARIABLES
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    set.collect()
+}
 
 /// Returns the environment of the daemon.
 pub fn daemon_environment() -> impl Iterator<Item = (OsString, OsString)> {

@@ -359,3 +359,30 @@ pub struct CapturedOutput {
     /// Number of dropped bytes.
     pub omitted: u64,
 }
+
+/// The output of a command of the user, as the terminal had it. Secrets are removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalOutput {
+    /// The command line.
+    pub command: String,
+    /// Its exit code.
+    pub exit: i32,
+    /// The directory in which it was started.
+    pub cwd: String,
+    /// When it started, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// What the output was read from, such as `tmux`.
+    pub source: String,
+    /// The beginning is no longer in the scrollback.
+    pub is_tail: bool,
+    /// The number of lines.
+    pub lines: usize,
+    /// The first part, or all.
+    pub head: String,
+    /// The last part, where bytes between were left out.
+    pub tail: String,
+    /// Bytes left out between.
+    pub omitted: u64,
+    /// The number of secrets that were removed.
+    pub secrets: usize,
+}

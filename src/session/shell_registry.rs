@@ -1,6 +1,6 @@
 //! The shells that run the plugin, and their last commands, as reported by the hooks.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +24,8 @@ pub enum ShellEvent {
         tty: String,
         /// `ZSH_VERSION`.
         zsh: String,
+        /// The variables that tell its terminal.
+        terminal: BTreeMap<String, String>,
     },
     /// Variables of the shell's environment whose values must not be recorded, as name and value.
     SecretVariables(Vec<(String, String)>),
@@ -54,9 +56,24 @@ pub enum ShellEvent {
 #[derive(Debug, Default)]
 struct ShellState {
     pid: Option<i32>,
+    /// The terminal device.
+    tty: String,
+    /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
+    terminal: Option<BTreeMap<String, String>>,
     commands: VecDeque<RecordBody>,
     /// The key that decided the last proposal, and when.
     deciding_key: Option<(u8, Instant)>,
+}
+
+/// What is known about the screen of a shell.
+#[derive(Debug, Clone)]
+pub struct ShellOnScreen {
+    /// The last commands, oldest first.
+    pub commands: Vec<RecordBody>,
+    /// The terminal device.
+    pub tty: String,
+    /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
+    pub terminal: Option<BTreeMap<String, String>>,
 }
 
 /// All shells that have reported events.
@@ -131,8 +148,13 @@ impl ShellRegistry {
                     global_redactor().add_shell_variable(name, value);
                 }
             }
-            ShellEvent::Hello { pid, .. } => {
-                self.shells.entry(shell.clone()).or_default().pid = Some(pid);
+            ShellEvent::Hello {
+                pid, tty, terminal, ..
+            } => {
+                let state = self.shells.entry(shell.clone()).or_default();
+                state.pid = Some(pid);
+                state.tty = tty;
+                state.terminal = Some(terminal);
             }
             ShellEvent::Command {
                 pid,
@@ -144,7 +166,9 @@ impl ShellRegistry {
                 env,
                 command,
             } => {
-                self.shells.entry(shell.clone()).or_default().pid = Some(pid);
+                let state = self.shells.entry(shell.clone()).or_default();
+                state.pid = Some(pid);
+                state.tty.clone_from(&tty);
                 let record_ids = RecordIds {
                     user: self.user.clone(),
                     session: session.clone(),
@@ -192,6 +216,30 @@ impl ShellRegistry {
         all[all.len().saturating_sub(limit)..].to_vec()
     }
 
+    /// Returns the last commands of a shell, oldest first, its terminal device, and the variables that tell its terminal.
+    pub fn on_screen(&self, shell: &ShellId) -> Option<ShellOnScreen> {
+        let state = self.shells.get(shell)?;
+        Some(ShellOnScreen {
+            commands: state.commands.iter().cloned().collect(),
+            tty: state.tty.clone(),
+            terminal: state.terminal.clone(),
+        })
+    }
+
+    /// Returns the shell of a terminal device that ran a command last.
+    pub fn of_tty(&self, tty: &str) -> Option<ShellId> {
+        let last_start = |state: &ShellState| match state.commands.back() {
+            Some(RecordBody::ShellCommand { start_ms, .. }) => *start_ms,
+            _ => 0,
+        };
+        let of_tty = self
+            .shells
+            .iter()
+            .filter(|(_, state)| state.pid.is_some() && state.tty == tty);
+        let last = of_tty.max_by_key(|(_, state)| last_start(state));
+        last.map(|(shell, _)| shell.clone())
+    }
+
     /// Returns the number of shells whose process exists.
     pub fn alive(&mut self) -> usize {
         let gone = |shell: &ShellState| shell.pid.is_some_and(|pid| !is_alive(pid));
@@ -224,7 +272,14 @@ mod tests {
         let ours = i32::try_from(std::process::id()).unwrap();
         for (shell, pid) in [("dead", dead), ("polite", ours), ("here", ours)] {
             let (tty, zsh) = (String::new(), String::new());
-            shells.take(&id(shell), ShellEvent::Hello { pid, tty, zsh }, None);
+            let terminal = BTreeMap::new();
+            let hello = ShellEvent::Hello {
+                pid,
+                tty,
+                zsh,
+                terminal,
+            };
+            shells.take(&id(shell), hello, None);
         }
         shells.take(&id("polite"), ShellEvent::Bye, None);
         // Counting the shells does not consume the ended ones.

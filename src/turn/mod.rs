@@ -22,6 +22,7 @@ pub mod rounds;
 pub mod rules_in_force;
 mod surroundings;
 pub mod task;
+pub mod terminal_output;
 pub mod tool_execution;
 pub mod tool_exposure;
 pub mod tool_view;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::prompt_context;
+use super::prompt_context::{self, LastOutput};
 use super::rules_in_force::{self, RequestContext};
 use super::surroundings::Surroundings;
 use super::tool_exposure::{self, SelectedTools};
@@ -11,7 +11,7 @@ use crate::config::packs::PromptPack;
 use crate::error::{Error, Result};
 use crate::history::record::RecordBody;
 use crate::mcp::ToolCatalog;
-use crate::protocol::{AskRequest, ShellId};
+use crate::protocol::{AskRequest, OutputChoice, ShellId};
 use crate::services::SharedServices;
 use crate::services::mcp_startup::PendingStart;
 use crate::services::model::ChosenModel;
@@ -98,17 +98,22 @@ impl PreparedPrompt {
         }
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
-        let mut surroundings = Surroundings::look(&chosen.config.context, &ask.cwd).await;
+        let (mut surroundings, mut last) = tokio::join!(
+            Surroundings::look(&chosen.config.context, &ask.cwd),
+            prompt_context::last_output(services, session, chosen, &ask)
+        );
         // Lines before the words of a prompt make a tiny model answer nonsense.
         let model = chosen.config.models.get(&chosen.name);
         let is_small = |window| window <= SMALL_WINDOW;
         if model.is_some_and(|m| m.serve.is_some() && m.context_window.is_none_or(is_small)) {
             surroundings.git = None;
             surroundings.without_commands = true;
+            if ask.output == OutputChoice::Auto {
+                last = LastOutput::NotWanted;
+            }
         }
-        let (content, unseen) =
-            prompt_context::content(services, session, chosen, &ask, &surroundings);
-        if let Some(text) = unseen {
+        let content = prompt_context::content(services, session, chosen, &ask, &surroundings, last);
+        if let Some(text) = content.notice {
             feed.notice(text);
         }
         let mut request = RequestContext::from(&ask);
@@ -117,7 +122,8 @@ impl PreparedPrompt {
         let has_images = !ask.images.is_empty();
         let user = RecordBody::User {
             text: ask.text,
-            content,
+            content: content.text,
+            output: content.output,
             shell: ask.shell.as_ref().map(ShellId::to_string),
             cwd: ask.cwd.clone(),
             images: std::mem::take(&mut ask.images),

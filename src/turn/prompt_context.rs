@@ -2,12 +2,14 @@
 
 use super::rules_in_force::RequestContext;
 use super::surroundings::{self, Surroundings};
+use super::terminal_output::{self, WantedOutput};
 use crate::config::ContextSettings;
 use crate::config::packs::PromptPack;
-use crate::context::{self, FinishedCommand, ObservedCommand, ShellContext};
+use crate::context::{self, FinishedCommand, ObservedCommand, SeenOutput, ShellContext};
 use crate::error::{Error, Result};
-use crate::history::record::{RecordBody, UsedPack};
-use crate::protocol::{AskRequest, Attachment};
+use crate::history::record::{OutputOrigin, RecordBody, UsedPack};
+use crate::protocol::{AskRequest, Attachment, OutputChoice, TerminalOutput};
+use crate::safety::text::one_line;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::{Session, since_last_prompt};
@@ -16,22 +18,32 @@ use crate::session::lock;
 
 /// Maximum size of an attached MCP resource in bytes, as for an attached file.
 const RESOURCE_BYTES: usize = 1 << 20;
+/// Maximum number of characters of a command in the line about its output.
+const COMMAND_CHARS: usize = 60;
 
-/// Returns the prompt with its context, and a notice if the output of a failed command is missing. Each command is part
-/// of one prompt only, so that the notice appears once.
+/// A prompt with its context, and what the user is told about the output of the last command.
+#[derive(Debug)]
+pub struct PromptContent {
+    /// The prompt as the model gets it.
+    pub text: String,
+    /// A line for the user.
+    pub notice: Option<String>,
+    /// Where the output that goes along comes from.
+    pub output: Option<OutputOrigin>,
+}
+
+/// Returns the prompt with its context. Each command is part of one prompt only, so that a notice about it appears once.
 pub fn content(
     services: &SharedServices,
     session: &Session,
     chosen: &ChosenModel,
     ask: &AskRequest,
     surroundings: &Surroundings,
-) -> (String, Option<String>) {
-    let commands = match &ask.shell {
-        Some(shell) if !surroundings.without_commands => {
-            let last_prompt = session.last_prompt_ms(shell);
-            lock(&services.shells).since(shell, last_prompt, chosen.config.context.commands)
-        }
-        _ => Vec::new(),
+    last: LastOutput,
+) -> PromptContent {
+    let commands = match surroundings.without_commands {
+        false => recent_commands(services, session, chosen, ask),
+        true => Vec::new(),
     };
     // The plugin records more variables than the configuration allows for the model.
     let names = &chosen.config.context.env;
@@ -42,6 +54,11 @@ pub fn content(
     let env: Vec<String> = match commands.last() {
         Some(RecordBody::ShellCommand { env, .. }) => env.iter().filter(wanted).cloned().collect(),
         _ => Vec::new(),
+    };
+    let (read, failure) = match last {
+        LastOutput::NotWanted => (None, None),
+        LastOutput::Read(output) => (Some(output), None),
+        LastOutput::Unread(reason) => (None, Some(reason)),
     };
     session.with_records(|records| {
         let facts = ShellContext {
@@ -66,6 +83,12 @@ pub fn content(
                 })
                 .collect(),
             env: &env,
+            output: read.as_ref().map(|read| SeenOutput {
+                command: &read.command,
+                exit: read.exit,
+                output: terminal_output::shortened(read, chosen.config.context.output_bytes),
+                is_tail: read.is_tail,
+            }),
             finished: since_last_prompt(records)
                 .iter()
                 .filter_map(|r| exec_fact(&r.body))
@@ -76,11 +99,111 @@ pub fn content(
                 .map(|a| (a.name.as_str(), a.text.as_str()))
                 .collect(),
         };
-        (
-            context::render_prompt(&ask.text, &facts),
-            context::unseen_failure(&ask.text, &facts),
-        )
+        let reason = failure.as_deref().unwrap_or("its output was not captured");
+        let notice = match &read {
+            Some(read) => Some(attached_line(read)),
+            None if ask.output == OutputChoice::Always => failure.clone(),
+            None => context::unseen_failure(&ask.text, &facts, reason),
+        };
+        PromptContent {
+            text: context::render_prompt(&ask.text, &facts),
+            notice,
+            output: read.as_ref().map(|read| OutputOrigin {
+                command: read.command.clone(),
+                started_ms: read.started_ms,
+                source: read.source.clone(),
+                lines: read.lines,
+            }),
+        }
     })
+}
+
+/// Returns the commands of the shell that are sent with the prompt.
+fn recent_commands(
+    services: &SharedServices,
+    session: &Session,
+    chosen: &ChosenModel,
+    ask: &AskRequest,
+) -> Vec<RecordBody> {
+    let Some(shell) = &ask.shell else {
+        return Vec::new();
+    };
+    let last_prompt = session.last_prompt_ms(shell);
+    lock(&services.shells).since(shell, last_prompt, chosen.config.context.commands)
+}
+
+/// The output of the last command of the user.
+#[derive(Debug)]
+pub enum LastOutput {
+    /// It does not go along.
+    NotWanted,
+    /// It goes along.
+    Read(TerminalOutput),
+    /// It would go along but cannot be read, for this reason.
+    Unread(String),
+}
+
+/// Reads the output of the last command if it goes along with the prompt.
+pub async fn last_output(
+    services: &SharedServices,
+    session: &Session,
+    chosen: &ChosenModel,
+    ask: &AskRequest,
+) -> LastOutput {
+    let Some(shell) = &ask.shell else {
+        return LastOutput::NotWanted;
+    };
+    let commands = recent_commands(services, session, chosen, ask);
+    let last = match commands.last() {
+        Some(RecordBody::ShellCommand {
+            command,
+            exit,
+            start_ms,
+            ..
+        }) => Some((command, *exit, *start_ms)),
+        _ => None,
+    };
+    // Input that was given along is what the prompt is about.
+    let is_about = ask.attachments.is_empty()
+        && last.is_some_and(|(command, exit, _)| context::wants_output(&ask.text, command, exit));
+    let is_wanted = match ask.output {
+        OutputChoice::Auto => is_about,
+        OutputChoice::Always => true,
+        OutputChoice::Never => false,
+    };
+    if !is_wanted || chosen.config.context.output_bytes == 0 {
+        return LastOutput::NotWanted;
+    }
+    let wanted = WantedOutput {
+        running: ask.line.clone(),
+        cwd: ask.cwd.clone(),
+        terminal: ask.terminal.clone(),
+        ..WantedOutput::last(shell.clone())
+    };
+    match terminal_output::read(services, wanted).await {
+        Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
+            LastOutput::Read(output)
+        }
+        Ok(_) => LastOutput::NotWanted,
+        Err(e) => LastOutput::Unread(e.message),
+    }
+}
+
+/// Returns the line about the output that goes along.
+fn attached_line(output: &TerminalOutput) -> String {
+    let command = one_line(&output.command, COMMAND_CHARS);
+    let count = |n: usize, what: &str| match n {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    };
+    let mut parts = vec![count(output.lines, "line")];
+    if output.is_tail {
+        parts.push("the beginning is missing".to_owned());
+    }
+    if output.secrets > 0 {
+        parts.push(format!("{} removed", count(output.secrets, "secret")));
+    }
+    format!("with the output of {command} ({})", parts.join(", "))
 }
 
 fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {

@@ -239,6 +239,7 @@ async fn perform_command(
         cwd: ask.cwd,
         images: Vec::new(),
         pack: None,
+        output: None,
     };
     // The reply goes into the edit buffer, where a notice would be in the way.
     if let Err(e) = outside.record_written(&record_ids, user).await {

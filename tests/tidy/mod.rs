@@ -40,6 +40,8 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
         ],
     ),
+    // Reads the scrollback of terminals, as `context::align` takes it.
+    ("terminal", &["context", "error", "paths"]),
     // The trait that MCP servers and the built-in tools implement.
     ("tools::source", &["chat", "safety"]),
     (
@@ -108,6 +110,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "safety",
             "services",
             "session",
+            "terminal",
             "tools",
             "tools::source",
         ],
@@ -178,6 +181,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "turn::outcome",
             "turn::prompt_context",
             "turn::rounds",
+            "turn::terminal_output",
         ],
     ),
     // `aish-helper daemon`; the dialogs that set up a model and the doctor, which probe providers.

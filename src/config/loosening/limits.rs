@@ -4,6 +4,7 @@ use super::{ConfigChange, SeenConfig, changed};
 use crate::config::settings::Config;
 
 pub(super) const COMMANDS: &str = "context.commands";
+pub(super) const SENT_OUTPUT: &str = "context.output_bytes";
 pub(super) const OUTPUT_BYTES: &str = "shell.output_bytes";
 pub(super) const TOOL_DEPTH: &str = "mcp.max_tool_depth";
 pub(super) const RESULT_BYTES: &str = "mcp.max_result_bytes";
@@ -33,6 +34,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
         changed(lines, key, &old.to_string(), &new.to_string());
         match key.as_str() {
             COMMANDS => set(&mut now.context.commands, *old),
+            SENT_OUTPUT => set(&mut now.context.output_bytes, *old),
             OUTPUT_BYTES => set(&mut now.shell.output_bytes, *old),
             TOOL_DEPTH => set(&mut now.mcp.max_tool_depth, *old),
             RESULT_BYTES => set(&mut now.mcp.max_result_bytes, *old),

@@ -9,6 +9,7 @@ fn switches(context: &mut ContextSettings) -> [(&'static str, &mut bool); 4] {
         // Compared elsewhere.
         commands: _,
         env: _,
+        output_bytes: _,
         system,
         date,
         git,

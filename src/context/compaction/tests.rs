@@ -15,6 +15,7 @@ fn prompt(text: &str) -> Record {
         cwd: String::new(),
         images: Vec::new(),
         pack: None,
+        output: None,
     })
 }
 

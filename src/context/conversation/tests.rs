@@ -17,6 +17,7 @@ fn user(text: &str) -> Record {
         cwd: "/".into(),
         images: Vec::new(),
         pack: None,
+        output: None,
     })
 }
 

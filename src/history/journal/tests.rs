@@ -8,6 +8,7 @@ fn user(text: &str) -> RecordBody {
         cwd: "/".into(),
         images: Vec::new(),
         pack: None,
+        output: None,
     }
 }
 

@@ -29,6 +29,7 @@ impl Fixture {
             cwd: "/".into(),
             images: Vec::new(),
             pack: None,
+            output: None,
         };
         log.append(ids.clone(), user).unwrap();
         log.flush().unwrap();

@@ -29,6 +29,19 @@ pub struct CommandOutput {
     pub omitted: u64,
 }
 
+/// The output of a command of the user that went along with a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputOrigin {
+    /// The command line.
+    pub command: String,
+    /// When the command started, in milliseconds since 1970.
+    pub started_ms: u64,
+    /// What the output was read from, such as `tmux`.
+    pub source: String,
+    /// The number of lines.
+    pub lines: usize,
+}
+
 /// A prompt pack that was used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedPack {

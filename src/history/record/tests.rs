@@ -75,6 +75,12 @@ fn every_body() -> Vec<RecordBody> {
                 version: some(),
                 sha256: word(),
             }),
+            output: Some(crate::history::record::OutputOrigin {
+                command: word(),
+                started_ms: 1,
+                source: word(),
+                lines: 2,
+            }),
         },
         RecordBody::Compaction {
             kept_from: some(),

@@ -1,0 +1,34 @@
+use super::*;
+
+fn screen(columns: usize, rows: &[&str]) -> Screen {
+    let rows = rows.iter().map(|text| ScreenRow {
+        text: (*text).to_owned(),
+        wrapped: false,
+    });
+    Screen {
+        rows: rows.collect(),
+        columns,
+        is_cut: false,
+    }
+}
+
+fn commands<'a>(texts: &[&'a str]) -> Vec<KnownCommand<'a>> {
+    let command = |text: &&'a str| KnownCommand { text, cwd: "/src" };
+    texts.iter().map(command).collect()
+}
+
+/// Cuts the output of the last command.
+fn last(screen: &Screen, known: &[&str]) -> Option<Vec<String>> {
+    cut(screen, &commands(known), Some("llm fix it"), "/src", 1).map(|output| output.lines)
+}
+
+#[test]
+fn the_output_stands_between_two_prompts() {
+    let screen = screen(80, &["$ make", "cc a.c", "a.c:1: error", "$ llm fix it"]);
+    assert_eq!(
+        last(&screen, &["make"]).unwrap(),
+        ["cc a.c", "a.c:1: error"]
+    );
+    // Another command ran last.
+    assert_eq!(last(&screen, &["make", "ls"]), None);
+}

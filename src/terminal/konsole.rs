@@ -1,0 +1,45 @@
+//! Konsole: D-Bus, <https://docs.kde.org/stable5/en/konsole/konsole/scripting.html>. It tells the displayed screen only.
+
+use super::{TerminalIdentity, columns, plain_rows, run};
+use crate::context::align::Screen;
+use crate::error::{Error, Result};
+
+/// Names of the D-Bus program in distributions.
+const PROGRAMS: &[&str] = &["qdbus", "qdbus6", "qdbus-qt6", "qdbus-qt5"];
+
+/// Reads the session of the shell.
+///
+/// # Errors
+/// None of the programs is there, or the session does not answer.
+pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
+    let service = identity
+        .variable("KONSOLE_DBUS_SERVICE")
+        .unwrap_or_default();
+    let session = identity
+        .variable("KONSOLE_DBUS_SESSION")
+        .unwrap_or_default();
+    let args = [
+        service,
+        session,
+        "org.kde.konsole.Session.getAllDisplayedText",
+    ];
+    let mut missing = Error::runtime("qdbus is not in the PATH of the daemon");
+    for program in PROGRAMS {
+        match run::output(identity, program, &args).await {
+            Ok(text) => {
+                let columns = columns(&identity.tty);
+                return Ok(Screen {
+                    rows: plain_rows(&text, columns),
+                    columns,
+                    is_cut: true,
+                });
+            }
+            Err(e) if e.message.contains("not in the PATH") => {}
+            Err(e) => {
+                missing = e;
+                break;
+            }
+        }
+    }
+    Err(missing)
+}

@@ -1,0 +1,71 @@
+//! Runs the command of a terminal.
+
+use std::process::Stdio;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+
+use super::{MAX_BYTES, TerminalIdentity};
+use crate::error::{Error, Result};
+use crate::paths::child_environment;
+
+/// Variables of the daemon that the command gets.
+const ENVIRONMENT: &[&str] = &[
+    "HOME",
+    "PATH",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "TMPDIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "TMUX_TMPDIR",
+];
+
+/// Runs a program with the variables that tell the terminal, and returns what it prints.
+///
+/// # Errors
+/// It cannot be run, fails, or prints too much.
+pub async fn output(identity: &TerminalIdentity, program: &str, args: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .env_clear()
+        .envs(child_environment(ENVIRONMENT))
+        .envs(&identity.variables)
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let failed = |what: &str| Error::runtime(format!("{program} {what}"));
+    let mut child = command.spawn().map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => failed("is not in the PATH of the daemon"),
+        _ => failed(&format!("cannot be run: {e}")),
+    })?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (printed, errors) = tokio::join!(read(stdout, MAX_BYTES), read(stderr, 4096));
+    let Some(printed) = printed else {
+        return Err(failed("printed too much"));
+    };
+    let status = child.wait().await;
+    let status = status.map_err(|e| failed(&format!("cannot be awaited: {e}")))?;
+    if !status.success() {
+        let errors = errors.unwrap_or_default();
+        let errors = String::from_utf8_lossy(&errors);
+        let line = errors.lines().find(|line| !line.trim().is_empty());
+        let line = line.unwrap_or("it failed without a message");
+        return Err(failed(&format!("failed: {}", line.trim())));
+    }
+    match printed.contains(&0) {
+        true => Err(failed("printed binary data")),
+        false => Ok(String::from_utf8_lossy(&printed).into_owned()),
+    }
+}
+
+/// Reads to the end; `None` if there is more than the limit.
+async fn read(pipe: Option<impl AsyncRead + Unpin>, limit: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let pipe = pipe?;
+    let more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    pipe.take(more).read_to_end(&mut bytes).await.ok()?;
+    (bytes.len() <= limit).then_some(bytes)
+}

@@ -1,0 +1,98 @@
+//! tmux: `capture-pane`, see tmux(1).
+
+use super::{MAX_ROWS, TerminalIdentity, run, visible};
+use crate::context::align::{Screen, ScreenRow};
+use crate::error::{Error, Result};
+
+/// Reads a pane with one run of tmux: its size, its rows, and its lines, from which the rows that tmux wrapped are known.
+///
+/// # Errors
+/// tmux fails, or the pane is not that of the shell.
+pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
+    let socket = identity.variable("TMUX").unwrap_or_default();
+    let socket = socket.split(',').next().unwrap_or_default();
+    let pane = identity.variable("TMUX_PANE").unwrap_or_default();
+    let start = format!("-{MAX_ROWS}");
+    let mark = uuid::Uuid::new_v4().simple().to_string();
+    let format = format!(
+        "{mark} #{{pane_width}} #{{history_size}} #{{history_limit}} #{{alternate_on}} #{{pane_tty}}"
+    );
+    #[rustfmt::skip]
+    let args = [
+        "-S", socket,
+        "display-message", "-p", "-t", pane, &format, ";",
+        "capture-pane", "-p", "-N", "-S", &start, "-t", pane, ";",
+        "display-message", "-p", "-t", pane, &mark, ";",
+        "capture-pane", "-p", "-J", "-S", &start, "-t", pane,
+    ];
+    let text = run::output(identity, "tmux", &args).await?;
+    let unclear = || Error::runtime("tmux answered with something else");
+    let (head, rest) = text.split_once('\n').ok_or_else(unclear)?;
+    let mut fields = head
+        .strip_prefix(&mark)
+        .ok_or_else(unclear)?
+        .trim()
+        .splitn(5, ' ');
+    let mut number = || fields.next().and_then(|field| field.parse::<usize>().ok());
+    let (columns, size, limit, alternate) = (number(), number(), number(), number());
+    let tty = fields.next().unwrap_or_default();
+    // Another shell may have taken the variables along, such as one in a terminal that was started from the pane.
+    if !identity.tty.is_empty() && tty != identity.tty {
+        return Err(Error::runtime(format!(
+            "the pane {pane} of tmux is not the terminal of this shell"
+        )));
+    }
+    if alternate != Some(0) {
+        return Err(Error::runtime("a program shows its own screen in the pane"));
+    }
+    let separator = format!("{mark}\n");
+    let (rows, lines) = rest.split_once(&separator).ok_or_else(unclear)?;
+    let size = size.unwrap_or_default();
+    Ok(Screen {
+        rows: rows_of(rows, lines),
+        columns: columns.ok_or_else(unclear)?,
+        // tmux removes a tenth of a full history at once.
+        is_cut: size > MAX_ROWS || limit.is_some_and(|limit| size + limit / 10 >= limit),
+    })
+}
+
+/// Returns the rows; those that are joined in `lines` are wrapped.
+fn rows_of(rows: &str, lines: &str) -> Vec<ScreenRow> {
+    let mut out = Vec::new();
+    let mut rows = rows.lines().peekable();
+    for line in lines.lines() {
+        let mut rest = line;
+        while let Some(row) = rows.next() {
+            // Blanks at the end of a line are kept in rows only.
+            let is_all = row.trim_end() == rest.trim_end();
+            let next = rest
+                .strip_prefix(row)
+                .filter(|_| !is_all && !row.is_empty());
+            out.push(ScreenRow {
+                text: visible(row),
+                wrapped: next.is_some(),
+            });
+            match next {
+                Some(next) => rest = next,
+                None => break,
+            }
+        }
+    }
+    out.extend(rows.map(|row| ScreenRow {
+        text: visible(row),
+        wrapped: false,
+    }));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_wrapped_where_lines_go_on() {
+        let rows = rows_of("abcd\nef\n\nx\nabcd\nabcd\n", "abcdef\n\nx\nabcd\nabcd\n");
+        let wrapped: Vec<bool> = rows.iter().map(|row| row.wrapped).collect();
+        assert_eq!(wrapped, [true, false, false, false, false, false]);
+    }
+}

@@ -1,0 +1,22 @@
+//! WezTerm: `wezterm cli get-text`, <https://wezterm.org/cli/cli/get-text.html>.
+
+use super::{MAX_ROWS, TerminalIdentity, columns, plain_rows, run};
+use crate::context::align::Screen;
+use crate::error::Result;
+
+/// Reads the pane of the shell.
+///
+/// # Errors
+/// wezterm fails.
+pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
+    let pane = identity.variable("WEZTERM_PANE").unwrap_or_default();
+    let start = format!("-{MAX_ROWS}");
+    let args = ["cli", "get-text", "--pane-id", pane, "--start-line", &start];
+    let text = run::output(identity, "wezterm", &args).await?;
+    let columns = columns(&identity.tty);
+    Ok(Screen {
+        rows: plain_rows(&text, columns),
+        columns,
+        is_cut: true,
+    })
+}

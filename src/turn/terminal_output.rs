@@ -1,0 +1,204 @@
+//! The output of the user's own commands, as the terminal of the shell still has it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::context::align::{self, KnownCommand};
+use crate::error::{Error, Result};
+use crate::history::record::{CommandOutput, RecordBody, is_aish};
+use crate::protocol::{ShellId, TerminalOutput};
+use crate::safety::redact::global_redactor;
+use crate::services::SharedServices;
+use crate::session::lock;
+use crate::session::shell_registry::ShellOnScreen;
+use crate::terminal::{self, TerminalIdentity, TerminalText};
+
+/// Maximum number of bytes of an output that are searched for secrets, at each end.
+const SEARCHED: usize = 256 << 10;
+
+/// Which output is wanted.
+#[derive(Debug, Clone)]
+pub struct WantedOutput {
+    /// The shell.
+    pub shell: ShellId,
+    /// The number of the command, counted from the last one, which is 1. Calls of aish are not counted.
+    pub command: usize,
+    /// The command line that runs now, if it is known.
+    pub running: Option<String>,
+    /// The current directory of the shell.
+    pub cwd: String,
+    /// The variables of the client that tell its terminal, in case the shell has not sent them.
+    pub terminal: BTreeMap<String, String>,
+}
+
+impl WantedOutput {
+    /// Returns the last command of a shell.
+    pub fn last(shell: ShellId) -> WantedOutput {
+        WantedOutput {
+            shell,
+            command: 1,
+            running: None,
+            cwd: String::new(),
+            terminal: BTreeMap::new(),
+        }
+    }
+}
+
+/// Reads the terminal of a shell, and cuts out the output of a command.
+///
+/// # Errors
+/// There is no such command, the terminal cannot be read, or the output cannot be told from that of other commands. The message
+/// is one line.
+pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<TerminalOutput> {
+    let on_screen = lock(&services.shells).on_screen(&wanted.shell);
+    let unknown =
+        || Error::usage("this shell has reported no command").hint("see: aish-helper doctor");
+    let ShellOnScreen {
+        commands,
+        tty,
+        terminal,
+    } = on_screen.ok_or_else(unknown)?;
+    let position = position(&commands, wanted.command).ok_or_else(unknown)?;
+    let identity = TerminalIdentity {
+        tty,
+        variables: terminal.unwrap_or_else(|| wanted.terminal.clone()),
+    };
+    let text = terminal::read(&identity).await?;
+    // Many rows and commands take milliseconds.
+    let cut = tokio::task::spawn_blocking(move || cut(&text, &commands, position, &wanted));
+    cut.await
+        .map_err(|e| Error::runtime(format!("cannot cut the text of the terminal: {e}")))?
+}
+
+/// Returns the index of the command number `wanted` from the last one that is no call of aish.
+fn position(commands: &[RecordBody], wanted: usize) -> Option<usize> {
+    let own = commands
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, body)| match body {
+            RecordBody::ShellCommand { command, .. } => !is_aish(command),
+            _ => false,
+        });
+    own.map(|(at, _)| at).nth(wanted.checked_sub(1)?)
+}
+
+fn cut(
+    text: &TerminalText,
+    commands: &[RecordBody],
+    position: usize,
+    wanted: &WantedOutput,
+) -> Result<TerminalOutput> {
+    let known: Vec<KnownCommand<'_>> = commands
+        .iter()
+        .filter_map(|body| match body {
+            RecordBody::ShellCommand { command, cwd, .. } => {
+                Some(KnownCommand { text: command, cwd })
+            }
+            _ => None,
+        })
+        .collect();
+    let number = commands.len() - position;
+    let running = wanted.running.as_deref();
+    let output = align::cut(&text.screen, &known, running, &wanted.cwd, number);
+    let Some(RecordBody::ShellCommand {
+        command,
+        exit,
+        cwd,
+        start_ms,
+        ..
+    }) = commands.get(position)
+    else {
+        return Err(Error::runtime("there is no such command"));
+    };
+    let unclear = || {
+        let name = text.kind.name();
+        Error::runtime(format!(
+            "the output of that command cannot be told on the screen of {name}"
+        ))
+    };
+    let output = output.ok_or_else(unclear)?;
+    let (head, tail, omitted) = ends(&output.lines);
+    let redactor = global_redactor();
+    let found = redactor.find(&head).len() + redactor.find(&tail).len();
+    let (head, tail) = match omitted {
+        0 => (redactor.redact(&head).into_owned(), tail),
+        _ => redactor.redact_ends(&head, &tail),
+    };
+    Ok(TerminalOutput {
+        command: command.clone(),
+        exit: *exit,
+        cwd: cwd.clone(),
+        started_ms: *start_ms,
+        source: text.kind.name().to_owned(),
+        is_tail: output.is_tail,
+        lines: output.lines.len(),
+        head,
+        tail,
+        omitted,
+        secrets: found,
+    })
+}
+
+/// Returns the first and the last part of an output, and the number of bytes between them.
+fn ends(lines: &[String]) -> (String, String, u64) {
+    let size: usize = lines.iter().map(|line| line.len() + 1).sum();
+    if size <= 2 * SEARCHED {
+        return (lines.join("\n"), String::new(), 0);
+    }
+    let part = |lines: &mut dyn Iterator<Item = &String>| {
+        let mut left = SEARCHED;
+        let mut part: Vec<Arc<str>> = Vec::new();
+        for line in lines {
+            if line.len() >= left {
+                break;
+            }
+            left -= line.len() + 1;
+            part.push(line.as_str().into());
+        }
+        part
+    };
+    let head = part(&mut lines.iter());
+    let mut tail = part(&mut lines.iter().rev());
+    tail.reverse();
+    let (head, tail) = (head.join("\n"), tail.join("\n"));
+    let omitted = size.saturating_sub(head.len() + tail.len() + 1);
+    (head, tail, omitted as u64)
+}
+
+/// Returns head and tail of together at most `limit` bytes, cut at line ends where there are any.
+pub fn shortened(output: &TerminalOutput, limit: usize) -> CommandOutput {
+    let size = output.head.len() + output.tail.len();
+    if size <= limit {
+        return CommandOutput {
+            head: output.head.clone(),
+            tail: output.tail.clone(),
+            omitted: output.omitted,
+        };
+    }
+    let last = match output.tail.is_empty() {
+        true => &output.head,
+        false => &output.tail,
+    };
+    let mut end = limit / 2;
+    while !output.head.is_char_boundary(end.min(output.head.len())) {
+        end -= 1;
+    }
+    let head = output.head.get(..end).unwrap_or(&output.head);
+    let head = head.rsplit_once('\n').map_or(head, |(lines, _)| lines);
+    let mut start = last.len().saturating_sub(limit / 2);
+    while !last.is_char_boundary(start) {
+        start += 1;
+    }
+    let tail = last.get(start..).unwrap_or_default();
+    let tail = match start {
+        0 => tail,
+        _ => tail.split_once('\n').map_or(tail, |(_, lines)| lines),
+    };
+    let kept = head.len() + tail.len();
+    CommandOutput {
+        head: head.to_owned(),
+        tail: tail.to_owned(),
+        omitted: output.omitted + size.saturating_sub(kept) as u64,
+    }
+}
