@@ -59,6 +59,8 @@ pub struct Error {
     pub key_rejected: bool,
     /// The provider did not answer, for a reason that another one does not share.
     pub is_outage: bool,
+    /// The model takes no tools.
+    pub takes_no_tools: bool,
 }
 
 /// Result with the crate's [`Error`].
@@ -73,6 +75,7 @@ impl Error {
             hint: None,
             key_rejected: false,
             is_outage: false,
+            takes_no_tools: false,
         }
     }
 

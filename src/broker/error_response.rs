@@ -128,10 +128,11 @@ impl ErrorResponse<'_> {
                 "the session is too long for {model} at {at} ({status}){detail}"
             ))
             .hint("`llm --new` starts afresh; a smaller attachment helps as well"),
-            ErrorResponseKind::ToolsUnsupported => {
-                Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))
+            ErrorResponseKind::ToolsUnsupported => Error {
+                takes_no_tools: true,
+                ..Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))
                     .hint("use another model with -m, or go without tools: `llm --no-tools`")
-            }
+            },
             ErrorResponseKind::ToolRoleUnsupported => Error::runtime(format!(
                 "{model} at {at} rejects results of tools ({status}){detail}"
             ))

@@ -24,8 +24,13 @@ pub fn show_once(paths: &Paths) {
     };
     let context = &config.context;
     let parts = [
-        (context.commands > 0).then(|| format!("last {} commands", context.commands)),
-        (context.output_bytes > 0).then(|| "output of a failed command".to_owned()),
+        (context.commands > 0).then(|| match context.output_bytes {
+            0 => format!("last {} commands", context.commands),
+            _ => format!(
+                "last {} commands with a failed one's output",
+                context.commands
+            ),
+        }),
         context.git.then(|| "git state".to_owned()),
         context.project_file.then(|| "AGENTS.md".to_owned()),
     ];

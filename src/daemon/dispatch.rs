@@ -143,6 +143,7 @@ async fn dispatch(
                 overrides,
                 pack: None,
                 surroundings: Default::default(),
+                terminal: None,
             };
             let served = holding(
                 work,

@@ -62,6 +62,7 @@ pub async fn call(
         overrides: request.overrides,
         pack: None,
         surroundings: Default::default(),
+        terminal: None,
     };
     let context = CallContext {
         services,

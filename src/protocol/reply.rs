@@ -184,6 +184,7 @@ impl From<&Error> for RequestFailure {
 impl From<RequestFailure> for Error {
     fn from(f: RequestFailure) -> Error {
         Error {
+            takes_no_tools: false,
             kind: f.kind,
             message: f.message,
             hint: f.hint,

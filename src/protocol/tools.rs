@@ -278,6 +278,9 @@ pub struct ApprovalRequest {
     /// Diff against the definition that the user was last shown, which is why the user is asked again; empty if the tool
     /// is unchanged.
     pub changes: Vec<ToolDiffLine>,
+    /// What the call would send, where that is known: the exact text.
+    #[serde(default)]
+    pub preview: Option<String>,
     /// The offered approval scopes beyond [`ApprovalScope::Once`].
     pub offers: Vec<ApprovalScope>,
     /// SHA-256 of the question; see [`ApprovalRequest::shown_digest`].

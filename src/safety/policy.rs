@@ -181,6 +181,9 @@ pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connect
 /// so no server can have this one.
 pub const BUILTIN_IDENTITY: &str = "builtin";
 
+/// Alias of the built-in tools that use only data of the session. Rules apply to those of other aliases, such as `shell`.
+pub const BUILTIN_SERVER: &str = "aish";
+
 /// What the record names as the rule for a built-in call.
 pub const BUILTIN_RULE: &str = "built-in";
 
@@ -207,6 +210,7 @@ pub fn decide(
 /// are about servers, and without its tool search and its own results a model cannot work.
 fn is_builtin_read(wish: &CallRequest<'_>) -> bool {
     wish.call.identity == BUILTIN_IDENTITY
+        && wish.call.server == BUILTIN_SERVER
         && wish.trusted
         && wish.operation() == OperationClass::Read
 }

@@ -9,6 +9,7 @@ use super::SharedServices;
 use super::audit_log::AuditLog;
 use super::client_handle::{ClientHandle, ClientVariables};
 use super::key_commands::KeyCommands;
+use crate::broker::ModelEndpoint;
 use crate::broker::autodetect::{self, DetectedModel};
 use crate::broker::model_server::{ModelServers, SERVER_ENVIRONMENT};
 use crate::config::{
@@ -50,6 +51,8 @@ pub struct ModelRegistry {
     found: Mutex<Option<DetectionCache>>,
     /// Notices about detected models that were shown already.
     shown_notices: Mutex<BTreeSet<String>>,
+    /// Models that have refused tools, as address and name.
+    without_tools: Mutex<BTreeSet<(String, String)>>,
     servers: ModelServers,
 }
 
@@ -71,11 +74,24 @@ impl ModelRegistry {
             keys: KeyCommands::default(),
             found: Mutex::default(),
             shown_notices: Mutex::default(),
+            without_tools: Mutex::default(),
             servers: ModelServers::new(
                 paths.state.clone(),
                 crate::paths::child_environment(SERVER_ENVIRONMENT),
             ),
         }
+    }
+
+    /// Remembers that a model takes no tools.
+    pub fn set_takes_no_tools(&self, endpoint: &ModelEndpoint) {
+        let key = (endpoint.base_url.to_string(), endpoint.model.clone());
+        lock(&self.without_tools).insert(key);
+    }
+
+    /// Whether a model has refused tools since the daemon started.
+    pub fn takes_no_tools(&self, endpoint: &ModelEndpoint) -> bool {
+        let key = (endpoint.base_url.to_string(), endpoint.model.clone());
+        lock(&self.without_tools).contains(&key)
     }
 
     /// Reads the configuration on another thread if the file has changed, so that a slow disk does not delay the other

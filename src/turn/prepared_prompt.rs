@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::prompt_context::{self, LastOutput};
 use super::rules_in_force::{self, RequestContext};
 use super::surroundings::Surroundings;
+use super::terminal_output::{self, WantedOutput};
 use super::tool_exposure::{self, SelectedTools};
 use crate::config::ToolSelection;
 use crate::config::packs::PromptPack;
@@ -17,6 +18,7 @@ use crate::services::mcp_startup::PendingStart;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
+use crate::tools::builtin::TERMINAL_OUTPUT_RULE;
 
 /// Context window, in tokens, up to which a model that aish serves gets neither recent commands nor the state of the git repository.
 const SMALL_WINDOW: u32 = 8192;
@@ -85,8 +87,19 @@ impl PreparedPrompt {
             pack,
             servers,
         } = parts;
+        let is_small = is_small(chosen);
+        let (server, tool) = TERMINAL_OUTPUT_RULE;
+        let terminal = ask
+            .shell
+            .as_ref()
+            .filter(|_| !is_small && ask.output != OutputChoice::Never)
+            .filter(|_| selection.matches(&format!("{server}.{tool}")))
+            .filter(|_| chosen.config.context.output_bytes > 0)
+            .map(|shell| WantedOutput::of(shell, &ask))
+            .filter(|wanted| terminal_output::is_readable(services, wanted));
         // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
-        let with_tools = !selection.is_none() && tool_exposure::any(services, chosen);
+        let with_tools =
+            !selection.is_none() && (terminal.is_some() || tool_exposure::any(services, chosen));
         if with_tools {
             apply_rules(feed, chosen, &ask.cwd).await?;
         }
@@ -102,10 +115,7 @@ impl PreparedPrompt {
             Surroundings::look(&chosen.config.context, &ask.cwd),
             prompt_context::last_output(services, session, chosen, &ask)
         );
-        // Lines before the words of a prompt make a tiny model answer nonsense.
-        let model = chosen.config.models.get(&chosen.name);
-        let is_small = |window| window <= SMALL_WINDOW;
-        if model.is_some_and(|m| m.serve.is_some() && m.context_window.is_none_or(is_small)) {
+        if is_small {
             surroundings.git = None;
             surroundings.without_commands = true;
             if ask.output == OutputChoice::Auto {
@@ -119,6 +129,7 @@ impl PreparedPrompt {
         let mut request = RequestContext::from(&ask);
         request.pack.clone_from(&pack);
         request.surroundings = surroundings;
+        request.terminal = terminal;
         let has_images = !ask.images.is_empty();
         let user = RecordBody::User {
             text: ask.text,
@@ -137,6 +148,13 @@ impl PreparedPrompt {
             has_images,
         })
     }
+}
+
+/// Whether aish serves the model and its window is small. Lines before the words of a prompt make a tiny model answer nonsense.
+fn is_small(chosen: &ChosenModel) -> bool {
+    let model = chosen.config.models.get(&chosen.name);
+    let is_small = |window| window <= SMALL_WINDOW;
+    model.is_some_and(|m| m.serve.is_some() && m.context_window.is_none_or(is_small))
 }
 
 /// Adds the project rules of a directory, and reports faults in them.

@@ -174,13 +174,7 @@ pub async fn last_output(
     if !is_wanted || chosen.config.context.output_bytes == 0 {
         return LastOutput::NotWanted;
     }
-    let wanted = WantedOutput {
-        running: ask.line.clone(),
-        cwd: ask.cwd.clone(),
-        terminal: ask.terminal.clone(),
-        ..WantedOutput::last(shell.clone())
-    };
-    match terminal_output::read(services, wanted).await {
+    match terminal_output::read(services, WantedOutput::of(shell, ask)).await {
         Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
             LastOutput::Read(output)
         }

@@ -123,7 +123,8 @@ impl<'a> TurnRun<'a> {
         let offered_tools = current(&tools).unwrap_or_default();
         let exposure = tool_exposure::exposure(&self.chosen.config, &offered_tools);
         let split = matches!(exposure, ToolExposure::Split { .. });
-        let offered = tool_exposure::tools(&offered_tools, exposure);
+        let offered =
+            tool_exposure::tools(&offered_tools, exposure, self.request.terminal.is_some());
         loop {
             let catalog = current(&tools).unwrap_or_default();
             if split {
@@ -195,7 +196,7 @@ impl<'a> TurnRun<'a> {
         let catalog = tools.unwrap_or_default();
         let exposure = tool_exposure::exposure(&self.chosen.config, &catalog);
         let split = matches!(exposure, ToolExposure::Split { .. });
-        let offered = tool_exposure::tools(&catalog, exposure);
+        let offered = tool_exposure::tools(&catalog, exposure, self.request.terminal.is_some());
         let mut records = self.session.with_records(<[Record]>::to_vec);
         records.push(new_record(self.record_ids.clone(), user));
         let fitted = self.fitted(context::conversation(&records), &offered, split);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::surroundings::Surroundings;
+use super::terminal_output::WantedOutput;
 use crate::config::packs::PromptPack;
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
@@ -24,6 +25,8 @@ pub struct RequestContext {
     pub pack: Option<Arc<PromptPack>>,
     /// What the model is told about the place and the time.
     pub surroundings: Surroundings,
+    /// The shell whose output the model may ask for; `None` if its terminal cannot be read.
+    pub terminal: Option<WantedOutput>,
 }
 
 impl From<&AskRequest> for RequestContext {
@@ -34,6 +37,7 @@ impl From<&AskRequest> for RequestContext {
             overrides: ask.overrides.clone(),
             pack: None,
             surroundings: Surroundings::default(),
+            terminal: None,
         }
     }
 }

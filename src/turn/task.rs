@@ -10,11 +10,13 @@ use super::plan::TurnPlan;
 use super::prepared_prompt::{self, PreparedPrompt, PromptParts};
 use super::rounds::TurnRun;
 use super::rules_in_force::{self, RequestContext};
+use super::tool_exposure::SelectedTools;
 use super::{background_notice, compaction, prompt_context, tool_exposure, turn_settings};
 use crate::chat::ChatMessage;
 use crate::chat::tokens::message_tokens;
 use crate::error::{Error, Result};
 use crate::history::record::RecordBody;
+use crate::mcp::ToolCatalog;
 use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId};
 use crate::services::SharedServices;
 use crate::services::model::{self, ChosenModel};
@@ -153,10 +155,13 @@ async fn converse(
     let PreparedPrompt {
         shell,
         user,
-        tools,
-        request,
+        mut tools,
+        mut request,
         has_images,
     } = prompt;
+    if services.models.takes_no_tools(&chosen.endpoint) && only_terminal(&tools) {
+        (tools, request.terminal) = (None, None);
+    }
     if let Some((catalog, _)) = &tools {
         tool_exposure::without(feed, session, catalog);
     }
@@ -186,6 +191,12 @@ async fn converse(
             run.prompt_stored = prompt_stored.take();
             let failure = match run.rounds(tools.clone()).await {
                 Ok(()) => return Ok((run.answer, run.record_ids)),
+                // The only tool is one of aish itself, which the user did not ask for.
+                Err(e) if e.takes_no_tools && only_terminal(&tools) => {
+                    services.models.set_takes_no_tools(&chosen.endpoint);
+                    (tools, request.terminal) = (None, None);
+                    continue;
+                }
                 Err(e) if !e.is_outage || run.has_shown => return Err(e),
                 Err(e) => e,
             };
@@ -207,6 +218,12 @@ async fn converse(
         sessions.offer(shell, &session.id, &record_ids, commands, effect);
     }
     Ok(answer)
+}
+
+/// Whether no tool but `terminal_output` is offered.
+fn only_terminal(tools: &Option<(ToolCatalog, SelectedTools)>) -> bool {
+    let catalog = tools.as_ref().map(|(catalog, _)| catalog);
+    catalog.is_some_and(|catalog| catalog.tools.is_empty())
 }
 
 /// Performs a prompt for a single command, outside of any session.

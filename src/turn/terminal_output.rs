@@ -1,17 +1,21 @@
 //! The output of the user's own commands, as the terminal of the shell still has it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+
+use serde::Deserialize;
 
 use crate::context::align::{self, KnownCommand};
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, RecordBody, is_aish};
-use crate::protocol::{ShellId, TerminalOutput};
+use crate::protocol::{AskRequest, ShellId, TerminalOutput};
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
 use crate::session::lock;
 use crate::session::shell_registry::ShellOnScreen;
 use crate::terminal::{self, TerminalIdentity, TerminalText};
+use crate::tools::builtin::OUTPUT_LINES;
 
 /// Maximum number of bytes of an output that are searched for secrets, at each end.
 const SEARCHED: usize = 256 << 10;
@@ -32,6 +36,16 @@ pub struct WantedOutput {
 }
 
 impl WantedOutput {
+    /// Returns the last command of the shell in which a prompt was asked.
+    pub fn of(shell: &ShellId, ask: &AskRequest) -> WantedOutput {
+        WantedOutput {
+            running: ask.line.clone(),
+            cwd: ask.cwd.clone(),
+            terminal: ask.terminal.clone(),
+            ..WantedOutput::last(shell.clone())
+        }
+    }
+
     /// Returns the last command of a shell.
     pub fn last(shell: ShellId) -> WantedOutput {
         WantedOutput {
@@ -68,6 +82,66 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
     let cut = tokio::task::spawn_blocking(move || cut(&text, &commands, position, &wanted));
     cut.await
         .map_err(|e| Error::runtime(format!("cannot cut the text of the terminal: {e}")))?
+}
+
+/// Whether the terminal of a shell can be asked for its text.
+pub fn is_readable(services: &SharedServices, wanted: &WantedOutput) -> bool {
+    let on_screen = lock(&services.shells).on_screen(&wanted.shell);
+    let variables = on_screen.and_then(|on_screen| on_screen.terminal);
+    let identity = TerminalIdentity {
+        tty: String::new(),
+        variables: variables.unwrap_or_else(|| wanted.terminal.clone()),
+    };
+    !identity.kinds().is_empty()
+}
+
+/// Arguments of the tool `terminal_output`.
+#[derive(Debug, Deserialize)]
+struct ToolArguments {
+    command: Option<NonZeroUsize>,
+    lines: Option<u64>,
+}
+
+/// Returns what the tool `terminal_output` tells the model: the last lines of an output, without secrets.
+///
+/// # Errors
+/// The arguments are wrong, or there is no output.
+pub async fn for_model(
+    services: &SharedServices,
+    wanted: WantedOutput,
+    arguments: &str,
+) -> Result<String> {
+    let arguments: ToolArguments = serde_json::from_str(arguments)
+        .map_err(|e| Error::usage(format!("the arguments are wrong: {e}")))?;
+    let (most, default) = OUTPUT_LINES;
+    let limit = arguments.lines.unwrap_or(default).clamp(1, most);
+    let wanted = WantedOutput {
+        command: arguments.command.map_or(1, NonZeroUsize::get),
+        ..wanted
+    };
+    let output = read(services, wanted).await?;
+    let text = match output.omitted {
+        0 => output.head,
+        _ => output.tail,
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines
+        .len()
+        .saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut shown = format!(
+        "$ {}\n[exit {}, {} lines",
+        output.command, output.exit, output.lines
+    );
+    let lines = lines.get(first..).unwrap_or_default();
+    if output.is_tail {
+        shown.push_str("; the beginning is missing");
+    }
+    if lines.len() < output.lines {
+        shown.push_str(&format!("; the last {}", lines.len()));
+    }
+    shown.push_str("]\n");
+    shown.push_str(&lines.join("\n"));
+    Ok(global_redactor().redact(&shown).into_owned())
 }
 
 /// Returns the index of the command number `wanted` from the last one that is no call of aish.

@@ -95,19 +95,29 @@ pub fn any(services: &SharedServices, chosen: &ChosenModel) -> bool {
 
 /// Returns the tool definitions to send to the model: with direct exposure all tools, and `read_result` for results that are
 /// truncated; with split exposure the five tools that find and call the others.
-pub fn tools(catalog: &ToolCatalog, exposure: ToolExposure) -> Cow<'_, [ToolDefinition]> {
-    match exposure {
-        ToolExposure::Direct { reads_on: false } => return Cow::Borrowed(&catalog.tools),
+/// With `reads_terminal`, `terminal_output` is among them.
+pub fn tools(
+    catalog: &ToolCatalog,
+    exposure: ToolExposure,
+    reads_terminal: bool,
+) -> Cow<'_, [ToolDefinition]> {
+    let mut tools = match exposure {
+        ToolExposure::Direct { reads_on: false } => Cow::Borrowed(&*catalog.tools),
         ToolExposure::Direct { reads_on: true } => {
             let mut tools = catalog.tools.to_vec();
             tools.push(builtin::read_result_tool());
-            return Cow::Owned(tools);
+            Cow::Owned(tools)
         }
-        ToolExposure::Split { .. } => {}
+        ToolExposure::Split { .. } => {
+            let mut servers: Vec<&str> = catalog.tools.iter().map(|t| t.server.as_str()).collect();
+            servers.dedup();
+            Cow::Owned(split::split_tools(servers))
+        }
+    };
+    if reads_terminal {
+        tools.to_mut().push(builtin::terminal_output_tool());
     }
-    let mut servers: Vec<&str> = catalog.tools.iter().map(|t| t.server.as_str()).collect();
-    servers.dedup();
-    Cow::Owned(split::split_tools(servers))
+    tools
 }
 
 /// Builds the search index in the background while the model answers, so that the first `retrieve_tools` does not wait.

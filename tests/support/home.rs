@@ -122,7 +122,11 @@ impl Home {
             call[2]
         );
         assert_eq!(call[3], "--offer");
-        call[4..].to_vec()
+        // The typed line, for the daemon.
+        match call.get(4).map(String::as_str) {
+            Some("--line-fd") => call[6..].to_vec(),
+            _ => call[4..].to_vec(),
+        }
     }
 
     /// Environment of all processes of this home.

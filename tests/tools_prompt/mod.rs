@@ -58,6 +58,7 @@ fn question(arguments: &str) -> ApprovalRequest {
         why: "policy.default".into(),
         warning: None,
         changes: Vec::new(),
+        preview: None,
         offers: vec![
             ApprovalScope::Tool,
             ApprovalScope::Reads,

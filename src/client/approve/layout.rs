@@ -110,13 +110,16 @@ fn declared(intent: &DeclaredIntent, room: usize) -> StyledLine {
     line
 }
 
-/// Returns the differences to what the user was shown last. Signs in front make them readable without colour.
+/// Returns the differences to what the user was shown last, and what the call would send. Signs in front make them readable without colour.
 pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
-    if question.changes.is_empty() {
+    if question.changes.is_empty() && question.preview.is_none() {
         return Vec::new();
     }
-    let head = "the tool has changed since you last saw it; - removed, + added:";
-    let mut lines = fold(&[span(head, SpanStyle::Alarm)], width, 2);
+    let mut lines = Vec::new();
+    if !question.changes.is_empty() {
+        let head = "the tool has changed since you last saw it; - removed, + added:";
+        lines.extend(fold(&[span(head, SpanStyle::Alarm)], width, 2));
+    }
     for change in &question.changes {
         let (sign, style) = match change.sign {
             '+' => ("+ ", SpanStyle::Added),
@@ -132,6 +135,14 @@ pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
         )];
         line.extend(spans(confusables::marked_pieces(text), style));
         lines.extend(fold(&line, width, 4));
+    }
+    if let Some(preview) = &question.preview {
+        lines.push(vec![span("what would be sent:", SpanStyle::Dim)]);
+        for text in preview.lines() {
+            let line: Vec<StyledSpan> =
+                spans(confusables::marked_pieces(text), SpanStyle::Plain).collect();
+            lines.extend(fold(&line, width, 4));
+        }
     }
     lines.push(vec![span("arguments of the call:", SpanStyle::Dim)]);
     lines

@@ -15,6 +15,13 @@ pub const RETRIEVE_TOOLS: &str = "retrieve_tools";
 /// The tool that pages through a truncated result.
 pub const READ_RESULT: &str = "read_result";
 
+/// The tool that reads the output of the user's commands.
+pub const TERMINAL_OUTPUT: &str = "terminal_output";
+/// The server and the tool of [`TERMINAL_OUTPUT`] in rules: `shell.output`.
+pub const TERMINAL_OUTPUT_RULE: (&str, &str) = ("shell", "output");
+/// Maximum number of lines that [`TERMINAL_OUTPUT`] returns, and how many it returns by default.
+pub const OUTPUT_LINES: (u64, u64) = (2000, 200);
+
 /// Annotations of a tool that changes nothing and uses only data of the session.
 const READ_ONLY: ToolAnnotations = ToolAnnotations {
     read_only: Some(true),
@@ -23,8 +30,13 @@ const READ_ONLY: ToolAnnotations = ToolAnnotations {
     open_world: Some(false),
 };
 
-static DEFINITIONS: LazyLock<Arc<[ToolDefinition]>> =
-    LazyLock::new(|| Arc::new([retrieve_tools_tool(), read_result_tool()]));
+static DEFINITIONS: LazyLock<Arc<[ToolDefinition]>> = LazyLock::new(|| {
+    Arc::new([
+        retrieve_tools_tool(),
+        read_result_tool(),
+        terminal_output_tool(),
+    ])
+});
 
 /// Returns the definitions of all built-in tools.
 pub fn builtin_tools() -> &'static Arc<[ToolDefinition]> {
@@ -74,6 +86,39 @@ pub fn read_result_tool() -> ToolDefinition {
         }),
         READ_ONLY,
     )
+}
+
+/// Returns the definition of `terminal_output`. It only reads, but what it reads is the user's: rules apply to it.
+pub fn terminal_output_tool() -> ToolDefinition {
+    let (server, tool) = TERMINAL_OUTPUT_RULE;
+    let definition = builtin_tool(
+        TERMINAL_OUTPUT,
+        "Reads the output of a command that the user ran in this shell, where it was not sent along. The user may be asked.",
+        &json!({
+            "type": "object",
+            "properties": {
+                "command": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "default": 1,
+                    "description": "1 is the last command, 2 the one before",
+                },
+                "lines": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": OUTPUT_LINES.0,
+                    "default": OUTPUT_LINES.1,
+                    "description": "Only this many of the last lines",
+                },
+            },
+        }),
+        READ_ONLY,
+    );
+    ToolDefinition {
+        server: server.to_owned(),
+        tool: tool.to_owned(),
+        ..definition
+    }
 }
 
 /// Defines a built-in tool. The policy allows it without a question only if `annotations` say that it is read-only.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 pub use self::definitions::{
-    ALIAS, READ_RESULT, RETRIEVE_TOOLS, builtin_tools, find_builtin, read_result_tool,
-    retrieve_tools_tool,
+    ALIAS, OUTPUT_LINES, READ_RESULT, RETRIEVE_TOOLS, TERMINAL_OUTPUT, TERMINAL_OUTPUT_RULE,
+    builtin_tools, find_builtin, read_result_tool, retrieve_tools_tool, terminal_output_tool,
 };
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};

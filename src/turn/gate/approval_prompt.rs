@@ -76,6 +76,7 @@ impl CallGate<'_> {
             why: asks,
             warning: resolved.warning.clone(),
             changes: server.map_or_else(Vec::new, |server| self.changes(server, resolved.tool)),
+            preview: None,
             offers: self.offers(&request),
             digest: String::new(),
         }

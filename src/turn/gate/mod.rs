@@ -22,6 +22,7 @@ use self::recording::{RecordedDecision, reason_with_warning};
 use self::resolve::{CallResolution, ResolvedCall};
 use crate::chat::{ToolAnnotations, ToolCall, ToolDefinition};
 use crate::config::mcp::ServerSettings;
+use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::record::{ApprovalDecision, DecidedBy, PolicyChange, RecordBody, RecordedCall};
 use crate::protocol::tools::CallFinished;
@@ -34,6 +35,7 @@ use crate::tools::builtin;
 use crate::turn::background_notice::minutes;
 use crate::turn::call_context::CallContext;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
+use crate::turn::terminal_output;
 use crate::turn::tool_execution::{self, AllowedCall};
 
 /// The tool calls of one round.
@@ -53,7 +55,8 @@ pub struct CallGate<'a> {
 impl<'a> CallGate<'a> {
     /// Creates the gate for `calls`, whose arguments are canonical JSON.
     pub fn new(context: CallContext<'a>, calls: &'a [ToolCall]) -> CallGate<'a> {
-        let of = |call| resolve::resolve(call, context.catalog, context.exposure);
+        let reads_terminal = context.request.terminal.is_some();
+        let of = |call| resolve::resolve(call, context.catalog, context.exposure, reads_terminal);
         CallGate {
             resolutions: calls.iter().map(of).collect(),
             context,
@@ -262,6 +265,16 @@ impl<'a> CallGate<'a> {
             }
             self.lapse(&request);
         }
+        // Before the question, which shows what would be sent.
+        let prepared = match &decision {
+            PolicyDecision::Deny(_) => None,
+            _ => match self.terminal_output(resolved).await {
+                Ok(text) => text,
+                Err(e) => {
+                    return Err((self.report(call, at, CallEnd::Failed(e.message)), account));
+                }
+            },
+        };
         let (approved, scope, arguments, rule, granted) = match decision {
             PolicyDecision::Allow(approved, rule) => {
                 (approved, None, resolved.arguments.clone(), Some(rule), None)
@@ -270,11 +283,16 @@ impl<'a> CallGate<'a> {
                 return Err((self.block(call, at, rule), account));
             }
             PolicyDecision::Ask(asks) => {
-                let question = self.question(resolved, at, server.as_ref(), asks);
+                let mut question = self.question(resolved, at, server.as_ref(), asks);
+                question.preview.clone_from(&prepared);
                 let (scope, arguments) = match self.consent(question).await {
                     Ok(yes) => yes,
                     Err(no) => return Err((self.deny(call, at, no), account)),
                 };
+                if prepared.is_some() && arguments != resolved.arguments {
+                    let why = "the arguments of this tool cannot be edited".to_owned();
+                    return Err((self.report(call, at, CallEnd::Failed(why)), account));
+                }
                 let request = self.call_request(resolved, &arguments);
                 // A deny rule may have been added while the user read the question.
                 self.renew().await;
@@ -346,7 +364,19 @@ impl<'a> CallGate<'a> {
             operation,
             warning,
             account,
+            prepared,
         })
+    }
+
+    /// Returns the result of a call that reads the output of the user's commands, without secrets; `None` for other calls.
+    async fn terminal_output(&self, resolved: &ResolvedCall<'_>) -> Result<Option<String>> {
+        let wanted = self.context.request.terminal.as_ref();
+        let Some(wanted) = wanted.filter(|_| resolved.is_terminal_output()) else {
+            return Ok(None);
+        };
+        let services = self.context.services;
+        let text = terminal_output::for_model(services, wanted.clone(), &resolved.arguments);
+        text.await.map(Some)
     }
 
     /// Records a denial by a rule and reports it to the clients.

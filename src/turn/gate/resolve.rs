@@ -6,7 +6,7 @@ use crate::history::record;
 use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
 use crate::safety::json_text;
-use crate::safety::policy::BUILTIN_IDENTITY;
+use crate::safety::policy::{BUILTIN_IDENTITY, BUILTIN_SERVER};
 use crate::tools::{builtin, split};
 use crate::turn::call_context::ToolExposure;
 use crate::turn::outcome::{CallEnd, CallSummary};
@@ -46,9 +46,17 @@ impl<'a> ResolvedCall<'a> {
         self.tool.identity == BUILTIN_IDENTITY
     }
 
-    /// Whether the call is of a built-in tool that only reads. Such calls need no rule, and their approval no record.
+    /// Whether the call is of a built-in tool that only reads data of the session. Such calls need no rule, and their approval
+    /// no record.
     pub fn is_builtin_read(&self) -> bool {
-        self.is_builtin() && self.tool.annotations.reads_only()
+        self.is_builtin()
+            && self.tool.server == BUILTIN_SERVER
+            && self.tool.annotations.reads_only()
+    }
+
+    /// Whether the call reads the output of the user's commands.
+    pub fn is_terminal_output(&self) -> bool {
+        self.is_builtin() && self.tool.name == builtin::TERMINAL_OUTPUT
     }
 }
 
@@ -101,13 +109,16 @@ impl<'a> CallResolution<'a> {
     }
 }
 
-/// Resolves a call whose arguments are canonical JSON (see [`crate::safety::policy::canonical_arguments`]).
+/// Resolves a call whose arguments are canonical JSON (see [`crate::safety::policy::canonical_arguments`]). `reads_terminal` says
+/// whether `terminal_output` is offered.
 pub fn resolve<'a>(
     call: &ToolCall,
     catalog: &'a ToolCatalog,
     exposure: ToolExposure,
+    reads_terminal: bool,
 ) -> CallResolution<'a> {
     let offered = match exposure {
+        _ if call.name == builtin::TERMINAL_OUTPUT => reads_terminal,
         ToolExposure::Split { .. } => true,
         ToolExposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
     };
