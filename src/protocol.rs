@@ -21,14 +21,15 @@ pub use self::frame::{
     FrameDecoder, HEADER, MAX_FRAME, MAX_HELLO_FRAME, json_frame, parse, parse_header, text_frame,
 };
 pub use self::reply::{
-    AnswerSummary, AskAccepted, AvailableModel, CapturedOutput, ConfigDifference, DaemonStatus,
-    DecidingKey, DecisionReply, ModelInfo, PackText, Proposal, RequestFailure, RequestPreview,
-    ServerModels, SessionInfo, SessionSetting, SettingName, ShownCost, TerminalOutput, Transcript,
+    AnswerSummary, AskAccepted, AvailableModel, CapturedOutput, ConfigDifference, Continuation,
+    DaemonStatus, DecidingKey, DecisionReply, ModelInfo, PackText, Proposal, RequestFailure,
+    RequestPreview, ServerModels, SessionInfo, SessionSetting, SettingName, ShownCost,
+    TerminalOutput, Transcript,
 };
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Frame kinds: the byte after the length.
 pub mod kind {
@@ -208,6 +209,9 @@ pub enum Request {
         cwd: String,
         /// Whether the person was asked.
         asked: bool,
+        /// The output goes back to the model when the command has ended: the other proposals of the answer no longer wait.
+        #[serde(default)]
+        continues: bool,
         /// The key that decided, if one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<u8>,
@@ -355,6 +359,9 @@ pub struct AskRequest {
     /// Whether the output of the last command goes along.
     #[serde(default)]
     pub output: OutputChoice,
+    /// An approved command has ended, and its output goes to the model: nobody typed this prompt.
+    #[serde(default)]
+    pub follows: bool,
 }
 
 /// Whether the output of the user's last command goes along with a prompt.
@@ -428,6 +435,8 @@ pub enum CommandChoice {
     Run,
     /// Put it in the next edit buffer.
     Insert,
+    /// Ask first about [`Proposal::again`], a command of the user whose output is missing.
+    Again,
     /// Decline this command.
     No,
     /// Decline this command and the remaining ones.

@@ -249,6 +249,9 @@ pub struct AskArgs {
     /// Read the prompt from this descriptor, without its last newline (for the plugin)
     #[arg(long, value_name = "FD", hide = true, conflicts_with = "words")]
     pub prompt_fd: Option<u32>,
+    /// An approved command has ended: send its output (for the plugin)
+    #[arg(long, hide = true, conflicts_with_all = ["words", "prompt_fd", "command"])]
+    pub follow: bool,
     /// Read the command line as it was typed from this descriptor (for the plugin)
     #[arg(long, value_name = "FD", hide = true)]
     pub line_fd: Option<u32>,

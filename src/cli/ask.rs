@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use super::call::current_directory;
 use super::{args, context_notice, dry_run, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
+use crate::client::attachments::PromptAttachments;
 use crate::client::command_suggestion;
 use crate::client::output_options::{OutputFormat, OutputOptions};
 use crate::client::prompt_input::{self, PromptSource};
@@ -46,14 +47,19 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         Some(fd) => vec![prompt_input::read_descriptor(fd)?.into()],
         None => args.words,
     };
-    let (text, attached) = prompt_input::read_prompt(&PromptSource {
+    let source = PromptSource {
         words: &words,
         unquoted: args.prompt_fd.is_some(),
         files: &args.files,
         edit_in: args.edit.then_some(&*paths.run),
         // Only for words that a person typed: a script may pass words of others, which must not pick files.
         mentions: args.shell.is_some() && !args.literal && !args.command,
-    })?;
+    };
+    let (text, attached) = match args.follow {
+        // The daemon knows what to say.
+        true => (String::new(), PromptAttachments::new()),
+        false => prompt_input::read_prompt(&source)?,
+    };
     let request = AskRequest {
         session: if args.new {
             SessionChoice::New
@@ -89,6 +95,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         // Without a terminal the client declines each question itself, with a notice that names the tool.
         can_answer: !args.background && !args.command,
         tty: tty_name(),
+        follows: args.follow,
         terminal: terminal_variables(),
         // Without it the line is looked for by its prompt.
         line: args

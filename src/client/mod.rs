@@ -4,7 +4,7 @@ mod answer_text;
 pub mod approve;
 pub mod argument_lines;
 pub mod ask;
-mod attachments;
+pub mod attachments;
 pub mod call_frames;
 pub mod capture;
 pub mod command_suggestion;

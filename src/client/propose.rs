@@ -17,15 +17,24 @@ use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt,
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
-use crate::protocol::{CommandChoice, DecisionReply, Proposal, Request, ShellId};
+use crate::protocol::{CommandChoice, Continuation, DecisionReply, Proposal, Request, ShellId};
 use crate::safety::text::{OwnedPiece, one_line, strict, strict_pieces};
 
 /// Longest description of a rule's origin, in columns.
 const RULE_COLUMNS: usize = 1000;
 
+/// Longest command in the key that runs it again, in columns.
+const AGAIN_COLUMNS: usize = 20;
+
 const CTRL_D: u8 = 4;
 
 const KEYS: &str = "[y] run  [e] edit  [i] put on the command line  [n] no  [q] quit ";
+/// The keys where the output can go back to the model at once.
+const CONTINUE_KEYS: &str =
+    "[y] run  [c] run and continue  [e] edit  [i] to the prompt  [n] no  [q] quit ";
+/// The keys where it always does.
+const ALWAYS_KEYS: &str =
+    "[y] run and continue  [e] edit  [i] put on the command line  [n] no  [q] quit ";
 /// The keys for a command that zsh cannot parse.
 const INCOMPLETE_KEYS: &str = "[e] edit  [i] put on the command line  [n] no  [q] quit ";
 
@@ -55,6 +64,8 @@ pub enum ProposalOutcome {
         terminal: bool,
         /// What the shell must send with its reports about the command.
         nonce: String,
+        /// When it has ended, its output goes back to the model.
+        continues: bool,
     },
     /// Let the user edit the command (token, command), then ask again.
     Edit(String, String),
@@ -78,9 +89,11 @@ impl ProposalOutcome {
                 command,
                 terminal,
                 nonce,
+                continues,
             } => {
                 let output_mode = if *terminal { "terminal" } else { "capture" };
-                format!("run {token} {output_mode} {nonce}\n{command}")
+                let then = if *continues { " continue" } else { "" };
+                format!("run {token} {output_mode} {nonce}{then}\n{command}")
             }
             ProposalOutcome::Edit(token, command) => format!("edit {token}\n{command}"),
             ProposalOutcome::Insert(token, command) => format!("insert {token}\n{command}"),
@@ -133,7 +146,7 @@ pub fn propose(
     let token = proposal.token.clone();
     let is_incomplete = step == ProposalStep::AskIncomplete;
     let needs_question = proposal.confirm || was_edited || is_incomplete;
-    let decide = |choice| -> Result<DecisionReply> {
+    let decide = |choice, continues| -> Result<DecisionReply> {
         let request = Request::Decide {
             shell: shell.clone(),
             token: token.clone(),
@@ -141,6 +154,7 @@ pub fn propose(
             command: command.clone(),
             cwd: cwd.to_string(),
             asked: needs_question,
+            continues,
             key: needs_question.then(key_events::last_key).flatten(),
             overrides: overrides.clone(),
         };
@@ -152,7 +166,7 @@ pub fn propose(
         match question(&proposal, &command, is_incomplete) {
             // Ctrl-C refuses the remaining proposals too.
             Err(e) if e.kind == ErrorKind::Interrupted => {
-                decide(CommandChoice::Quit)?;
+                decide(CommandChoice::Quit, false)?;
                 return Err(e);
             }
             key => key?,
@@ -163,18 +177,26 @@ pub fn propose(
         ProposalKey::Yes
     };
     Ok(match key {
-        ProposalKey::Yes => {
-            let decided = decide(CommandChoice::Run)?;
+        ProposalKey::Yes | ProposalKey::Continue => {
+            let continues =
+                key == ProposalKey::Continue || proposal.continuation == Continuation::Always;
+            let decided = decide(CommandChoice::Run, continues)?;
             ProposalOutcome::Run {
                 token,
                 command,
                 terminal: decided.terminal,
                 nonce: decided.nonce,
+                continues,
             }
+        }
+        // The next question is the one about that command.
+        ProposalKey::Again => {
+            decide(CommandChoice::Again, false)?;
+            ProposalOutcome::Refused(token)
         }
         ProposalKey::Edit => ProposalOutcome::Edit(token, command),
         ProposalKey::Insert => {
-            decide(CommandChoice::Insert)?;
+            decide(CommandChoice::Insert, false)?;
             let more = proposal.of.saturating_sub(proposal.number);
             if more > 0 {
                 print_notice(&format!("{more} more: llm :attach offers them"));
@@ -182,11 +204,11 @@ pub fn propose(
             ProposalOutcome::Insert(token, command)
         }
         ProposalKey::No => {
-            decide(CommandChoice::No)?;
+            decide(CommandChoice::No, false)?;
             ProposalOutcome::Refused(token)
         }
         ProposalKey::Quit => {
-            decide(CommandChoice::Quit)?;
+            decide(CommandChoice::Quit, false)?;
             ProposalOutcome::Quit
         }
     })
@@ -195,6 +217,8 @@ pub fn propose(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProposalKey {
     Yes,
+    Continue,
+    Again,
     Edit,
     Insert,
     No,
@@ -213,9 +237,21 @@ fn refusal(key: PromptKey) -> Option<(ProposalKey, &'static str)> {
 fn answer(key: PromptKey) -> Option<(ProposalKey, &'static str)> {
     match key {
         PromptKey::Byte(b'y' | b'Y') => Some((ProposalKey::Yes, "yes")),
+        PromptKey::Byte(b'c' | b'C') => Some((ProposalKey::Continue, "run and continue")),
+        PromptKey::Byte(b'r' | b'R') => Some((ProposalKey::Again, "again")),
         PromptKey::Byte(b'e' | b'E') => Some((ProposalKey::Edit, "edit")),
         PromptKey::Byte(b'i' | b'I') => Some((ProposalKey::Insert, "insert")),
         key => refusal(key),
+    }
+}
+
+/// Whether the question offers the key.
+fn is_offered(key: ProposalKey, proposal: &Proposal, is_incomplete: bool) -> bool {
+    match key {
+        ProposalKey::Yes => !is_incomplete,
+        ProposalKey::Continue => !is_incomplete && proposal.continuation == Continuation::Offered,
+        ProposalKey::Again => proposal.again.is_some(),
+        _ => true,
     }
 }
 
@@ -252,9 +288,18 @@ fn ask(
     };
     let mut ask_until_answered = || -> PromptResult<ProposalKey> {
         loop {
-            let (question, keys) = match is_incomplete {
-                true => ("incomplete command", INCOMPLETE_KEYS),
-                false => ("run this command?", KEYS),
+            let (question, keys) = match (is_incomplete, proposal.continuation) {
+                (true, _) => ("incomplete command", INCOMPLETE_KEYS),
+                (_, Continuation::Offered) => ("run this command?", CONTINUE_KEYS),
+                (_, Continuation::Always) => ("run this command?", ALWAYS_KEYS),
+                (_, Continuation::Never) => ("run this command?", KEYS),
+            };
+            let keys = match &proposal.again {
+                Some(again) => format!(
+                    "[r] first run {} again  {keys}",
+                    one_line(again, AGAIN_COLUMNS)
+                ),
+                None => keys.to_owned(),
             };
             let mut head = vec![span(question, SpanStyle::Bold)];
             if proposal.of > 1 {
@@ -273,8 +318,8 @@ fn ask(
                 return Ok(key);
             }
             let meaning =
-                |key| answer(key).filter(|(key, _)| !(is_incomplete && *key == ProposalKey::Yes));
-            if let Some(key) = prompt.choose(keys, &meaning)? {
+                |key| answer(key).filter(|(key, _)| is_offered(*key, proposal, is_incomplete));
+            if let Some(key) = prompt.choose(&keys, &meaning)? {
                 return Ok(key);
             }
         }
@@ -322,7 +367,8 @@ mod tests {
             command: "echo  'a\nb'".into(),
             terminal: false,
             nonce: "n".into(),
+            continues: true,
         };
-        assert_eq!(outcome.lines(), "run t capture n\necho  'a\nb'");
+        assert_eq!(outcome.lines(), "run t capture n continue\necho  'a\nb'");
     }
 }

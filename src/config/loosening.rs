@@ -119,6 +119,8 @@ impl SeenConfig {
         } = config;
         let ShellSettings {
             confirm_cmd,
+            // What it sends goes along with the next prompt otherwise.
+            continuation: _,
             output_bytes,
             // Only whether the output is captured.
             terminal_programs: _,

@@ -48,8 +48,8 @@ pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_va
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
 pub use seen::{ConfigChanges, confirm, load_confirmed, pending_changes, read_confirmed};
 pub use settings::{
-    Config, ContextSettings, CostSetting, ExposureSetting, HistorySettings, IntentSettings,
-    McpSettings, PolicySettings, ShellSettings, ToolSettings,
+    Config, ContextSettings, ContinueSetting, CostSetting, ExposureSetting, HistorySettings,
+    IntentSettings, McpSettings, PolicySettings, ShellSettings, ToolSettings,
 };
 pub use toml_text::toml_string;
 pub use toolsets::{ToolSelection, Toolsets};

@@ -101,6 +101,10 @@ section! {
     pub struct ShellSettings in "shell" {
         /// Ask before a proposed command runs. Commands of a background answer are always asked about.
         confirm_cmd: bool = true, variable("AISH_CONFIRM_CMD");
+        /// Whether the output of a command goes back to the model as soon as the command has ended, so that it proposes the next
+        /// one: `ask` offers that with the key c, with `always` the key y means it, and with `never` the output waits for the
+        /// next prompt. Each command is asked about all the same, and after `max_tool_depth` of them you are asked for a prompt.
+        continuation: ContinueSetting = ContinueSetting::Ask, key("continue");
         /// How much of a command's output is kept, in bytes: the beginning and the end.
         output_bytes: usize = 16_384, range(256, 1_048_576);
         /// More programs that need the terminal itself, so that their output is not captured. Common editors, pagers and
@@ -187,6 +191,38 @@ impl ToolSettings {
         }
     }
 }
+
+/// When the output of an approved command goes back to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContinueSetting {
+    /// At once if the user chooses so, otherwise with the next prompt.
+    Ask,
+    /// At once.
+    Always,
+    /// With the next prompt.
+    Never,
+}
+
+impl ContinueSetting {
+    /// Returns the value as written in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            ContinueSetting::Ask => "ask",
+            ContinueSetting::Always => "always",
+            ContinueSetting::Never => "never",
+        }
+    }
+}
+
+word_setting!(
+    ContinueSetting,
+    [
+        ContinueSetting::Ask,
+        ContinueSetting::Always,
+        ContinueSetting::Never
+    ],
+    ContinueSetting::word
+);
 
 /// How a model sees the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,82 +1,31 @@
 //! Commands proposed by a model: the user's decision on each, and the results of those that ran.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::Daemon;
 use super::peer::CommandProcesses;
-use crate::config::{Config, ConfigOverrides};
+use super::running_command::{RunningCommand, unknown};
+use crate::config::{Config, ConfigOverrides, ContinueSetting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{CommandDecision, CommandOutput, RecordBody, RecordIds};
-use crate::protocol::{CapturedOutput, CommandChoice, DecisionReply, Proposal, ShellId};
+use crate::protocol::{
+    CapturedOutput, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
+};
 use crate::safety::policy::RuleEffect;
 use crate::services::SharedServices;
+use crate::session::conversation::continued_turns;
+use crate::session::lock;
 use crate::session::store::WaitingCommand;
-use crate::session::{is_alive, lock};
 use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::rules_in_force;
 
 /// How long a pump may take to drain what a command has printed.
 const DRAIN: Duration = Duration::from_secs(5);
-
-/// Approved commands that are running, by token.
-pub type RunningCommands = Mutex<HashMap<String, RunningCommand>>;
-
-/// An approved command.
-#[derive(Debug)]
-pub struct RunningCommand {
-    shell: ShellId,
-    session: String,
-    /// Ids of the answer that proposed the command.
-    record_ids: RecordIds,
-    command: String,
-    /// Time of the approval, milliseconds since 1970.
-    since_ms: u64,
-    /// Unknown if it was approved under an earlier daemon.
-    processes: CommandProcesses,
-    /// What a report about the command must contain. The shell has it, the command does not.
-    nonce: String,
-    /// Asks the output pump for the captured output, if a pump has registered.
-    pump: Option<oneshot::Sender<oneshot::Sender<CapturedOutput>>>,
-}
-
-impl RunningCommand {
-    /// What identifies its processes.
-    pub fn processes(&self) -> CommandProcesses {
-        self.processes
-    }
-
-    /// Whether its shell has ended. That `ended` contains the shell does not prove it: the command can report that itself.
-    fn is_orphaned(&self, ended: &HashSet<ShellId>) -> bool {
-        match (self.shell.pid(), self.processes.leader) {
-            (Some(pid), _) => !is_alive(pid),
-            (None, Some(leader)) => !leader.exists(),
-            (None, None) => ended.contains(&self.shell),
-        }
-    }
-
-    /// Checks that a report about the command is from its shell.
-    fn check_report(&self, shell: &ShellId, nonce: &str) -> Result<()> {
-        if self.shell != *shell {
-            return Err(unknown());
-        }
-        match self.nonce == nonce {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Approval,
-                "refused: the report is not from the shell that runs the command",
-            )),
-        }
-    }
-}
-
-fn unknown() -> Error {
-    Error::runtime("no approved command has this token")
-}
 
 /// The decision of the user on a proposal.
 #[derive(Debug)]
@@ -87,6 +36,8 @@ pub struct ProposalDecision {
     pub command: String,
     /// The user was asked.
     pub asked: bool,
+    /// The output goes back to the model when the command has ended.
+    pub continues: bool,
     /// The key that decided, if one did.
     pub key: Option<u8>,
     /// The terminal of the user.
@@ -174,8 +125,24 @@ pub async fn next(
         number: waiting.number,
         of: waiting.of,
         confirm: effect != RuleEffect::Allow,
+        continuation: continuation(services, &config, &waiting.session).await,
+        again: waiting.again,
         last_key: lock(&daemon.services.shells).deciding_key(shell),
     }))
+}
+
+/// Returns whether the output of the next command can go back to the model at once: not after `max_tool_depth` commands.
+async fn continuation(services: &SharedServices, config: &Config, session: &str) -> Continuation {
+    let follows = match services.sessions.get(session).await {
+        Ok(session) => session.with_records(continued_turns),
+        Err(_) => 0,
+    };
+    match config.shell.continuation {
+        _ if follows >= config.mcp.max_tool_depth => Continuation::Never,
+        ContinueSetting::Ask => Continuation::Offered,
+        ContinueSetting::Always => Continuation::Always,
+        ContinueSetting::Never => Continuation::Never,
+    }
 }
 
 /// Records a decision. For `run` the record is synced to disk before the command may run.
@@ -194,12 +161,17 @@ pub async fn decide(
         choice,
         command,
         asked,
+        continues,
         key,
         terminal,
         processes,
         overrides,
     } = decision_request;
     lock(&daemon.services.shells).set_deciding_key(shell, key);
+    if choice == CommandChoice::Again {
+        daemon.services.sessions.insert_again(shell, token)?;
+        return Ok(DecisionReply::default());
+    }
     let mut config = daemon
         .services
         .models
@@ -218,16 +190,16 @@ pub async fn decide(
         return Err(Error::new(ErrorKind::Approval, message));
     }
     let by_rule = choice == CommandChoice::Run && !asked;
-    let waiting =
-        daemon
-            .services
-            .sessions
-            .take_waiting(shell, token, choice == CommandChoice::Quit)?;
+    let waiting = daemon.services.sessions.take_waiting(
+        shell,
+        token,
+        continues || choice == CommandChoice::Quit,
+    )?;
     let session = daemon.services.sessions.get(&waiting.session).await?;
     let recorded = match choice {
         CommandChoice::Run => CommandDecision::Run,
         CommandChoice::Insert => CommandDecision::Insert,
-        CommandChoice::No => CommandDecision::No,
+        CommandChoice::No | CommandChoice::Again => CommandDecision::No,
         CommandChoice::Quit => CommandDecision::Quit,
     };
     // The request id is that of this request; the other ids are those of the answer.
@@ -432,42 +404,7 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use super::super::peer::PeerProcess;
     use super::*;
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn a_command_runs_as_long_as_its_shell_whatever_the_hooks_report() {
-        let own = i32::try_from(std::process::id()).unwrap();
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let dead = i32::try_from(child.id()).unwrap();
-        let gone = PeerProcess::new(Some(dead));
-        child.wait().unwrap();
-        for (shell, leader, expected) in [
-            (format!("{own}-a"), None, false),
-            (format!("{dead}-a"), None, true),
-            ("s1".to_owned(), PeerProcess::new(Some(own)), false),
-            ("s1".to_owned(), gone, true),
-            ("s1".to_owned(), None, true),
-        ] {
-            let shell = ShellId::parse(shell).unwrap();
-            let ended = HashSet::from([shell.clone()]);
-            let command = RunningCommand {
-                shell,
-                session: String::new(),
-                record_ids: RecordIds::default(),
-                command: String::new(),
-                since_ms: 0,
-                processes: CommandProcesses {
-                    leader,
-                    ..CommandProcesses::default()
-                },
-                nonce: String::new(),
-                pump: None,
-            };
-            assert_eq!(command.is_orphaned(&ended), expected, "{command:?}");
-        }
-    }
 
     #[test]
     fn programs_that_need_the_terminal_are_found_in_every_part_of_a_command() {

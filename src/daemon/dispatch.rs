@@ -187,6 +187,7 @@ async fn dispatch(
             command,
             cwd,
             asked,
+            continues,
             key,
             overrides,
         } => {
@@ -195,7 +196,7 @@ async fn dispatch(
                 CommandChoice::Run | CommandChoice::Insert => {
                     peer.process.check_person(what, Some(&shell))?
                 }
-                CommandChoice::No | CommandChoice::Quit => {
+                CommandChoice::No | CommandChoice::Quit | CommandChoice::Again => {
                     peer.process.check_origin(what)?;
                     None
                 }
@@ -204,6 +205,7 @@ async fn dispatch(
                 choice,
                 command,
                 asked,
+                continues,
                 key,
                 terminal,
                 processes: peer.process.command_of(&shell),

@@ -19,6 +19,7 @@ pub mod prompts;
 mod request_link;
 mod requests;
 pub mod retention;
+mod running_command;
 mod server_models;
 mod session_settings;
 pub mod shell_events;
@@ -76,7 +77,7 @@ pub struct Daemon {
     /// What turns and requests share.
     pub services: Arc<SharedServices>,
     /// Approved commands that are running.
-    pub running: command_approval::RunningCommands,
+    pub running: running_command::RunningCommands,
     /// Clients that have sent no request yet.
     pub greetings: PendingGreetings,
     /// Processes that approved commands have left behind.

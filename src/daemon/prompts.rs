@@ -11,6 +11,7 @@ use super::{Daemon, requests};
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::protocol::{self, AskAccepted, AskPurpose, AskRequest, kind};
+use crate::session::conversation::CONTINUED;
 use crate::session::feed::{FeedOrigin, HangUpPolicy};
 use crate::turn::{plan, preview, task};
 
@@ -30,6 +31,9 @@ enum Admission {
 /// Restricts the prompt of a program that aish has started. At a terminal, a changed configuration is asked about first;
 /// elsewhere the stricter one counts.
 fn admit(daemon: &Daemon, peer: &ClientPeer, ask: &mut AskRequest) -> Result<Admission> {
+    if ask.follows {
+        ask.text = CONTINUED.to_owned();
+    }
     let is_of_aish = peer.process.is_of_aish();
     if is_of_aish {
         let restricted = requests::restrict(ask);

@@ -327,9 +327,28 @@ pub struct Proposal {
     pub why: Option<String>,
     /// The rule that denies the command; it is decided by that.
     pub denied: Option<String>,
+    /// Whether the output can go back to the model when the command has ended.
+    #[serde(default)]
+    pub continuation: Continuation,
+    /// A failed command of the user whose output is missing. It can be run again, so that the model gets its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<String>,
     /// The key that decided the previous proposal of the shell. While it is held down, it answers no other question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_key: Option<DecidingKey>,
+}
+
+/// Whether the output of an approved command goes back to the model when the command has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Continuation {
+    /// If the person chooses so.
+    Offered,
+    /// Whenever the command runs.
+    Always,
+    /// No.
+    #[default]
+    Never,
 }
 
 /// A key that decided a proposal.

@@ -196,6 +196,22 @@ impl Session {
     }
 }
 
+/// The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model.
+pub const CONTINUED: &str = "The command has ended; go on.";
+
+/// Returns how many prompts that nobody typed follow the last one that was typed.
+pub fn continued_turns(records: &[Record]) -> u32 {
+    let prompts = records
+        .iter()
+        .rev()
+        .filter_map(|record| match &record.body {
+            RecordBody::User { text, .. } => Some(text == CONTINUED),
+            _ => None,
+        });
+    let count = prompts.take_while(|is_continued| *is_continued).count();
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// Returns the records after the last prompt.
 pub fn since_last_prompt(records: &[Record]) -> &[Record] {
     let start = records

@@ -1,12 +1,16 @@
 //! The session store: open sessions, the session of each shell, and proposed commands that wait for a decision.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+mod proposals;
+
+use self::proposals::ProposalQueue;
+pub use self::proposals::WaitingCommand;
 use super::conversation::{Session, SharedSession};
 use super::{is_alive, lock};
 use crate::error::{Error, Result};
@@ -14,34 +18,6 @@ use crate::history::journal::{Journal, now_ms};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::paths;
 use crate::protocol::{SessionChoice, ShellId};
-use crate::safety::policy::RuleEffect;
-
-/// A proposed command that waits for the user's decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitingCommand {
-    /// Unique token of the proposal.
-    pub token: String,
-    /// The command.
-    pub command: String,
-    /// Position among the commands of the answer, from 1.
-    pub number: usize,
-    /// Number of commands of the answer.
-    pub of: usize,
-    /// Id of the session.
-    pub session: String,
-    /// Ids of the answer's record.
-    pub record_ids: RecordIds,
-    /// What the rules said about commands when the turn began, and which rule. Later rules only tighten it.
-    pub effect: (RuleEffect, String),
-}
-
-/// The proposed commands of one shell.
-#[derive(Debug)]
-struct ProposalQueue {
-    commands: VecDeque<WaitingCommand>,
-    /// Time of the last offer.
-    offered: Instant,
-}
 
 /// Sessions in memory.
 #[derive(Debug, Default)]
@@ -347,85 +323,6 @@ impl SessionStore {
             }
         }
     }
-
-    /// Offers the commands of an answer to the shell. They replace those of an earlier answer of the same session;
-    /// commands of other sessions keep waiting, before the new ones.
-    pub fn offer(
-        &self,
-        shell: &ShellId,
-        session: &str,
-        record_ids: &RecordIds,
-        commands: Vec<String>,
-        effect: (RuleEffect, String),
-    ) {
-        let of = commands.len();
-        let offered = commands.into_iter().enumerate();
-        let offered = offered.map(|(at, command)| WaitingCommand {
-            token: uuid::Uuid::now_v7().to_string(),
-            command,
-            number: at + 1,
-            of,
-            session: session.to_string(),
-            record_ids: record_ids.clone(),
-            effect: effect.clone(),
-        });
-        let mut waiting = lock(&self.waiting);
-        let queue = waiting
-            .entry(shell.clone())
-            .or_insert_with(|| ProposalQueue {
-                commands: VecDeque::new(),
-                offered: Instant::now(),
-            });
-        queue.offered = Instant::now();
-        queue.commands.retain(|w| w.session != session);
-        queue.commands.extend(offered);
-    }
-
-    /// Returns how many commands of a session wait for a decision in this shell.
-    pub fn waiting(&self, shell: &ShellId, session: &str) -> usize {
-        let waiting = lock(&self.waiting);
-        let commands = waiting.get(shell).map(|queue| queue.commands.iter());
-        commands.map_or(0, |all| all.filter(|w| w.session == session).count())
-    }
-
-    /// Returns the first command that waits for a decision in this shell.
-    pub fn next_waiting(&self, shell: &ShellId) -> Option<WaitingCommand> {
-        let waiting = lock(&self.waiting);
-        waiting.get(shell)?.commands.front().cloned()
-    }
-
-    /// Returns the command with this token.
-    ///
-    /// # Errors
-    /// It does not wait for a decision in this shell.
-    pub fn find_waiting(&self, shell: &ShellId, token: &str) -> Result<WaitingCommand> {
-        let waiting = lock(&self.waiting);
-        let mut commands = waiting.get(shell).into_iter().flat_map(|q| &q.commands);
-        let found = commands.find(|w| w.token == token).cloned();
-        found.ok_or_else(no_longer_waiting)
-    }
-
-    /// Removes and returns the command with this token, wherever it is in the queue. `all` also removes the other
-    /// commands of its session.
-    ///
-    /// # Errors
-    /// The command no longer waits: it was decided, or a later answer of its session replaced it.
-    pub fn take_waiting(&self, shell: &ShellId, token: &str, all: bool) -> Result<WaitingCommand> {
-        let mut waiting = lock(&self.waiting);
-        let taken = waiting.get_mut(shell).and_then(|queue| {
-            let at = queue.commands.iter().position(|w| w.token == token)?;
-            let taken = queue.commands.remove(at)?;
-            if all {
-                queue.commands.retain(|w| w.session != taken.session);
-            }
-            Some(taken)
-        });
-        taken.ok_or_else(no_longer_waiting)
-    }
-}
-
-fn no_longer_waiting() -> Error {
-    Error::runtime("this proposal no longer waits: it was decided, or a later answer replaced it")
 }
 
 /// Reads the session file of a shell. Anything but a small file of aish's own is ignored.

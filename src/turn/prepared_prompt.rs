@@ -67,6 +67,8 @@ pub struct PreparedPrompt {
     pub request: RequestContext,
     /// Whether images go along.
     pub has_images: bool,
+    /// A failed command of the user that the prompt asks about and whose output is missing.
+    pub again: Option<String>,
 }
 
 impl PreparedPrompt {
@@ -146,6 +148,7 @@ impl PreparedPrompt {
             tools: with_tools.then_some((catalog, selected)),
             request,
             has_images,
+            again: content.again,
         })
     }
 }

@@ -30,6 +30,8 @@ pub struct PromptContent {
     pub notice: Option<String>,
     /// Where the output that goes along comes from.
     pub output: Option<OutputOrigin>,
+    /// A failed command of the user that the prompt asks about and whose output is missing.
+    pub again: Option<String>,
 }
 
 /// Returns the prompt with its context. Each command is part of one prompt only, so that a notice about it appears once.
@@ -101,12 +103,18 @@ pub fn content(
         };
         let reason = failure.as_deref().unwrap_or("its output was not captured");
         let notice = match &read {
+            _ if ask.follows => facts.finished.last().and_then(followed_line),
             Some(read) => Some(attached_line(read)),
             None if ask.output == OutputChoice::Always => failure.clone(),
             None => context::unseen_failure(&ask.text, &facts, reason),
         };
+        let last = facts.commands.last();
+        let is_missing = context::asks_about_failure(&ask.text, &facts);
         PromptContent {
             text: context::render_prompt(&ask.text, &facts),
+            again: last
+                .filter(|_| is_missing)
+                .map(|last| last.command.to_owned()),
             notice,
             output: read.as_ref().map(|read| OutputOrigin {
                 command: read.command.clone(),
@@ -183,13 +191,29 @@ pub async fn last_output(
     }
 }
 
+fn count(n: usize, what: &str) -> String {
+    match n {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+/// Returns the line about the captured output with which a turn goes on.
+fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
+    let output = finished.output?;
+    let lines = output.head.lines().count() + output.tail.lines().count();
+    let more = if output.omitted > 0 { "more than " } else { "" };
+    let lines = count(lines, "line");
+    let command = one_line(finished.command, COMMAND_CHARS);
+    let exit = finished.exit;
+    Some(format!(
+        "continues with the output of {command} (exit {exit}, {more}{lines})"
+    ))
+}
+
 /// Returns the line about the output that goes along.
 fn attached_line(output: &TerminalOutput) -> String {
     let command = one_line(&output.command, COMMAND_CHARS);
-    let count = |n: usize, what: &str| match n {
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
-    };
     let mut parts = vec![count(output.lines, "line")];
     if output.is_tail {
         parts.push("the beginning is missing".to_owned());

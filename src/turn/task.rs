@@ -158,6 +158,7 @@ async fn converse(
         mut tools,
         mut request,
         has_images,
+        again,
     } = prompt;
     if services.models.takes_no_tools(&chosen.endpoint) && only_terminal(&tools) {
         (tools, request.terminal) = (None, None);
@@ -215,7 +216,7 @@ async fn converse(
         let background = feed.origin.hang_up == HangUpPolicy::Continue;
         let effect = rules_in_force::command_effect(&chosen.config, background);
         let sessions = &services.sessions;
-        sessions.offer(shell, &session.id, &record_ids, commands, effect);
+        sessions.offer(shell, &session.id, &record_ids, commands, again, effect);
     }
     Ok(answer)
 }

@@ -182,6 +182,7 @@ fn a_command_of_a_background_answer_does_not_run_unasked() {
             command: proposal.command.clone(),
             cwd: "/".into(),
             asked,
+            continues: false,
             key: None,
             overrides: BTreeMap::new(),
         };

@@ -12,6 +12,7 @@ mod dry_run;
 mod durable;
 mod failures;
 mod fallback;
+mod follow;
 mod mcp;
 mod model_add;
 mod model_install;

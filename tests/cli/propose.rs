@@ -359,6 +359,7 @@ fn the_key_of_a_decision_is_known_to_the_next_question() {
         command: first.command,
         cwd: "/".into(),
         asked: true,
+        continues: false,
         key: Some(b'y'),
         overrides: BTreeMap::new(),
     };
@@ -582,6 +583,7 @@ fn a_pump_that_sends_no_output_does_not_hold_up_a_stop() {
         command,
         cwd: "/".into(),
         asked: true,
+        continues: false,
         key: None,
         overrides: BTreeMap::new(),
     };
@@ -639,6 +641,7 @@ fn an_unapproved_command_runs_only_if_questions_are_disabled() {
             command: command.clone(),
             cwd: "/".into(),
             asked: false,
+            continues: false,
             key: None,
             overrides,
         };

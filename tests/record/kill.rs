@@ -150,6 +150,7 @@ fn try_converse(helper: &Helper, progress: &Cell<Progress>) -> Option<()> {
         command: proposal.command.clone(),
         cwd: "/".into(),
         asked: true,
+        continues: false,
         key: None,
         overrides: Default::default(),
     };

@@ -240,6 +240,7 @@ fn mcp_server_decides_no_command_and_changes_no_rule() {
         command: proposal.command.clone(),
         cwd: "/".into(),
         asked: true,
+        continues: false,
         key: None,
         overrides: Default::default(),
     };
@@ -421,6 +422,7 @@ fn approved_command_does_not_act_for_the_person() {
         command: "./attack".into(),
         cwd: "/".into(),
         asked: true,
+        continues: false,
         key: None,
         overrides: Default::default(),
     };

@@ -92,6 +92,7 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         command: command.clone(),
         cwd: "/".into(),
         asked: true,
+        continues: false,
         key: None,
         overrides: Default::default(),
     };

@@ -1,4 +1,5 @@
 use super::*;
+use crate::safety::policy::RuleEffect;
 use crate::safety::policy::{ApprovalScope, CallRequest, ExactCall, GRANT_TTL_MS, approve};
 
 fn store(dir: &Path) -> SessionStore {
@@ -21,7 +22,14 @@ fn proposals_of_a_live_shell_survive_tidy_after_a_restart() {
     let (live, ended) = (format!("{}-1", std::process::id()), "2147483646-1");
     for id in [&*live, ended, "script"] {
         let commands = vec!["ls".into()];
-        sessions.offer(&shell(id), "s", &RecordIds::default(), commands, asked());
+        sessions.offer(
+            &shell(id),
+            "s",
+            &RecordIds::default(),
+            commands,
+            None,
+            asked(),
+        );
     }
     sessions.tidy();
     let waits = |id| sessions.next_waiting(&shell(id)).is_some();
@@ -37,7 +45,14 @@ fn an_answer_replaces_only_the_proposals_of_its_own_session() {
     let (sessions, shell) = (store(dir.path()), shell("a"));
     let offer = |session: &str, commands: &[&str]| {
         let commands = commands.iter().map(|c| (*c).to_owned()).collect();
-        sessions.offer(&shell, session, &RecordIds::default(), commands, asked());
+        sessions.offer(
+            &shell,
+            session,
+            &RecordIds::default(),
+            commands,
+            None,
+            asked(),
+        );
     };
     offer("foreground", &["one", "two"]);
     let shown = sessions.next_waiting(&shell).expect("a proposal");

@@ -1,0 +1,147 @@
+//! The output of an approved command goes back to the model at once, and a failed command of the user runs again.
+
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
+
+/// A helper whose model proposes one command after another, as it sees their outputs, and then says that it is done.
+fn chain() -> Helper {
+    let provider = Provider::answering(|request| {
+        let messages = request.json["messages"].to_string();
+        let last = |marker: &str| messages.contains(marker);
+        Script::tokens([match (last("[1-done]"), last("[2-done]")) {
+            (false, _) => "First this.\nCMD: print \"[$((2-1))-done]\"\n",
+            (true, false) => "Then this.\nCMD: print \"[$((1+1))-done]\"\n",
+            (true, true) => "All is well.\n",
+        }])
+    });
+    let helper = Helper::with(provider);
+    helper
+}
+
+fn count(screen: &vt100::Screen, text: &str) -> usize {
+    screen.contents().matches(text).count()
+}
+
+#[test]
+fn a_turn_goes_on_with_each_output_until_the_model_is_done() {
+    let helper = chain();
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm diagnose it\r");
+    for n in 1..=2 {
+        zsh.wait_for("the question", |screen| {
+            count(screen, "[c] run and continue") == n
+        });
+        zsh.press_until("c", &format!("[{n}-done]"));
+    }
+    zsh.wait_text("All is well.");
+    zsh.prompt();
+    let requests = helper.provider.requests();
+    assert_eq!(requests.len(), 3, "{}", zsh.screen());
+    let last = requests[2].json["messages"].to_string();
+    assert!(
+        last.contains("[1-done]") && last.contains("[2-done]"),
+        "{last}"
+    );
+    assert!(last.contains("The command has ended; go on."), "{last}");
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("continues with the output of print"),
+        "{screen}"
+    );
+    assert_eq!(helper.records_of("command_approval").len(), 2);
+    // The next prompt is one that was typed.
+    zsh.run("llm thanks");
+    assert_eq!(helper.provider.requests().len(), 4);
+}
+
+#[test]
+fn y_runs_one_command_and_ends() {
+    let helper = chain();
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm diagnose it\r");
+    zsh.wait_text("[c] run and continue");
+    zsh.press_until("y", "[1-done]");
+    zsh.prompt();
+    assert_eq!(helper.provider.requests().len(), 1);
+    assert!(!zsh.screen().contains("Then this"));
+}
+
+#[test]
+fn the_setting_decides_what_is_offered_and_the_depth_limits_it() {
+    let helper = chain();
+    helper.config("[shell]\ncontinue = \"always\"\n[mcp]\nmax_tool_depth = 1\n");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm diagnose it\r");
+    zsh.wait_text("[y] run and continue");
+    zsh.press_until("y", "[1-done]");
+    // One command has been followed: the next one is run alone.
+    zsh.wait_text("[y] run  [e] edit");
+    zsh.press_until("y", "[2-done]");
+    zsh.prompt();
+    assert_eq!(helper.provider.requests().len(), 2);
+
+    let never = chain();
+    never.config("[shell]\ncontinue = \"never\"\n");
+    let mut zsh = Zsh::start(&never.home);
+    zsh.send("llm diagnose it\r");
+    zsh.wait_text("[y] run  [e] edit");
+    assert!(!zsh.screen().contains("[c]"));
+    zsh.press_until("n", "no");
+    zsh.prompt();
+}
+
+#[test]
+fn ctrl_c_ends_the_chain_and_keeps_what_was_done() {
+    let provider = Provider::answering(|_| {
+        Script::tokens(["Wait.\nCMD: sh -c 'echo begun; exec sleep 1000'\n"])
+    });
+    let helper = Helper::with(provider);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm wait\r");
+    zsh.wait_text("[c] run and continue");
+    zsh.press_until("c", "begun\r\n");
+    zsh.send("\x03");
+    zsh.prompt();
+    assert_eq!(helper.provider.requests().len(), 1, "{}", zsh.screen());
+    let results = helper.records_of("command_result");
+    assert_eq!(results[0]["exit"], 130);
+    assert!(results[0]["output"].to_string().contains("begun"));
+}
+
+#[test]
+fn a_failed_command_whose_output_is_missing_can_run_again() {
+    let provider = Provider::answering(|request| {
+        let messages = request.json["messages"].to_string();
+        Script::tokens([match messages.contains("why did that fail") {
+            true => "Look first.\nCMD: print looked\n",
+            false => "Hello.\n",
+        }])
+    });
+    let helper = Helper::with(provider);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm hello");
+    zsh.run("sh -c 'echo because; exit 3'");
+    zsh.send("clear; llm why did that fail\r");
+    zsh.wait_text("[r] first run sh -c");
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("sh -c 'echo because; exit 3' exited with 3;"),
+        "{screen}"
+    );
+    zsh.press_until("r", "again\r\n");
+    zsh.wait_for("the question about that command", |screen| {
+        count(screen, "sh -c 'echo because; exit 3'") >= 2
+    });
+    zsh.press_until("y", "because\r\n");
+    // Then the command that the model proposed.
+    zsh.press_until("y", "looked\r\n");
+    zsh.prompt();
+    zsh.send("clear; llm and now\r");
+    zsh.wait_text("Look first.");
+    zsh.press_until("q", "quit\r\n");
+    zsh.prompt();
+    let request = helper.provider.requests().pop().unwrap();
+    let messages = request.json["messages"].to_string();
+    assert!(messages.contains("because\\n</output>"), "{messages}");
+}
