@@ -377,6 +377,16 @@ put() {
     mv -f -- "$2.new-$$" "$2"
 }
 
+# link DEST: makes DEST a link to the helper; another program of that name stays.
+link() {
+    if [ -e "$1" ] && [ "$(readlink -- "$1" || true)" != aish-helper ]; then
+        warn "$1 is another program and stays; the launcher is: aish-helper launch"
+        return
+    fi
+    printf 'file %s\n' "$1" >>"$new"
+    [ -L "$1" ] || ln -s aish-helper "$1"
+}
+
 running='' replaced=''
 if [ -x "$bin" ] && ! cmp -s -- "$built" "$bin"; then
     replaced=yes
@@ -385,6 +395,7 @@ if [ -x "$bin" ] && ! cmp -s -- "$built" "$bin"; then
     if grep -Eq '"turns": *[1-9]' "$work/status"; then running=busy; fi
 fi
 put "$built" "$bin" 755
+link "$prefix/bin/aish"
 (cd zsh && find . -type f) | LC_ALL=C sort >"$work/files"
 while IFS= read -r file; do
     put "zsh/${file#./}" "$prefix/share/aish/zsh/${file#./}" 644
@@ -393,11 +404,12 @@ done <"$work/files"
 mkdir "$work/completions"
 cp completions/_llm "$work/completions"
 "$bin" completions >"$work/completions/_aish-helper"
-for file in _llm _aish-helper; do
+"$bin" completions aish >"$work/completions/_aish"
+for file in _llm _aish-helper _aish; do
     put "$work/completions/$file" "$prefix/share/zsh/site-functions/$file" 644
     put "$work/completions/$file" "$prefix/share/aish/completions/$file" 644
 done
-for page in aish-helper llm; do
+for page in aish-helper llm aish; do
     "$bin" man $page >"$work/$page.1"
     put "$work/$page.1" "$prefix/share/man/man1/$page.1" 644
 done

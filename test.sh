@@ -29,6 +29,7 @@ need shellcheck command -v shellcheck
 need zsh-autosuggestions plugin zsh-autosuggestions
 need zsh-syntax-highlighting plugin zsh-syntax-highlighting
 need git command -v git
+need tmux command -v tmux
 if [[ $(uname -s) == Darwin ]]; then
     need node command -v npm
     need python3 python3 -c 'import venv, ensurepip'

@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::fcntl::{Flock, FlockArg};
 
 pub use self::environment::{
-    CHILD_MARK, TERMINAL_VARIABLES, child_environment, daemon_environment, terminal_variables,
+    CHILD_MARK, TERMINAL_VARIABLES, child_environment, daemon_environment, process_environment,
+    terminal_variables,
 };
 pub use self::own_files::{open_own, read_own};
 

@@ -386,8 +386,20 @@ pub enum AskPurpose {
     Prompt,
     /// One command for the words, outside of any session.
     Command,
+    /// An explanation of the command in the words, which failed, and a corrected one, outside of any session.
+    Fix {
+        /// Its exit code.
+        exit: i32,
+    },
     /// A summary of the older part of a session, which replaces that part in later requests. The words are ignored.
     Compaction,
+}
+
+impl AskPurpose {
+    /// Returns whether the answer is one command, which belongs to no session.
+    pub fn is_single_command(self) -> bool {
+        matches!(self, AskPurpose::Command | AskPurpose::Fix { .. })
+    }
 }
 
 /// Which turn to watch.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::support::home::{Home, helper, source_plugin};
@@ -33,7 +34,7 @@ _arguments() {
   return 1
 }
 source $file
-(( depth )) || _aish-helper
+(( depth )) || ${file:t}
 "#;
 
 /// Returns the options and subcommands that a completion offers for a command.
@@ -78,7 +79,13 @@ fn option_name(spec: &str) -> Option<&str> {
 }
 
 fn run(args: &[&str]) -> String {
+    run_as("aish-helper", args)
+}
+
+/// Runs the binary by this name.
+fn run_as(name: &str, args: &[&str]) -> String {
     let output = Command::new(helper())
+        .arg0(name)
         .args(args)
         .env_clear()
         .output()
@@ -89,7 +96,11 @@ fn run(args: &[&str]) -> String {
 
 /// Returns the options and subcommands that `--help` lists.
 fn listed_in_help(path: &[&str]) -> (Names, Names) {
-    let text = run(&[path, &["--help"]].concat());
+    listed_in_help_of("aish-helper", path)
+}
+
+fn listed_in_help_of(program: &str, path: &[&str]) -> (Names, Names) {
+    let text = run_as(program, &[path, &["--help"]].concat());
     let mut options = Names::new();
     let mut subcommands = Names::new();
     let mut section = "";
@@ -131,12 +142,27 @@ fn for_every_command(path: &[&str], check: &mut dyn FnMut(&[&str])) -> usize {
 
 #[test]
 fn the_committed_completions_are_current() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/completions/_aish-helper");
-    let committed = std::fs::read_to_string(path).unwrap();
-    assert!(
-        committed == run(&["completions"]),
-        "outdated; run: aish-helper completions > completions/_aish-helper"
-    );
+    for program in ["aish-helper", "aish"] {
+        assert!(
+            project_file(&format!("completions/_{program}")) == run(&["completions", program]),
+            "outdated; run: aish-helper completions {program} > completions/_{program}"
+        );
+    }
+}
+
+#[test]
+fn the_launcher_completes_its_options_and_has_them_in_its_page() {
+    let page = run(&["man", "aish"]).replace("\\-", "-");
+    assert!(page.contains("\naish - "), "{page}");
+    for path in [&[][..], &["record"]] {
+        let listed = listed_in_help_of("aish", path);
+        assert_eq!(completed("_aish", path), listed, "{path:?}");
+        for name in &listed.0 {
+            assert!(page.contains(name.as_str()), "{name}: {page}");
+        }
+    }
+    assert!(listed_in_help_of("aish", &[]).0.contains("--no-tmux"));
+    assert!(!page.contains("--pane"));
 }
 
 #[test]
@@ -287,7 +313,7 @@ fn llm_has_a_version() {
 
 #[test]
 fn the_man_pages_render_without_warnings() {
-    for name in ["aish-helper", "llm"] {
+    for name in ["aish-helper", "llm", "aish"] {
         renders_without_warnings(name);
     }
 }

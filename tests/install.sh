@@ -64,8 +64,13 @@ check 'nothing was changed' nothing
 
 check 'it installs' install --yes
 check 'the helper is installed' test -x "$HOME/.local/bin/aish-helper"
+check 'the launcher is a link to the helper' test "$(readlink "$HOME/.local/bin/aish")" = aish-helper
+# shellcheck disable=SC2016 # for sh to expand
+check 'the launcher has its own help' sh -c '"$HOME/.local/bin/aish" --help | grep -q -e --no-tmux'
+check 'its start-up file is installed' test -r "$HOME/.local/share/aish/zsh/launch/.zshenv"
 check 'the plugin is installed' test -r "$HOME/.local/share/aish/zsh/aish.plugin.zsh"
 check 'the completions are installed' test -r "$HOME/.local/share/zsh/site-functions/_llm"
+check 'the man page of the launcher is installed' grep -q '^\.TH aish ' "$HOME/.local/share/man/man1/aish.1"
 check 'the man page is installed' grep -q '^\.TH aish-helper' "$HOME/.local/share/man/man1/aish-helper.1"
 if command -v man >/dev/null; then
     # shellcheck disable=SC2016 # for zsh to expand
@@ -111,11 +116,24 @@ check 'uninstalling twice is an error' fails_with 1 install --uninstall --yes
 check '--no-zshrc leaves .zshrc alone' install --yes --no-zshrc
 check 'no line was added' lines 0
 check 'it explains how to load the plugin' said 'To use it: source'
+# shellcheck disable=SC2016 # for zsh to expand
+launched='zmodload zsh/zpty; zpty -b t "${(q)HOME}/.local/bin/aish --no-tmux"
+zpty -w t "print -r -- plugin:\${(t)_aish}:\$(command -v aish-helper >/dev/null && print found)."
+zpty -w t exit
+zpty -r -m t text "*plugin:association:found.*"'
+check 'the launcher loads the plugin without a line in .zshrc' zsh -fc "$launched"
 old=$HOME/.local/share/aish/zsh/functions/old
 touch "$old"
 echo "file $old" >>"$HOME/.local/share/aish/manifest"
 check 'another version can be installed over it' install --yes --no-zshrc
 check 'obsolete files are removed' test ! -e "$old"
 check 'it uninstalls' install --uninstall --yes
+
+mkdir -p "$HOME/.local/bin"
+echo 'another program' >"$HOME/.local/bin/aish"
+check 'it installs beside another aish' install --yes --no-zshrc
+check 'it says so' said 'is another program and stays'
+check 'it uninstalls' install --uninstall --yes
+check 'the other program stays' grep -qx 'another program' "$HOME/.local/bin/aish"
 
 echo "install: $count checks passed"

@@ -1,6 +1,7 @@
 //! Command-line types for clap. Help, man page and completions are generated from them.
 
 mod activity;
+mod launcher;
 mod model;
 mod plugin;
 mod policy;
@@ -17,8 +18,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::protocol::ShellId;
 
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
+pub use self::launcher::{Launcher, LauncherArgs, LauncherCommand, LauncherRecordArgs};
 pub use self::model::{AddModelArgs, InstallArgs, ModelCommand};
-pub use self::plugin::{CaptureArgs, ExecDoneArgs, ProposeArgs};
+pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;
 pub use self::session::{SessionCommand, SessionConfigCommand};
@@ -105,8 +107,12 @@ pub enum CliCommand {
     /// variables it names, are recognized too. Secrets that only the running daemon knows are not: the output of key_cmd
     /// and auth_cmd, logins, and variables of MCP servers.
     Redact(RedactArgs),
-    /// Print the zsh completions of aish-helper
-    Completions,
+    /// Print the zsh completions of aish-helper or aish
+    Completions {
+        /// The program
+        #[arg(value_enum, default_value_t = CompletedProgram::AishHelper)]
+        program: CompletedProgram,
+    },
     /// Print a man page
     Man {
         /// The page
@@ -122,9 +128,24 @@ pub enum CliCommand {
     /// Report the exit code of an approved command (for the plugin)
     #[command(hide = true)]
     ExecDone(ExecDoneArgs),
+    /// Correct the last command, which is described on stdin (for the plugin)
+    #[command(hide = true)]
+    Fix(FixArgs),
+    /// Start a shell as aish does (internal)
+    #[command(hide = true)]
+    Launch(LauncherArgs),
     /// Ask about changed environment variables (for the plugin)
     #[command(hide = true)]
     ReviewEnv,
+}
+
+/// Programs with completions that are generated.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum CompletedProgram {
+    /// All commands of aish-helper
+    AishHelper,
+    /// The launcher
+    Aish,
 }
 
 /// Man pages.
@@ -134,6 +155,8 @@ pub enum ManPage {
     AishHelper,
     /// The zsh function
     Llm,
+    /// The launcher
+    Aish,
 }
 
 /// `--json`

@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command, CommandFactory, ValueHint};
 
-use super::args::Cli;
+use super::args::{Cli, CompletedProgram, Launcher};
 
 /// Arguments that complete to names known to the running daemon: command, argument, list of `aish-helper mcp`.
 const DAEMON_NAMES: &[(&str, &str, &str)] = &[
@@ -23,13 +23,17 @@ const DAEMON_NAMES: &[(&str, &str, &str)] = &[
 /// Precedes the list in the help of an argument of [`DAEMON_NAMES`], until the generated line is completed.
 const LIST_MARK: char = '⟦';
 
-/// Generates the zsh completions of `aish-helper`.
-pub fn zsh_completions() -> String {
+/// Generates the zsh completions of a program.
+pub fn zsh_completions(program: CompletedProgram) -> String {
+    let (name, command) = match program {
+        CompletedProgram::AishHelper => ("aish-helper", Cli::command()),
+        CompletedProgram::Aish => ("aish", Launcher::command()),
+    };
     let mut out = Vec::new();
     clap_complete::generate(
         clap_complete::Shell::Zsh,
-        &mut visible_command(&Cli::command(), ""),
-        "aish-helper",
+        &mut visible_command(&command, ""),
+        name,
         &mut out,
     );
     String::from_utf8_lossy(&out)
@@ -105,6 +109,7 @@ fn visible_arg(command: &Command, arg: &Arg, path: &str) -> Arg {
         .required(arg.is_required_set())
         .value_parser(arg.get_value_parser().clone())
         .trailing_var_arg(arg.is_trailing_var_arg_set())
+        .last(arg.is_last_set())
         .conflicts_with_all(others.map(|a| a.get_id().clone()));
     if let Some(long) = arg.get_long() {
         copy = copy.long(leaked(long));

@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory};
 
-use super::args::{AskArgs, Cli, ManPage};
+use super::args::{AskArgs, Cli, Launcher, ManPage};
 use crate::error::{ErrorContext, Result};
 
 /// Sections that clap does not know.
@@ -69,6 +69,10 @@ const META_COMMANDS: &[(&str, &str)] = &[
     (":last", "show the last answer with complete tool results"),
     (":copy", "copy the last answer to the clipboard"),
     (":edit [WORDS]", "write the prompt in the editor"),
+    (
+        ":fix",
+        "explain why the last command failed, and put a corrected one on the command line; a mistyped name needs no model",
+    ),
     (":new", "start a new session"),
     (
         ":compact [ID]",
@@ -124,6 +128,27 @@ llm what does @Cargo.toml need
 .fi
 "#;
 
+/// Description of the launcher.
+const LAUNCHER_DESCRIPTION: &str = "aish starts the daemon and a zsh with the plugin, whatever .zshrc says, in a tmux session \
+     that goes on when the terminal is closed or the connection is lost. A detached session that was started in this directory is \
+     attached again; in the home directory, the one that was used last. The user's own start-up files are read as without aish. \
+     Inside tmux, screen or zellij, zsh starts in the present window. Whatever fails, the user gets a zsh, with one line that says \
+     why. As a login shell, aish starts a login shell, and aish -c COMMAND runs COMMAND in zsh.";
+
+/// Sections of the launcher's page that clap does not know.
+const LAUNCHER_SECTIONS: &str = r#".SH "EXIT STATUS"
+That of zsh or tmux; 1 if neither could be started, 2 for invalid usage or without a terminal.
+.SH FILES
+.TP
+\fI~/.config/aish/config.toml\fR
+configuration: \fBsession_prefix\fR and \fBattach_on_start\fR in \fB[tmux]\fR
+.SH "SEE ALSO"
+.BR aish-helper (1),
+.BR llm (1),
+.BR tmux (1),
+.BR zsh (1)
+"#;
+
 /// Renders a page.
 ///
 /// # Errors
@@ -132,6 +157,7 @@ pub fn render(page: ManPage) -> Result<String> {
     match page {
         ManPage::AishHelper => render_helper(),
         ManPage::Llm => render_function(),
+        ManPage::Aish => render_launcher(),
     }
 }
 
@@ -163,6 +189,27 @@ fn render_function() -> Result<String> {
     out.push_str(EXAMPLES);
     out.push_str(REFERENCE_SECTIONS);
     out.push_str(".SH \"SEE ALSO\"\n.BR aish-helper (1)\n");
+    Ok(out)
+}
+
+/// Renders the page of the launcher.
+fn render_launcher() -> Result<String> {
+    let failed = || "cannot write the man page".to_string();
+    let command = Launcher::command()
+        .about("start zsh with aish in a tmux session")
+        .long_about(LAUNCHER_DESCRIPTION);
+    let page = clap_mangen::Man::new(command);
+    let mut out = Vec::new();
+    page.render_title(&mut out).context(failed)?;
+    page.render_name_section(&mut out).context(failed)?;
+    page.render_synopsis_section(&mut out).context(failed)?;
+    page.render_description_section(&mut out).context(failed)?;
+    page.render_options_section(&mut out).context(failed)?;
+    let mut command = Launcher::command();
+    command.build();
+    render_commands(&command, &mut out).context(failed)?;
+    let mut out = String::from_utf8_lossy(&out).into_owned();
+    out.push_str(LAUNCHER_SECTIONS);
     Ok(out)
 }
 

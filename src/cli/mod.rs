@@ -12,7 +12,9 @@ mod context_notice;
 pub mod daemon;
 pub mod doctor;
 mod dry_run;
+mod fix;
 mod last_answer;
+pub mod launcher;
 mod man_page;
 pub mod mcp;
 mod mcp_import;
@@ -57,7 +59,14 @@ use crate::safety::text;
 /// # Errors
 /// The command line is invalid.
 pub fn parse() -> Result<Cli> {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    let words: Vec<OsString> = words.collect();
+    if launcher::is_launcher(&program) {
+        return launcher::parse(&program, words).map(|args| Cli {
+            command: CliCommand::Launch(args),
+        });
+    }
     if words.first().is_some_and(|w| w == "ask") {
         let parser = clap::Command::new("aish").version(env!("CARGO_PKG_VERSION"));
         let parser = AskArgs::augment_args(parser);
@@ -79,8 +88,21 @@ pub fn parse() -> Result<Cli> {
 /// Maximum size of the list of changed variables.
 const MAX_CHANGES: u64 = 1 << 20;
 
-/// Converts an error of clap to one line and a hint. Help texts are printed unchanged.
+/// Converts an error of clap to one line and a hint.
 fn usage_error(e: &clap::Error, first: &str) -> Error {
+    let is_command = Cli::command()
+        .get_subcommands()
+        .any(|c| c.get_name() == first);
+    match first {
+        "ask" => clap_error(e, "llm :help, or aish-helper ask --help"),
+        _ if is_command => clap_error(e, &format!("aish-helper {first} --help")),
+        _ => clap_error(e, "aish-helper --help"),
+    }
+}
+
+/// Converts an error of clap to one line and a hint, which ends in the place that says more. Help texts are printed
+/// unchanged.
+fn clap_error(e: &clap::Error, see: &str) -> Error {
     use clap::error::ErrorKind;
     if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         e.exit();
@@ -97,14 +119,7 @@ fn usage_error(e: &clap::Error, first: &str) -> Error {
         .lines()
         .find_map(|l| l.trim().strip_prefix("tip: "));
     let tip = tip.map(|t| format!("{t}; ")).unwrap_or_default();
-    let is_command = Cli::command()
-        .get_subcommands()
-        .any(|c| c.get_name() == first);
-    Error::usage(summary).hint(match first {
-        "ask" => format!("{tip}see: llm :help, or aish-helper ask --help"),
-        _ if is_command => format!("{tip}see: aish-helper {first} --help"),
-        _ => format!("{tip}see: aish-helper --help"),
-    })
+    Error::usage(summary).hint(format!("{tip}see: {see}"))
 }
 
 /// Runs the parsed command and returns the exit code.
@@ -168,7 +183,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Redact(args) => redact::run(&paths()?, &args)?,
         CliCommand::Tools(command) => tools::run(&paths()?, command)?,
         CliCommand::Call(command) => return call::run(&paths()?, command),
-        CliCommand::Completions => print(&completions::zsh_completions())?,
+        CliCommand::Completions { program } => print(&completions::zsh_completions(program))?,
         CliCommand::Man { page } => print(&man_page::render(page)?)?,
         CliCommand::Propose(args) => {
             let edited = match args.edited {
@@ -199,6 +214,9 @@ pub fn run(cli: Cli) -> Result<u8> {
                 write(&format!("{path}\n"))?;
             }
         },
+        // Not through the text sink: the zsh function needs exactly the bytes of the command.
+        CliCommand::Fix(args) => write(&fix::run(paths, args)?)?,
+        CliCommand::Launch(args) => return launcher::run(args),
         CliCommand::ReviewEnv => {
             let mut changes = Vec::new();
             std::io::stdin()

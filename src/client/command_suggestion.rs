@@ -10,24 +10,59 @@ use crate::protocol::{self, AskRequest, Event, Request, RequestFailure, kind};
 use crate::safety::shell_syntax::SyntaxScanner;
 use crate::safety::text::{one_line, strict};
 
+/// A part of an answer.
+pub(super) enum AnswerPart {
+    /// Text.
+    Text(String),
+    /// A command that is marked as in a normal answer.
+    Command(String),
+}
+
 /// Asks for a command and prints it, and nothing else. Returns the error if nothing is configured.
 ///
 /// # Errors
 /// The request failed, or the answer contains no command.
 pub fn suggest(paths: &Paths, ask: AskRequest) -> Result<Option<Error>> {
+    let mut text = String::new();
+    let failure = receive(paths, ask, |part| match part {
+        AnswerPart::Text(part) => text.push_str(&part),
+        AnswerPart::Command(command) => text.push_str(&format!("\n{command}\n")),
+    })?;
+    if failure.is_some() {
+        return Ok(failure);
+    }
+    let command = bare_command(&text)?;
+    io::stdout()
+        .write_all(format!("{command}\n").as_bytes())
+        .context(|| "cannot write the command".into())?;
+    Ok(None)
+}
+
+/// Sends a request that belongs to no session and passes on the parts of its answer. Returns the error if nothing is
+/// configured.
+///
+/// # Errors
+/// The request failed.
+pub(super) fn receive(
+    paths: &Paths,
+    ask: AskRequest,
+    mut part: impl FnMut(AnswerPart),
+) -> Result<Option<Error>> {
     let request = Request::Ask(Box::new(ask));
     let mut connection = connect::to_daemon(paths, &request)?;
-    let mut text = String::new();
     loop {
         match connection
             .read()
             .context(|| "cannot talk to the daemon".into())?
         {
-            Some((kind::TEXT, body)) => text.push_str(&String::from_utf8_lossy(&body)),
+            Some((kind::TEXT, body)) => {
+                part(AnswerPart::Text(
+                    String::from_utf8_lossy(&body).into_owned(),
+                ));
+            }
             Some((kind::EVENT, body)) => match protocol::parse(&body)? {
                 Event::EnvRequested { names } => connection.send_env(&names)?,
-                // A model may mark the command as in a normal answer.
-                Event::Proposal { command } => text.push_str(&format!("\n{command}\n")),
+                Event::Proposal { command } => part(AnswerPart::Command(command)),
                 // No tools are offered here, so no call can be approved.
                 Event::ApprovalRequested(question) => connection.send(&protocol::json_frame(
                     kind::REACTION,
@@ -40,7 +75,7 @@ pub fn suggest(paths: &Paths, ask: AskRequest) -> Result<Option<Error>> {
                 )?)?,
                 _ => {}
             },
-            Some((kind::REPLY, _)) => break,
+            Some((kind::REPLY, _)) => return Ok(None),
             Some((kind::FAILURE, body)) => {
                 let failure: RequestFailure = protocol::parse(&body)?;
                 if failure.nothing_configured {
@@ -52,11 +87,6 @@ pub fn suggest(paths: &Paths, ask: AskRequest) -> Result<Option<Error>> {
             None => return Err(daemon_gone()),
         }
     }
-    let command = bare_command(&text)?;
-    io::stdout()
-        .write_all(format!("{command}\n").as_bytes())
-        .context(|| "cannot write the command".into())?;
-    Ok(None)
 }
 
 /// Longest part of an answer in an error, in columns.
@@ -105,14 +135,19 @@ fn bare_command(text: &str) -> Result<String> {
         command.push('\n');
         command.push_str(next);
     }
-    // Characters that the strict sink marks could hide a part of the command; indentation cannot.
-    let is_plain = |line: &str| {
-        strict(line.trim_start_matches([' ', '\t'])) == line.trim_start_matches([' ', '\t'])
-    };
-    match !first.is_empty() && command.lines().all(is_plain) {
+    match is_plain(&command) {
         true => Ok(command),
         false => Err(no_command(text)),
     }
+}
+
+/// Returns whether all of the command is visible in the shell's edit buffer. Characters that the strict sink marks could hide
+/// a part of it; indentation cannot.
+pub(super) fn is_plain(command: &str) -> bool {
+    let is_plain_line = |line: &str| {
+        strict(line.trim_start_matches([' ', '\t'])) == line.trim_start_matches([' ', '\t'])
+    };
+    !command.is_empty() && command.lines().all(is_plain_line)
 }
 
 fn no_command(answer: &str) -> Error {

@@ -113,6 +113,8 @@ impl SeenConfig {
             budget,
             // What is shown.
             ui: _,
+            // Which session the launcher attaches.
+            tmux: _,
             approvals,
             policy,
             file: _,

@@ -15,7 +15,8 @@ use super::setting_types::word_setting;
 use super::table_reader::TableReader;
 use super::toolsets::{ToolSelection, Toolsets};
 use super::value_checks::{
-    check_alias, check_context_variable, check_model_name, check_program_name, nearest_name,
+    check_alias, check_context_variable, check_model_name, check_program_name,
+    check_session_prefix, nearest_name,
 };
 use crate::error::{Error, Result};
 use crate::safety::budget::Amounts;
@@ -60,6 +61,8 @@ section! {
         budget: BudgetSettings = BudgetSettings::default();
         /// What is shown.
         ui: UiSettings = UiSettings::default();
+        /// The launcher `aish`.
+        tmux: TmuxSettings = TmuxSettings::default();
         /// Permissions.
         approvals: PolicySettings = PolicySettings::default(), key("policy"), in_project();
     }
@@ -260,8 +263,8 @@ section! {
     /// Models for jobs other than prompts.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct JobSettings in "jobs" {
-        /// The model that turns the words on the command line into a command (Alt-a), by its name. Unset, it is the model of
-        /// the shell.
+        /// The model that turns the words on the command line into a command (Alt-a) and corrects a command (`llm :fix`), by
+        /// its name. Unset, it is the model of the shell.
         command: Option<String> = None, example("\"local\"");
     }
 }
@@ -296,6 +299,18 @@ section! {
         /// The cost behind an answer: `"auto"` shows it on a terminal unless the answer is free, `"always"` also for free
         /// answers and when the output is redirected, `"never"` not at all.
         cost: CostSetting = CostSetting::Auto;
+    }
+}
+
+section! {
+    /// The tmux sessions of [`aish`](launcher.md).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TmuxSettings in "tmux" {
+        /// The name of a session that `aish` starts; outside of the home directory, that of the directory follows.
+        session_prefix: String = "aish".to_owned(), check(check_session_prefix);
+        /// Attach a detached session that was started in this directory; in the home directory, the one that was used last.
+        /// With `false`, `aish` always starts a new session.
+        attach_on_start: bool = true;
     }
 }
 

@@ -198,6 +198,16 @@ pub(super) fn check_program_name(name: &str) -> Result<(), String> {
     }
 }
 
+/// Checks the beginning of the names of tmux sessions.
+pub(super) fn check_session_prefix(name: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if (1..=32).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with('-') {
+        Ok(())
+    } else {
+        Err("1 to 32 of the characters a-z A-Z 0-9 _ -, not beginning with -".into())
+    }
+}
+
 /// Maximum length of a key, in bytes; longer output of a `key_cmd` is not a key.
 pub(super) const KEY_MAX: usize = 16 * 1024;
 

@@ -5,12 +5,14 @@ pub mod align;
 mod compaction;
 mod conversation;
 mod fit;
+mod fix;
 
 use std::fmt::Write;
 
 pub use self::compaction::{CompactionPlan, SUMMARY_PROMPT, plan_compaction};
 pub use self::conversation::{Conversation, INTERRUPTED, NO_RESULT, conversation};
 pub use self::fit::{FittedMessages, WindowLimit, fit};
+pub use self::fix::{FIX_PROMPT, FailedCommand, fix_request};
 use crate::history::record::CommandOutput;
 use crate::safety::text::one_line;
 

@@ -10,7 +10,7 @@ use super::request_link::{connect, holding, link_end, reply};
 use super::{Daemon, requests};
 use crate::error::Result;
 use crate::history::journal::now_ms;
-use crate::protocol::{self, AskAccepted, AskPurpose, AskRequest, kind};
+use crate::protocol::{self, AskAccepted, AskRequest, kind};
 use crate::session::conversation::CONTINUED;
 use crate::session::feed::{FeedOrigin, HangUpPolicy};
 use crate::turn::{plan, preview, task};
@@ -39,7 +39,7 @@ fn admit(daemon: &Daemon, peer: &ClientPeer, ask: &mut AskRequest) -> Result<Adm
         let restricted = requests::restrict(ask);
         peer.process.recorded("a prompt in a session", restricted)?;
     }
-    let is_command = ask.purpose == AskPurpose::Command;
+    let is_command = ask.purpose.is_single_command();
     let changes = daemon.services.models.unseen_changes();
     let is_stricter = changes.is_some() && !is_command;
     let can_ask = ask.can_answer && !is_command && !ask.background;
@@ -81,7 +81,7 @@ pub async fn ask(
     mut ask: AskRequest,
     work: TaskTrackerToken,
 ) -> Result<Option<Vec<u8>>> {
-    let background = ask.background && ask.purpose != AskPurpose::Command;
+    let background = ask.background && !ask.purpose.is_single_command();
     let (is_of_aish, is_stricter) = match admit(daemon, peer, &mut ask)? {
         Admission::Refused(frame) => return Ok(Some(frame)),
         Admission::Admitted {

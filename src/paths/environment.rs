@@ -79,6 +79,11 @@ fn is_needed(name: &OsStr) -> bool {
     is_group || is_proxy || DAEMON_VARIABLES.contains(&name)
 }
 
+/// Returns the environment of this process.
+pub fn process_environment() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
 /// Returns those of the named environment variables that are set, and [`CHILD_MARK`]: the entire environment of a child
 /// process of the daemon.
 pub fn child_environment(names: &[&str]) -> Vec<(OsString, OsString)> {

@@ -75,7 +75,7 @@ pub async fn prepare(
         }
     }
     let session = match ask.purpose {
-        AskPurpose::Command => None,
+        AskPurpose::Command | AskPurpose::Fix { .. } => None,
         AskPurpose::Compaction => match collected.existing {
             Some(session) => Some(session),
             None => {
@@ -117,7 +117,7 @@ pub(super) async fn collect(
     let of_session = |name| existing.as_ref().and_then(|session| session.setting(name));
     let session_model = existing.as_ref().and_then(|session| session.model());
     let job = match ask.purpose {
-        AskPurpose::Command => ModelJob::Command,
+        AskPurpose::Command | AskPurpose::Fix { .. } => ModelJob::Command,
         AskPurpose::Prompt | AskPurpose::Compaction => ModelJob::Prompt,
     };
     let (flag, overrides) = (ask.model.clone(), &ask.overrides);
@@ -220,7 +220,7 @@ async fn existing_session(
     shell: Option<&ShellId>,
 ) -> Result<Option<SharedSession>> {
     let choice = match ask.purpose {
-        AskPurpose::Command => &SessionChoice::Shell,
+        AskPurpose::Command | AskPurpose::Fix { .. } => &SessionChoice::Shell,
         AskPurpose::Prompt | AskPurpose::Compaction => &ask.session,
     };
     match choice {
@@ -247,7 +247,7 @@ fn record_ids(client: &ClientHandle, ask: &AskRequest) -> RecordIds {
     let shell = ask.shell.as_ref();
     let command_line = shell
         .zip(ask.started_ms)
-        .filter(|_| ask.purpose != AskPurpose::Command);
+        .filter(|_| !ask.purpose.is_single_command());
     RecordIds {
         shell: shell.map(ShellId::to_string),
         prompt: Some(uuid::Uuid::now_v7().to_string()),

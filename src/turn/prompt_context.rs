@@ -5,10 +5,12 @@ use super::surroundings::{self, Surroundings};
 use super::terminal_output::{self, WantedOutput};
 use crate::config::ContextSettings;
 use crate::config::packs::PromptPack;
-use crate::context::{self, FinishedCommand, ObservedCommand, SeenOutput, ShellContext};
+use crate::context::{
+    self, FailedCommand, FinishedCommand, ObservedCommand, SeenOutput, ShellContext,
+};
 use crate::error::{Error, Result};
 use crate::history::record::{OutputOrigin, RecordBody, UsedPack};
-use crate::protocol::{AskRequest, Attachment, OutputChoice, TerminalOutput};
+use crate::protocol::{AskPurpose, AskRequest, Attachment, OutputChoice, TerminalOutput};
 use crate::safety::text::one_line;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
@@ -288,9 +290,23 @@ pub fn used_pack(pack: &PromptPack) -> UsedPack {
     }
 }
 
-/// Returns the system prompt for a single command.
-pub fn command_prompt(settings: &ContextSettings) -> String {
-    with_facts(context::COMMAND_PROMPT, &surroundings::facts(settings))
+/// Returns the system prompt and the message of a request for a single command.
+pub fn single_command(settings: &ContextSettings, ask: &AskRequest) -> (String, String) {
+    let (instructions, message) = match ask.purpose {
+        AskPurpose::Fix { exit } => (
+            context::FIX_PROMPT,
+            context::fix_request(&FailedCommand {
+                command: &ask.text,
+                exit,
+                cwd: &ask.cwd,
+            }),
+        ),
+        _ => (context::COMMAND_PROMPT, ask.text.clone()),
+    };
+    (
+        with_facts(instructions, &surroundings::facts(settings)),
+        message,
+    )
 }
 
 fn with_facts(instructions: &str, facts: &str) -> String {

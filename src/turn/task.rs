@@ -240,9 +240,10 @@ async fn perform_command(
     let TurnPlan {
         ask, record_ids, ..
     } = plan;
+    let (instructions, content) = prompt_context::single_command(&chosen.config.context, &ask);
     let messages = [
-        ChatMessage::System(prompt_context::command_prompt(&chosen.config.context)),
-        ChatMessage::user(ask.text.clone()),
+        ChatMessage::System(instructions),
+        ChatMessage::user(content.clone()),
     ];
     let outside = Session::outside(services.audit_log.log());
     let setting = TurnSettings {
@@ -251,8 +252,8 @@ async fn perform_command(
     };
     let request = RequestContext::from(&ask);
     let user = RecordBody::User {
-        text: ask.text.clone(),
-        content: ask.text,
+        text: ask.text,
+        content,
         shell: ask.shell.as_ref().map(ShellId::to_string),
         cwd: ask.cwd,
         images: Vec::new(),

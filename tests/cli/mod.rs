@@ -13,6 +13,7 @@ mod durable;
 mod failures;
 mod fallback;
 mod follow;
+mod launcher;
 mod mcp;
 mod model_add;
 mod model_install;

@@ -47,6 +47,7 @@ impl Home {
             .open(home.path("aish/state/context-notice"))
             .expect("a marker");
         std::os::unix::fs::symlink(helper(), home.path("bin/aish-helper")).expect("link");
+        std::os::unix::fs::symlink(helper(), home.path("bin/aish")).expect("link");
         home.zshrc(&source_plugin());
         home
     }

@@ -50,17 +50,21 @@ impl<'a> Zsh<'a> {
 
     /// Starts zsh without waiting for a prompt.
     pub fn launch(home: &'a Home) -> Zsh<'a> {
+        let mut command = Command::new("zsh");
+        // -d: ignores the system's /etc/zsh/zshrc.
+        command = command.args(["-d", "-i"]).env_clear().envs(home.env());
+        Zsh::spawn(home, command)
+    }
+
+    /// Starts a program in the home.
+    pub fn spawn(home: &'a Home, command: Command) -> Zsh<'a> {
         let (pty, pts) = open().expect("a pty");
         pty.resize(pty_process::Size::new(ROWS.get(), COLS.get()))
             .expect("a size");
-        let child = Command::new("zsh")
-            // -d: ignores the system's /etc/zsh/zshrc.
-            .args(["-d", "-i"])
-            .env_clear()
-            .envs(home.env())
+        let child = command
             .current_dir(home.path(""))
             .spawn(pts)
-            .expect("zsh is installed");
+            .expect("the program starts");
         let pty = Arc::new(pty);
         let terminal = Arc::new((
             Mutex::new(Terminal {
@@ -225,6 +229,18 @@ impl<'a> Zsh<'a> {
     /// Process id of the shell.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until the program has ended and returns its exit code.
+    pub fn ended(mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its state") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it did not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Types `exit` and waits until zsh has exited.

@@ -2,6 +2,7 @@
 
 mod environment;
 mod exit_codes;
+mod fix;
 mod history;
 mod hooks;
 mod mcp;

@@ -48,3 +48,14 @@ pub struct ExecDoneArgs {
     /// The proposal
     pub token: String,
 }
+
+/// `aish-helper fix`, with the description of the failed command on stdin
+#[derive(Debug, Args)]
+pub struct FixArgs {
+    /// The shell
+    #[arg(long, value_name = "ID")]
+    pub shell: ShellId,
+    /// Use this model
+    #[arg(short, long, value_name = "NAME")]
+    pub model: Option<String>,
+}

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ pub(super) fn not_started(reason: &str) -> Error {
 pub(super) fn spawn_daemon() -> Result<()> {
     let binary = std::env::current_exe().map_err(|e| not_started(&e.to_string()))?;
     let mut child = Command::new(binary)
+        // The path may be the link `aish`, whose name selects the launcher.
+        .arg0("aish-helper")
         .args(["daemon", "--detach"])
         .env_clear()
         .envs(daemon_environment())

@@ -1,0 +1,69 @@
+//! Arguments of the launcher `aish`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Start zsh with aish, in a tmux session that survives a closed terminal.
+#[derive(Debug, Parser)]
+#[command(
+    name = "aish",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true
+)]
+#[command(
+    after_help = "In your own tmux, and where tmux is missing, zsh starts in this terminal. The settings are those of [tmux]. \
+`aish -c COMMAND` runs COMMAND in zsh, as of every login shell."
+)]
+pub struct Launcher {
+    /// The arguments.
+    #[command(flatten)]
+    pub args: LauncherArgs,
+}
+
+/// `aish` and `aish-helper launch`
+#[derive(Debug, Default, Args)]
+pub struct LauncherArgs {
+    /// What to do instead of starting a shell
+    #[command(subcommand)]
+    pub command: Option<LauncherCommand>,
+    /// Start zsh in this terminal, without tmux
+    #[arg(long)]
+    pub no_tmux: bool,
+    /// Start a new session, even if one could be attached
+    #[arg(long, conflicts_with = "no_tmux")]
+    pub new: bool,
+    /// Start a login shell
+    #[arg(short, long)]
+    pub login: bool,
+    /// Start the shell of a pane (for tmux)
+    #[arg(long, hide = true, conflicts_with_all = ["no_tmux", "new"])]
+    pub pane: bool,
+    /// Read the environment of the pane from this FIFO (for the launcher)
+    #[arg(long, value_name = "FIFO", hide = true, requires = "pane")]
+    pub environment: Option<PathBuf>,
+    /// The name of the program began with a hyphen, as that of a login shell.
+    #[arg(skip)]
+    pub is_login_shell: bool,
+    /// The words of `-c COMMAND`, which are for zsh.
+    #[arg(skip)]
+    pub zsh_words: Option<Vec<OsString>>,
+}
+
+/// Commands of the launcher.
+#[derive(Debug, Subcommand)]
+pub enum LauncherCommand {
+    /// Record a shell, or a command, in this terminal
+    Record(LauncherRecordArgs),
+}
+
+/// `aish record`
+#[derive(Debug, Args)]
+pub struct LauncherRecordArgs {
+    /// The command; without one, zsh
+    #[arg(last = true, value_name = "COMMAND")]
+    pub words: Vec<OsString>,
+}
