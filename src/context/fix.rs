@@ -1,5 +1,7 @@
 //! The request to correct a command that failed.
 
+use crate::history::record::CommandOutput;
+
 /// Instructions for explaining a failure and correcting the command.
 pub const FIX_PROMPT: &str = "\
 A command of the user failed in zsh, on the system named below. Reply in exactly this form, as plain text without Markdown:
@@ -18,15 +20,26 @@ pub struct FailedCommand<'a> {
     pub exit: i32,
     /// The directory that the shell is in.
     pub cwd: &'a str,
+    /// Its output, if the terminal told it.
+    pub output: Option<&'a CommandOutput>,
 }
 
-/// Returns the user message of a request to correct a command. Whatever else is known about the failure, such as its output,
-/// is added here.
+/// Returns the user message of a request to correct a command: all that is known about the failure.
 pub fn fix_request(failed: &FailedCommand<'_>) -> String {
-    format!(
-        "$ {}\n[exit {}, in {:?}; output not captured]",
-        failed.command, failed.exit, failed.cwd
-    )
+    let head = |rest: &str| {
+        format!(
+            "$ {}\n[exit {}, in {:?}; {rest}]",
+            failed.command, failed.exit, failed.cwd
+        )
+    };
+    let Some(output) = failed.output else {
+        return head("output not captured");
+    };
+    let mut out = head("output below");
+    out.push_str("\n<output>\n");
+    super::push_output(&mut out, output);
+    out.push_str("\n</output>");
+    out
 }
 
 #[cfg(test)]
@@ -39,8 +52,20 @@ mod tests {
             command: "git stauts",
             exit: 1,
             cwd: "/a b",
+            output: None,
         };
         let request = "$ git stauts\n[exit 1, in \"/a b\"; output not captured]";
+        assert_eq!(fix_request(&failed), request);
+        let output = CommandOutput {
+            head: "not a git command".into(),
+            tail: String::new(),
+            omitted: 0,
+        };
+        let failed = FailedCommand {
+            output: Some(&output),
+            ..failed
+        };
+        let request = "$ git stauts\n[exit 1, in \"/a b\"; output below]\n<output>\nnot a git command\n</output>";
         assert_eq!(fix_request(&failed), request);
     }
 }

@@ -9,7 +9,7 @@ use crate::context::{
     self, FailedCommand, FinishedCommand, ObservedCommand, SeenOutput, ShellContext,
 };
 use crate::error::{Error, Result};
-use crate::history::record::{OutputOrigin, RecordBody, UsedPack};
+use crate::history::record::{CommandOutput, OutputOrigin, RecordBody, UsedPack};
 use crate::protocol::{AskPurpose, AskRequest, Attachment, OutputChoice, TerminalOutput};
 use crate::safety::text::one_line;
 use crate::services::SharedServices;
@@ -290,23 +290,42 @@ pub fn used_pack(pack: &PromptPack) -> UsedPack {
     }
 }
 
-/// Returns the system prompt and the message of a request for a single command.
-pub fn single_command(settings: &ContextSettings, ask: &AskRequest) -> (String, String) {
+/// Returns the system prompt and the message of a request for a single command. The output of a failed command is read from the
+/// terminal.
+pub async fn single_command(
+    services: &SharedServices,
+    settings: &ContextSettings,
+    ask: &AskRequest,
+) -> (String, String) {
     let (instructions, message) = match ask.purpose {
-        AskPurpose::Fix { exit } => (
-            context::FIX_PROMPT,
-            context::fix_request(&FailedCommand {
+        AskPurpose::Fix { exit } => {
+            let output = failed_output(services, settings, ask).await;
+            let failed = FailedCommand {
                 command: &ask.text,
                 exit,
                 cwd: &ask.cwd,
-            }),
-        ),
+                output: output.as_ref(),
+            };
+            (context::FIX_PROMPT, context::fix_request(&failed))
+        }
         _ => (context::COMMAND_PROMPT, ask.text.clone()),
     };
     (
         with_facts(instructions, &surroundings::facts(settings)),
         message,
     )
+}
+
+/// Returns the output of the failed command, if the daemon knows that command as the last one and its terminal tells the output.
+async fn failed_output(
+    services: &SharedServices,
+    settings: &ContextSettings,
+    ask: &AskRequest,
+) -> Option<CommandOutput> {
+    let limit = settings.output_bytes;
+    let wanted = WantedOutput::of(ask.shell.as_ref().filter(|_| limit > 0)?, ask);
+    let read = terminal_output::read(services, wanted).await.ok()?;
+    (read.command == ask.text).then(|| terminal_output::shortened(&read, limit))
 }
 
 fn with_facts(instructions: &str, facts: &str) -> String {

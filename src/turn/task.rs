@@ -240,7 +240,8 @@ async fn perform_command(
     let TurnPlan {
         ask, record_ids, ..
     } = plan;
-    let (instructions, content) = prompt_context::single_command(&chosen.config.context, &ask);
+    let (instructions, content) =
+        prompt_context::single_command(services, &chosen.config.context, &ask).await;
     let messages = [
         ChatMessage::System(instructions),
         ChatMessage::user(content.clone()),
