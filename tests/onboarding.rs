@@ -166,7 +166,7 @@ fn without_a_terminal_one_line_of_stderr_names_the_fixes() {
 #[test]
 fn what_goes_along_is_said_before_the_first_prompt_only() {
     let helper = crate::support::helper::Helper::saying("fine");
-    let line = "[aish] also sent: directory, last 10 commands with a failed one's output, git state, AGENTS.md; see llm --dry-run and\n[context]\n";
+    let line = "[aish] also sent: directory, last 10 commands, failed output, git state, AGENTS.md; see llm --dry-run and [context]\n";
     let marker = helper.path("state/context-notice");
     fs::remove_file(&marker).unwrap();
     let mut zsh = Zsh::start(&helper.home);

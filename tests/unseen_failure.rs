@@ -1,4 +1,4 @@
-//! After a failed command whose output was not captured, `llm` says so once.
+//! After a failed command whose output the terminal does not tell, `llm` says so once.
 
 use crate::fakes::provider::{MODEL, Provider, Script};
 use crate::support::home::Home;
@@ -18,7 +18,7 @@ fn an_unseen_failure_is_mentioned_once() {
     let mut zsh = Zsh::start(&home);
     // After this answer the daemon runs, and the hook of the next prompt reports the shell to it.
     zsh.run("llm hello");
-    let notice_count = |zsh: &Zsh<'_>| zsh.screen().matches("its output was not captured").count();
+    let notice_count = |zsh: &Zsh<'_>| zsh.screen().matches("does not tell its output").count();
 
     zsh.run("sh -c 'exit 5'");
     zsh.run("llm write a haiku");
@@ -36,7 +36,7 @@ fn an_unseen_failure_is_mentioned_once() {
     assert_eq!(notice_count(&zsh), 1);
     assert!(!zsh.screen().contains("2>&1"), "no advice to run it again");
     zsh.run("llm why now");
-    assert_eq!(notice_count(&zsh), 1, "reported once per command");
+    assert_eq!(notice_count(&zsh), 1, "reported once");
 
     zsh.run("false");
     zsh.run("print boom | llm why did that fail");

@@ -26,10 +26,7 @@ pub fn show_once(paths: &Paths) {
     let parts = [
         (context.commands > 0).then(|| match context.output_bytes {
             0 => format!("last {} commands", context.commands),
-            _ => format!(
-                "last {} commands with a failed one's output",
-                context.commands
-            ),
+            _ => format!("last {} commands, failed output", context.commands),
         }),
         context.git.then(|| "git state".to_owned()),
         context.project_file.then(|| "AGENTS.md".to_owned()),

@@ -61,6 +61,8 @@ struct ShellState {
     /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
     terminal: Option<BTreeMap<String, String>>,
     commands: VecDeque<RecordBody>,
+    /// The user was told that the terminal does not tell its text.
+    told_unreadable: bool,
     /// The key that decided the last proposal, and when.
     deciding_key: Option<(u8, Instant)>,
 }
@@ -116,6 +118,12 @@ impl ShellRegistry {
             commands.pop_front();
         }
         commands.push_back(body);
+    }
+
+    /// Returns whether the user has yet to be told that the terminal of a shell does not tell its text; from now on they are.
+    pub fn tell_unreadable(&mut self, shell: &ShellId) -> bool {
+        let state = self.shells.entry(shell.clone()).or_default();
+        !std::mem::replace(&mut state.told_unreadable, true)
     }
 
     /// Remembers the key that decided a proposal.

@@ -62,7 +62,8 @@ pub fn content(
     let (read, failure) = match last {
         LastOutput::NotWanted => (None, None),
         LastOutput::Read(output) => (Some(output), None),
-        LastOutput::Unread(reason) => (None, Some(reason)),
+        LastOutput::Unread(reason) => (None, Some((reason, false))),
+        LastOutput::Unreadable(reason) => (None, Some((reason, true))),
     };
     session.with_records(|records| {
         let facts = ShellContext {
@@ -103,12 +104,19 @@ pub fn content(
                 .map(|a| (a.name.as_str(), a.text.as_str()))
                 .collect(),
         };
-        let reason = failure.as_deref().unwrap_or("its output was not captured");
+        // What stays so is said once in a shell.
+        let is_new = || match &ask.shell {
+            Some(shell) => lock(&services.shells).tell_unreadable(shell),
+            None => false,
+        };
         let notice = match &read {
             _ if ask.follows => facts.finished.last().and_then(followed_line),
             Some(read) => Some(attached_line(read)),
-            None if ask.output == OutputChoice::Always => failure.clone(),
-            None => context::unseen_failure(&ask.text, &facts, reason),
+            None if ask.output == OutputChoice::Always => failure.map(|(reason, _)| reason),
+            None => failure.and_then(|(reason, stays)| {
+                let line = context::unseen_failure(&ask.text, &facts, &reason)?;
+                (!stays || is_new()).then_some(line)
+            }),
         };
         let last = facts.commands.last();
         let is_missing = context::asks_about_failure(&ask.text, &facts);
@@ -151,6 +159,8 @@ pub enum LastOutput {
     Read(TerminalOutput),
     /// It would go along but cannot be read, for this reason.
     Unread(String),
+    /// The same, and it stays so as long as the shell runs.
+    Unreadable(String),
 }
 
 /// Reads the output of the last command if it goes along with the prompt.
@@ -184,7 +194,13 @@ pub async fn last_output(
     if !is_wanted || chosen.config.context.output_bytes == 0 {
         return LastOutput::NotWanted;
     }
-    match terminal_output::read(services, WantedOutput::of(shell, ask)).await {
+    let wanted = WantedOutput::of(shell, ask);
+    if let Some(terminal) = terminal_output::unreadable(services, &wanted) {
+        return LastOutput::Unreadable(format!(
+            "{terminal} does not tell its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
+        ));
+    }
+    match terminal_output::read(services, wanted).await {
         Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
             LastOutput::Read(output)
         }

@@ -86,13 +86,19 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
 
 /// Whether the terminal of a shell can be asked for its text.
 pub fn is_readable(services: &SharedServices, wanted: &WantedOutput) -> bool {
+    unreadable(services, wanted).is_none()
+}
+
+/// Returns the name of the terminal of a shell if it cannot be asked for its text.
+pub fn unreadable(services: &SharedServices, wanted: &WantedOutput) -> Option<String> {
     let on_screen = lock(&services.shells).on_screen(&wanted.shell);
     let variables = on_screen.and_then(|on_screen| on_screen.terminal);
     let identity = TerminalIdentity {
         tty: String::new(),
         variables: variables.unwrap_or_else(|| wanted.terminal.clone()),
     };
-    !identity.kinds().is_empty()
+    let is_readable = !identity.kinds().is_empty();
+    (!is_readable).then(|| identity.name().to_owned())
 }
 
 /// Arguments of the tool `terminal_output`.
