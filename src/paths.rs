@@ -143,6 +143,11 @@ impl Paths {
         self.data.join("partial")
     }
 
+    /// Directory of the recordings, one directory each.
+    pub fn recordings(&self) -> PathBuf {
+        self.data.join("recordings")
+    }
+
     /// Creates the directories for data and state (0700), and checks that no other user controls these or the one for the
     /// configuration.
     ///

@@ -154,6 +154,12 @@ impl Samples {
         self.sorted()[self.0.len() / 2]
     }
 
+    /// The value that 95 % of the values do not exceed.
+    pub fn p95(&self) -> f64 {
+        let sorted = self.sorted();
+        sorted[(sorted.len() * 95).div_ceil(100) - 1]
+    }
+
     /// Median, minimum and maximum, in milliseconds.
     pub fn shown(&self) -> String {
         let sorted = self.sorted();

@@ -6,6 +6,7 @@ mod model;
 mod plugin;
 mod policy;
 mod prompt;
+mod recording;
 mod session;
 mod stats;
 
@@ -23,6 +24,7 @@ pub use self::model::{AddModelArgs, InstallArgs, ModelCommand};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs};
 pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;
+pub use self::recording::{RecordingCommand, RecordingFormat, ReplayArgs};
 pub use self::session::{SessionCommand, SessionConfigCommand};
 pub use self::stats::{StatsArgs, UsageGroup};
 
@@ -100,6 +102,14 @@ pub enum CliCommand {
     /// Search the log of prompts, commands and tool calls
     #[command(subcommand)]
     Activity(ActivityCommand),
+    /// List, show, export and delete recordings of terminals
+    #[command(subcommand)]
+    Recording(RecordingCommand),
+    /// Play a recording in this terminal
+    ///
+    /// Keys: space pauses, left and right seek 5 seconds, [ and ] go to the previous and next command, + and - change the
+    /// speed, q quits.
+    Replay(ReplayArgs),
     /// Remove secrets from stdin as aish does before text is stored or sent
     ///
     /// The text goes to stdout with REDACTED:kind in brackets in place of each key, token or password of a known form; the

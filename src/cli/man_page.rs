@@ -52,6 +52,9 @@ API keys and logins
 \fI~/.local/share/aish/journal/\fR
 record of sessions, commands and tool calls
 .TP
+\fI~/.local/share/aish/recordings/\fR
+recordings of terminals
+.TP
 \fI~/.local/state/aish/daemon.log\fR
 log of the daemon
 .TP

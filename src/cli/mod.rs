@@ -27,7 +27,9 @@ mod output;
 pub mod policy;
 mod prompt;
 mod record_view;
+pub mod recording;
 pub mod redact;
+pub mod replay;
 pub mod session;
 mod session_config;
 mod session_picker;
@@ -180,6 +182,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Stats(args) => stats::run(&paths()?, &args)?,
         CliCommand::Activity(command) => activity::run(&paths()?, command)?,
         CliCommand::Policy(command) => policy::run(&paths()?, command)?,
+        CliCommand::Recording(command) => recording::run(&paths()?, command)?,
+        CliCommand::Replay(args) => replay::run(&paths()?, &args)?,
         CliCommand::Redact(args) => redact::run(&paths()?, &args)?,
         CliCommand::Tools(command) => tools::run(&paths()?, command)?,
         CliCommand::Call(command) => return call::run(&paths()?, command),

@@ -399,4 +399,4 @@ impl OffsetMap {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -67,6 +67,11 @@ impl Utf8Stream {
         }
     }
 
+    /// Returns whether no incomplete character is held back.
+    pub fn is_complete(&self) -> bool {
+        self.len == 0
+    }
+
     /// Ends the stream: an incomplete character becomes one U+FFFD.
     pub fn finish(&mut self, out: &mut String) {
         if std::mem::take(&mut self.len) > 0 {

@@ -1,12 +1,15 @@
 //! The journal: every action is recorded with the ids of what caused it, and an approval is on disk before the action.
 
 mod audit_log;
+mod export;
 #[cfg(target_os = "linux")]
 mod full_disk;
 #[cfg(target_os = "linux")]
 mod kill;
 mod kill_client;
 pub mod links;
+mod recordings;
+mod replay;
 mod retention;
 mod version1;
 

@@ -137,6 +137,8 @@ const AREAS: &[(&str, &[&str])] = &[
             "turn",
         ],
     ),
+    // Recordings of terminals, written and read without the daemon.
+    ("recording", &["error", "paths", "protocol", "safety"]),
     // Must start fast and stay small: of the daemon it imports only the protocol.
     (
         "client",
@@ -157,6 +159,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "recording",
             "safety",
             "secret",
         ],

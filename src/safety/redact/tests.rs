@@ -7,7 +7,7 @@ use super::*;
 
 mod alarms;
 mod commands;
-mod recall;
+pub(crate) mod recall;
 
 thread_local! {
     /// Number of bytes that the rules have inspected.

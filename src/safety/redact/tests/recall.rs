@@ -21,7 +21,12 @@ fn jwt(chance: &mut TestRandom) -> String {
 
 /// Kind, a text with a secret in it, and the secret.
 pub(super) fn samples() -> Vec<(&'static str, String, String)> {
-    let c = &mut TestRandom(7);
+    samples_of(7)
+}
+
+/// Same as [`samples`], with secrets of another seed.
+pub(crate) fn samples_of(seed: u64) -> Vec<(&'static str, String, String)> {
+    let c = &mut TestRandom(seed);
     let upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let digits = "0123456789";
     let mut all: Vec<(&'static str, String)> = Vec::new();

@@ -1,0 +1,417 @@
+//! `aish-helper recording`: lists, shows, exports and deletes recordings, without the daemon.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use chrono::{Local, TimeZone, Utc};
+use serde_json::{Value, json};
+
+use super::args::{RecordingCommand, RecordingFormat};
+use super::session_picker;
+use super::table::{count, table};
+use super::{columns, print, print_json};
+use crate::client::text_format::{cut, grouped, short_id};
+use crate::config::{self, ConfigOverrides, key};
+use crate::error::{Error, ErrorContext, Result};
+use crate::paths::Paths;
+use crate::recording::commands::{RecordedCommand, commands};
+use crate::recording::event::RecordingSource;
+use crate::recording::reader::{self, Recording, RecordingSummary};
+use crate::recording::secrets::RecordingSecrets;
+use crate::recording::{asciicast, transcript};
+use crate::safety::redact::Redactor;
+use crate::safety::text::{self, one_line};
+
+/// Maximum number of characters shown of a command line.
+const MAX_TEXT: usize = 500;
+
+/// Runs a `recording` subcommand.
+///
+/// # Errors
+/// No recording has the id, or it cannot be read or written.
+pub fn run(paths: &Paths, command: RecordingCommand) -> Result<()> {
+    match command {
+        RecordingCommand::List { json } => list(paths, json),
+        RecordingCommand::Show { id, json } => show(paths, &open(paths, &id)?, json),
+        RecordingCommand::Export { id, format, output } => {
+            export(paths, &open(paths, &id)?, format, output.as_deref())
+        }
+        RecordingCommand::Delete { ids, yes } => delete(paths, &ids, yes),
+    }
+}
+
+/// Opens the recording whose id begins or ends with `id`.
+///
+/// # Errors
+/// There is none, there are several, or it cannot be read.
+pub(super) fn open(paths: &Paths, id: &str) -> Result<Recording> {
+    Recording::open(&reader::find(&paths.recordings(), id)?)
+}
+
+/// Returns a redactor with the secrets of the configuration.
+fn configured_redactor(paths: &Paths) -> Result<Redactor> {
+    let redactor = Redactor::default();
+    for (kind, value) in key::configured_secrets(&config::load(paths, &ConfigOverrides::default())?)
+    {
+        redactor.add_secret(kind, &value);
+    }
+    Ok(redactor)
+}
+
+fn list(paths: &Paths, json: bool) -> Result<()> {
+    let mut rows = Vec::new();
+    let mut values = Vec::new();
+    for dir in reader::directories(&paths.recordings())? {
+        let opened = Recording::open(&dir).and_then(|r| Ok((r.id(), r.summary()?)));
+        let (id, summary) = match opened {
+            Ok(found) => found,
+            // One that cannot be read must not hide the others.
+            Err(e) => {
+                let mut error = e;
+                error.hint = None;
+                super::report(&error);
+                continue;
+            }
+        };
+        match json {
+            true => values.push(summary_json(&id, &summary)),
+            false => rows.push(row(&id, &summary)),
+        }
+    }
+    if json {
+        return print_json(&values);
+    }
+    if rows.is_empty() {
+        return print("no recordings yet\n");
+    }
+    let heading = [
+        "id", "started", "length", "size", "terminal", "source", "shell", "state",
+    ];
+    rows.insert(0, heading.map(str::to_owned));
+    print(&table(rows.iter(), columns(), cut).concat())
+}
+
+fn row(id: &str, summary: &RecordingSummary) -> [String; 8] {
+    let start = &summary.start;
+    let shell = start.shell.as_ref().map_or("-", |shell| shell.as_str());
+    [
+        short_id(&one_line(id, MAX_TEXT)).to_owned(),
+        local_time(start.ms),
+        clock(summary.length_us),
+        size_text(summary.bytes),
+        format!("{}×{}", start.cols, start.rows),
+        source_name(start.source).to_owned(),
+        shell.to_owned(),
+        state(summary),
+    ]
+}
+
+fn source_name(source: RecordingSource) -> &'static str {
+    match source {
+        RecordingSource::Relay => "relay",
+        RecordingSource::Tmux => "tmux",
+        RecordingSource::Unknown => "unknown",
+    }
+}
+
+fn state(summary: &RecordingSummary) -> String {
+    match (summary.has_ended, summary.exit) {
+        (true, Some(exit)) => format!("exit {exit}"),
+        (true, None) => "complete".into(),
+        (false, _) if summary.is_written => "recording".into(),
+        (false, _) => "cut off".into(),
+    }
+}
+
+fn summary_json(id: &str, summary: &RecordingSummary) -> Value {
+    let start = &summary.start;
+    json!({
+        "id": id,
+        "started": rfc3339(start.ms),
+        "length_ms": summary.length_us / 1000,
+        "bytes": summary.bytes,
+        "cols": start.cols,
+        "rows": start.rows,
+        "term": start.term,
+        "source": source_name(start.source),
+        "shell": start.shell,
+        "tty": start.tty,
+        "recording": summary.is_written,
+        "ended": summary.has_ended,
+        "exit": summary.exit,
+    })
+}
+
+fn show(paths: &Paths, recording: &Recording, json: bool) -> Result<()> {
+    let redactor = configured_redactor(paths)?;
+    let summary = recording.summary()?;
+    let commands = commands(recording)?;
+    let id = recording.id();
+    let start = &summary.start;
+    let program = start.command.as_ref().map(|words| words.join(" "));
+    let program = program.map(|line| redactor.redact(&line).into_owned());
+    if json {
+        let mut value = summary_json(&id, &summary);
+        value["command"] = json!(program);
+        value["commands"] = commands
+            .iter()
+            .map(|command| command_json(command, start.ms, &redactor))
+            .collect();
+        return print_json(&value);
+    }
+    let mut out = format!(
+        "recording {}\nstarted {}, {} long, {} bytes, {}\n{}×{} {}, {}, terminal {}, shell {}\n",
+        one_line(&id, MAX_TEXT),
+        local_time(start.ms),
+        clock(summary.length_us),
+        grouped(summary.bytes),
+        state(&summary),
+        start.cols,
+        start.rows,
+        one_line(&start.term, MAX_TEXT),
+        source_name(start.source),
+        one_line(&start.tty, MAX_TEXT),
+        start.shell.as_ref().map_or("-", |shell| shell.as_str()),
+    );
+    if let Some(line) = program {
+        out.push_str(&format!("command {}\n", one_line(&line, MAX_TEXT)));
+    }
+    out.push_str(&format!("\n{}\n", count(commands.len(), "command")));
+    let rows: Vec<[String; 5]> = commands
+        .iter()
+        .enumerate()
+        .map(|(at, command)| command_row(at + 1, command, &redactor))
+        .collect();
+    out.push_str(&table(rows.iter(), columns(), cut).concat());
+    print(&out)
+}
+
+fn command_row(number: usize, command: &RecordedCommand, redactor: &Redactor) -> [String; 5] {
+    let took = command
+        .end_us
+        .map(|end| end.saturating_sub(command.start_us));
+    let line = match &command.text {
+        Some(line) => one_line(&redactor.redact(line), MAX_TEXT),
+        None => "(not in the history)".into(),
+    };
+    [
+        number.to_string(),
+        clock(command.start_us),
+        took.map_or("-".into(), |us| crate::client::text_format::time(us / 1000)),
+        command
+            .exit
+            .map_or("-".into(), |exit| format!("exit {exit}")),
+        line,
+    ]
+}
+
+fn command_json(command: &RecordedCommand, start_ms: u64, redactor: &Redactor) -> Value {
+    let took = command
+        .end_us
+        .map(|end| end.saturating_sub(command.start_us));
+    json!({
+        "id": command.id,
+        "text": command.text.as_ref().map(|line| redactor.redact(line)),
+        "started": rfc3339(start_ms.saturating_add(command.start_us / 1000)),
+        "at_ms": command.start_us / 1000,
+        "duration_ms": took.map(|us| us / 1000),
+        "exit": command.exit,
+    })
+}
+
+fn export(
+    paths: &Paths,
+    recording: &Recording,
+    format: RecordingFormat,
+    output: Option<&Path>,
+) -> Result<()> {
+    let is_terminal = output.is_none() && std::io::stdout().is_terminal();
+    if is_terminal && format == RecordingFormat::Raw {
+        return Err(
+            Error::usage("raw output is not written to a terminal, which would act on it")
+                .hint("give a file with --output, or use --format text"),
+        );
+    }
+    if format == RecordingFormat::Raw {
+        let warning = "aish: a raw export is not redacted: it has every secret that was shown\n";
+        // A closed stderr cannot be reported anywhere.
+        let _ = std::io::stderr().write_all(warning.as_bytes());
+        return write_to(output, |out| raw(recording, out));
+    }
+    let secrets = RecordingSecrets::find(recording, &configured_redactor(paths)?)?;
+    if is_terminal {
+        let mut shown = TerminalWriter::default();
+        export_as(recording, &secrets, format, &mut shown)?;
+        return shown.finish();
+    }
+    write_to(output, |out| export_as(recording, &secrets, format, out))
+}
+
+fn export_as(
+    recording: &Recording,
+    secrets: &RecordingSecrets,
+    format: RecordingFormat,
+    out: &mut dyn Write,
+) -> Result<()> {
+    match format {
+        RecordingFormat::Cast => asciicast::export(recording, secrets, out),
+        RecordingFormat::Text => transcript::export(recording, secrets, out),
+        RecordingFormat::Raw => raw(recording, out),
+    }
+}
+
+fn raw(recording: &Recording, out: &mut dyn Write) -> Result<()> {
+    let mut written = Ok(());
+    let mut buffer = vec![0; 64 << 10];
+    recording.each_output(0, recording.output_length(), &mut buffer, |_, piece| {
+        written = out.write_all(piece);
+        written.is_ok()
+    })?;
+    written.context(|| "cannot write the export".into())
+}
+
+/// Lets `work` write to a file or to stdout. A reader of stdout that has had enough is no error.
+fn write_to(output: Option<&Path>, work: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let Some(path) = output else {
+        let mut out = PipeWriter::default();
+        let worked = work(&mut out);
+        return match out.is_closed {
+            true => Ok(()),
+            false => worked,
+        };
+    };
+    let mut options = OpenOptions::new();
+    let cannot = || format!("cannot write {}", path.display());
+    // A recording is private, and so is its export until the user decides otherwise.
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let file = options.open(path).context(cannot)?;
+    let mut out = BufWriter::new(file);
+    work(&mut out)?;
+    out.flush().context(cannot)
+}
+
+/// Stdout, which may be closed early.
+#[derive(Default)]
+struct PipeWriter {
+    is_closed: bool,
+}
+
+impl Write for PipeWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = std::io::stdout().write_all(bytes);
+        self.is_closed |= written
+            .as_ref()
+            .is_err_and(|e| e.kind() == ErrorKind::BrokenPipe);
+        written.map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stdout().flush()
+    }
+}
+
+/// Stdout on a terminal: whole lines, through the text sink.
+#[derive(Default)]
+struct TerminalWriter {
+    line: Vec<u8>,
+}
+
+impl TerminalWriter {
+    fn finish(self) -> Result<()> {
+        print(&String::from_utf8_lossy(&self.line))
+    }
+}
+
+impl Write for TerminalWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.line.extend_from_slice(bytes);
+        if let Some(end) = memchr::memrchr(b'\n', &self.line) {
+            let rest = self.line.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.line, rest);
+            let shown = text::prose(&String::from_utf8_lossy(&lines));
+            std::io::stdout().write_all(shown.as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn delete(paths: &Paths, ids: &[String], yes: bool) -> Result<()> {
+    let mut dirs = Vec::new();
+    for id in ids {
+        let dir = reader::find(&paths.recordings(), id)?;
+        if reader::is_written(&dir) {
+            let name = dir.file_name().unwrap_or_default().to_string_lossy();
+            return Err(Error::usage(format!("{name} is still recording"))
+                .hint("end the shell or command that it records first"));
+        }
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    let mut deleted = 0;
+    for dir in &dirs {
+        // One that cannot be read can be deleted as well.
+        let summary = Recording::open(dir)
+            .and_then(|recording| recording.summary())
+            .ok();
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        let mut what = one_line(&name, MAX_TEXT);
+        if let Some(summary) = &summary {
+            what.push_str(&format!(
+                ": {}, {} long, {}",
+                local_time(summary.start.ms),
+                clock(summary.length_us),
+                size_text(summary.bytes),
+            ));
+        }
+        if !yes {
+            let question = format!("recording {what}\nDelete it for good? [y/N] ");
+            if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
+                continue;
+            }
+        }
+        fs::remove_dir_all(dir).context(|| format!("cannot delete {}", dir.display()))?;
+        deleted += 1;
+    }
+    match deleted {
+        0 => print("nothing was deleted\n"),
+        n => print(&format!("deleted {}\n", count(n, "recording"))),
+    }
+}
+
+fn local_time(ms: u64) -> String {
+    let at = i64::try_from(ms).ok();
+    let at = at.and_then(|ms| Local.timestamp_millis_opt(ms).single());
+    at.map_or("-".into(), |at| at.format("%Y-%m-%d %H:%M").to_string())
+}
+
+fn rfc3339(ms: u64) -> Option<String> {
+    let at = i64::try_from(ms).ok()?;
+    let at = Utc.timestamp_millis_opt(at).single()?;
+    Some(at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
+}
+
+/// Formats a time within a recording: `1:05`, `2:00:09`.
+pub(super) fn clock(us: u64) -> String {
+    let seconds = us / 1_000_000;
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        hours => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// Formats a size: `640 B`, `12.4 kB`, `1.2 MB`.
+fn size_text(bytes: u64) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} B"),
+        1000..999_950 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}

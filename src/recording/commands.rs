@@ -1,0 +1,86 @@
+//! The commands in a recording.
+
+use super::event::{RecordingEvent, RecordingLine};
+use super::reader::{EventPosition, Recording};
+use crate::error::Result;
+use crate::safety::utf8::prefix;
+
+/// Maximum number of commands that are kept; a shell that runs more in one recording is a script.
+const MAX_COMMANDS: usize = 100_000;
+
+/// Maximum size of a command line that is kept.
+const MAX_TEXT: usize = 4 << 10;
+
+/// A command in a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedCommand {
+    /// `SHELL@STARTED_MS`, as in the journal.
+    pub id: String,
+    /// The command line, at most 4 KB of it; `None` if the history forgets it.
+    pub text: Option<String>,
+    /// When it began, in microseconds since the start of the recording.
+    pub start_us: u64,
+    /// When it ended; `None` while it runs, and if its end was not recorded.
+    pub end_us: Option<u64>,
+    /// Its exit code.
+    pub exit: Option<i32>,
+    /// Where its start is.
+    pub position: EventPosition,
+}
+
+/// Collects commands from events.
+#[derive(Debug, Default, Clone)]
+pub struct CommandList {
+    commands: Vec<RecordedCommand>,
+}
+
+impl CommandList {
+    /// Adds an event; `position` is where it is.
+    pub fn add(&mut self, line: &RecordingLine, position: EventPosition) {
+        match &line.event {
+            RecordingEvent::CommandStart { command_id, text }
+                if self.commands.len() < MAX_COMMANDS =>
+            {
+                self.commands.push(RecordedCommand {
+                    id: command_id.clone(),
+                    text: text
+                        .as_deref()
+                        .map(|text| prefix(text, MAX_TEXT).to_owned()),
+                    start_us: line.us,
+                    end_us: None,
+                    exit: None,
+                    position,
+                });
+            }
+            RecordingEvent::CommandEnd { command_id, exit } => {
+                let last = self.commands.last_mut();
+                if let Some(last) = last.filter(|c| c.end_us.is_none() && c.id == *command_id) {
+                    last.end_us = Some(line.us);
+                    last.exit = Some(*exit);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the commands, in order.
+    pub fn commands(&self) -> &[RecordedCommand] {
+        &self.commands
+    }
+}
+
+/// Reads the commands of a recording.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn commands(recording: &Recording) -> Result<Vec<RecordedCommand>> {
+    let mut list = CommandList::default();
+    let mut events = recording.events()?;
+    loop {
+        let position = events.position();
+        let Some(line) = events.next_event()? else {
+            return Ok(list.commands);
+        };
+        list.add(&line, position);
+    }
+}

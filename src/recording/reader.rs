@@ -1,0 +1,404 @@
+//! Reads recordings: the list, the events and the output of one.
+//!
+//! What a recording contains is untrusted: the output is hostile text, and both files may be torn, cut or edited. Every
+//! number is brought within its limits here, so that what uses the events can rely on them: times and offsets do not
+//! decrease, no offset leads beyond the output, and sizes are those of a terminal. Memory does not grow with a recording.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use super::event::{EVENTS_FILE, OUTPUT_FILE, RecordingEvent, RecordingLine, RecordingStart};
+use crate::error::{Error, ErrorContext, Result};
+use crate::paths::read_own;
+
+/// Maximum columns and rows of a recorded terminal. An emulator needs memory and time for every cell.
+pub const MAX_COLS: u16 = 1000;
+/// See [`MAX_COLS`].
+pub const MAX_ROWS: u16 = 300;
+
+/// Maximum length of a line of `events.jsonl`; a longer one is skipped. A command line may be long.
+const MAX_LINE: usize = 1 << 20;
+
+/// How much of the end of `events.jsonl` is searched for the last event.
+const TAIL: u64 = 64 << 10;
+
+/// A place in a recording, from which events can be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventPosition {
+    /// Offset of the next line in `events.jsonl`.
+    pub line: u64,
+    /// Time of the events before, in microseconds since the start.
+    pub us: u64,
+    /// Offset in `output`.
+    pub offset: u64,
+}
+
+/// A recording on disk.
+#[derive(Debug)]
+pub struct Recording {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What its first line says; columns and rows are within the limits.
+    pub start: RecordingStart,
+    output: File,
+}
+
+/// What a list of recordings shows.
+#[derive(Debug, Clone)]
+pub struct RecordingSummary {
+    /// The first line.
+    pub start: RecordingStart,
+    /// Time of the last event, in microseconds since the start.
+    pub length_us: u64,
+    /// Size of its files in bytes.
+    pub bytes: u64,
+    /// Whether a recorder holds the recording.
+    pub is_written: bool,
+    /// Whether the last event is the end of the recording. If not, and nothing is written, its recorder was killed.
+    pub has_ended: bool,
+    /// Exit code of the recorded command.
+    pub exit: Option<i32>,
+}
+
+impl Recording {
+    /// Opens the recording in `dir`.
+    ///
+    /// # Errors
+    /// A file is missing, belongs to another user, or the first line is not the start of a recording.
+    pub fn open(dir: &Path) -> Result<Recording> {
+        let path = dir.join(EVENTS_FILE);
+        let cannot = || format!("cannot read the recording {}", dir.display());
+        let mut first = Vec::new();
+        read_own(&path)
+            .map(BufReader::new)
+            .and_then(|mut file| {
+                file.by_ref()
+                    .take(MAX_LINE as u64)
+                    .read_until(b'\n', &mut first)
+            })
+            .context(cannot)?;
+        let line = serde_json::from_slice::<RecordingLine>(&first).ok();
+        let Some(RecordingEvent::Start(mut start)) = line.map(|line| line.event) else {
+            return Err(Error::runtime(format!(
+                "{} is not a recording: its first line is not a start",
+                path.display()
+            )));
+        };
+        (start.cols, start.rows) = terminal_size(start.cols, start.rows);
+        let output = read_own(&dir.join(OUTPUT_FILE)).context(cannot)?;
+        Ok(Recording {
+            dir: dir.to_path_buf(),
+            start,
+            output,
+        })
+    }
+
+    /// Returns the id: the name of the directory, which is what commands find it by.
+    pub fn id(&self) -> String {
+        let name = self.dir.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Returns the current length of the output.
+    pub fn output_length(&self) -> u64 {
+        self.output.metadata().map_or(0, |meta| meta.len())
+    }
+
+    /// Reads output from `offset` on. Returns the number of bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_output(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        loop {
+            match self.output.read_at(buffer, offset) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => {
+                    return read.context(|| format!("cannot read {}", self.dir.display()));
+                }
+            }
+        }
+    }
+
+    /// Hands the output from `from` to `to` to `take`, in pieces of at most `buffer.len()` bytes, until `take` returns
+    /// `false`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn each_output(
+        &self,
+        from: u64,
+        to: u64,
+        buffer: &mut [u8],
+        mut take: impl FnMut(u64, &[u8]) -> bool,
+    ) -> Result<()> {
+        let mut at = from;
+        while at < to {
+            let left = usize::try_from(to - at).unwrap_or(usize::MAX);
+            let length = left.min(buffer.len());
+            let Some(piece) = buffer.get_mut(..length) else {
+                break;
+            };
+            let n = self.read_output(at, piece)?;
+            let piece = piece.get(..n).unwrap_or_default();
+            if n == 0 || !take(at, piece) {
+                break;
+            }
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads the events from the first one on, without the start.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn events(&self) -> Result<EventReader> {
+        self.events_from(EventPosition::default())
+    }
+
+    /// Reads the events from `position` on.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn events_from(&self, mut position: EventPosition) -> Result<EventReader> {
+        let path = self.dir.join(EVENTS_FILE);
+        let mut file = read_own(&path).context(|| format!("cannot read {}", path.display()))?;
+        let sought = file.seek(SeekFrom::Start(position.line));
+        sought.context(|| format!("cannot read {}", path.display()))?;
+        let output_length = self.output_length();
+        position.offset = position.offset.min(output_length);
+        Ok(EventReader {
+            file: BufReader::with_capacity(64 << 10, file),
+            position,
+            output_length,
+            line: Vec::new(),
+            has_tail: true,
+        })
+    }
+
+    /// Reads what a list shows: the first line, and the last ones.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub fn summary(&self) -> Result<RecordingSummary> {
+        let path = self.dir.join(EVENTS_FILE);
+        let cannot = || format!("cannot read {}", path.display());
+        let mut file = read_own(&path).context(cannot)?;
+        let length = file.metadata().context(cannot)?.len();
+        let from = length.saturating_sub(TAIL);
+        let mut tail = Vec::new();
+        file.seek(SeekFrom::Start(from)).context(cannot)?;
+        file.take(TAIL).read_to_end(&mut tail).context(cannot)?;
+        // A torn last line is ignored: the last event is the one before.
+        let last = tail.split(|b| *b == b'\n').rev().find_map(parse_line);
+        let end = last.as_ref().and_then(|line| match line.event {
+            RecordingEvent::End { exit } => Some(exit),
+            _ => None,
+        });
+        Ok(RecordingSummary {
+            start: self.start.clone(),
+            length_us: last.map_or(0, |line| line.us),
+            bytes: length.saturating_add(self.output_length()),
+            is_written: is_written(&self.dir),
+            has_ended: end.is_some(),
+            exit: end.flatten(),
+        })
+    }
+}
+
+/// Reads events in order.
+#[derive(Debug)]
+pub struct EventReader {
+    file: BufReader<File>,
+    position: EventPosition,
+    /// Length of the output when reading began.
+    output_length: u64,
+    line: Vec<u8>,
+    /// Output behind the last event has not been returned yet.
+    has_tail: bool,
+}
+
+impl EventReader {
+    /// Returns where the next event is.
+    pub fn position(&self) -> EventPosition {
+        self.position
+    }
+
+    /// Returns the next event; `None` at the end. Lines that are not events are skipped. The bytes of each output event
+    /// follow those of the one before: output that no event mentions belongs to the next one, or to a last one that is
+    /// made up here.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn next_event(&mut self) -> Result<Option<RecordingLine>> {
+        while self.read_line()? {
+            let Some(line) = parse_line(&self.line) else {
+                continue;
+            };
+            if matches!(line.event, RecordingEvent::Start(_)) {
+                continue;
+            }
+            return Ok(Some(self.within_limits(line)));
+        }
+        let left = self.output_length.saturating_sub(self.position.offset);
+        if !std::mem::take(&mut self.has_tail) || left == 0 {
+            return Ok(None);
+        }
+        let line = RecordingLine {
+            us: self.position.us,
+            offset: self.position.offset,
+            event: RecordingEvent::Output { bytes: left },
+        };
+        self.position.offset = self.output_length;
+        Ok(Some(line))
+    }
+
+    /// Reads the next whole line of acceptable length.
+    fn read_line(&mut self) -> Result<bool> {
+        loop {
+            self.line.clear();
+            let limit = MAX_LINE as u64;
+            let read = (&mut self.file)
+                .take(limit)
+                .read_until(b'\n', &mut self.line);
+            let n = read.context(|| "cannot read the events of the recording".into())?;
+            self.position.line += n as u64;
+            if n == 0 {
+                return Ok(false);
+            }
+            if self.line.ends_with(b"\n") {
+                return Ok(true);
+            }
+            if n < MAX_LINE {
+                // Torn: more may be written to it, so that it is read again.
+                self.position.line -= n as u64;
+                return Ok(false);
+            }
+            let skipped = self.skip_line()?;
+            self.position.line += skipped;
+        }
+    }
+
+    fn skip_line(&mut self) -> Result<u64> {
+        let mut skipped = 0;
+        loop {
+            let buffer = self.file.fill_buf();
+            let buffer = buffer.context(|| "cannot read the events of the recording".into())?;
+            let end = memchr::memchr(b'\n', buffer);
+            let n = end.map_or(buffer.len(), |at| at + 1);
+            self.file.consume(n);
+            skipped += n as u64;
+            if end.is_some() || n == 0 {
+                return Ok(skipped);
+            }
+        }
+    }
+
+    fn within_limits(&mut self, mut line: RecordingLine) -> RecordingLine {
+        let before = self.position;
+        line.us = line.us.max(before.us);
+        match &mut line.event {
+            RecordingEvent::Output { bytes } => {
+                let end = line.offset.saturating_add(*bytes).min(self.output_length);
+                let end = end.max(before.offset);
+                line.offset = before.offset;
+                *bytes = end - before.offset;
+                self.position.offset = end;
+            }
+            // Its output is that of the next output event; the offset only orders it.
+            _ => line.offset = before.offset,
+        }
+        if let RecordingEvent::Resize { cols, rows } = &mut line.event {
+            (*cols, *rows) = terminal_size(*cols, *rows);
+        }
+        self.position.us = line.us;
+        line
+    }
+}
+
+fn terminal_size(cols: u16, rows: u16) -> (u16, u16) {
+    (cols.clamp(1, MAX_COLS), rows.clamp(1, MAX_ROWS))
+}
+
+/// Parses a line; `None` if it is not an event.
+fn parse_line(line: &[u8]) -> Option<RecordingLine> {
+    // Nearly all lines have this form, and a long recording has a million of them.
+    parse_output_line(line).or_else(|| serde_json::from_slice(line).ok())
+}
+
+/// Parses an output event in the form in which it is written.
+fn parse_output_line(line: &[u8]) -> Option<RecordingLine> {
+    let (us, rest) = number(line.strip_prefix(b"{\"us\":")?)?;
+    let (offset, rest) = number(rest.strip_prefix(b",\"offset\":")?)?;
+    let (bytes, rest) = number(rest.strip_prefix(b",\"type\":\"output\",\"bytes\":")?)?;
+    (rest.trim_ascii_end() == b"}").then_some(RecordingLine {
+        us,
+        offset,
+        event: RecordingEvent::Output { bytes },
+    })
+}
+
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let end = text.iter().position(|b| !b.is_ascii_digit())?;
+    let (digits, rest) = text.split_at_checked(end)?;
+    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
+}
+
+/// Returns whether a recorder holds the recording in `dir`: it locks the events as long as it writes.
+pub fn is_written(dir: &Path) -> bool {
+    // Released at once.
+    let file = File::open(dir.join(EVENTS_FILE)).ok();
+    file.is_some_and(|file| Flock::lock(file, FlockArg::LockSharedNonblock).is_err())
+}
+
+/// Returns the directories of all recordings below `dir`, oldest first: their names begin with the time.
+///
+/// # Errors
+/// The directory cannot be read; a missing one is empty.
+pub fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.context(|| format!("cannot list {}", dir.display()))?,
+    };
+    let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let entries = entries.flatten().filter(is_dir);
+    let mut found: Vec<_> = entries.map(|entry| entry.path()).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Finds the recording whose id begins or ends with `part`; lists show the end.
+///
+/// # Errors
+/// None has it, or several.
+pub fn find(dir: &Path, part: &str) -> Result<PathBuf> {
+    let hint = "see: aish-helper recording list";
+    let all = directories(dir)?;
+    let name = |path: &PathBuf| -> String {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    let matches = |path: &&PathBuf| {
+        let name = name(path);
+        !part.is_empty() && (name.starts_with(part) || name.ends_with(part))
+    };
+    let mut found = all.iter().filter(matches);
+    match (found.next(), found.next()) {
+        (Some(path), None) => Ok(path.clone()),
+        (Some(_), Some(_)) => Err(Error::usage(format!(
+            "several recordings have an id that begins or ends with '{part}'"
+        ))
+        .hint(format!("give more of the id; {hint}"))),
+        _ => Err(Error::usage(format!(
+            "no recording has an id that begins or ends with '{part}'"
+        ))
+        .hint(hint)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

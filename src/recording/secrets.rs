@@ -1,0 +1,244 @@
+//! Finds the secrets in a recording: which characters of its output must not be exported.
+//!
+//! A terminal shows a secret in more ways than its bytes in a row: with colours in between, split over writes, wrapped over
+//! two rows, drawn out of order, or key by key while a command line is typed and drawn anew. So the search has two views of
+//! the output: the stream of drawn characters without everything else, and the screen after each write. What is found in
+//! either leads back to the bytes that drew it. A second pass searches for parts of the values that the first one found,
+//! which also finds them where nothing shows that they are secret, and half typed.
+
+mod partial_values;
+mod position_set;
+
+use std::collections::BTreeSet;
+
+use avt::parser::Function;
+
+use super::event::RecordingEvent;
+use super::functions::FunctionParser;
+use super::origin_screen::{OriginScreen, PlacedText};
+use super::reader::Recording;
+use crate::error::Result;
+use crate::safety::redact::Redactor;
+
+use partial_values::PartialValues;
+use position_set::PositionSet;
+
+/// How much output is drawn before the screen is searched, if it came at once.
+const STEP: usize = 4 << 10;
+
+/// The stream is searched in blocks of this size.
+const BLOCK: usize = 64 << 10;
+
+/// How much of a block is searched again with the next one: as far as the redactor looks around a secret, and a long key.
+const OVERLAP: usize = 20 << 10;
+
+/// Maximum number of values that are searched for in the second pass.
+const MAX_VALUES: usize = 10_000;
+
+/// What must not be exported of a recording.
+#[derive(Debug, Default)]
+pub struct RecordingSecrets {
+    redactor: Redactor,
+    positions: PositionSet,
+    values: PartialValues,
+}
+
+impl RecordingSecrets {
+    /// Searches a recording. `redactor` has the known values.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn find(recording: &Recording, redactor: &Redactor) -> Result<RecordingSecrets> {
+        let none = PartialValues::default();
+        let first = SecretSearch::run(recording, redactor, &none)?;
+        let values = PartialValues::new(&first.values);
+        let positions = match values.is_empty() {
+            true => first.positions,
+            false => {
+                let second = SecretSearch::run(recording, redactor, &values)?;
+                let mut positions = first.positions;
+                positions.extend(second.positions);
+                positions
+            }
+        };
+        Ok(RecordingSecrets {
+            redactor: redactor.clone(),
+            positions,
+            values,
+        })
+    }
+
+    /// Returns what takes the place of the character at `place`; `None` if it is not secret.
+    pub fn replacement(&self, place: u64) -> Option<char> {
+        self.positions.replacement(place)
+    }
+
+    /// Redacts a text that belongs to the recording, such as a command line.
+    pub fn redact(&self, text: &str) -> String {
+        self.values.redact(&self.redactor.redact(text))
+    }
+
+    /// Returns the redactor with the known values.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Returns the number of secret characters.
+    pub fn len(&self) -> u64 {
+        self.positions.len()
+    }
+
+    /// Returns whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One pass over a recording.
+struct SecretSearch<'s> {
+    redactor: &'s Redactor,
+    partial: &'s PartialValues,
+    values: BTreeSet<String>,
+    positions: PositionSet,
+    /// Drawn characters that have not been searched, behind those that are searched again.
+    stream: PlacedText,
+    /// The same for the rows that have scrolled off the screen: a key can have more lines than the screen.
+    transcript: PlacedText,
+    /// The last function was a carriage return: a line feed behind it is the same line end.
+    after_return: bool,
+}
+
+impl<'s> SecretSearch<'s> {
+    fn run(
+        recording: &Recording,
+        redactor: &'s Redactor,
+        partial: &'s PartialValues,
+    ) -> Result<SecretSearch<'s>> {
+        let mut search = SecretSearch {
+            redactor,
+            partial,
+            values: BTreeSet::new(),
+            positions: PositionSet::default(),
+            stream: PlacedText::default(),
+            transcript: PlacedText::default(),
+            after_return: false,
+        };
+        let start = &recording.start;
+        let Some(mut screen) = OriginScreen::new(start.cols, start.rows) else {
+            return Ok(search);
+        };
+        let mut parser = FunctionParser::new();
+        let mut buffer = vec![0; STEP];
+        let mut events = recording.events()?;
+        while let Some(line) = events.next_event()? {
+            match line.event {
+                RecordingEvent::Output { bytes } => {
+                    let end = line.offset + bytes;
+                    recording.each_output(line.offset, end, &mut buffer, |at, piece| {
+                        search.step(&mut parser, &mut screen, at, piece);
+                        true
+                    })?;
+                }
+                RecordingEvent::Resize { cols, rows } => screen.resize(cols, rows),
+                _ => {}
+            }
+        }
+        screen.append_screen(&mut search.transcript);
+        let rest = [
+            std::mem::take(&mut search.stream),
+            std::mem::take(&mut search.transcript),
+        ];
+        for block in &rest {
+            search.search(block);
+        }
+        Ok(search)
+    }
+
+    fn step(
+        &mut self,
+        parser: &mut FunctionParser,
+        screen: &mut OriginScreen,
+        at: u64,
+        piece: &[u8],
+    ) {
+        let mut has_drawn = false;
+        parser.push(piece, at, &mut |place, function| {
+            has_drawn |= !matches!(function, Function::Sgr(_));
+            self.add_to_stream(place, &function);
+            screen.apply(place, function);
+            if screen.is_full() {
+                self.search_screen(screen);
+            }
+        });
+        if has_drawn {
+            self.search_screen(screen);
+        }
+        if self.stream.text.len() >= BLOCK {
+            let stream = std::mem::take(&mut self.stream);
+            self.stream = self.search_block(stream);
+        }
+        if self.transcript.text.len() >= BLOCK {
+            let transcript = std::mem::take(&mut self.transcript);
+            self.transcript = self.search_block(transcript);
+        }
+    }
+
+    fn add_to_stream(&mut self, place: u64, function: &Function) {
+        let text = &mut self.stream.text;
+        let after_return = std::mem::take(&mut self.after_return);
+        match function {
+            Function::Print(c) => self.stream.push(*c, place),
+            Function::Sgr(_) | Function::Si | Function::So | Function::Gzd4(_) => {}
+            Function::Decset(_) | Function::Decrst(_) | Function::Sm(_) | Function::Rm(_) => {}
+            // Programs move on instead of printing spaces.
+            Function::Cuf(_) | Function::Ht => text.push(' '),
+            Function::Cr => {
+                self.after_return = true;
+                text.push('\n');
+            }
+            Function::Lf if after_return => {}
+            _ => text.push('\n'),
+        }
+    }
+
+    fn search_screen(&mut self, screen: &mut OriginScreen) {
+        for text in screen.take_texts(&mut self.transcript) {
+            self.search(&text);
+        }
+    }
+
+    /// Searches a block, and returns the part that is searched again with the next one.
+    fn search_block(&mut self, block: PlacedText) -> PlacedText {
+        self.search(&block);
+        let mut from = block.text.len().saturating_sub(OVERLAP);
+        while !block.text.is_char_boundary(from) {
+            from -= 1;
+        }
+        let kept = block.places.partition_point(|(at, _)| *at < from);
+        let kept = block.places.get(kept..).unwrap_or_default().iter();
+        PlacedText {
+            text: block.text.get(from..).unwrap_or_default().to_owned(),
+            places: kept.map(|(at, place)| (at - from, *place)).collect(),
+        }
+    }
+
+    fn search(&mut self, text: &PlacedText) {
+        for found in self.redactor.find(&text.text) {
+            let (start, end) = (found.range.start, found.range.end);
+            if let Some(value) = text.text.get(start..end)
+                && self.values.len() < MAX_VALUES
+                && !self.values.contains(value)
+            {
+                self.values.insert(value.to_owned());
+            }
+            self.positions.add(text.places_of(start, end), &found.kind);
+        }
+        for range in self.partial.find(&text.text) {
+            self.positions
+                .add(text.places_of(range.start, range.end), "");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
