@@ -15,6 +15,7 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
@@ -45,6 +46,28 @@ struct ZshSession {
 impl ZshSession {
     /// Starts a zsh with this `.zshrc` and no other start files.
     fn new(home: &Path, helper: &str, name: &str, zshrc: &str) -> ZshSession {
+        ZshSession::with_environment(home, helper, name, zshrc, None)
+    }
+
+    /// Starts a zsh whose hooks print marks, as in a relay.
+    fn recorded(home: &Path, helper: &str, name: &str, zshrc: &str) -> ZshSession {
+        let (read, write) = nix::unistd::pipe().unwrap();
+        let nonce = format!("{:032x}\n", 7);
+        std::fs::File::from(write)
+            .write_all(nonce.as_bytes())
+            .unwrap();
+        let place = format!("{}:{}", read.as_raw_fd(), std::process::id());
+        let marks = Some(("AISH_MARKS_FD", place.as_str()));
+        ZshSession::with_environment(home, helper, name, zshrc, marks)
+    }
+
+    fn with_environment(
+        home: &Path,
+        helper: &str,
+        name: &str,
+        zshrc: &str,
+        more: Option<(&str, &str)>,
+    ) -> ZshSession {
         let dir = home.join(name);
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join(".zshrc"), zshrc).unwrap();
@@ -57,6 +80,7 @@ impl ZshSession {
             .env("ZDOTDIR", &dir)
             .env("AISH_HOME", home)
             .env("AISH_HELPER", helper)
+            .envs(more)
             .current_dir(home)
             .spawn(pts)
             .unwrap();
@@ -138,6 +162,25 @@ fn hooks(daemon: DaemonState) -> (Samples, Samples) {
     (without, with)
 }
 
+/// Types commands into two shells with the plugin in turn, of which the second one prints marks for a recorder. Returns their
+/// times.
+fn recorded_hooks() -> (Samples, Samples) {
+    let home = Home::new("http://127.0.0.1:9/v1");
+    home.start();
+    let zshrc = format!("source {PLUGIN}\n");
+    let mut plain = ZshSession::new(&home.path(), HELPER, "plain", &zshrc);
+    let mut marking = ZshSession::recorded(&home.path(), HELPER, "recorded", &zshrc);
+    let (mut without, mut with) = (Samples::default(), Samples::default());
+    for n in 0..WARM_COMMANDS + COMMANDS {
+        let (a, b) = (plain.command(), marking.command());
+        if n >= WARM_COMMANDS {
+            without.time(a);
+            with.time(b);
+        }
+    }
+    (without, with)
+}
+
 /// The time of sourcing the plugin, measured by the shell itself.
 fn sourcing() -> Samples {
     let home = Home::new("http://127.0.0.1:9/v1");
@@ -191,6 +234,19 @@ fn main() -> ExitCode {
          milliseconds."
     ));
     report.table(&rows);
+    let (plain, marking) = recorded_hooks();
+    let microseconds = (marking.median() - plain.median()) * 1e3;
+    report.at_most("hooks_recorded", microseconds, 30.0);
+    report.table(&[
+        row(["hooks", "not recorded", "recorded", "more", "bar"]),
+        row([
+            "with the plugin",
+            &plain.shown(),
+            &marking.shown(),
+            &format!("{microseconds:.0} µs"),
+            "30 µs",
+        ]),
+    ]);
     let sourcing = sourcing();
     report.at_most("source_plugin", sourcing.median(), 5.0);
     report.table(&[

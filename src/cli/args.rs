@@ -21,7 +21,7 @@ use crate::protocol::ShellId;
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::launcher::{Launcher, LauncherArgs, LauncherCommand, LauncherRecordArgs};
 pub use self::model::{AddModelArgs, InstallArgs, ModelCommand};
-pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs};
+pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs, RecordPaneArgs};
 pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;
 pub use self::recording::{RecordingCommand, RecordingFormat, ReplayArgs};
@@ -102,6 +102,11 @@ pub enum CliCommand {
     /// Search the log of prompts, commands and tool calls
     #[command(subcommand)]
     Activity(ActivityCommand),
+    /// Record what a shell or a command prints
+    ///
+    /// Runs a zsh, or the command, and keeps its output until it ends: not what is typed, and not what is printed while the
+    /// terminal does not echo, as at a password prompt. Commands that the history forgets are left out.
+    Record(RecordArgs),
     /// List, show, export and delete recordings of terminals
     #[command(subcommand)]
     Recording(RecordingCommand),
@@ -138,6 +143,9 @@ pub enum CliCommand {
     /// Report the exit code of an approved command (for the plugin)
     #[command(hide = true)]
     ExecDone(ExecDoneArgs),
+    /// Record a pane of tmux, whose output is on stdin (for the daemon)
+    #[command(hide = true)]
+    RecordPane(RecordPaneArgs),
     /// Correct the last command, which is described on stdin (for the plugin)
     #[command(hide = true)]
     Fix(FixArgs),
@@ -200,6 +208,14 @@ pub struct StatusArgs {
     /// Show the model of this shell
     #[arg(long, value_name = "ID", hide = true)]
     pub shell: Option<ShellId>,
+}
+
+/// `aish-helper record`
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// The command; by default your zsh
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// `aish-helper redact`

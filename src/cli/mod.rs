@@ -26,6 +26,7 @@ pub mod onboarding;
 mod output;
 pub mod policy;
 mod prompt;
+mod record;
 mod record_view;
 pub mod recording;
 pub mod redact;
@@ -42,7 +43,7 @@ pub mod tools;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 
-use args::{AskArgs, Cli, CliCommand, ConfigCommand, ModelCommand};
+use args::{Cli, CliCommand, ConfigCommand, ModelCommand};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::client::propose::{self, ProposalStep};
@@ -55,8 +56,8 @@ use crate::safety::text;
 
 /// Parses the command line; `--help` and `--version` print and exit.
 ///
-/// `ask` is the hot path: only its own parser is built. If that parser fails, the full parser runs and reports
-/// the error.
+/// `ask` is the hot path, and the memory of `record` is kept as long as its shell: only their own parsers are built. If such a
+/// parser fails, the full parser runs and reports the error.
 ///
 /// # Errors
 /// The command line is invalid.
@@ -69,22 +70,26 @@ pub fn parse() -> Result<Cli> {
             command: CliCommand::Launch(args),
         });
     }
-    if words.first().is_some_and(|w| w == "ask") {
-        let parser = clap::Command::new("aish").version(env!("CARGO_PKG_VERSION"));
-        let parser = AskArgs::augment_args(parser);
-        let matches = parser.try_get_matches_from(words);
-        match matches.and_then(|m| AskArgs::from_arg_matches(&m)) {
-            Ok(ask) => {
-                return Ok(Cli {
-                    command: CliCommand::Ask(ask),
-                });
-            }
-            Err(e) if e.kind() == clap::error::ErrorKind::DisplayVersion => e.exit(),
-            Err(_) => {}
-        }
+    let command = match words.first().and_then(|word| word.to_str()) {
+        Some("ask") => parse_alone(words).map(CliCommand::Ask),
+        Some("record") => parse_alone(words).map(CliCommand::Record),
+        _ => None,
+    };
+    if let Some(command) = command {
+        return Ok(Cli { command });
     }
     let first = std::env::args().nth(1).unwrap_or_default();
     Cli::try_parse().map_err(|e| usage_error(&e, &first))
+}
+
+/// Parses the arguments of one command; `None` if they are wrong or ask for help.
+fn parse_alone<A: Args + FromArgMatches>(words: Vec<OsString>) -> Option<A> {
+    let parser = clap::Command::new("aish").version(env!("CARGO_PKG_VERSION"));
+    let matches = A::augment_args(parser).try_get_matches_from(words);
+    match matches.and_then(|matches| A::from_arg_matches(&matches)) {
+        Err(e) if e.kind() == clap::error::ErrorKind::DisplayVersion => e.exit(),
+        parsed => parsed.ok(),
+    }
 }
 
 /// Maximum size of the list of changed variables.
@@ -184,6 +189,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Policy(command) => policy::run(&paths()?, command)?,
         CliCommand::Recording(command) => recording::run(&paths()?, command)?,
         CliCommand::Replay(args) => replay::run(&paths()?, &args)?,
+        CliCommand::Record(args) => return record::run(&paths()?, args),
         CliCommand::Redact(args) => redact::run(&paths()?, &args)?,
         CliCommand::Tools(command) => tools::run(&paths()?, command)?,
         CliCommand::Call(command) => return call::run(&paths()?, command),
@@ -221,6 +227,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         // Not through the text sink: the zsh function needs exactly the bytes of the command.
         CliCommand::Fix(args) => write(&fix::run(paths, args)?)?,
         CliCommand::Launch(args) => return launcher::run(args),
+        CliCommand::RecordPane(args) => record::pane(args)?,
         CliCommand::ReviewEnv => {
             let mut changes = Vec::new();
             std::io::stdin()

@@ -4,12 +4,13 @@ use super::table::count;
 use super::{columns, print, print_json};
 use crate::client::config_question::CONFIRM_HINT;
 use crate::client::connect::{self, ExistingDaemon};
-use crate::client::styled_line;
+use crate::client::{styled_line, terminal};
 use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
 use crate::protocol::{DaemonStatus, Request, ShellId};
+use crate::recording::list;
 
 /// Shows the state of the daemon without starting one.
 ///
@@ -20,6 +21,7 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         shell,
         overrides: env_overrides()?,
     };
+    let recording = recording(paths);
     let mut connection = match connect::existing(paths, &request)? {
         ExistingDaemon::Serves(connection) => connection,
         ExistingDaemon::Leaves(version) => {
@@ -34,17 +36,20 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         }
         ExistingDaemon::Absent => {
             if json {
-                return print_json(&serde_json::json!({"running": false}));
+                return print_json(&serde_json::json!({"running": false, "recording": recording}));
             }
-            return print(
-                "the daemon is not running; the next llm starts it, or run: aish-helper start\n",
-            );
+            let recording = recording.map(|id| format_row("recording", &recorded(&id)));
+            return print(&format!(
+                "the daemon is not running; the next llm starts it, or run: aish-helper start\n{}",
+                recording.unwrap_or_default()
+            ));
         }
     };
     let status: DaemonStatus = connection.reply()?;
     if json {
         let mut value = serde_json::json!(status);
         value["running"] = true.into();
+        value["recording"] = recording.into();
         return print_json(&value);
     }
     let none = || "none".to_string();
@@ -93,6 +98,10 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         ("shells", status.shells.to_string()),
         ("turns", format!("{} running", status.turns)),
         ("journal", format_bytes(status.journal_bytes)),
+        (
+            "recording",
+            recording.as_deref().map_or_else(String::new, recorded),
+        ),
     ];
     let text: String = rows
         .iter()
@@ -100,6 +109,17 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         .map(|(name, value)| format_row(name, value))
         .collect();
     print(&text)
+}
+
+/// Returns the id of the recording of this terminal, if it is recorded now.
+fn recording(paths: &Paths) -> Option<String> {
+    let tty = format!("/dev/{}", terminal::tty_name()?);
+    let dir = list::of_terminal(&paths.recordings(), &tty)?;
+    Some(dir.file_name()?.to_string_lossy().into_owned())
+}
+
+fn recorded(id: &str) -> String {
+    format!("this terminal is recorded: {id}")
 }
 
 /// Formats a row; a terminal gets it wrapped at word ends.

@@ -26,6 +26,8 @@ pub mod prompt_input;
 pub mod propose;
 mod question_closed;
 mod reasoning_view;
+pub mod record_pane;
+pub mod relay;
 pub mod render;
 pub mod request_loop;
 pub mod signals;

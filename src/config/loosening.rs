@@ -10,7 +10,7 @@ use super::mcp::{ServerSettings, ServerTransport, TokenSource, shown_words};
 use super::model::{KeySource, LocalServer, ModelSettings};
 use super::settings::{
     Config, ContextSettings, HistorySettings, IntentSettings, McpSettings, PolicySettings,
-    ShellSettings, ToolSettings,
+    RecordedPanes, ShellSettings, ToolSettings,
 };
 use crate::safety::policy::{PolicyRule, RuleEffect, RuleSet};
 use crate::secret::fingerprint;
@@ -23,7 +23,10 @@ mod prices;
 mod rules;
 mod sent_parts;
 
-use limits::{BYTES, COMMANDS, DAYS, OUTPUT_BYTES, RECORDS, RESULT_BYTES, SENT_OUTPUT, TOOL_DEPTH};
+use limits::{
+    BYTES, COMMANDS, DAYS, OUTPUT_BYTES, PANES, RECORD_BYTES, RECORD_DAYS, RECORDS, RESULT_BYTES,
+    SENT_OUTPUT, TOOL_DEPTH,
+};
 use prices::SeenPrice;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
@@ -103,6 +106,7 @@ impl SeenConfig {
             shell,
             context,
             history,
+            record,
             mcp,
             tools,
             // What is offered, not what is allowed.
@@ -188,11 +192,14 @@ impl SeenConfig {
                 (OUTPUT_BYTES, count(output_bytes)),
                 (TOOL_DEPTH, u64::from(*max_tool_depth)),
                 (RESULT_BYTES, count(max_result_bytes)),
+                (PANES, u64::from(record.panes != RecordedPanes::Off)),
             ]),
             least: limits(&[
                 (DAYS, u64::from(*max_days)),
                 (RECORDS, *max_records),
                 (BYTES, *max_bytes),
+                (RECORD_DAYS, u64::from(record.max_days)),
+                (RECORD_BYTES, record.max_bytes),
             ]),
             budget: budget::limits(budget),
             job_command: jobs.command.clone(),

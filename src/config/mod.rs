@@ -49,7 +49,8 @@ pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
 pub use seen::{ConfigChanges, confirm, load_confirmed, pending_changes, read_confirmed};
 pub use settings::{
     Config, ContextSettings, ContinueSetting, CostSetting, ExposureSetting, HistorySettings,
-    IntentSettings, McpSettings, PolicySettings, ShellSettings, TmuxSettings, ToolSettings,
+    IntentSettings, McpSettings, PolicySettings, RecordSettings, RecordedPanes, ShellSettings,
+    TmuxSettings, ToolSettings,
 };
 pub use toml_text::toml_string;
 pub use toolsets::{ToolSelection, Toolsets};

@@ -46,6 +46,8 @@ section! {
         context: ContextSettings = ContextSettings::default();
         /// The journal.
         history: HistorySettings = HistorySettings::default();
+        /// Recordings.
+        record: RecordSettings = RecordSettings::default();
         /// MCP.
         mcp: McpSettings = McpSettings::default();
         /// Tools.
@@ -156,6 +158,46 @@ section! {
         max_bytes: u64 = 268_435_456, range(1_048_576, 4_000_000_000);
     }
 }
+
+section! {
+    /// Recordings of what shells print. They stay on this machine. The oldest are deleted once one of the limits is exceeded.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RecordSettings in "record" {
+        /// `"tmux"` records the panes of tmux in which a shell with the plugin runs, `"off"` only what `aish-helper record`
+        /// runs. A pane whose output you pipe somewhere yourself is never recorded.
+        panes: RecordedPanes = RecordedPanes::Off;
+        /// The maximum age of a recording, in days.
+        max_days: u32 = 30, range(1, 36_500);
+        /// The maximum size of all recordings, in bytes; a single one stops there.
+        // The minimum keeps a number that was meant as megabytes from deleting everything.
+        max_bytes: u64 = 1_073_741_824, range(1_048_576, 1_000_000_000_000);
+    }
+}
+
+/// Which terminals are recorded without being asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedPanes {
+    /// None.
+    Off,
+    /// The panes of tmux.
+    Tmux,
+}
+
+impl RecordedPanes {
+    /// Returns the value as written in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            RecordedPanes::Off => "off",
+            RecordedPanes::Tmux => "tmux",
+        }
+    }
+}
+
+word_setting!(
+    RecordedPanes,
+    [RecordedPanes::Off, RecordedPanes::Tmux],
+    RecordedPanes::word
+);
 
 section! {
     /// Limits of tool calls, and the MCP servers.

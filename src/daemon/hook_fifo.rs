@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
+use super::panes;
 use super::shell_events::ShellEventDecoder;
 use crate::error::{Error, ErrorContext, Result};
+use crate::services::SharedServices;
 use crate::session::lock;
-use crate::session::shell_registry::ShellRegistry;
-use crate::session::store::SessionStore;
 
 /// Creates the FIFO, or reuses that of an earlier daemon.
 ///
@@ -40,11 +40,7 @@ pub fn make_fifo(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The FIFO cannot be opened.
-pub async fn listen(
-    path: &Path,
-    shells: Arc<std::sync::Mutex<ShellRegistry>>,
-    sessions: Arc<SessionStore>,
-) -> Result<()> {
+pub async fn listen(path: &Path, services: &Arc<SharedServices>) -> Result<()> {
     let what = || format!("cannot read the FIFO {}", path.display());
     let mut reader = pipe::OpenOptions::new().open_receiver(path).context(what)?;
     // A writer of our own: without one, every read would end when the last shell closes the FIFO.
@@ -54,8 +50,9 @@ pub async fn listen(
     loop {
         let length = reader.read(&mut buffer).await.context(what)?;
         decoder.push(&buffer[..length], &mut |shell, event| {
-            let session = sessions.session_for_shell(shell);
-            lock(&shells).take(shell, event, session);
+            let session = services.sessions.session_for_shell(shell);
+            panes::record(services, shell, &event);
+            lock(&services.shells).take(shell, event, session);
         });
     }
 }

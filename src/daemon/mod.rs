@@ -12,6 +12,7 @@ pub mod hook_fifo;
 pub mod manual_call;
 pub mod mcp;
 pub mod orphans;
+mod panes;
 pub mod peer;
 mod pending_greetings;
 pub mod policy;
@@ -241,12 +242,7 @@ pub async fn run(
         let daemon = daemon.clone();
         tokio::spawn(async move {
             let events = daemon.services.paths.events();
-            let listen = hook_fifo::listen(
-                &events,
-                daemon.services.shells.clone(),
-                daemon.services.sessions.clone(),
-            );
-            if let Err(e) = listen.await {
+            if let Err(e) = hook_fifo::listen(&events, &daemon.services).await {
                 tracing::error!("{}", e.message);
             }
         })

@@ -1,14 +1,15 @@
 //! Applies the retention limits of the configuration to the journal, at the start and once an hour.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::MissedTickBehavior;
 
-use crate::config::{ConfigOverrides, HistorySettings};
+use crate::config::{ConfigOverrides, HistorySettings, RecordSettings};
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::retention::{DroppedCounts, Retention, RetentionLimits};
+use crate::recording;
 use crate::services::SharedServices;
 use crate::session::lock;
 
@@ -34,6 +35,7 @@ pub async fn keep(services: Arc<SharedServices>) {
         };
         let shared = services.clone();
         let done = tokio::task::spawn_blocking(move || {
+            apply_to_recordings(&shared, &config.record);
             let dropped = apply(&shared, &mut retention, &config.history);
             (retention, dropped)
         });
@@ -53,6 +55,17 @@ pub async fn keep(services: Arc<SharedServices>) {
             }
             Err(e) => tracing::warn!("{}", e.message),
         }
+    }
+}
+
+fn apply_to_recordings(services: &SharedServices, record: &RecordSettings) {
+    let age = Duration::from_millis(u64::from(record.max_days) * DAY_MS);
+    let since = SystemTime::now().checked_sub(age);
+    let since = since.unwrap_or(SystemTime::UNIX_EPOCH);
+    match recording::retention::apply(&services.paths.recordings(), since, record.max_bytes) {
+        Ok(0) => {}
+        Ok(deleted) => tracing::info!("retention removed {deleted} old recordings"),
+        Err(e) => tracing::warn!("{}", e.message),
     }
 }
 

@@ -9,6 +9,7 @@ mod run;
 mod screen;
 mod terminal_app;
 mod tmux;
+pub mod tmux_pipe;
 mod wezterm;
 mod zellij;
 

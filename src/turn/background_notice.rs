@@ -1,6 +1,7 @@
 //! Notices of background turns: a file per shell, whose lines the shell's prompt hook prints and removes.
 //!
-//! Each line is the id of a session, a tab and the text. The hook prints the text.
+//! Each line is the id of a session, a tab and the text. The hook prints the text. The recorder of a pane adds a line with
+//! `marks` and its nonce, which the hook keeps.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -111,7 +112,8 @@ fn directory(paths: &Paths) -> PathBuf {
     paths.run.join("notices")
 }
 
-fn path(paths: &Paths, shell: &ShellId) -> PathBuf {
+/// Returns the file of the notices for a shell.
+pub fn path(paths: &Paths, shell: &ShellId) -> PathBuf {
     directory(paths).join(shell.as_str())
 }
 

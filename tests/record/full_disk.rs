@@ -5,8 +5,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use aish::protocol::tools::ApprovalVerdict;
+use aish::recording::event::GapReason;
 use serde_json::Value;
 
+use super::recording::{Recorded, recordings};
 use super::text;
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::{Helper, RunningProgram, records};
@@ -147,4 +149,54 @@ fn on_a_full_disk_no_command_runs() {
         panic!("one decision")
     };
     assert_eq!(text(decision, "command"), command);
+}
+
+#[test]
+fn on_a_full_disk_a_recorded_shell_goes_on_and_the_gap_is_counted() {
+    let helper = Helper::saying("x");
+    std::fs::create_dir_all(helper.path("data")).expect("data");
+    let mount = |then: &str| {
+        format!("mount -t tmpfs -o size=256k,mode=700 none \"$AISH_HOME/data\" && {then}")
+    };
+    let probe = ["-rm", "sh", "-c", &mount("true")];
+    if helper.program("unshare").args(probe).run().code != 0 {
+        eprintln!("skipped: no user namespaces");
+        return;
+    }
+    let shell = mount("exec aish-helper record -- zsh -d -i");
+    let mut zsh = Zsh::launch_program(&helper.home, "unshare", &["-rm", "sh", "-c", &shell]);
+    zsh.prompt();
+    zsh.run("seq 200000");
+    zsh.run("print on a full disk");
+    // The data directory of the relay, which this process does not see at its usual path.
+    let data = helper.path("data/recordings");
+    let root = PathBuf::from(format!("/proc/{}/root", zsh.pid()));
+    let data = root.join(data.strip_prefix("/").expect("an absolute path"));
+    let [dir] = &recordings(&data)[..] else {
+        panic!("one recording")
+    };
+    let size = |name: &str| std::fs::metadata(dir.join(name)).expect("a file").len();
+    assert!(size("output") < 256 << 10);
+    // Space for the rest.
+    zsh.run("mount -o remount,size=4m $AISH_HOME/data");
+    zsh.run("print with space");
+    // Every byte is either in the file or counted.
+    let counted = || {
+        let text = std::fs::read_to_string(dir.join("events.jsonl")).unwrap_or_default();
+        let lines = text.lines().flat_map(serde_json::from_str::<Value>);
+        lines.filter_map(|line| line["bytes"].as_u64()).sum::<u64>()
+    };
+    helper.until("every byte is accounted for", || {
+        counted() == zsh.raw().len() as u64
+    });
+    let recorded = Recorded::read(dir);
+    let gap: u64 = recorded.gaps().iter().map(|(_, bytes)| bytes).sum();
+    let is_full = |gap: &(GapReason, u64)| gap.0 == GapReason::DiskFull;
+    assert!(gap > 1_000_000 && recorded.gaps().iter().all(is_full));
+    assert!(
+        recorded
+            .output_of("print with space")
+            .starts_with("with space\r\n")
+    );
+    zsh.exit();
 }

@@ -8,6 +8,10 @@ mod full_disk;
 mod kill;
 mod kill_client;
 pub mod links;
+#[cfg(target_os = "linux")]
+mod panes;
+#[cfg(target_os = "linux")]
+mod recording;
 mod recordings;
 mod replay;
 mod retention;

@@ -24,6 +24,9 @@ const REPEAT: Duration = Duration::from_millis(900);
 /// Time limit for the effect of a key that has changed the screen.
 const EFFECT: Duration = Duration::from_secs(10);
 
+/// Arguments that record a zsh.
+pub const RECORD: &[&str] = &["record", "--", "zsh", "-d", "-i"];
+
 struct Terminal {
     parser: vt100::Parser,
     raw: Vec<u8>,
@@ -54,6 +57,19 @@ impl<'a> Zsh<'a> {
         // -d: ignores the system's /etc/zsh/zshrc.
         command = command.args(["-d", "-i"]).env_clear().envs(home.env());
         Zsh::spawn(home, command)
+    }
+
+    /// Starts a zsh that is recorded, and waits for its first prompt.
+    pub fn record(home: &'a Home) -> Zsh<'a> {
+        let mut zsh = Zsh::launch_program(home, "aish-helper", RECORD);
+        zsh.prompt();
+        zsh
+    }
+
+    /// Starts a program in place of zsh.
+    pub fn launch_program(home: &'a Home, program: &str, args: &[&str]) -> Zsh<'a> {
+        let command = Command::new(program).args(args);
+        Zsh::spawn(home, command.env_clear().envs(home.env()))
     }
 
     /// Starts a program in the home.
@@ -241,6 +257,29 @@ impl<'a> Zsh<'a> {
             assert!(Instant::now() < deadline, "it did not end");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Changes the size of the terminal.
+    pub fn resize(&self, rows: u16, cols: u16) {
+        let size = pty_process::Size::new(rows, cols);
+        self.pty.resize(size).expect("a size");
+    }
+
+    /// Waits until the program has exited. Returns its exit code and everything that the terminal got.
+    pub fn wait(mut self) -> (Option<i32>, Vec<u8>) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("the state of the program") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "the program did not exit");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let t = self.terminal.0.lock().expect("terminal");
+        let open = |t: &mut Terminal| !t.closed;
+        let waited = self.terminal.1.wait_timeout_while(t, PATIENCE, open);
+        let raw = waited.expect("terminal").0.raw.clone();
+        (status.code(), raw)
     }
 
     /// Types `exit` and waits until zsh has exited.

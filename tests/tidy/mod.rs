@@ -40,6 +40,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
         ],
     ),
+    ("recording", &["error", "paths", "protocol"]),
     // Reads the scrollback of terminals, as `context::align` takes it.
     ("terminal", &["context", "error", "paths"]),
     // The trait that MCP servers and the built-in tools implement.
@@ -129,10 +130,12 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "recording",
             "safety",
             "secret",
             "services",
             "session",
+            "terminal",
             "tools",
             "turn",
         ],
@@ -142,7 +145,15 @@ const AREAS: &[(&str, &[&str])] = &[
     // Must start fast and stay small: of the daemon it imports only the protocol.
     (
         "client",
-        &["chat", "config", "error", "paths", "protocol", "safety"],
+        &[
+            "chat",
+            "config",
+            "error",
+            "paths",
+            "protocol",
+            "recording",
+            "safety",
+        ],
     ),
     (
         "cli",
@@ -267,6 +278,9 @@ const PURE: &[&str] = &[
     "history::index::row",
     "history::record",
     "protocol",
+    "recording::alternate_screen",
+    "recording::event",
+    "recording::marks",
     "safety",
     "secret",
     "tools::results::split_points",

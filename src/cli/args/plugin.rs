@@ -59,3 +59,26 @@ pub struct FixArgs {
     #[arg(short, long, value_name = "NAME")]
     pub model: Option<String>,
 }
+
+/// `aish-helper record-pane`, with the output of the pane on stdin
+#[derive(Debug, Args)]
+pub struct RecordPaneArgs {
+    /// The directory of the recordings
+    #[arg(long, value_name = "DIR")]
+    pub recordings: PathBuf,
+    /// The maximum size of the recording
+    #[arg(long, value_name = "N")]
+    pub max_bytes: u64,
+    /// The shell
+    #[arg(long, value_name = "ID")]
+    pub shell: ShellId,
+    /// The file of the notices for the shell
+    #[arg(long, value_name = "FILE")]
+    pub notice: PathBuf,
+    /// The terminal of the pane
+    #[arg(long, value_name = "TTY")]
+    pub tty: PathBuf,
+    /// TERM in the pane
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub term: String,
+}

@@ -1,7 +1,7 @@
 //! Compares numbers.
 
 use super::{ConfigChange, SeenConfig, changed};
-use crate::config::settings::Config;
+use crate::config::settings::{Config, RecordedPanes};
 
 pub(super) const COMMANDS: &str = "context.commands";
 pub(super) const SENT_OUTPUT: &str = "context.output_bytes";
@@ -11,6 +11,10 @@ pub(super) const RESULT_BYTES: &str = "mcp.max_result_bytes";
 pub(super) const DAYS: &str = "history.max_days";
 pub(super) const RECORDS: &str = "history.max_records";
 pub(super) const BYTES: &str = "history.max_bytes";
+pub(super) const RECORD_DAYS: &str = "record.max_days";
+pub(super) const RECORD_BYTES: &str = "record.max_bytes";
+/// 0 for no panes.
+pub(super) const PANES: &str = "record.panes";
 
 /// Keeps limits that were stricter when a person has seen them, and says so.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
@@ -31,7 +35,14 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
         let Some(old) = old.filter(|old| if is_most { new > *old } else { new < *old }) else {
             continue;
         };
-        changed(lines, key, &old.to_string(), &new.to_string());
+        let (shown_old, shown_new) = match key.as_str() {
+            PANES => (
+                RecordedPanes::Off.word().to_owned(),
+                now.record.panes.word().to_owned(),
+            ),
+            _ => (old.to_string(), new.to_string()),
+        };
+        changed(lines, key, &shown_old, &shown_new);
         match key.as_str() {
             COMMANDS => set(&mut now.context.commands, *old),
             SENT_OUTPUT => set(&mut now.context.output_bytes, *old),
@@ -40,6 +51,9 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
             RESULT_BYTES => set(&mut now.mcp.max_result_bytes, *old),
             DAYS => set(&mut now.history.max_days, *old),
             RECORDS => set(&mut now.history.max_records, *old),
+            PANES => now.record.panes = RecordedPanes::Off,
+            RECORD_DAYS => set(&mut now.record.max_days, *old),
+            RECORD_BYTES => set(&mut now.record.max_bytes, *old),
             _ => set(&mut now.history.max_bytes, *old),
         }
     }

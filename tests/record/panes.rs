@@ -1,0 +1,270 @@
+//! Recordings of panes of a real tmux.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use aish::recording::event::{GapReason, RecordingEvent, RecordingSource};
+use aish::recording::list::is_being_written;
+
+use super::recording::{Recorded, command, recordings};
+use crate::support::helper::Helper;
+use crate::support::home::source_plugin;
+
+/// A server of tmux with one pane.
+struct Tmux<'a> {
+    helper: &'a Helper,
+    aish_home: PathBuf,
+}
+
+impl<'a> Tmux<'a> {
+    /// Starts a daemon that records panes, and a server whose pane runs `program`.
+    fn start(helper: &'a Helper, program: &str) -> Tmux<'a> {
+        Tmux::with_home(helper, &helper.path("."), program)
+    }
+
+    fn with_home(helper: &'a Helper, aish_home: &Path, program: &str) -> Tmux<'a> {
+        helper
+            .home
+            .zshrc(&format!("setopt hist_ignore_space\n{}", source_plugin()));
+        // Tells when the daemon's command has run.
+        helper.home.program(
+            "tmux",
+            "#!/bin/sh\n/usr/bin/tmux \"$@\"\ncode=$?\necho $code >>\"$HOME/tmux-calls\"\nexit $code\n",
+        );
+        let tmux = Tmux {
+            helper,
+            aish_home: aish_home.to_owned(),
+        };
+        let start = helper.call(["start"]).env("AISH_HOME", &tmux.aish_home);
+        start.run().ok();
+        tmux.run(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "100",
+            "-y",
+            "30",
+            program,
+        ]);
+        tmux
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
+        let output = Command::new("/usr/bin/tmux")
+            .arg("-S")
+            .arg(self.helper.home.path("tmux"))
+            .args(args)
+            .env_clear()
+            .envs(self.helper.home.env())
+            .env("AISH_HOME", &self.aish_home)
+            .current_dir(self.helper.home.path(""))
+            .output();
+        output.expect("tmux is installed")
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        let output = self.output(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn type_line(&self, line: &str) {
+        self.run(&["send-keys", "-t", "0", "-l", line]);
+        self.run(&["send-keys", "-t", "0", "Enter"]);
+    }
+
+    /// Waits until the screen shows the text.
+    fn wait_text(&self, text: &str) {
+        self.helper
+            .until(&format!("{text:?} is on the screen"), || {
+                self.run(&["capture-pane", "-p", "-t", "0"]).contains(text)
+            });
+    }
+
+    /// Waits until the recorder has left the nonce for the shell. Returns the recording.
+    fn wait_recorder(&self) -> PathBuf {
+        let notices = self.aish_home.join("run/notices");
+        self.helper.until("the recorder is ready", || {
+            fs::read_dir(&notices).is_ok_and(|mut files| files.next().is_some())
+        });
+        let dirs = self.recordings();
+        assert_eq!(dirs.len(), 1);
+        dirs[0].clone()
+    }
+
+    fn recordings(&self) -> Vec<PathBuf> {
+        recordings(&self.aish_home.join("data/recordings"))
+    }
+
+    /// Waits until the recording is complete.
+    fn read(&self, dir: &Path) -> Recorded {
+        self.helper
+            .until("the recording has ended", || !is_being_written(dir));
+        Recorded::read(dir)
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{:?}", self.output(&["capture-pane", "-p", "-t", "0"]));
+        }
+        self.output(&["kill-server"]);
+    }
+}
+
+/// Process id of the recorder of this process's home.
+fn recorder(home: &Path) -> u32 {
+    let home = home.to_string_lossy();
+    let is_recorder = |pid: &u32| {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.contains("\0record-pane\0") && command.contains(&*home)
+    };
+    let names = fs::read_dir("/proc").expect("/proc").flatten();
+    let mut pids = names.filter_map(|name| name.file_name().to_str()?.parse().ok());
+    pids.find(is_recorder).expect("a recorder")
+}
+
+/// Number of bytes that a process has read.
+fn bytes_read(pid: u32) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{pid}/io")).expect("the recorder lives");
+    let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    read.expect("a number").parse().expect("a number")
+}
+
+#[test]
+fn a_pane_is_recorded_with_its_commands_and_without_the_daemon() {
+    let helper = Helper::saying("x");
+    helper.config("[record]\npanes = \"tmux\"\n");
+    let tmux = Tmux::start(&helper, "zsh -d -i");
+    tmux.wait_text("<1>");
+    let dir = tmux.wait_recorder();
+    tmux.type_line("print o''ne");
+    tmux.wait_text("<2>");
+    tmux.type_line(" print hunter$((1 + 1))");
+    tmux.wait_text("<3>");
+    helper.kill_daemon();
+    tmux.run(&["resize-window", "-x", "90", "-y", "25"]);
+    let pid = recorder(&helper.home.path(""));
+    let before = bytes_read(pid);
+    // Much output behind the password, by which the test sees that the recorder has the password.
+    let sh = "sh -c 'stty -echo; echo ask${x}ed; read x; echo $x; seq 20000; read y; stty echo'";
+    tmux.type_line(sh);
+    tmux.wait_text("asked");
+    tmux.type_line("hunter2");
+    helper.until("the recorder has the output", || {
+        bytes_read(pid) - before > 100_000
+    });
+    tmux.type_line("");
+    tmux.wait_text("<4>");
+    tmux.type_line("print t''wo");
+    tmux.wait_text("<5>");
+    let screen = tmux.run(&["capture-pane", "-p", "-S", "-", "-t", "0"]);
+    assert!(!screen.contains("7717"), "{screen}");
+    tmux.type_line("exit 3");
+    let recorded = tmux.read(&dir);
+    assert_eq!(
+        recorded.commands(),
+        [
+            command("print o''ne", 0),
+            (None, 0),
+            command(sh, 0),
+            command("print t''wo", 0)
+        ]
+    );
+    assert!(recorded.output_of("print o''ne").starts_with("one\r\n"));
+    assert!(!recorded.contains("hunter") && !recorded.contains("7717"));
+    let reasons: Vec<GapReason> = recorded.gaps().iter().map(|(reason, _)| *reason).collect();
+    // The first prompt, the forgotten command, the password.
+    assert_eq!(reasons[..2], [GapReason::NotInHistory; 2]);
+    assert!(
+        reasons[2..]
+            .iter()
+            .all(|reason| *reason == GapReason::EchoOff)
+            && reasons.len() > 2
+    );
+    assert_eq!((recorded.start.cols, recorded.start.rows), (100, 30));
+    assert_eq!(recorded.start.source, RecordingSource::Tmux);
+    assert!(!recorded.start.term.is_empty() && recorded.start.shell.is_some());
+    let resized = |event: &RecordingEvent| *event == RecordingEvent::Resize { cols: 90, rows: 25 };
+    assert_eq!(recorded.events().filter(|event| resized(event)).count(), 1);
+    assert_eq!(
+        recorded.events().last(),
+        Some(&RecordingEvent::End { exit: None })
+    );
+}
+
+#[test]
+fn a_pipe_of_the_user_stays() {
+    let helper = Helper::saying("x");
+    helper.config("[record]\npanes = \"tmux\"\n");
+    let tmux = Tmux::start(&helper, "sh");
+    tmux.run(&["pipe-pane", "-t", "0", "cat >>mine"]);
+    tmux.type_line("exec zsh -d -i");
+    tmux.wait_text("<1>");
+    helper.until("the daemon has asked tmux", || {
+        helper.home.read("tmux-calls") == "0\n"
+    });
+    tmux.type_line("print mi''ne");
+    tmux.wait_text("<2>");
+    helper.until("the user's program has the output", || {
+        helper.home.read("mine").contains("mine\r\n")
+    });
+    assert_eq!(tmux.recordings(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn only_the_terminal_of_the_pane_is_recorded_and_only_if_configured() {
+    let helper = Helper::saying("x");
+    helper.config("[record]\npanes = \"tmux\"\n");
+    // A relay in the pane: the variables are those of the pane, the terminal is another one.
+    let tmux = Tmux::start(&helper, "aish-helper record -- zsh -d -i");
+    tmux.wait_text("<1>");
+    helper.until("the daemon has asked tmux", || {
+        helper.home.read("tmux-calls") == "0\n"
+    });
+    assert_eq!(
+        tmux.run(&["display-message", "-p", "-t", "0", "#{pane_pipe}"]),
+        "0\n"
+    );
+    tmux.type_line("print o''ne");
+    tmux.wait_text("<2>");
+    tmux.type_line("exit");
+    let [dir] = &tmux.recordings()[..] else {
+        panic!("one recording")
+    };
+    let recorded = tmux.read(dir);
+    assert_eq!(recorded.start.source, RecordingSource::Relay);
+    assert_eq!(recorded.commands(), [command("print o''ne", 0)]);
+    drop(tmux);
+
+    helper.config("");
+    let tmux = Tmux::start(&helper, "zsh -d -i");
+    tmux.wait_text("<1>");
+    tmux.type_line("print marks ${#_aish[marks]}");
+    tmux.wait_text("marks 0");
+    assert_eq!(helper.home.read("tmux-calls"), "0\n");
+}
+
+#[test]
+fn odd_directories_reach_the_recorder() {
+    let helper = Helper::saying("x");
+    let odd = helper.home.path("it's 50% #{x} \"$y\" `z`");
+    fs::create_dir_all(odd.join("config")).expect("a directory");
+    fs::create_dir_all(odd.join("state")).expect("a directory");
+    fs::write(odd.join("state/context-notice"), "").expect("a marker");
+    fs::write(
+        odd.join("config/config.toml"),
+        "[record]\npanes = \"tmux\"\n",
+    )
+    .expect("a config");
+    let tmux = Tmux::with_home(&helper, &odd, "zsh -d -i");
+    tmux.wait_text("<1>");
+    let dir = tmux.wait_recorder();
+    tmux.type_line("exit");
+    assert_eq!(tmux.read(&dir).start.source, RecordingSource::Tmux);
+    helper.call(["stop"]).env("AISH_HOME", &odd).run().ok();
+}
