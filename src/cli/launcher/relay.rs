@@ -1,20 +1,50 @@
 //! Where a shell runs through the pty relay, which records its output.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
+use super::notice;
 use super::shell::Shell;
 use crate::error::{Error, Result};
 
-/// Runs the shell in this terminal, outside of tmux: the only place that decides between the relay, which starts the first of
-/// `shell.commands(None)`, and a bare exec.
+/// Returns a command that runs this binary as `aish-helper record` with these words.
+fn recording(words: impl IntoIterator<Item = OsString>) -> Result<Command> {
+    let binary = std::env::current_exe()
+        .map_err(|e| Error::runtime(format!("cannot find aish-helper itself: {e}")))?;
+    let mut command = Command::new(binary);
+    // The name decides which program this binary is.
+    command.arg0("aish-helper").arg("record").args(words);
+    Ok(command)
+}
+
+/// Runs the shell in this terminal through the relay. Without the relay the shell runs alone. Returns why neither could start.
 pub(super) fn run_shell(shell: &Shell) -> Error {
+    if let Some(zsh) = shell.commands(None).next() {
+        let words = [OsString::from("--"), zsh.get_program().to_owned()];
+        let words = words.into_iter().chain(zsh.get_args().map(OsString::from));
+        let failure = match recording(words) {
+            Ok(mut relay) => {
+                for (name, value) in zsh.get_envs() {
+                    match value {
+                        Some(value) => relay.env(name, value),
+                        None => relay.env_remove(name),
+                    };
+                }
+                relay.exec().to_string()
+            }
+            Err(e) => e.message,
+        };
+        notice(&format!("the shell is not recorded: {failure}"));
+    }
     shell.exec(None)
 }
 
 /// Runs `aish record`, which is `aish-helper record`.
 ///
 /// # Errors
-/// The recording could not be started.
-pub(super) fn record(_words: Vec<OsString>) -> Result<u8> {
-    Err(Error::runtime("this build cannot record"))
+/// This binary cannot be run again.
+pub(super) fn record(words: Vec<OsString>) -> Result<u8> {
+    let e = recording(words)?.exec();
+    Err(Error::runtime(format!("cannot start the recording: {e}")))
 }
