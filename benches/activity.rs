@@ -339,6 +339,7 @@ fn journal(dir: &Path, now_ms: u64) -> (u64, String) {
             exit: i32::from(chance.below(12) == 0),
             session: None,
             env: Vec::new(),
+            size: None,
         };
         shells.put(&mut chance, &RecordIds::default(), body);
     }

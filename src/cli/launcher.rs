@@ -144,7 +144,11 @@ pub fn run(args: LauncherArgs) -> Result<u8> {
         }
         Some(Err(NoTmux::Failed(reason))) => without_tmux(&reason),
     }
-    Err(relay::run_shell(&shell))
+    // The relay needs the directories of aish.
+    match args.no_tmux && paths.is_some() {
+        true => Err(relay::run_shell(&shell)),
+        false => Err(shell.exec(None)),
+    }
 }
 
 /// Why there is no tmux session.

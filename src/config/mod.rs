@@ -5,6 +5,7 @@
 //! is never in here: only the place to get it from.
 
 mod check;
+mod continue_setting;
 mod disk;
 mod edit;
 pub mod file;
@@ -37,6 +38,7 @@ mod value_checks;
 use std::path::PathBuf;
 
 pub use check::{file_problems, is_program, mistakes};
+pub use continue_setting::ContinueSetting;
 pub use disk::ConfigStamp;
 pub use edit::{
     ALLOWED_COMMENT, add_model, add_servers, allow_always, model_table, remove_rule, set_default,
@@ -48,9 +50,9 @@ pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_va
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
 pub use seen::{ConfigChanges, confirm, load_confirmed, pending_changes, read_confirmed};
 pub use settings::{
-    Config, ContextSettings, ContinueSetting, CostSetting, ExposureSetting, HistorySettings,
-    IntentSettings, McpSettings, PolicySettings, RecordSettings, RecordedPanes, ShellSettings,
-    TmuxSettings, ToolSettings,
+    Config, ContextSettings, CostSetting, ExposureSetting, HistorySettings, IntentSettings,
+    McpSettings, PolicySettings, RecordSettings, RecordedPanes, ShellSettings, TmuxSettings,
+    ToolSettings,
 };
 pub use toml_text::toml_string;
 pub use toolsets::{ToolSelection, Toolsets};

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::continue_setting::ContinueSetting;
 use super::mcp::ServerSettings;
 use super::model::ModelSettings;
 use super::policy_rules::{AutoApprovals, PolicyRules};
@@ -236,38 +237,6 @@ impl ToolSettings {
         }
     }
 }
-
-/// When the output of an approved command goes back to the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContinueSetting {
-    /// At once if the user chooses so, otherwise with the next prompt.
-    Ask,
-    /// At once.
-    Always,
-    /// With the next prompt.
-    Never,
-}
-
-impl ContinueSetting {
-    /// Returns the value as written in the file.
-    pub fn word(self) -> &'static str {
-        match self {
-            ContinueSetting::Ask => "ask",
-            ContinueSetting::Always => "always",
-            ContinueSetting::Never => "never",
-        }
-    }
-}
-
-word_setting!(
-    ContinueSetting,
-    [
-        ContinueSetting::Ask,
-        ContinueSetting::Always,
-        ContinueSetting::Never
-    ],
-    ContinueSetting::word
-);
 
 /// How a model sees the tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -199,6 +199,11 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
                     .map(str::to_string)
                     .collect(),
                 command: fields.next()?.to_string(),
+                // An older plugin does not send it.
+                size: fields.next().and_then(|size| {
+                    let (columns, rows) = size.split_once('x')?;
+                    Some((columns.parse().ok()?, rows.parse().ok()?))
+                }),
             })
         }
         _ => None,
@@ -233,7 +238,7 @@ mod tests {
         events
     }
 
-    const COMMAND: &[u8] = b"cmd\x007\0/dev/pts/1\x001700000000.25\x001700000003.5\x002\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest";
+    const COMMAND: &[u8] = b"cmd\x007\0/dev/pts/1\x001700000000.25\x001700000003.5\x002\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest\x0080x24";
 
     #[test]
     fn secret_variables_are_split_at_the_first_sign() {
@@ -262,6 +267,7 @@ mod tests {
             cwd: "/src".into(),
             env: vec!["A=1".into(), "B=2".into()],
             command: "make é\ntest".into(),
+            size: Some((80, 24)),
         };
         for cut in 0..=stream.len() {
             assert_eq!(

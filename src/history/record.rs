@@ -451,6 +451,9 @@ pub enum RecordBody {
         /// The variables of `AISH_ENV` that were set, as `NAME=value`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         env: Vec<String>,
+        /// Columns and rows of the terminal when it ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<(u16, u16)>,
     },
     /// A type of a later version.
     #[serde(other)]

@@ -3,6 +3,7 @@
 
 pub mod alternate_screen;
 pub mod asciicast;
+pub mod command_output;
 pub mod commands;
 pub mod event;
 mod functions;

@@ -47,6 +47,8 @@ pub enum ShellEvent {
         env: Vec<String>,
         /// The command line.
         command: String,
+        /// Columns and rows of the terminal at its end.
+        size: Option<(u16, u16)>,
     },
     /// A shell is ending.
     Bye,
@@ -173,6 +175,7 @@ impl ShellRegistry {
                 cwd,
                 env,
                 command,
+                size,
             } => {
                 let state = self.shells.entry(shell.clone()).or_default();
                 state.pid = Some(pid);
@@ -194,6 +197,7 @@ impl ShellRegistry {
                     exit,
                     session,
                     env,
+                    size,
                 };
                 let record = new_record(record_ids, body);
                 let log = self.log.as_ref();

@@ -10,6 +10,7 @@ use crate::context::align::{self, KnownCommand};
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, RecordBody, is_aish};
 use crate::protocol::{AskRequest, ShellId, TerminalOutput};
+use crate::recording::command_output;
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
 use crate::session::lock;
@@ -73,6 +74,9 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
         terminal,
     } = on_screen.ok_or_else(unknown)?;
     let position = position(&commands, wanted.command).ok_or_else(unknown)?;
+    if let Some(recorded) = recorded(services, &tty, &commands, position).await {
+        return Ok(recorded);
+    }
     let identity = TerminalIdentity {
         tty,
         variables: terminal.unwrap_or_else(|| wanted.terminal.clone()),
@@ -181,6 +185,53 @@ fn cut(
     let number = commands.len() - position;
     let running = wanted.running.as_deref();
     let output = align::cut(&text.screen, &known, running, &wanted.cwd, number);
+    let unclear = || {
+        let name = text.kind.name();
+        Error::runtime(format!(
+            "the output of that command cannot be told on the screen of {name}"
+        ))
+    };
+    let output = output.ok_or_else(unclear)?;
+    told(
+        commands,
+        position,
+        &output.lines,
+        text.kind.name(),
+        output.is_tail,
+    )
+}
+
+/// Returns the output of the command if its terminal is recorded, which is more certain than what the screen shows.
+async fn recorded(
+    services: &SharedServices,
+    tty: &str,
+    commands: &[RecordBody],
+    position: usize,
+) -> Option<TerminalOutput> {
+    let Some(RecordBody::ShellCommand {
+        shell, start_ms, ..
+    }) = commands.get(position)
+    else {
+        return None;
+    };
+    let (recordings, tty) = (services.paths.recordings(), tty.to_owned());
+    let command_id = format!("{shell}@{start_ms}");
+    let read = tokio::task::spawn_blocking(move || {
+        command_output::of_command(&recordings, &tty, &command_id)
+    });
+    let lines = tokio::time::timeout(terminal::TIME_LIMIT, read).await;
+    let lines = lines.ok()?.ok()?.ok()??;
+    told(commands, position, &lines, "recording", false).ok()
+}
+
+/// Returns the output of a command without secrets.
+fn told(
+    commands: &[RecordBody],
+    position: usize,
+    lines: &[String],
+    source: &str,
+    is_tail: bool,
+) -> Result<TerminalOutput> {
     let Some(RecordBody::ShellCommand {
         command,
         exit,
@@ -191,14 +242,7 @@ fn cut(
     else {
         return Err(Error::runtime("there is no such command"));
     };
-    let unclear = || {
-        let name = text.kind.name();
-        Error::runtime(format!(
-            "the output of that command cannot be told on the screen of {name}"
-        ))
-    };
-    let output = output.ok_or_else(unclear)?;
-    let (head, tail, omitted) = ends(&output.lines);
+    let (head, tail, omitted) = ends(lines);
     let redactor = global_redactor();
     let found = redactor.find(&head).len() + redactor.find(&tail).len();
     let (head, tail) = match omitted {
@@ -210,9 +254,9 @@ fn cut(
         exit: *exit,
         cwd: cwd.clone(),
         started_ms: *start_ms,
-        source: text.kind.name().to_owned(),
-        is_tail: output.is_tail,
-        lines: output.lines.len(),
+        source: source.to_owned(),
+        is_tail,
+        lines: lines.len(),
         head,
         tail,
         omitted,

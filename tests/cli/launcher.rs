@@ -133,7 +133,7 @@ fn start_up_files_are_read_as_without_aish() {
             "print -r -- {file} ${{ZDOTDIR-unset}} ${{(t)ZDOTDIR-}} ${{HISTFILE-unset}} ${{(%):-%x}} ${{options[login]}} >>$HOME/order\n"
         )
     };
-    let last = "env | grep -v -e '^SHLVL=' -e '^_=' -e '^AISH_LAUNCHED=' | sort >>$HOME/order; print -r -- $fpath $- >>$HOME/order\n";
+    let last = "env | grep -v -e '^SHLVL=' -e '^_=' -e '^AISH_LAUNCHED=' -e '^AISH_RECORDING=' | sort >>$HOME/order; print -r -- $fpath $- >>$HOME/order\n";
     let dir = home.path("dot files");
     std::fs::create_dir(&dir).expect("a directory");
     for (zshenv, zdotdir) in [
@@ -261,11 +261,12 @@ fn a_zshrc_that_leaves_zsh_does_so() {
 }
 
 #[test]
-fn without_tmux_aish_becomes_zsh() {
+fn without_tmux_zsh_runs_in_the_relay() {
     let terminals = Terminals::new();
     let zsh = terminals.start(&["--no-tmux"]);
     zsh.wait_text("<1>");
-    says(&zsh, "print pid:$$.", &format!("pid:{}.", zsh.pid()));
+    // The relay takes the place of `aish`.
+    says(&zsh, "print pid:$PPID.", &format!("pid:{}.", zsh.pid()));
     has_plugin(&zsh, "");
     // A call in it.
     says(

@@ -40,7 +40,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
         ],
     ),
-    ("recording", &["error", "paths", "protocol"]),
+    ("recording", &["error", "paths", "protocol", "safety"]),
     // Reads the scrollback of terminals, as `context::align` takes it.
     ("terminal", &["context", "error", "paths"]),
     // The trait that MCP servers and the built-in tools implement.
@@ -108,6 +108,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "recording",
             "safety",
             "services",
             "session",
@@ -255,6 +256,7 @@ const PURE: &[&str] = &[
     "broker::wire_names",
     "chat",
     "client::render",
+    "config::continue_setting",
     "config::file",
     "config::import",
     "config::masking",

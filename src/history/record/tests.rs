@@ -182,6 +182,7 @@ fn every_body() -> Vec<RecordBody> {
             exit: 0,
             session: some(),
             env: vec![word()],
+            size: Some((80, 24)),
         },
     ];
     assert!(bodies.iter().all(known));
