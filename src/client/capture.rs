@@ -25,6 +25,7 @@ use super::terminal::{self, ControllingTty};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::protocol::{self, CapturedOutput, Event, Request, RequestFailure, ShellId, kind};
+use crate::recording::screen::{ClearedLines, LineCollector, ScreenEmulator};
 
 /// Maximum length of a nonce.
 const MAX_NONCE: usize = 100;
@@ -225,7 +226,8 @@ impl CapturePump {
             if finish_requested {
                 self.slave = None;
                 if let Some(mut connection) = self.connection.take() {
-                    finish(&mut connection, &self.output);
+                    let size = terminal::size(&self.terminal);
+                    finish(&mut connection, &self.output, size);
                 }
             }
         }
@@ -233,10 +235,10 @@ impl CapturePump {
 }
 
 /// Sends the captured output if the daemon asks for it; a daemon that has ended does not.
-fn finish(connection: &mut DaemonConnection, output: &BoundedOutput) {
+fn finish(connection: &mut DaemonConnection, output: &BoundedOutput, size: (usize, usize)) {
     if let Ok(Some((kind::EVENT, body))) = connection.read()
         && matches!(protocol::parse(&body), Ok(Event::CaptureFinish))
-        && let Ok(frame) = protocol::json_frame(kind::CAPTURED, &output.captured())
+        && let Ok(frame) = protocol::json_frame(kind::CAPTURED, &output.captured(size))
     {
         // The daemon is gone, and there is nobody else to report to.
         let _ = connection.send(&frame);
@@ -271,55 +273,52 @@ impl BoundedOutput {
         self.omitted += over as u64;
     }
 
-    fn captured(&self) -> CapturedOutput {
+    /// Returns the output as a terminal of this size (columns, rows) shows it.
+    fn captured(&self, size: (usize, usize)) -> CapturedOutput {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         let (head, tail) = match self.omitted {
             0 => ([&self.head[..], &tail].concat(), Vec::new()),
             _ => (self.head.clone(), tail),
         };
         CapturedOutput {
-            head: screen_text(&head),
-            tail: screen_text(&tail),
+            head: screen_text(&head, size),
+            tail: screen_text(&tail, size),
             omitted: self.omitted,
         }
     }
 }
 
-/// Returns the text as the screen shows it: without colours, and the last state of an overwritten line.
-fn screen_text(bytes: &[u8]) -> String {
-    let text =
-        String::from_utf8_lossy(&strip_ansi_escapes::strip(mark_returns(bytes))).into_owned();
-    let lines: Vec<&str> = text
-        .split('\n')
-        .map(|line| {
-            line.trim_end_matches(RETURN)
-                .rsplit(RETURN)
-                .next()
-                .unwrap_or(line)
-        })
-        .collect();
-    lines.join("\n")
-}
-
-/// Substitute for CR, which stripping escapes would remove.
-const RETURN: char = '\u{f8ff}';
-
-fn mark_returns(bytes: &[u8]) -> Vec<u8> {
-    let mut sign = [0; 4];
-    let sign = RETURN.encode_utf8(&mut sign).as_bytes();
-    let mut marked = Vec::with_capacity(bytes.len());
-    for byte in bytes {
-        match byte {
-            b'\r' => marked.extend_from_slice(sign),
-            byte => marked.push(*byte),
+/// Returns the text as the screen shows it: without colours, and the last state of what was drawn over, such as a progress bar.
+fn screen_text(bytes: &[u8], (columns, rows): (usize, usize)) -> String {
+    let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+    let Some(mut screen) = ScreenEmulator::new(cells(columns), cells(rows)) else {
+        return String::from_utf8_lossy(&strip_ansi_escapes::strip(bytes)).into_owned();
+    };
+    let mut collector = LineCollector::new(ClearedLines::Drop);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        // The pty passes LF on as it is; the terminal makes CR LF of it.
+        match line.strip_suffix(b"\n") {
+            Some(text) => {
+                screen.feed_observed(text, &mut collector);
+                screen.feed_observed(b"\r\n", &mut collector);
+            }
+            None => screen.feed_observed(line, &mut collector),
         }
     }
-    marked
+    let mut lines = collector.take_lines();
+    lines.extend(collector.finish(&screen));
+    let mut text = lines.join("\n");
+    if bytes.ends_with(b"\n") && !text.is_empty() {
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SIZE: (usize, usize) = (80, 24);
 
     #[test]
     fn head_and_tail_are_kept_and_omitted_bytes_are_counted() {
@@ -327,7 +326,7 @@ mod tests {
         for part in ["abc", "defgh", "ijklmnop", "q"] {
             output.push(part.as_bytes());
         }
-        let captured = output.captured();
+        let captured = output.captured(SIZE);
         assert_eq!(
             (
                 captured.head.as_str(),
@@ -339,15 +338,31 @@ mod tests {
         let mut output = BoundedOutput::new(10);
         output.push(b"abcdefgh");
         assert_eq!(
-            (output.captured().head.as_str(), output.captured().omitted),
+            (
+                output.captured(SIZE).head.as_str(),
+                output.captured(SIZE).omitted
+            ),
             ("abcdefgh", 0)
         );
     }
 
     #[test]
     fn captured_text_is_the_text_on_the_screen() {
-        assert_eq!(screen_text(b"\x1b[31mred\x1b[0m\r\n"), "red\n");
-        assert_eq!(screen_text(b" 10%\r 50%\r100%\ndone"), "100%\ndone");
-        assert_eq!(screen_text(b"a\xffb"), "a\u{fffd}b");
+        for (bytes, text) in [
+            (&b"\x1b[31mred\x1b[0m\r\n"[..], "red\n"),
+            (b" 10%\r 50%\r100%\ndone", "100%\ndone"),
+            (b"a\xffb", "a\u{fffd}b"),
+            (b"one\n\ntwo\n", "one\n\ntwo\n"),
+            // Two lines that are drawn again.
+            (b"a 1\nb 1\n\x1b[2A\x1b[2Ka 2\n\x1b[2Kb 2\n", "a 2\nb 2\n"),
+            // The alternate screen.
+            (b"\x1b[?1049hhidden\x1b[?1049lseen\n", "seen\n"),
+        ] {
+            assert_eq!(screen_text(bytes, SIZE), text, "{bytes:?}");
+        }
+        let long = "x".repeat(200);
+        assert_eq!(screen_text(long.as_bytes(), SIZE), long);
+        let many: String = (0..100).map(|n| format!("{n}\n")).collect();
+        assert_eq!(screen_text(many.as_bytes(), SIZE), many);
     }
 }

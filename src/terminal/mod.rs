@@ -208,5 +208,11 @@ fn columns(tty: &str) -> usize {
     size.map_or(0, |(width, _)| usize::from(width.0))
 }
 
+/// Returns how many lines tmux keeps of the shell's pane.
+pub async fn tmux_history_limit(identity: &TerminalIdentity) -> Option<usize> {
+    let limit = tokio::time::timeout(TIME_LIMIT, tmux::history_limit(identity));
+    limit.await.ok()?
+}
+
 #[cfg(test)]
 mod tests;

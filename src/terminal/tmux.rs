@@ -56,6 +56,16 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     })
 }
 
+/// Returns the `history-limit` of the pane.
+pub async fn history_limit(identity: &TerminalIdentity) -> Option<usize> {
+    let socket = identity.variable("TMUX")?.split(',').next()?;
+    let pane = identity.variable("TMUX_PANE")?;
+    let format = "#{history_limit}";
+    let args = ["-S", socket, "display-message", "-p", "-t", pane, format];
+    let text = run::output(identity, "tmux", &args).await.ok()?;
+    text.trim().parse().ok()
+}
+
 /// Returns the rows; those that are joined in `lines` are wrapped.
 fn rows_of(rows: &str, lines: &str) -> Vec<ScreenRow> {
     let mut out = Vec::new();

@@ -174,6 +174,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "recording",
             "safety",
             "secret",
+            "terminal",
         ],
     ),
     ("main", &["cli"]),

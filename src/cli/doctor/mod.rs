@@ -7,6 +7,7 @@ mod daemon;
 mod files;
 mod mcp;
 mod model;
+mod output;
 mod shell;
 mod terminal;
 
@@ -136,11 +137,13 @@ fn run_checks(paths: Result<Paths>) -> Vec<CheckResult> {
             checks.extend(model::check_keys(&paths));
             checks.push(daemon::check_endpoint(&status));
             checks.extend(mcp::check_servers(&paths, &status));
+            checks.push(output::check_output(Some(&paths)));
         }
         Err(e) => {
             checks.push(shell::check_plugin(zsh.as_ref(), None));
             checks.push(shell::check_other_llm());
             checks.push(CheckResult::error("directories", &e));
+            checks.push(output::check_output(None));
         }
     }
     checks.push(terminal::check_terminal(&terminal::TerminalFacts::current()));
