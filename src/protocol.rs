@@ -274,6 +274,9 @@ pub enum Request {
         command: usize,
         /// The working directory.
         cwd: String,
+        /// Words that the command line of the client contains, to find it on the screen.
+        #[serde(default)]
+        words: Option<String>,
     },
     /// Reports that an approved command has ended: `{}` once its output is recorded.
     ExecDone {

@@ -56,8 +56,8 @@ use crate::safety::text;
 
 /// Parses the command line; `--help` and `--version` print and exit.
 ///
-/// `ask` is the hot path, and the memory of `record` is kept as long as its shell: only their own parsers are built. If such a
-/// parser fails, the full parser runs and reports the error.
+/// `ask` is the hot path, and a recorder is kept as long as its shell: only their own parsers are built. If such a parser fails,
+/// the full parser runs and reports the error.
 ///
 /// # Errors
 /// The command line is invalid.
@@ -73,6 +73,10 @@ pub fn parse() -> Result<Cli> {
     let command = match words.first().and_then(|word| word.to_str()) {
         Some("ask") => parse_alone(words).map(CliCommand::Ask),
         Some("record") => parse_alone(words).map(CliCommand::Record),
+        Some("record-pane") => parse_alone(words).map(CliCommand::RecordPane),
+        Some(record::RELAY) => Some(CliCommand::RecordRelay {
+            words: words.into_iter().skip(1).collect(),
+        }),
         _ => None,
     };
     if let Some(command) = command {
@@ -228,6 +232,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Fix(args) => write(&fix::run(paths, args)?)?,
         CliCommand::Launch(args) => return launcher::run(args),
         CliCommand::RecordPane(args) => record::pane(args)?,
+        CliCommand::RecordRelay { words } => return record::relay(words),
         CliCommand::ReviewEnv => {
             let mut changes = Vec::new();
             std::io::stdin()

@@ -40,6 +40,8 @@ struct OutputView<'a> {
     certainty: Certainty,
     lines: usize,
     secrets_removed: usize,
+    /// The terminal told some characters wrong.
+    characters_lost: bool,
     omitted_bytes: u64,
     output: Option<String>,
     /// Why there is no output.
@@ -57,6 +59,7 @@ pub fn run(paths: &Paths, args: OutputArgs) -> Result<u8> {
         terminal: terminal_variables(),
         command: args.command.get(),
         cwd: current_directory(),
+        words: Some(words()),
     };
     let output = match connect::request::<TerminalOutput>(paths, &request) {
         Ok(output) => output,
@@ -76,6 +79,13 @@ pub fn run(paths: &Paths, args: OutputArgs) -> Result<u8> {
     Ok(0)
 }
 
+/// Returns the words of the command line, by which the daemon finds it on the screen.
+fn words() -> String {
+    let words = std::env::args_os().skip(1);
+    let words: Vec<String> = words.map(|word| word.display().to_string()).collect();
+    words.join(" ")
+}
+
 fn view(output: &TerminalOutput) -> OutputView<'_> {
     OutputView {
         command: Some(&output.command),
@@ -89,6 +99,7 @@ fn view(output: &TerminalOutput) -> OutputView<'_> {
         },
         lines: output.lines,
         secrets_removed: output.secrets,
+        characters_lost: output.is_lossy,
         omitted_bytes: output.omitted,
         output: Some(text(output)),
         reason: None,
@@ -105,6 +116,7 @@ fn without(e: &Error) -> OutputView<'_> {
         certainty: Certainty::None,
         lines: 0,
         secrets_removed: 0,
+        characters_lost: false,
         omitted_bytes: 0,
         output: None,
         reason: Some(&e.message),
@@ -114,12 +126,15 @@ fn without(e: &Error) -> OutputView<'_> {
 /// Returns the line about the output.
 fn summary(output: &TerminalOutput) -> String {
     let command = one_line(&output.command, MAX_COMMAND);
-    let part = match output.is_tail {
-        true => "; the beginning is no longer in the scrollback",
-        false => "",
-    };
     let (exit, lines, source) = (output.exit, output.lines, &output.source);
-    format!("{command}: exit {exit}, {lines} lines from {source}{part}")
+    let mut summary = format!("{command}: exit {exit}, {lines} lines from {source}");
+    if output.is_tail {
+        summary.push_str("; the beginning is no longer in the scrollback");
+    }
+    if output.is_lossy {
+        summary.push_str(&format!("; {source} loses characters beyond Latin-1"));
+    }
+    summary
 }
 
 /// Returns the text, with a line in place of what was left out.

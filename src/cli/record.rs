@@ -1,13 +1,15 @@
 //! `aish-helper record`.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::args::{RecordArgs, RecordPaneArgs};
 use crate::client::record_pane::{self, RecordedPane};
 use crate::client::relay::{self, RECORDING_VARIABLE, RecordedCommand, RecordingPlace};
 use crate::config::{self, ConfigOverrides, RecordSettings};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::paths::{self, Paths};
 
 /// Records a command or a shell. Returns its exit code.
@@ -19,13 +21,11 @@ pub fn run(paths: &Paths, args: RecordArgs) -> Result<u8> {
     let command = match words.next() {
         Some(program) => {
             let arguments: Vec<OsString> = words.collect();
-            let all = std::iter::once(&program).chain(&arguments);
             RecordedCommand {
-                shown: Some(all.map(|w| w.to_string_lossy().into_owned()).collect()),
+                shown: Some(shown(&program, &arguments)),
                 prints_marks: relay::is_zsh(Path::new(&program)),
                 program,
                 arguments,
-                environment: Vec::new(),
             }
         }
         None => {
@@ -34,12 +34,70 @@ pub fn run(paths: &Paths, args: RecordArgs) -> Result<u8> {
                 prints_marks: relay::is_zsh(&shell),
                 program: shell.into_os_string(),
                 arguments: Vec::new(),
-                environment: Vec::new(),
                 shown: None,
             }
         }
     };
-    relay::run(&place(paths), &command)
+    start_relay(&place(paths), &command)
+}
+
+/// Name of the command that runs the relay.
+pub const RELAY: &str = "record-relay";
+
+/// Runs the relay in this process anew: what was needed to get here, such as parsing the configuration, would stay in its memory
+/// as long as the shell runs.
+fn start_relay(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> {
+    let flag = |on: bool| if on { "1" } else { "0" };
+    if let Ok(binary) = std::env::current_exe() {
+        let mut relay = Command::new(binary);
+        relay
+            .arg0("aish-helper")
+            .args([RELAY, &place.max_bytes.to_string()])
+            .arg(&place.recordings)
+            .arg(flag(command.shown.is_some()))
+            .arg(flag(command.prints_marks))
+            .arg(&command.program)
+            .args(&command.arguments);
+        // Returns only if the program file is gone or cannot be run.
+        let _ = relay.exec();
+    }
+    relay::run(place, command)
+}
+
+/// Runs the relay as [`start_relay`] says.
+///
+/// # Errors
+/// This terminal is already recorded, or the words are not those of [`start_relay`].
+pub fn relay(words: Vec<OsString>) -> Result<u8> {
+    let mut words = words.into_iter();
+    let mut next = || {
+        words
+            .next()
+            .ok_or_else(|| Error::usage("see: aish-helper record --help"))
+    };
+    let max_bytes = next()?.to_string_lossy().parse().unwrap_or_default();
+    let recordings = PathBuf::from(next()?);
+    let (is_command, prints_marks) = (next()? == "1", next()? == "1");
+    let program = next()?;
+    let arguments: Vec<OsString> = words.collect();
+    let place = RecordingPlace {
+        recordings,
+        max_bytes,
+        ..here()
+    };
+    let command = RecordedCommand {
+        shown: is_command.then(|| shown(&program, &arguments)),
+        program,
+        arguments,
+        prints_marks,
+    };
+    relay::run(&place, &command)
+}
+
+fn shown(program: &OsString, arguments: &[OsString]) -> Vec<String> {
+    let all = std::iter::once(program).chain(arguments);
+    all.map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Records a pane of tmux.
@@ -69,12 +127,21 @@ fn shell() -> PathBuf {
 
 /// Where to record, by the configuration. A configuration with mistakes does not keep a shell from starting.
 fn place(paths: &Paths) -> RecordingPlace {
-    let text = |name| paths::variable(name).map(|value| value.to_string_lossy().into_owned());
     let config = config::load(paths, &ConfigOverrides::default());
     let record = config.map_or_else(|_| RecordSettings::default(), |config| config.record);
     RecordingPlace {
         recordings: paths.recordings(),
         max_bytes: record.max_bytes,
+        ..here()
+    }
+}
+
+/// What the environment says about the terminal.
+fn here() -> RecordingPlace {
+    let text = |name| paths::variable(name).map(|value| value.to_string_lossy().into_owned());
+    RecordingPlace {
+        recordings: PathBuf::new(),
+        max_bytes: 0,
         term: text("TERM").unwrap_or_default(),
         within: text(RECORDING_VARIABLE),
     }

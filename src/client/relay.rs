@@ -49,8 +49,6 @@ pub struct RecordedCommand {
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Variables to set in its environment.
-    pub environment: Vec<(OsString, OsString)>,
     /// The program is a zsh that may print marks.
     pub prints_marks: bool,
     /// The command as given by the user; `None` for a shell.
@@ -234,8 +232,6 @@ fn spawn(
 fn plain(command: &RecordedCommand) -> Command {
     let mut program = Command::new(&command.program);
     program.args(&command.arguments);
-    let environment = command.environment.iter();
-    program.envs(environment.map(|(name, value)| (name, value)));
     program
 }
 

@@ -1,18 +1,23 @@
 //! Cuts the text of a terminal into the outputs of known commands. Pure.
 //!
-//! The text has no marks, so it is cut by what the daemon knows: the command lines, their order and their directories. The
-//! line of a command is where its text stands behind a prompt; the prompt is recognized because it stands in front of other
-//! commands too. What stands between the line of a command and the next prompt is its output. Rows of a prompt above its last
-//! one are those that all prompts on the screen have in common.
+//! The text has no marks, so it is cut by what the daemon knows: the command lines, their order, their directories, and how many
+//! lines were entered between them that it does not know. The line of a command is where its text stands behind a prompt; the
+//! prompt is recognized because it stands in front of other commands too. What stands between the line of a command and the
+//! next prompt is its output. Rows of a prompt above its last one are those that all prompts on the screen have in common.
 //!
 //! In doubt there is no output: the text of a command that is not known, or was typed with a leading space to keep it out of
 //! the history, never counts as the output of another.
 
+mod assign;
+mod current;
 mod echo;
 mod prompt;
+mod region;
+mod text;
 
 use self::echo::{Echo, echoes};
-use self::prompt::{PromptLine, Similarity};
+use self::prompt::PromptLine;
+use self::text::Expected;
 
 /// Number of commands before the wanted one that are looked for, to recognize the prompt.
 const NEIGHBOURS: usize = 12;
@@ -35,14 +40,33 @@ pub struct Screen {
     pub columns: usize,
     /// Older rows exist or were dropped.
     pub is_cut: bool,
+    /// [`ScreenRow::wrapped`] is what the terminal tells, not a guess from full rows.
+    pub tells_wraps: bool,
+    /// Of each character only the low byte was told: [`low_byte`].
+    pub is_lossy: bool,
+    /// The mark that zsh puts behind an output without a line end: `#` for root, `%` for others.
+    pub end_mark: char,
 }
 
 /// A command whose line may be on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownCommand<'a> {
-    /// The command line.
+    /// The command line. A secret in it is replaced by a mark such as `[REDACTED:token]`.
     pub text: &'a str,
     /// The directory in which it was started.
+    pub cwd: &'a str,
+    /// The number of lines that were entered after it, up to the next known command, and are not known; `None` if nobody counted.
+    pub unrecorded_after: Option<usize>,
+}
+
+/// What is known about the command line that runs now, the last one on the screen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunningLine<'a> {
+    /// The line as it was typed.
+    pub text: Option<&'a str>,
+    /// Words that are most likely part of it.
+    pub words: Option<&'a str>,
+    /// The directory of the shell.
     pub cwd: &'a str,
 }
 
@@ -53,6 +77,8 @@ pub struct ScreenOutput {
     pub lines: Vec<String>,
     /// The beginning is no longer in the scrollback.
     pub is_tail: bool,
+    /// Characters beyond Latin-1 were lost.
+    pub is_lossy: bool,
 }
 
 /// A command line that was found, with what stands around it.
@@ -62,226 +88,137 @@ struct Found<'a> {
     prompt: PromptLine<'a>,
 }
 
+/// Returns the character that a terminal tells which keeps the low byte of each character only; `None` for one that is lost.
+pub fn low_byte(c: char) -> Option<char> {
+    let [low, ..] = u32::from(c).to_le_bytes();
+    // 0xff stands in the second cell of a wide character.
+    let shown = char::from(low);
+    (!shown.is_control() && low != 0xff).then_some(shown)
+}
+
 /// Returns the output of the command number `wanted` of `commands`, counted from the last one, which is 1. `commands` are in the
-/// order in which they ran. `running` is the command line that runs now, if it is known, and `cwd` its directory.
+/// order in which they ran.
 ///
 /// Returns `None` if the line of the command cannot be told for sure.
 pub fn cut(
     screen: &Screen,
     commands: &[KnownCommand<'_>],
-    running: Option<&str>,
-    cwd: &str,
+    running: RunningLine<'_>,
     wanted: usize,
 ) -> Option<ScreenOutput> {
+    let screen = &text::with_whole_lines(screen);
     let known = commands.len().checked_sub(wanted)?;
     let first = known.saturating_sub(NEIGHBOURS);
-    let newest_first: Vec<&KnownCommand<'_>> = commands.get(first..)?.iter().rev().collect();
-    let candidates: Vec<Vec<Found<'_>>> = newest_first
+    let commands = commands.get(first..)?;
+    let cwds: Vec<String> = commands
         .iter()
-        .map(|command| {
-            let found = echoes(screen, command.text);
-            let at = |echo| Found::new(screen, echo, command.cwd);
+        .map(|command| text::shown(screen, command.cwd))
+        .collect();
+    let cwd = text::shown(screen, running.cwd);
+    // Newest first, as everywhere below.
+    let mut candidates: Vec<Vec<Found<'_>>> = commands
+        .iter()
+        .zip(&cwds)
+        .rev()
+        .map(|(command, cwd)| {
+            let found = echoes(screen, &Expected::new(screen, command.text));
+            let at = |echo| Found::new(screen, echo, command.text, cwd);
             found.into_iter().filter_map(at).collect()
         })
         .collect();
-    let current = current_line(screen, &candidates, running, cwd)?;
-    let matched = assign(&current, candidates);
-    let lines: Vec<&Found<'_>> = std::iter::once(&current)
+    let current = current::find(screen, &candidates, running, &cwd)?;
+    for found in candidates.iter_mut().flatten() {
+        let current = std::iter::once(&current.found.prompt);
+        found.prompt.split_output(current);
+    }
+    let matched = assign::assign(&current.found, candidates);
+    let lines: Vec<&Found<'_>> = std::iter::once(&current.found)
         .chain(matched.iter().flatten())
         .collect();
-    let height = prompt::height(screen, &lines);
-    // The next command whose line was found; what ran between them is unknown.
-    let next = match wanted {
-        1 => &current,
-        _ => matched.get(wanted - 2)?.as_ref()?,
-    };
-    let (start, is_tail, prompts) = match matched.get(wanted - 1)?.as_ref() {
-        Some(found) => (found.echo.last_row + 1, false, vec![found, next]),
+    let height = region::height(screen, &lines);
+    // The next command whose line was found, and the number of unknown lines between the two.
+    let newer = matched.get(..wanted - 1)?;
+    let position = newer.iter().rposition(Option::is_some);
+    let next = position.and_then(|at| newer.get(at)?.as_ref());
+    let next = next.unwrap_or(&current.found);
+    let missed = wanted - 1 - position.map_or(0, |at| at + 1);
+    let between = commands.iter().rev().skip(wanted - 1 - missed);
+    let unknown = between
+        .take(missed + 1)
+        .map(|command| command.unrecorded_after)
+        .sum::<Option<usize>>()
+        .map(|count| count + missed);
+    let own = matched.get(wanted - 1)?.as_ref();
+    let start = match own {
+        Some(found) => found.echo.last_row + 1,
         // Nothing is above the next prompt but the rest of this output, if no other prompt is.
-        None if screen.is_cut => (0, true, vec![next]),
+        None if screen.is_cut && current.is_certain && lines.len() == wanted - missed => 0,
         None => return None,
     };
-    let end = next
-        .echo
-        .first_row
-        .checked_sub(height)
-        .filter(|end| *end >= start);
-    let end = end.unwrap_or(start);
+    let end = next.echo.first_row.checked_sub(height)?.max(start);
     let mut rows = screen.rows.get(start..end)?.to_vec();
-    let stop = prompt::first_prompt(&rows, &prompts, screen.columns);
-    if let Some(stop) = stop {
-        if is_tail {
-            return None;
-        }
-        rows.truncate(stop.saturating_sub(height));
-    } else if let Some(rest) = next.prompt.output_before {
-        // The command printed no line end, and the shell began its prompt right there.
-        rows.push(ScreenRow {
-            text: rest.to_owned(),
-            wrapped: false,
-        });
+    let mut rest = next.prompt.output_before;
+    let stop = || region::first_prompt(&rows, &lines);
+    match (own, unknown) {
+        (None, _) if stop().is_some() => return None,
+        (None, _) => {}
+        // Nothing was entered in between, but Ctrl-L leaves the prompt behind.
+        (Some(_), Some(0)) => region::drop_bare_prompts(
+            &mut rows,
+            next,
+            commands.get(commands.len() - wanted)?,
+            height,
+        ),
+        (Some(_), unknown) => match (stop(), unknown) {
+            (Some(stop), _) => {
+                rows.truncate(stop.saturating_sub(height));
+                rest = None;
+            }
+            // There is another prompt, but where?
+            (None, Some(_)) => return None,
+            (None, None) => {}
+        },
     }
-    let lines = joined(&rows, screen.columns);
-    if is_tail && lines.is_empty() {
+    rows.extend(rest.map(|text| ScreenRow {
+        text: text.to_owned(),
+        wrapped: false,
+    }));
+    let lines = region::joined(&rows, screen);
+    if own.is_none() && lines.is_empty() {
         return None;
     }
-    Some(ScreenOutput { lines, is_tail })
+    Some(ScreenOutput {
+        is_lossy: screen.is_lossy && text::is_damaged(&lines),
+        lines,
+        is_tail: own.is_none(),
+    })
 }
 
 /// Returns the last rows with text, for a person who wants them although no command can be told. The line that runs now is left
 /// out if it is known.
 pub fn last_lines(screen: &Screen, running: Option<&str>, limit: usize) -> Vec<String> {
+    let screen = &text::with_whole_lines(screen);
     let end = running
-        .and_then(|text| echoes(screen, text).pop())
+        .and_then(|text| echoes(screen, &Expected::new(screen, text)).pop())
         .map_or(screen.rows.len(), |echo| echo.first_row);
     let rows = screen.rows.get(..end).unwrap_or_default();
-    let mut lines = joined(rows, screen.columns);
+    let mut lines = region::joined(rows, screen);
     lines.drain(..lines.len().saturating_sub(limit));
     lines
 }
 
 impl<'a> Found<'a> {
     /// Returns `None` if what stands before the command is no prompt.
-    fn new(screen: &'a Screen, echo: Echo, cwd: &'a str) -> Option<Found<'a>> {
+    fn new(screen: &'a Screen, echo: Echo, command: &str, cwd: &'a str) -> Option<Found<'a>> {
         let row = screen.rows.get(echo.prompt_row)?;
-        let prompt = PromptLine::new(row.text.get(..echo.prompt_end)?, cwd)?;
+        let mut prompt = row.text.get(..echo.prompt_end)?;
+        // Blanks in front of a command are part of it.
+        for _ in command.chars().take_while(|c| *c == ' ') {
+            prompt = prompt.strip_suffix(' ')?;
+        }
+        let prompt = PromptLine::new(prompt, cwd)?;
         Some(Found { echo, prompt })
     }
-}
-
-/// Finds the line of the command that runs now. If its text is not known, it is the last line with text that begins with the
-/// prompt of a known command.
-fn current_line<'a>(
-    screen: &'a Screen,
-    candidates: &[Vec<Found<'a>>],
-    running: Option<&str>,
-    cwd: &'a str,
-) -> Option<Found<'a>> {
-    if let Some(text) = running {
-        let found = echoes(screen, text).pop()?;
-        let mut found = Found::new(screen, found, cwd)?;
-        // A prompt on the row of an output without a line end.
-        let others = candidates.iter().flatten().map(|other| &other.prompt);
-        found.prompt.split_output(others);
-        return Some(found);
-    }
-    let mut last_row = screen
-        .rows
-        .iter()
-        .rposition(|row| !row.text.trim().is_empty())?;
-    // A long command line goes over several rows.
-    for _ in 0..20 {
-        let text = &screen.rows.get(last_row)?.text;
-        let prompts = candidates.iter().flatten();
-        let prompts = prompts.filter(|found| found.echo.last_row < last_row);
-        let longest = prompts
-            .filter_map(|found| found.prompt.begins(text, cwd))
-            .max_by_key(|prompt| prompt.text.len());
-        if let Some(prompt) = longest {
-            let echo = Echo {
-                first_row: last_row,
-                prompt_row: last_row,
-                prompt_end: prompt.text.len(),
-                last_row,
-            };
-            return Some(Found { echo, prompt });
-        }
-        last_row = last_row.checked_sub(1)?;
-    }
-    None
-}
-
-/// Chooses for each command, newest first, the line that is its own: in order, with the best prompts, and as low as possible.
-/// A line too low is one that the command itself printed; what follows it is still the command's output.
-fn assign<'a>(current: &Found<'a>, candidates: Vec<Vec<Found<'a>>>) -> Vec<Option<Found<'a>>> {
-    // best[i][k]: score of the best choice for the commands from number i on, if the line of i is its candidate k; and the
-    // command and the candidate that come next in it.
-    type Choice = (i64, Option<(usize, usize)>);
-    let mut best: Vec<Vec<Option<Choice>>> =
-        candidates.iter().map(|c| vec![None; c.len()]).collect();
-    let weight = |found: &Found<'_>| match found.prompt.similarity(&current.prompt) {
-        Similarity::Same => 40,
-        Similarity::SameShape => 30,
-        Similarity::SameEnd => 10,
-        Similarity::Different => 0,
-    };
-    for i in (0..candidates.len()).rev() {
-        for (k, found) in candidates[i].iter().enumerate() {
-            let own = weight(found);
-            if own == 0 || found.echo.last_row >= current.echo.first_row {
-                continue;
-            }
-            let mut choice: Choice = (own, None);
-            for (j, others) in candidates.iter().enumerate().skip(i + 1) {
-                // A command in between whose line is not found.
-                let skipped = i64::try_from(j - i - 1)
-                    .unwrap_or(i64::MAX / 2)
-                    .saturating_mul(15);
-                for (l, other) in others.iter().enumerate() {
-                    let Some((score, _)) = best[j][l] else {
-                        continue;
-                    };
-                    let total = own + score - skipped;
-                    // In doubt the lower line, which stands later in the list.
-                    if other.echo.last_row < found.echo.first_row && total >= choice.0 {
-                        choice = (total, Some((j, l)));
-                    }
-                }
-            }
-            best[i][k] = Some(choice);
-        }
-    }
-    let mut start: Option<(i64, usize, usize)> = None;
-    for (i, scores) in best.iter().enumerate() {
-        let skipped = i64::try_from(i).unwrap_or(i64::MAX / 2).saturating_mul(15);
-        for (k, score) in scores.iter().enumerate() {
-            let Some((score, _)) = score else {
-                continue;
-            };
-            let total = score - skipped;
-            let is_better = start.is_none_or(|(so_far, command, _)| {
-                total > so_far || (total == so_far && command == i)
-            });
-            if is_better {
-                start = Some((total, i, k));
-            }
-        }
-    }
-    let mut chosen: Vec<Option<usize>> = vec![None; candidates.len()];
-    let mut at = start.map(|(_, i, k)| (i, k));
-    while let Some((i, k)) = at {
-        chosen[i] = Some(k);
-        at = best[i][k].and_then(|(_, next)| next);
-    }
-    let lists = candidates.into_iter().zip(chosen);
-    lists
-        .map(|(list, k)| k.and_then(|k| list.into_iter().nth(k)))
-        .collect()
-}
-
-/// Returns the lines of rows: wrapped rows are joined, trailing blanks and empty lines at the end are left out, and so is the
-/// mark of zsh for an output without a line end.
-fn joined(rows: &[ScreenRow], columns: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        let is_last = at + 1 == rows.len();
-        let text = match is_last {
-            true => prompt::without_end_mark(row, columns),
-            false => &row.text,
-        };
-        line.push_str(text);
-        if !row.wrapped || is_last {
-            lines.push(std::mem::take(&mut line));
-        }
-    }
-    for line in &mut lines {
-        line.truncate(line.trim_end().len());
-    }
-    while lines.last().is_some_and(String::is_empty) {
-        lines.pop();
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -280,12 +280,14 @@ async fn dispatch(
             terminal,
             command,
             cwd,
+            words,
         } => {
             let wanted = requests::wanted_output(&daemon.services, shell, tty)?;
             let wanted = WantedOutput {
                 terminal,
                 command,
                 cwd,
+                words,
                 ..wanted
             };
             Some(reply(

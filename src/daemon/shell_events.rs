@@ -161,6 +161,7 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
     let pid = fields.next()?.parse().ok()?;
     match kind {
         "bye" => Some(ShellEvent::Bye),
+        "unrecorded" => Some(ShellEvent::UnrecordedLine),
         "secrets" => Some(ShellEvent::SecretVariables(
             fields
                 .filter_map(|field| field.split_once('='))

@@ -395,6 +395,9 @@ pub struct TerminalOutput {
     pub source: String,
     /// The beginning is no longer in the scrollback.
     pub is_tail: bool,
+    /// The terminal told some characters wrong.
+    #[serde(default)]
+    pub is_lossy: bool,
     /// The number of lines.
     pub lines: usize,
     /// The first part, or all.

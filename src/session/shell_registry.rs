@@ -50,6 +50,8 @@ pub enum ShellEvent {
         /// Columns and rows of the terminal at its end.
         size: Option<(u16, u16)>,
     },
+    /// A line was entered that is no recorded command: an empty one, an abandoned one, or one that is kept out of the history.
+    UnrecordedLine,
     /// A shell is ending.
     Bye,
 }
@@ -62,18 +64,28 @@ struct ShellState {
     tty: String,
     /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
     terminal: Option<BTreeMap<String, String>>,
-    commands: VecDeque<RecordBody>,
+    commands: VecDeque<KeptCommand>,
     /// The user was told that the terminal does not tell its text.
     told_unreadable: bool,
     /// The key that decided the last proposal, and when.
     deciding_key: Option<(u8, Instant)>,
 }
 
+/// A command of a shell.
+#[derive(Debug, Clone)]
+pub struct KeptCommand {
+    /// Its record, a [`RecordBody::ShellCommand`].
+    pub body: RecordBody,
+    /// The number of lines that were entered after it, up to the next command, and are not recorded; `None` if events may have
+    /// been lost.
+    pub unrecorded_after: Option<usize>,
+}
+
 /// What is known about the screen of a shell.
 #[derive(Debug, Clone)]
 pub struct ShellOnScreen {
     /// The last commands, oldest first.
-    pub commands: Vec<RecordBody>,
+    pub commands: Vec<KeptCommand>,
     /// The terminal device.
     pub tty: String,
     /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
@@ -108,18 +120,22 @@ impl ShellRegistry {
             if let RecordBody::ShellCommand { shell, .. } = &record.body
                 && let Ok(shell) = ShellId::parse(shell.as_str())
             {
-                shells.keep(&shell, record.body);
+                // Nobody counted the lines after it.
+                shells.keep(&shell, record.body, None);
             }
         }
         shells
     }
 
-    fn keep(&mut self, shell: &ShellId, body: RecordBody) {
+    fn keep(&mut self, shell: &ShellId, body: RecordBody, unrecorded_after: Option<usize>) {
         let commands = &mut self.shells.entry(shell.clone()).or_default().commands;
         if commands.len() == KEPT {
             commands.pop_front();
         }
-        commands.push_back(body);
+        commands.push_back(KeptCommand {
+            body,
+            unrecorded_after,
+        });
     }
 
     /// Returns whether the user has yet to be told that the terminal of a shell does not tell its text; from now on they are.
@@ -165,6 +181,17 @@ impl ShellRegistry {
                 state.pid = Some(pid);
                 state.tty = tty;
                 state.terminal = Some(terminal);
+                // A shell greets again when an event could not be sent.
+                if let Some(last) = state.commands.back_mut() {
+                    last.unrecorded_after = None;
+                }
+            }
+            ShellEvent::UnrecordedLine => {
+                let state = self.shells.get_mut(shell);
+                let last = state.and_then(|state| state.commands.back_mut());
+                if let Some(count) = last.and_then(|last| last.unrecorded_after.as_mut()) {
+                    *count += 1;
+                }
             }
             ShellEvent::Command {
                 pid,
@@ -204,7 +231,7 @@ impl ShellRegistry {
                 if let Some(Err(e)) = log.map(|log| log.write(std::slice::from_ref(&record))) {
                     tracing::warn!("{}", e.message);
                 }
-                self.keep(shell, record.body);
+                self.keep(shell, record.body, Some(0));
             }
         }
     }
@@ -215,7 +242,8 @@ impl ShellRegistry {
         let Some(shell) = self.shells.get(shell) else {
             return Vec::new();
         };
-        let fresh = shell.commands.iter().filter(|body| match body {
+        let bodies = shell.commands.iter().map(|kept| &kept.body);
+        let fresh = bodies.filter(|body| match body {
             RecordBody::ShellCommand {
                 start_ms,
                 duration_ms,
@@ -240,7 +268,7 @@ impl ShellRegistry {
 
     /// Returns the shell of a terminal device that ran a command last.
     pub fn of_tty(&self, tty: &str) -> Option<ShellId> {
-        let last_start = |state: &ShellState| match state.commands.back() {
+        let last_start = |state: &ShellState| match state.commands.back().map(|kept| &kept.body) {
             Some(RecordBody::ShellCommand { start_ms, .. }) => *start_ms,
             _ => 0,
         };

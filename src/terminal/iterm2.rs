@@ -1,6 +1,6 @@
 //! iTerm2: AppleScript, <https://iterm2.com/documentation-scripting.html>. macOS asks the user once whether this is allowed.
 
-use super::{TerminalIdentity, columns, plain_rows, run};
+use super::{TerminalIdentity, plain_screen, run};
 use crate::context::align::Screen;
 use crate::error::Result;
 
@@ -25,10 +25,5 @@ end run"#;
 pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let args = ["-e", SCRIPT, identity.tty.as_str()];
     let text = run::output(identity, "osascript", &args).await?;
-    let columns = columns(&identity.tty);
-    Ok(Screen {
-        rows: plain_rows(&text, columns),
-        columns,
-        is_cut: true,
-    })
+    Ok(plain_screen(identity, &text))
 }

@@ -1,6 +1,6 @@
 //! kitty: remote control, <https://sw.kovidgoyal.net/kitty/remote-control/>. It is off unless the user allows it.
 
-use super::{TerminalIdentity, columns, run, visible};
+use super::{TerminalIdentity, columns, plain_screen, run, visible};
 use crate::context::align::{Screen, ScreenRow};
 use crate::error::{Error, Result};
 
@@ -28,10 +28,15 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         }
         text => text?,
     };
+    if !text.contains('\r') {
+        return Ok(plain_screen(identity, &text));
+    }
     Ok(Screen {
         rows: rows(&text),
         columns: columns(&identity.tty),
         is_cut: true,
+        tells_wraps: true,
+        ..Screen::default()
     })
 }
 

@@ -1,6 +1,6 @@
 //! Konsole: D-Bus, <https://docs.kde.org/stable5/en/konsole/konsole/scripting.html>. It tells the displayed screen only.
 
-use super::{TerminalIdentity, columns, plain_rows, run};
+use super::{TerminalIdentity, plain_screen, run};
 use crate::context::align::Screen;
 use crate::error::{Error, Result};
 
@@ -26,14 +26,7 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let mut missing = Error::runtime("qdbus is not in the PATH of the daemon");
     for program in PROGRAMS {
         match run::output(identity, program, &args).await {
-            Ok(text) => {
-                let columns = columns(&identity.tty);
-                return Ok(Screen {
-                    rows: plain_rows(&text, columns),
-                    columns,
-                    is_cut: true,
-                });
-            }
+            Ok(text) => return Ok(plain_screen(identity, &text)),
             Err(e) if e.message.contains("not in the PATH") => {}
             Err(e) => {
                 missing = e;

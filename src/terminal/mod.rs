@@ -159,7 +159,11 @@ pub async fn read(identity: &TerminalIdentity) -> Result<TerminalText> {
                 TerminalKind::Konsole => konsole::read(identity).await,
             };
             match read {
-                Ok(screen) => return Ok(TerminalText { kind, screen }),
+                Ok(mut screen) => {
+                    let is_root = nix::unistd::geteuid().is_root();
+                    screen.end_mark = if is_root { '#' } else { '%' };
+                    return Ok(TerminalText { kind, screen });
+                }
                 // The shell may be in the next one: a multiplexer in another inherits its variables.
                 Err(e) => failure = failure.or(Some(e)),
             }
@@ -181,13 +185,22 @@ pub async fn read(identity: &TerminalIdentity) -> Result<TerminalText> {
         })
 }
 
-/// Returns the rows of a text in which the terminal does not tell where it wrapped lines: a full row counts as wrapped.
-fn plain_rows(text: &str, columns: usize) -> Vec<ScreenRow> {
+/// Returns the screen of a terminal that prints its text without saying where it wrapped lines.
+fn plain_screen(identity: &TerminalIdentity, text: &str) -> Screen {
+    let columns = columns(&identity.tty);
+    // A row that is longer than the terminal is a whole line. Where there is none, a full row counts as wrapped.
+    let has_lines = columns > 0 && text.lines().any(|line| line.width() > columns);
     let rows = text.lines().map(|line| ScreenRow {
-        wrapped: columns > 0 && line.width() == columns,
+        wrapped: !has_lines && columns > 0 && line.width() == columns,
         text: visible(line),
     });
-    rows.collect()
+    Screen {
+        rows: rows.collect(),
+        columns,
+        is_cut: true,
+        tells_wraps: has_lines,
+        ..Screen::default()
+    }
 }
 
 /// Returns a line without control characters, which no screen has.

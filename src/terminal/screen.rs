@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-use super::{MAX_BYTES, TerminalIdentity, columns, plain_rows, run};
-use crate::context::align::Screen;
+use unicode_width::UnicodeWidthStr;
+
+use super::{MAX_BYTES, TerminalIdentity, columns, run, visible};
+use crate::context::align::{Screen, ScreenRow, low_byte};
 use crate::error::{Error, ErrorContext, Result};
 
 /// A directory that is removed when it is no longer used.
@@ -47,17 +49,59 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         return Err(Error::runtime("screen wrote too much"));
     }
     let bytes = fs::read(&file).context(|| "cannot read screen's text".into())?;
-    let text = String::from_utf8_lossy(&bytes);
+    let (text, is_lossy) = decoded(&bytes);
     let size = Size::parse(&info);
     let width = size
         .as_ref()
         .map_or_else(|| columns(&identity.tty), |size| size.columns);
-    let rows = plain_rows(&text, width);
+    let rows = wrapped_rows(&text, width);
     Ok(Screen {
         is_cut: size.is_none_or(|size| rows.len() >= size.rows + size.scrollback),
         rows,
         columns: width,
+        is_lossy,
+        ..Screen::default()
     })
+}
+
+/// Returns the text, and whether characters beyond Latin-1 are lost: of a window in UTF-8 mode, screen 4.9 writes the low byte of
+/// each character, and 0xff for the second cell of a wide one.
+fn decoded(bytes: &[u8]) -> (String, bool) {
+    match str::from_utf8(bytes) {
+        Ok(text) if !text.is_ascii() => (text.to_owned(), false),
+        _ => (bytes.iter().map(|byte| shown(*byte)).collect(), true),
+    }
+}
+
+fn shown(byte: u8) -> char {
+    let c = char::from(byte);
+    match c {
+        '\n' => c,
+        c => low_byte(c).unwrap_or(char::REPLACEMENT_CHARACTER),
+    }
+}
+
+/// Returns the rows. screen tells neither which ones it has wrapped nor blanks at their end: a row is taken for wrapped if it is full,
+/// or one blank short of it and the next one does not begin with a blank.
+fn wrapped_rows(text: &str, columns: usize) -> Vec<ScreenRow> {
+    let mut lines = text.lines().peekable();
+    let mut rows = Vec::new();
+    while let Some(line) = lines.next() {
+        let width = line.width();
+        let mut text = visible(line);
+        let goes_on = lines
+            .peek()
+            .is_some_and(|next| next.starts_with(|c: char| !c.is_whitespace()));
+        let lacks_blank = width + 1 == columns && goes_on;
+        if lacks_blank {
+            text.push(' ');
+        }
+        rows.push(ScreenRow {
+            text,
+            wrapped: width == columns || lacks_blank,
+        });
+    }
+    rows
 }
 
 /// The size of a window.

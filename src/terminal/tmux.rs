@@ -1,5 +1,7 @@
 //! tmux: `capture-pane`, see tmux(1).
 
+use unicode_width::UnicodeWidthStr;
+
 use super::{MAX_ROWS, TerminalIdentity, run, visible};
 use crate::context::align::{Screen, ScreenRow};
 use crate::error::{Error, Result};
@@ -48,11 +50,14 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let separator = format!("{mark}\n");
     let (rows, lines) = rest.split_once(&separator).ok_or_else(unclear)?;
     let size = size.unwrap_or_default();
+    let columns = columns.ok_or_else(unclear)?;
     Ok(Screen {
-        rows: rows_of(rows, lines),
-        columns: columns.ok_or_else(unclear)?,
+        rows: rows_of(rows, lines, columns),
+        columns,
         // tmux removes a tenth of a full history at once.
         is_cut: size > MAX_ROWS || limit.is_some_and(|limit| size + limit / 10 >= limit),
+        tells_wraps: true,
+        ..Screen::default()
     })
 }
 
@@ -67,17 +72,17 @@ pub async fn history_limit(identity: &TerminalIdentity) -> Option<usize> {
 }
 
 /// Returns the rows; those that are joined in `lines` are wrapped.
-fn rows_of(rows: &str, lines: &str) -> Vec<ScreenRow> {
+fn rows_of(rows: &str, lines: &str, columns: usize) -> Vec<ScreenRow> {
     let mut out = Vec::new();
-    let mut rows = rows.lines().peekable();
+    let mut rows = rows.lines();
     for line in lines.lines() {
         let mut rest = line;
-        while let Some(row) = rows.next() {
-            // Blanks at the end of a line are kept in rows only.
-            let is_all = row.trim_end() == rest.trim_end();
+        for row in rows.by_ref() {
             let next = rest
                 .strip_prefix(row)
-                .filter(|_| !is_all && !row.is_empty());
+                .filter(|next| !next.is_empty() && !row.is_empty());
+            // Blanks at the end of a line may be told in one of the two only.
+            let next = next.filter(|next| !next.trim_end().is_empty() || row.width() >= columns);
             out.push(ScreenRow {
                 text: visible(row),
                 wrapped: next.is_some(),
@@ -101,8 +106,15 @@ mod tests {
 
     #[test]
     fn rows_are_wrapped_where_lines_go_on() {
-        let rows = rows_of("abcd\nef\n\nx\nabcd\nabcd\n", "abcdef\n\nx\nabcd\nabcd\n");
+        let rows = rows_of(
+            "abcd\nef\n\nx\nabcd\nabcd\n    \n  \n",
+            "abcdef\n\nx\nabcd\nabcd\n      \n",
+            4,
+        );
         let wrapped: Vec<bool> = rows.iter().map(|row| row.wrapped).collect();
-        assert_eq!(wrapped, [true, false, false, false, false, false]);
+        assert_eq!(
+            wrapped,
+            [true, false, false, false, false, false, true, false]
+        );
     }
 }

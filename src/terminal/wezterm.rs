@@ -1,6 +1,6 @@
 //! WezTerm: `wezterm cli get-text`, <https://wezterm.org/cli/cli/get-text.html>.
 
-use super::{MAX_ROWS, TerminalIdentity, columns, plain_rows, run};
+use super::{MAX_ROWS, TerminalIdentity, plain_screen, run};
 use crate::context::align::Screen;
 use crate::error::Result;
 
@@ -13,10 +13,5 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let start = format!("-{MAX_ROWS}");
     let args = ["cli", "get-text", "--pane-id", pane, "--start-line", &start];
     let text = run::output(identity, "wezterm", &args).await?;
-    let columns = columns(&identity.tty);
-    Ok(Screen {
-        rows: plain_rows(&text, columns),
-        columns,
-        is_cut: true,
-    })
+    Ok(plain_screen(identity, &text))
 }

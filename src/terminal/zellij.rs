@@ -1,7 +1,7 @@
 //! zellij 0.44 or newer: `dump-screen`, <https://zellij.dev/documentation/cli-actions>. Older versions know only the focused
 //! pane.
 
-use super::{TerminalIdentity, columns, plain_rows, run};
+use super::{TerminalIdentity, plain_screen, run};
 use crate::context::align::Screen;
 use crate::error::Result;
 
@@ -17,10 +17,5 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         None => dump.to_vec(),
     };
     let text = run::output(identity, "zellij", &args).await?;
-    let columns = columns(&identity.tty);
-    Ok(Screen {
-        rows: plain_rows(&text, columns),
-        columns,
-        is_cut: true,
-    })
+    Ok(plain_screen(identity, &text))
 }

@@ -236,6 +236,9 @@ fn attached_line(output: &TerminalOutput) -> String {
     if output.is_tail {
         parts.push("the beginning is missing".to_owned());
     }
+    if output.is_lossy {
+        parts.push(format!("{} loses characters beyond Latin-1", output.source));
+    }
     if output.secrets > 0 {
         parts.push(format!("{} removed", count(output.secrets, "secret")));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::context::align::{self, KnownCommand};
+use crate::context::align::{self, KnownCommand, RunningLine};
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, RecordBody, is_aish};
 use crate::protocol::{AskRequest, ShellId, TerminalOutput};
@@ -14,7 +14,7 @@ use crate::recording::command_output;
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
 use crate::session::lock;
-use crate::session::shell_registry::ShellOnScreen;
+use crate::session::shell_registry::{KeptCommand, ShellOnScreen};
 use crate::terminal::{self, TerminalIdentity, TerminalText};
 use crate::tools::builtin::OUTPUT_LINES;
 
@@ -30,6 +30,8 @@ pub struct WantedOutput {
     pub command: usize,
     /// The command line that runs now, if it is known.
     pub running: Option<String>,
+    /// Words that are most likely part of that line.
+    pub words: Option<String>,
     /// The current directory of the shell.
     pub cwd: String,
     /// The variables of the client that tell its terminal, in case the shell has not sent them.
@@ -53,6 +55,7 @@ impl WantedOutput {
             shell,
             command: 1,
             running: None,
+            words: None,
             cwd: String::new(),
             terminal: BTreeMap::new(),
         }
@@ -155,12 +158,12 @@ pub async fn for_model(
 }
 
 /// Returns the index of the command number `wanted` from the last one that is no call of aish.
-fn position(commands: &[RecordBody], wanted: usize) -> Option<usize> {
+fn position(commands: &[KeptCommand], wanted: usize) -> Option<usize> {
     let own = commands
         .iter()
         .enumerate()
         .rev()
-        .filter(|(_, body)| match body {
+        .filter(|(_, kept)| match &kept.body {
             RecordBody::ShellCommand { command, .. } => !is_aish(command),
             _ => false,
         });
@@ -169,22 +172,28 @@ fn position(commands: &[RecordBody], wanted: usize) -> Option<usize> {
 
 fn cut(
     text: &TerminalText,
-    commands: &[RecordBody],
+    commands: &[KeptCommand],
     position: usize,
     wanted: &WantedOutput,
 ) -> Result<TerminalOutput> {
     let known: Vec<KnownCommand<'_>> = commands
         .iter()
-        .filter_map(|body| match body {
-            RecordBody::ShellCommand { command, cwd, .. } => {
-                Some(KnownCommand { text: command, cwd })
-            }
+        .filter_map(|kept| match &kept.body {
+            RecordBody::ShellCommand { command, cwd, .. } => Some(KnownCommand {
+                text: command,
+                cwd,
+                unrecorded_after: kept.unrecorded_after,
+            }),
             _ => None,
         })
         .collect();
     let number = commands.len() - position;
-    let running = wanted.running.as_deref();
-    let output = align::cut(&text.screen, &known, running, &wanted.cwd, number);
+    let running = RunningLine {
+        text: wanted.running.as_deref(),
+        words: wanted.words.as_deref(),
+        cwd: &wanted.cwd,
+    };
+    let output = align::cut(&text.screen, &known, running, number);
     let unclear = || {
         let name = text.kind.name();
         Error::runtime(format!(
@@ -198,6 +207,7 @@ fn cut(
         &output.lines,
         text.kind.name(),
         output.is_tail,
+        output.is_lossy,
     )
 }
 
@@ -205,12 +215,12 @@ fn cut(
 async fn recorded(
     services: &SharedServices,
     tty: &str,
-    commands: &[RecordBody],
+    commands: &[KeptCommand],
     position: usize,
 ) -> Option<TerminalOutput> {
     let Some(RecordBody::ShellCommand {
         shell, start_ms, ..
-    }) = commands.get(position)
+    }) = commands.get(position).map(|kept| &kept.body)
     else {
         return None;
     };
@@ -221,16 +231,17 @@ async fn recorded(
     });
     let lines = tokio::time::timeout(terminal::TIME_LIMIT, read).await;
     let lines = lines.ok()?.ok()?.ok()??;
-    told(commands, position, &lines, "recording", false).ok()
+    told(commands, position, &lines, "recording", false, false).ok()
 }
 
 /// Returns the output of a command without secrets.
 fn told(
-    commands: &[RecordBody],
+    commands: &[KeptCommand],
     position: usize,
     lines: &[String],
     source: &str,
     is_tail: bool,
+    is_lossy: bool,
 ) -> Result<TerminalOutput> {
     let Some(RecordBody::ShellCommand {
         command,
@@ -238,7 +249,7 @@ fn told(
         cwd,
         start_ms,
         ..
-    }) = commands.get(position)
+    }) = commands.get(position).map(|kept| &kept.body)
     else {
         return Err(Error::runtime("there is no such command"));
     };
@@ -256,6 +267,7 @@ fn told(
         started_ms: *start_ms,
         source: source.to_owned(),
         is_tail,
+        is_lossy,
         lines: lines.len(),
         head,
         tail,

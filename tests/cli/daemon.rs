@@ -90,7 +90,10 @@ impl Helper {
 fn start_stop_and_status_report_the_daemon() {
     let helper = Helper::saying("ok");
     let run = |args: &[&str]| helper.call(args).run();
-    assert_eq!(run(&["status", "--json"]).json(), json!({"running": false}));
+    assert_eq!(
+        run(&["status", "--json"]).json(),
+        json!({"running": false, "recording": null})
+    );
     assert!(run(&["status"]).ok().contains("is not running"));
     assert_eq!(run(&["stop"]).ok(), "the daemon is not running\n");
     assert!(helper.listener().is_none());

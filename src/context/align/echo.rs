@@ -1,12 +1,16 @@
 //! Finds the rows in which the text of a command stands as zsh's line editor shows it.
 
-use super::{Screen, ScreenRow};
 use unicode_width::UnicodeWidthStr;
 
-/// Maximum number of characters of a command that are compared.
-const COMPARED: usize = 4096;
+use super::text::{Expected, Unit, is_blank};
+use super::{Screen, ScreenRow};
+
 /// Maximum length of a continuation prompt such as `for else> `, in bytes.
 const CONTINUATION: usize = 60;
+/// Number of columns from which a row may be one that continues in the next.
+const LONG: usize = 20;
+/// Maximum number of rows that a removed secret may take.
+const SECRET_ROWS: usize = 40;
 
 /// Where the text of a command stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,121 +25,235 @@ pub struct Echo {
     pub last_row: usize,
 }
 
+/// A place on the screen: a row, and a byte in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    row: usize,
+    at: usize,
+}
+
 /// Returns all places where the text of a command stands, from the top to the bottom.
-pub fn echoes(screen: &Screen, text: &str) -> Vec<Echo> {
-    let text: String = text.trim().chars().take(COMPARED).collect();
-    let lines: Vec<Vec<char>> = text
-        .split('\n')
-        .map(|line| visible(line).collect())
-        .collect();
-    let Some(first) = lines.first().and_then(|line| line.first()) else {
-        return Vec::new();
-    };
+pub fn echoes(screen: &Screen, text: &Expected) -> Vec<Echo> {
     let mut found = Vec::new();
-    for (row, ScreenRow { text, .. }) in screen.rows.iter().enumerate() {
-        for (at, _) in text.match_indices(*first) {
-            let Some(last_row) = consume(screen, row, at, &lines) else {
+    for (row, ScreenRow { text: shown, .. }) in screen.rows.iter().enumerate() {
+        let expanded = row > 0 && is_expansion(screen, row - 1);
+        for at in starts(shown, shown.len()) {
+            let Some(last_row) = consume(screen, text, &text.lines, Place { row, at }) else {
                 continue;
             };
-            let expanded = at == 0 && row > 0 && is_expansion(screen, row - 1);
-            let echo = match text.get(..at).map(str::trim) {
+            match shown.get(..at).map(str::trim) {
                 // zsh prints a line again whose history references it has expanded.
-                Some("") if expanded => expansion(screen, row - 1, last_row),
-                Some("") | None => None,
-                Some(_) => Some(Echo {
+                Some("") if expanded && at == 0 => {
+                    found.extend(expansions(screen, row - 1, last_row))
+                }
+                Some("") | None => {}
+                Some(_) => found.push(Echo {
                     first_row: row,
                     prompt_row: row,
                     prompt_end: at,
                     last_row,
                 }),
-            };
-            found.extend(echo);
+            }
         }
     }
     found
 }
 
-/// Blanks are not compared: a row may have lost those at its end, and a tab is shown as several.
-fn visible(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|c| !c.is_whitespace())
+/// Returns the line that contains the arguments of a program, in the last `rows` rows with text.
+pub fn last_mention(screen: &Screen, words: &str, rows: usize) -> Option<Echo> {
+    let words = words.trim();
+    let with_text = screen.rows.iter().enumerate().rev();
+    let mut with_text = with_text.filter(|(_, row)| !row.text.trim().is_empty());
+    let last = with_text.next()?;
+    let mut lowest = std::iter::once(last).chain(with_text).take(rows);
+    lowest.find_map(|(row, ScreenRow { text, .. })| {
+        let at = text.find(words)?;
+        // The program stands before its arguments.
+        let before = text.get(..at)?.trim_end();
+        let start = before.rfind(char::is_whitespace)? + 1;
+        Some(Echo {
+            first_row: row,
+            prompt_row: row,
+            prompt_end: start,
+            last_row: last.0,
+        })
+    })
 }
 
-/// Returns the last row of `lines` if they stand at the byte `at` of a row and after it.
-fn consume(screen: &Screen, row: usize, at: usize, lines: &[Vec<char>]) -> Option<usize> {
+/// Returns the places in a row, up to the byte `end`, where a command may begin: behind a blank or a sign, and not at one.
+fn starts(row: &str, end: usize) -> impl Iterator<Item = usize> {
+    let mut before = None;
+    row.char_indices().filter_map(move |(at, c)| {
+        let is_start = at <= end
+            && !is_blank(c)
+            && before.is_none_or(|before: char| !before.is_alphanumeric());
+        before = Some(c);
+        is_start.then_some(at)
+    })
+}
+
+/// Returns the last row of `lines` if they stand at a place and after it.
+fn consume(screen: &Screen, text: &Expected, lines: &[Vec<Unit>], place: Place) -> Option<usize> {
     let (line, rest) = lines.split_first()?;
-    let last_row = consume_line(screen, row, at, line)?;
+    let last_row = consume_line(screen, text, line, place)?;
+    let row = last_row + 1;
     if rest.is_empty() {
-        return Some(last_row);
+        // A blank or the cursor behind a full row.
+        let is_blank = screen
+            .rows
+            .get(row)
+            .is_some_and(|row| row.text.trim().is_empty());
+        let width = row_width(screen, last_row);
+        return Some(
+            match is_blank && (text.ends_blank && width >= LONG || width == screen.columns) {
+                true => row,
+                false => last_row,
+            },
+        );
     }
-    let next = last_row + 1;
-    let text = &screen.rows.get(next)?.text;
-    let Some(first) = rest.first()?.first() else {
+    let next = &screen.rows.get(row)?.text;
+    if rest.first()?.is_empty() {
         // An empty line: nothing stands behind the continuation prompt.
-        return (text.trim_end().len() <= CONTINUATION)
-            .then(|| consume(screen, next, text.len(), rest))
+        let place = Place {
+            row,
+            at: next.len(),
+        };
+        return (next.trim_end().len() <= CONTINUATION)
+            .then(|| consume(screen, text, rest, place))
             .flatten();
-    };
+    }
     // A line that was typed stands behind a continuation prompt, one that was recalled begins at the edge.
-    text.match_indices(*first)
-        .take_while(|(at, _)| *at <= CONTINUATION)
-        .find_map(|(at, _)| consume(screen, next, at, rest))
+    starts(next, CONTINUATION).find_map(|at| consume(screen, text, rest, Place { row, at }))
 }
 
-/// Returns the last row of a line that begins at the byte `at` of a row. zsh wraps long lines itself, and a terminal wraps them
-/// again when it becomes narrower, so that a row may end anywhere.
-fn consume_line(screen: &Screen, mut row: usize, at: usize, line: &[char]) -> Option<usize> {
-    let mut rest = screen.rows.get(row)?.text.get(at..)?;
-    let mut line = line.iter();
-    while let Some(wanted) = line.next() {
-        rest = rest.trim_start();
-        while rest.is_empty() {
-            row += 1;
-            rest = screen.rows.get(row)?.text.trim_start();
-            // Only a full row continues, and none is empty.
-            if rest.is_empty() {
-                return None;
+/// Returns the last row of a line that begins at a place. zsh wraps long lines itself, and a terminal wraps them again when it
+/// becomes narrower, so that a row may end anywhere.
+fn consume_line(
+    screen: &Screen,
+    text: &Expected,
+    line: &[Unit],
+    mut place: Place,
+) -> Option<usize> {
+    for (at, unit) in line.iter().enumerate() {
+        place = match (unit, at) {
+            (Unit::Secret, _) => {
+                return behind_secret(screen, text, line.get(at + 1..)?, place);
             }
+            // The search starts at the first character: no blank is skipped.
+            (Unit::Char(_), 0) => place,
+            (Unit::Char(_), _) => skip_blanks(screen, place)?,
+        };
+        if let Unit::Char(c) = unit {
+            let shown = rest(screen, place)?;
+            let behind = text.eat(shown, *c)?;
+            place.at += shown.len() - behind.len();
         }
-        let shown = rest.chars().next()?;
-        if shown == *wanted {
-            rest = rest.get(shown.len_utf8()..)?;
-        } else if wanted.is_control() {
-            // Shown as ^X.
-            let letter = char::from_u32(u32::from(*wanted) ^ 0x40)?;
-            rest = rest.strip_prefix('^')?.strip_prefix(letter)?;
-        } else {
+    }
+    is_end(screen, place).then_some(place.row)
+}
+
+/// Returns the last row of a line that goes on with `line` behind a secret.
+fn behind_secret(screen: &Screen, text: &Expected, line: &[Unit], from: Place) -> Option<usize> {
+    let mut row = from.row;
+    if line.is_empty() {
+        // The secret is the last word, and goes on as long as rows are full.
+        while is_full(screen, row) && row - from.row < SECRET_ROWS {
+            row += 1;
+        }
+        return (row < screen.rows.len()).then_some(row);
+    }
+    let mut at = from.at;
+    while row - from.row < SECRET_ROWS {
+        let shown = &screen.rows.get(row)?.text;
+        let places = shown.get(at..)?.char_indices();
+        let found = places
+            .filter(|(_, c)| !is_blank(*c))
+            .find_map(|(offset, _)| {
+                consume_line(
+                    screen,
+                    text,
+                    line,
+                    Place {
+                        row,
+                        at: at + offset,
+                    },
+                )
+            });
+        if found.is_some() || !is_full(screen, row) {
+            return found;
+        }
+        row += 1;
+        at = 0;
+    }
+    None
+}
+
+fn rest(screen: &Screen, place: Place) -> Option<&str> {
+    screen.rows.get(place.row)?.text.get(place.at..)
+}
+
+/// Moves a place to the next character that is no blank, in the next row if this one is full.
+fn skip_blanks(screen: &Screen, mut place: Place) -> Option<Place> {
+    loop {
+        let shown = rest(screen, place)?;
+        let behind = shown.trim_start_matches(is_blank);
+        if !behind.is_empty() {
+            place.at += shown.len() - behind.len();
+            return Some(place);
+        }
+        if !is_full(screen, place.row) {
             return None;
         }
+        place = Place {
+            row: place.row + 1,
+            at: 0,
+        };
     }
-    let width = screen.rows.get(row)?.text.trim_end().width();
-    let blanks = rest.len() - rest.trim_start().len();
-    // What may follow is a right prompt, which ends at the edge or stands far away.
-    let is_end =
-        rest.trim().is_empty() || (blanks >= 1 && width + 2 >= screen.columns) || blanks >= 8;
-    is_end.then_some(row)
 }
 
-/// Whether a row ends with something that history expansion may have replaced.
+fn row_width(screen: &Screen, row: usize) -> usize {
+    let row = screen.rows.get(row);
+    row.map_or(0, |row| row.text.trim_end().width())
+}
+
+/// Whether a row may continue in the next one: it reaches the edge, or the edge as it was when the terminal was narrower.
+fn is_full(screen: &Screen, row: usize) -> bool {
+    row_width(screen, row) >= LONG.min(screen.columns.saturating_sub(2)).max(1)
+}
+
+/// Whether a command line may end at a place. What may follow is a right prompt, which ends at the edge or stands far away.
+fn is_end(screen: &Screen, place: Place) -> bool {
+    let Some(row) = screen.rows.get(place.row) else {
+        return false;
+    };
+    let shown = row.text.get(place.at..).unwrap_or_default();
+    let behind = shown.trim_start_matches(is_blank);
+    let blanks = shown
+        .get(..shown.len() - behind.len())
+        .unwrap_or_default()
+        .width();
+    let width = row.text.trim_end().width();
+    behind.is_empty() || (blanks >= 1 && width + 2 >= screen.columns) || blanks >= 8
+}
+
+/// Whether a row contains something that history expansion may have replaced.
 fn is_expansion(screen: &Screen, row: usize) -> bool {
     let text = screen.rows.get(row).map(|row| row.text.as_str());
-    text.is_some_and(|text| text.contains('!') || text.contains('^'))
+    text.is_some_and(|text| text.contains(['!', '^']))
 }
 
-/// Returns the place of a command whose typed form stands in `row`, behind the prompt.
-fn expansion(screen: &Screen, row: usize, last_row: usize) -> Option<Echo> {
-    let text = &screen.rows.get(row)?.text;
-    let reference = text.find(['!', '^'])?;
-    // The prompt ends at the last sign with a blank before the words of the command.
-    let before = text.get(..reference)?;
-    let signs = before.char_indices().zip(before.chars().skip(1));
-    let end = signs
-        .filter(|((_, sign), next)| *next == ' ' && !sign.is_alphanumeric() && *sign != ' ')
-        .last()
-        .map(|((at, sign), _)| at + sign.len_utf8() + 1)?;
-    Some(Echo {
+/// Returns the places of a command whose typed form may stand in `row`: behind a prompt, which ends with a blank before the words
+/// of the command.
+fn expansions(screen: &Screen, row: usize, last_row: usize) -> Vec<Echo> {
+    let text = screen.rows.get(row).map_or("", |row| row.text.as_str());
+    let reference = text.rfind(['!', '^']).unwrap_or(0);
+    let ends =
+        starts(text, reference).filter(|at| text.get(..*at).is_some_and(|t| t.ends_with(' ')));
+    ends.map(|at| Echo {
         first_row: row,
         prompt_row: row,
-        prompt_end: end,
+        prompt_end: at,
         last_row,
     })
+    .collect()
 }

@@ -8,18 +8,28 @@ fn screen(columns: usize, rows: &[&str]) -> Screen {
     Screen {
         rows: rows.collect(),
         columns,
-        is_cut: false,
+        end_mark: '%',
+        ..Screen::default()
     }
 }
 
 fn commands<'a>(texts: &[&'a str]) -> Vec<KnownCommand<'a>> {
-    let command = |text: &&'a str| KnownCommand { text, cwd: "/src" };
+    let command = |text: &&'a str| KnownCommand {
+        text,
+        cwd: "/src",
+        unrecorded_after: Some(0),
+    };
     texts.iter().map(command).collect()
 }
 
 /// Cuts the output of the last command.
 fn last(screen: &Screen, known: &[&str]) -> Option<Vec<String>> {
-    cut(screen, &commands(known), Some("llm fix it"), "/src", 1).map(|output| output.lines)
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    cut(screen, &commands(known), running, 1).map(|output| output.lines)
 }
 
 #[test]

@@ -30,22 +30,26 @@ const READ_ONLY: ToolAnnotations = ToolAnnotations {
     open_world: Some(false),
 };
 
-static DEFINITIONS: LazyLock<Arc<[ToolDefinition]>> = LazyLock::new(|| {
-    Arc::new([
-        retrieve_tools_tool(),
-        read_result_tool(),
-        terminal_output_tool(),
-    ])
-});
+static DEFINITIONS: LazyLock<Arc<[ToolDefinition]>> =
+    LazyLock::new(|| Arc::new([retrieve_tools_tool(), read_result_tool()]));
 
-/// Returns the definitions of all built-in tools.
+static SHELL_DEFINITIONS: LazyLock<[ToolDefinition; 1]> =
+    LazyLock::new(|| [terminal_output_tool()]);
+
+/// Returns the built-in tools that read what belongs to the shell. Rules apply to them.
+pub fn shell_tools() -> &'static [ToolDefinition] {
+    &*SHELL_DEFINITIONS
+}
+
+/// Returns the definitions of the tools of the source `aish`.
 pub fn builtin_tools() -> &'static Arc<[ToolDefinition]> {
     &DEFINITIONS
 }
 
 /// Returns the built-in tool that the model calls `name`. MCP tools are named `alias.tool`, so the names cannot collide.
 pub fn find_builtin(name: &str) -> Option<&'static ToolDefinition> {
-    DEFINITIONS.iter().find(|tool| tool.name == name)
+    let mut all = DEFINITIONS.iter().chain(&*SHELL_DEFINITIONS);
+    all.find(|tool| tool.name == name)
 }
 
 /// Returns the definition of `retrieve_tools`.

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 
 pub use self::definitions::{
     ALIAS, OUTPUT_LINES, READ_RESULT, RETRIEVE_TOOLS, TERMINAL_OUTPUT, TERMINAL_OUTPUT_RULE,
-    builtin_tools, find_builtin, read_result_tool, retrieve_tools_tool, terminal_output_tool,
+    builtin_tools, find_builtin, read_result_tool, retrieve_tools_tool, shell_tools,
+    terminal_output_tool,
 };
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};

@@ -27,7 +27,8 @@ use crate::history::journal::now_ms;
 use crate::history::record::{ApprovalDecision, DecidedBy, PolicyChange, RecordBody, RecordedCall};
 use crate::protocol::tools::CallFinished;
 use crate::safety::policy::{
-    self, Approved, BUILTIN_IDENTITY, CallRequest, ExactCall, PolicyDecision, RuleSet,
+    self, Approved, BUILTIN_IDENTITY, BUILTIN_SERVER, CallRequest, ExactCall, PolicyDecision,
+    RuleSet,
 };
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
@@ -183,7 +184,8 @@ impl<'a> CallGate<'a> {
     /// Returns the tools that the source of a tool offers, given the tool's server and identity.
     fn of_source(&self, server: &str, identity: &str) -> impl Iterator<Item = &'a ToolDefinition> {
         let tools: &'a [ToolDefinition] = match identity {
-            BUILTIN_IDENTITY => builtin::builtin_tools(),
+            BUILTIN_IDENTITY if server == BUILTIN_SERVER => builtin::builtin_tools(),
+            BUILTIN_IDENTITY => builtin::shell_tools(),
             _ => &self.context.catalog.tools,
         };
         tools.iter().filter(move |tool| tool.server == server)

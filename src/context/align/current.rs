@@ -1,0 +1,84 @@
+//! Finds the command line that runs now.
+
+use super::echo::{Echo, echoes, last_mention};
+use super::prompt::PromptLine;
+use super::text::Expected;
+use super::{Found, RunningLine, Screen};
+
+/// Maximum number of rows that the last command line may take.
+const MAX_ROWS: usize = 20;
+
+/// The command line that runs now.
+pub struct Current<'a> {
+    pub found: Found<'a>,
+    /// Its text is on the screen, not only a prompt like others.
+    pub is_certain: bool,
+}
+
+/// Finds the line of the command that runs now. If its text is not known, it is the last line with text that begins with the
+/// prompt of a known command.
+pub fn find<'a>(
+    screen: &'a Screen,
+    candidates: &[Vec<Found<'a>>],
+    running: RunningLine<'_>,
+    cwd: &'a str,
+) -> Option<Current<'a>> {
+    let echo = match (running.text, running.words) {
+        (Some(text), _) => echoes(screen, &Expected::new(screen, text)).pop(),
+        (None, Some(words)) => last_mention(screen, words, MAX_ROWS),
+        (None, None) => None,
+    };
+    let last = screen
+        .rows
+        .iter()
+        .rposition(|row| !row.text.trim().is_empty())?;
+    // A long command line goes over several rows.
+    let lowest = (last.saturating_sub(MAX_ROWS)..=last)
+        .rev()
+        .find_map(|row| {
+            let prompt = prompt_of(&screen.rows.get(row)?.text, candidates, row, cwd)?;
+            Some((row, prompt))
+        });
+    let Some(echo) = echo.filter(|echo| {
+        lowest
+            .as_ref()
+            .is_none_or(|(row, _)| *row <= echo.prompt_row)
+    }) else {
+        let (row, prompt) = lowest?;
+        let echo = Echo {
+            first_row: row,
+            prompt_row: row,
+            prompt_end: prompt.text.len(),
+            last_row: last,
+        };
+        return Some(Current {
+            found: Found { echo, prompt },
+            is_certain: false,
+        });
+    };
+    let row = &screen.rows.get(echo.prompt_row)?.text;
+    let mut prompt = PromptLine::new(row.get(..echo.prompt_end)?, cwd)?;
+    match lowest.filter(|(row, by)| *row == echo.prompt_row && by.text.len() < prompt.text.len()) {
+        // Words of the line stand before those that are known.
+        Some((_, shorter)) if running.text.is_none() => prompt = shorter,
+        _ => prompt.split_output(candidates.iter().flatten().map(|other| &other.prompt)),
+    }
+    Some(Current {
+        found: Found { echo, prompt },
+        is_certain: true,
+    })
+}
+
+/// Returns the prompt with which a row begins, as do lines of known commands above it.
+fn prompt_of<'a>(
+    text: &'a str,
+    candidates: &[Vec<Found<'a>>],
+    row: usize,
+    cwd: &'a str,
+) -> Option<PromptLine<'a>> {
+    let above = candidates.iter().flatten();
+    let above = above.filter(|found| found.echo.last_row < row);
+    above
+        .filter_map(|found| found.prompt.begins(text, cwd))
+        .max_by_key(|prompt| prompt.text.len())
+}
