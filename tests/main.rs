@@ -21,6 +21,7 @@ mod real;
 mod record;
 mod settings;
 mod support;
+mod terminal;
 mod tidy;
 mod tools;
 mod tools_prompt;

@@ -169,7 +169,10 @@ pub fn cut(
             commands.get(commands.len() - wanted)?,
             height,
         ),
-        (Some(_), unknown) => match (stop(), unknown) {
+        (Some(_), unknown) => match (
+            stop().or_else(|| region::first_possible_prompt(&rows, next, unknown?)),
+            unknown,
+        ) {
             (Some(stop), _) => {
                 rows.truncate(stop.saturating_sub(height));
                 rest = None;

@@ -98,11 +98,17 @@ impl Home {
         self.read("calls")
             .split_terminator('\x1e')
             .map(|call| {
-                call.split_terminator('\0')
+                let mut words: Vec<String> = call
+                    .split_terminator('\0')
                     // Differs for each call.
                     .filter(|word| !word.starts_with("--started="))
                     .map(str::to_owned)
-                    .collect::<Vec<_>>()
+                    .collect();
+                // The typed line, which goes along with every prompt.
+                if let Some(at) = words.iter().position(|word| word == "--line-fd") {
+                    words.drain(at..at + 2);
+                }
+                words
             })
             .collect()
     }
@@ -123,11 +129,7 @@ impl Home {
             call[2]
         );
         assert_eq!(call[3], "--offer");
-        // The typed line, for the daemon.
-        match call.get(4).map(String::as_str) {
-            Some("--line-fd") => call[6..].to_vec(),
-            _ => call[4..].to_vec(),
-        }
+        call[4..].to_vec()
     }
 
     /// Environment of all processes of this home.

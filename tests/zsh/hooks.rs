@@ -21,7 +21,7 @@ fn a_command_is_reported_with_all_its_fields() {
     let cwd = home.path("").canonicalize().expect("cwd");
 
     let hello = events.hello();
-    assert_eq!(hello.fields.len(), 5);
+    assert_eq!(hello.fields.len(), 6);
     assert_eq!(hello.text(1), zsh.pid().to_string());
     assert!(hello.text(2).starts_with("/dev/"), "{hello:?}");
     assert!(hello.text(3).starts_with("5."), "{hello:?}");

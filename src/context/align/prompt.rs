@@ -95,6 +95,10 @@ impl<'a> PromptLine<'a> {
             let Some(before) = self.text.strip_suffix(other.text) else {
                 continue;
             };
+            // An exit code or a number of jobs, which the prompt shows at times.
+            if before.trim().chars().all(|c| c.is_ascii_digit()) {
+                continue;
+            }
             // Blanks fill the rest of a row with an output.
             if is_distinctive(other.text) || before.ends_with("  ") {
                 longest = longest.max(other.text.len());

@@ -76,6 +76,18 @@ pub fn first_prompt(rows: &[ScreenRow], lines: &[&Found<'_>]) -> Option<usize> {
     rows.iter().position(begins)
 }
 
+/// Returns the first row that may begin with the prompt, where `count` rows at least do: so many lines are known to have been
+/// entered there. A line of the output that looks like a prompt ends the output too early, which is better than too late.
+pub fn first_possible_prompt(rows: &[ScreenRow], next: &Found<'_>, count: usize) -> Option<usize> {
+    let prompt = next.prompt.text;
+    let begins =
+        |row: &ScreenRow| row.text.starts_with(prompt) || row.text.trim_end() == prompt.trim_end();
+    let found: Vec<usize> = (0..rows.len())
+        .filter(|at| rows.get(*at).is_some_and(begins))
+        .collect();
+    found.first().copied().filter(|_| found.len() >= count)
+}
+
 /// Removes prompts without a command from the end of the rows, unless the command may have printed them.
 pub fn drop_bare_prompts(
     rows: &mut Vec<ScreenRow>,

@@ -1,0 +1,183 @@
+//! A zsh with the plugin in a real tmux or GNU screen.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::PATIENCE;
+use crate::support::helper::Helper;
+use crate::support::home::source_plugin;
+
+/// A multiplexer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// tmux.
+    Tmux,
+    /// GNU screen, in a tmux that is its terminal.
+    Screen,
+}
+
+/// A zsh in a multiplexer. It counts its prompts in the file `prompted`.
+pub struct Shell<'a> {
+    pub helper: &'a Helper,
+    kind: Kind,
+    prompts: usize,
+}
+
+impl<'a> Shell<'a> {
+    /// Starts the multiplexer with 80 columns and a zsh with this prompt, and waits for it.
+    pub fn start(helper: &'a Helper, kind: Kind, prompt: &str) -> Shell<'a> {
+        let home = &helper.home;
+        let zshrc = format!(
+            "HISTSIZE=1000\nSAVEHIST=0\nsetopt interactive_comments\n{prompt}\n{}\ntypeset -gi prompted=0\n\
+             tell_prompt() {{ print -r -- $(( ++prompted )) >|$HOME/prompted; return 0 }}\nprecmd_functions+=( tell_prompt )\n",
+            source_plugin()
+        );
+        std::fs::write(home.path(".zshrc"), zshrc).expect(".zshrc");
+        for dir in ["tmux", "screens"] {
+            std::fs::create_dir_all(home.path(dir)).expect("a directory");
+        }
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(home.path("screens"), mode).expect("a mode");
+        let screenrc =
+            "startup_message off\ndefscrollback 5000\ndefutf8 on\ntermcapinfo * ti@:te@\n";
+        std::fs::write(home.path(".screenrc"), screenrc).expect(".screenrc");
+        // The daemon, so that it knows the first command too.
+        helper.call(["start"]).run().ok();
+        let mut shell = Shell {
+            helper,
+            kind,
+            prompts: 0,
+        };
+        let program: &[&str] = match kind {
+            Kind::Tmux => &["zsh", "-d"],
+            Kind::Screen => &["screen", "-U", "-S", "aish", "zsh", "-d"],
+        };
+        let size = [
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "80",
+            "-y",
+            "24",
+        ];
+        shell.tmux(&[&size, program].concat());
+        shell.wait();
+        shell
+    }
+
+    fn env(&self) -> Vec<(&'static str, String)> {
+        let home = &self.helper.home;
+        let mut env = home.env();
+        env.push(("TMUX_TMPDIR", home.path("tmux").display().to_string()));
+        env.push(("SCREENDIR", home.path("screens").display().to_string()));
+        env.push(("SHELL", "/bin/zsh".to_owned()));
+        env
+    }
+
+    /// Runs tmux with its server of this home.
+    pub fn tmux(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.args(args).env_clear().envs(self.env());
+        command.current_dir(self.helper.home.path(""));
+        let output = command.output().expect("tmux is installed");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        output
+    }
+
+    /// Types keys.
+    pub fn keys(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
+    /// Presses a key by its name in tmux.
+    pub fn press(&self, key: &str) {
+        self.tmux(&["send-keys", key]);
+    }
+
+    /// What the terminal shows, with its scrollback.
+    pub fn screen(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p", "-S", "-"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits for the next prompt.
+    pub fn wait(&mut self) {
+        self.prompts += 1;
+        let wanted = self.prompts;
+        let prompted = || {
+            self.helper
+                .home
+                .read("prompted")
+                .trim()
+                .parse()
+                .unwrap_or(0)
+        };
+        self.until("the next prompt", || prompted() >= wanted);
+    }
+
+    /// Waits until something holds.
+    pub fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until the screen has this text.
+    pub fn wait_text(&self, text: &str) {
+        self.until(text, || self.screen().contains(text));
+    }
+
+    /// Presses a key until it has an effect: a question discards keys until none has come for a while.
+    pub fn answer(&self, key: &str, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.screen().contains(text) {
+            assert!(Instant::now() < deadline, "{text}\n{}", self.screen());
+            self.press(key);
+            let pressed = Instant::now();
+            while pressed.elapsed() < Duration::from_millis(900) && !self.screen().contains(text) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
+    /// Types a command, in several lines if it has them, and waits for the next prompt.
+    pub fn run(&mut self, command: &str) {
+        // The lines of a command are read one after the other, whenever they come.
+        for line in command.split('\n') {
+            self.keys(line);
+            self.press("Enter");
+        }
+        self.wait();
+    }
+
+    /// Returns what `aish-helper output --json` prints for the command number `command`.
+    pub fn output(&mut self, command: usize) -> Value {
+        self.run(&format!(
+            "aish-helper output --json --command {command} >$HOME/out.json"
+        ));
+        serde_json::from_str(&self.helper.home.read("out.json")).expect("JSON")
+    }
+}
+
+impl Drop for Shell<'_> {
+    fn drop(&mut self) {
+        let mut kill = Command::new("tmux");
+        // Fails if the server has ended already.
+        let _ = kill
+            .arg("kill-server")
+            .env_clear()
+            .envs(self.env())
+            .output();
+        if self.kind == Kind::Screen {
+            let mut quit = Command::new("screen");
+            quit.args(["-S", "aish", "-X", "quit"]);
+            let _ = quit.env_clear().envs(self.env()).output();
+        }
+    }
+}

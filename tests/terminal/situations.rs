@@ -1,0 +1,176 @@
+//! What happens around commands: private lines, a cleared screen, empty lines, a resized pane, other panes, a long output.
+
+use super::multiplexer::{Kind, Shell};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
+
+const PROMPT: &str = "PROMPT=$'%F{blue}%n %~%f\\n$ '";
+
+#[test]
+fn a_line_with_a_leading_space_and_its_output_never_appear() {
+    for prompt in [PROMPT, "PROMPT='$ '"] {
+        let helper = Helper::saying("fine");
+        let prompt = format!("setopt hist_ignore_space\n{prompt}");
+        let mut shell = Shell::start(&helper, Kind::Tmux, &prompt);
+        shell.run("echo public");
+        shell.run(" echo private-word");
+        shell.run(" echo private-again");
+        let told = shell.output(1);
+        assert_eq!(told["command"], "echo public");
+        assert_eq!(told["output"], "public\n", "{told}");
+        shell.run("echo next");
+        for number in [1, 2] {
+            let told = shell.output(number).to_string();
+            assert!(!told.contains("private"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn empty_and_abandoned_lines_are_no_output() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("echo before; sh -c 'exit 4'");
+    shell.run("");
+    shell.run("");
+    shell.keys("a half-typed secret line");
+    shell.wait_text("secret line");
+    shell.press("C-c");
+    shell.wait();
+    let told = shell.output(1);
+    assert_eq!(told["output"], "before\n", "{told}\n{}", shell.screen());
+}
+
+#[test]
+fn what_was_cleared_is_not_replaced_by_something_else() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("echo gone");
+    shell.press("C-l");
+    shell.run("true");
+    shell.run("clear");
+    let told = shell.output(1);
+    assert!(matches!(told["output"].as_str(), None | Some("")), "{told}");
+    let told = shell.output(3);
+    assert!(
+        matches!(told["output"].as_str(), None | Some("gone\n")),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_pane_may_be_resized_after_the_command() {
+    for width in ["50", "120"] {
+        let helper = Helper::saying("fine");
+        let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+        let long = "0123456789".repeat(15);
+        shell.run(&format!("echo {long}; echo end"));
+        shell.tmux(&["resize-window", "-x", width, "-y", "24"]);
+        let told = shell.output(1);
+        let wanted = format!("{long}\nend\n");
+        assert_eq!(
+            told["output"],
+            wanted,
+            "{width}: {told}\n{}",
+            shell.screen()
+        );
+    }
+}
+
+#[test]
+fn another_pane_is_not_read() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("echo mine");
+    shell.tmux(&["split-window", "-d", "echo other; exec sleep 1000"]);
+    let told = shell.output(1);
+    assert_eq!(told["output"], "mine\n", "{told}");
+}
+
+#[test]
+fn of_an_output_longer_than_the_scrollback_the_end_is_told() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("echo before");
+    // The history-limit of tmux is 2,000 lines.
+    shell.run("seq 5000");
+    let told = shell.output(1);
+    assert_eq!(told["certainty"], "end", "{told}");
+    let output = told["output"].as_str().expect("text");
+    assert!(output.ends_with("\n4999\n5000\n") && !output.contains("before"));
+}
+
+#[test]
+fn the_output_of_a_failed_command_goes_along_with_the_prompt() {
+    let provider = Provider::answering(|_| Script::tokens(["fine"]));
+    let helper = Helper::with(provider);
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell
+        .run("sh -c 'echo the cause; echo token=ghp_abcdefghijklmnopqrstuvwxyz0123456789; exit 2'");
+    shell.run("llm fix it");
+    let screen = shell.screen();
+    assert!(
+        screen.contains("with the output of sh -c 'echo the cause;")
+            && screen.contains("(2 lines, 1 secret removed)"),
+        "{screen}"
+    );
+    let content = helper.content();
+    assert!(
+        content.contains("<output command=\"sh -c 'echo the cause;"),
+        "{content}"
+    );
+    assert!(
+        content.contains("exit=\"2\">\nthe cause\ntoken=[REDACTED"),
+        "{content}"
+    );
+    assert!(!content.contains("ghp_"), "{content}");
+
+    // A successful command, and a prompt about something else.
+    shell.run("echo harmless");
+    shell.run("llm write a haiku");
+    assert!(
+        !helper.content().contains("<output"),
+        "{}",
+        helper.content()
+    );
+    shell.run("llm --output what is this");
+    assert!(
+        helper.content().contains("\nharmless\n</output>"),
+        "{}",
+        helper.content()
+    );
+    shell.run("sh -c 'echo again; exit 1'");
+    shell.run("llm --no-output why");
+    assert!(
+        !helper.content().contains("<output"),
+        "{}",
+        helper.content()
+    );
+}
+
+#[test]
+fn a_model_may_ask_for_output_and_the_question_shows_it() {
+    let provider = Provider::answering(|request| {
+        let messages = request.json["messages"].to_string();
+        match messages.contains("\"role\":\"tool\"") {
+            true => Script::tokens(["I have seen it."]),
+            false => Script::calls("", &[("c1", "terminal_output", r#"{"lines":2}"#)]),
+        }
+    });
+    let helper = Helper::with(provider);
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("seq 5");
+    shell.keys("llm tell me about numbers");
+    shell.press("Enter");
+    shell.wait_text("what would be sent:");
+    let screen = shell.screen();
+    assert!(
+        screen.contains("$ seq 5") && screen.contains("[exit 0, 5 lines; the last 2]"),
+        "{screen}"
+    );
+    shell.answer("y", "I have seen it.");
+    let last = helper.provider.requests().pop().expect("a request");
+    assert_eq!(last.tool_names(), ["terminal_output"]);
+    let messages = last.json["messages"].to_string();
+    assert!(messages.contains("the last 2]\\n4\\n5"), "{messages}");
+}
