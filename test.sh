@@ -30,6 +30,7 @@ need zsh-autosuggestions plugin zsh-autosuggestions
 need zsh-syntax-highlighting plugin zsh-syntax-highlighting
 need git command -v git
 need tmux command -v tmux
+need screen command -v screen
 if [[ $(uname -s) == Darwin ]]; then
     need node command -v npm
     need python3 python3 -c 'import venv, ensurepip'

@@ -100,10 +100,10 @@ fn record(home: &Home) -> PathBuf {
         "{{\"us\":0,\"offset\":0,\"type\":\"start\",\"version\":1,\"id\":\"{ID}\",\"ms\":1,\"cols\":80,\"rows\":24,\
          \"term\":\"xterm\",\"shell\":null,\"source\":\"relay\",\"tty\":\"\",\"command\":null}}\n"
     );
-    let total_us = 3600 * 1_000_000;
+    let total_us: u64 = 3600 * 1_000_000;
     let mut commands = 0;
     while output.len() < SIZE {
-        let us = (output.len() as f64 / SIZE as f64 * f64::from(total_us)) as u64;
+        let us = output.len() as u64 * 36_000_000 / (SIZE as u64 / 100);
         let offset = output.len();
         if offset * COMMANDS >= commands * SIZE {
             let _ = writeln!(
