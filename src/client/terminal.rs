@@ -70,39 +70,59 @@ pub fn wait_for_program(child: &Child) -> Result<i32> {
 
 /// Guard that suppresses the echo while an answer streams, so that typed keys do not appear in it. The shell reads them
 /// afterwards. Ctrl-C and Ctrl-Z keep their effect.
-#[derive(Debug, Default)]
+///
+/// It suppresses the editing of lines as well: a terminal that reads lines without echo asks for a password, and recordings leave
+/// out what it shows meanwhile.
+#[derive(Debug)]
 pub struct EchoGuard {
-    suppressed: bool,
+    /// What is to be turned on again.
+    suppressed: LocalFlags,
+}
+
+impl Default for EchoGuard {
+    fn default() -> EchoGuard {
+        EchoGuard {
+            suppressed: LocalFlags::empty(),
+        }
+    }
 }
 
 impl EchoGuard {
     /// Turns the echo off if stdout is a terminal with this process in the foreground.
     pub fn suppress(&mut self) {
-        self.suppressed = self.set(LocalFlags::empty()) || self.suppressed;
+        let mut suppressed = LocalFlags::empty();
+        change_modes(|flags| {
+            if flags.contains(LocalFlags::ECHO) {
+                suppressed = *flags & (LocalFlags::ECHO | LocalFlags::ICANON);
+                flags.remove(suppressed);
+            }
+        });
+        self.suppressed |= suppressed;
     }
 
     /// Turns the echo on again if it was turned off.
     pub fn restore(&mut self) {
-        if std::mem::take(&mut self.suppressed) {
-            self.set(LocalFlags::ECHO);
+        let suppressed = std::mem::replace(&mut self.suppressed, LocalFlags::empty());
+        if !suppressed.is_empty() {
+            change_modes(|flags| flags.insert(suppressed));
         }
     }
+}
 
-    /// Returns whether the echo changed. In the background the modes belong to the foreground job.
-    fn set(&self, echo: LocalFlags) -> bool {
-        let stdout = io::stdout();
-        if !foreground(&stdout) {
-            return false;
-        }
-        let Ok(mut modes) = tcgetattr(&stdout) else {
-            return false;
-        };
-        if modes.local_flags & LocalFlags::ECHO == echo {
-            return false;
-        }
-        modes.local_flags.set(LocalFlags::ECHO, !echo.is_empty());
-        // TCSANOW: waits for no output held by Ctrl-S, and keeps pending input.
-        tcsetattr(&stdout, SetArg::TCSANOW, &modes).is_ok()
+/// Changes the modes of the terminal on stdout. In the background they belong to the foreground job.
+fn change_modes(change: impl FnOnce(&mut LocalFlags)) {
+    let stdout = io::stdout();
+    if !foreground(&stdout) {
+        return;
+    }
+    let Ok(mut modes) = tcgetattr(&stdout) else {
+        return;
+    };
+    let before = modes.local_flags;
+    change(&mut modes.local_flags);
+    if modes.local_flags != before {
+        // TCSANOW: waits for no output held by Ctrl-S, and keeps pending input. Fails if the terminal is gone.
+        let _ = tcsetattr(&stdout, SetArg::TCSANOW, &modes);
     }
 }
 

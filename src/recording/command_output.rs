@@ -1,6 +1,8 @@
 //! The output of one command of a recorded shell, as the lines that a person saw.
 
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::event::RecordingEvent;
 use super::list;
@@ -10,6 +12,10 @@ use crate::error::Result;
 
 /// Maximum size of the lines that are kept; further ones are lost.
 const MAX_TEXT: usize = 8 << 20;
+
+/// Time limit for the end of a command that the shell has reported already, and interval of looking for it: the recorder writes on
+/// a thread of its own.
+const END_PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(5));
 
 /// Returns the lines that the command `command_id` left on the terminal `tty`, `/dev/pts/3`, if that terminal is recorded now and
 /// the recording has the command from its start to its end.
@@ -26,7 +32,16 @@ pub fn of_command(recordings: &Path, tty: &str, command_id: &str) -> Result<Opti
     let mut events = recording.events()?;
     let mut running: Option<(ScreenEmulator, LineCollector)> = None;
     let (mut lines, mut size) = (Vec::new(), 0);
-    while let Some(line) = events.next_event()? {
+    let (patience, interval) = END_PATIENCE;
+    let deadline = Instant::now() + patience;
+    loop {
+        let Some(line) = events.next_event()? else {
+            if running.is_none() || Instant::now() > deadline {
+                return Ok(None);
+            }
+            thread::sleep(interval);
+            continue;
+        };
         match line.event {
             RecordingEvent::CommandStart { command_id: id, .. } if id == command_id => {
                 let screen = ScreenEmulator::new(cols, rows);
@@ -67,5 +82,4 @@ pub fn of_command(recordings: &Path, tty: &str, command_id: &str) -> Result<Opti
             _ => {}
         }
     }
-    Ok(None)
 }

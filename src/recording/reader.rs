@@ -171,7 +171,9 @@ impl Recording {
         sought.context(|| format!("cannot read {}", path.display()))?;
         let output_length = self.output_length();
         position.offset = position.offset.min(output_length);
+        let output = self.output.try_clone();
         Ok(EventReader {
+            output: output.context(|| format!("cannot read {}", self.dir.display()))?,
             file: BufReader::with_capacity(64 << 10, file),
             position,
             output_length,
@@ -215,7 +217,8 @@ impl Recording {
 pub struct EventReader {
     file: BufReader<File>,
     position: EventPosition,
-    /// Length of the output when reading began.
+    output: File,
+    /// Length of the output as far as it is known; a recording that is being written grows.
     output_length: u64,
     line: Vec<u8>,
     /// Output behind the last event has not been returned yet.
@@ -303,7 +306,13 @@ impl EventReader {
         line.us = line.us.max(before.us);
         match &mut line.event {
             RecordingEvent::Output { bytes } => {
-                let end = line.offset.saturating_add(*bytes).min(self.output_length);
+                let end = line.offset.saturating_add(*bytes);
+                if end > self.output_length {
+                    // The output is written before its event.
+                    let length = self.output.metadata().map_or(0, |meta| meta.len());
+                    self.output_length = self.output_length.max(length);
+                }
+                let end = end.min(self.output_length);
                 let end = end.max(before.offset);
                 line.offset = before.offset;
                 *bytes = end - before.offset;

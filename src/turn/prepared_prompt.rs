@@ -97,8 +97,11 @@ impl PreparedPrompt {
             .filter(|_| !is_small && ask.output != OutputChoice::Never)
             .filter(|_| selection.matches(&format!("{server}.{tool}")))
             .filter(|_| chosen.config.context.output_bytes > 0)
-            .map(|shell| WantedOutput::of(shell, &ask))
-            .filter(|wanted| terminal_output::is_readable(services, wanted));
+            .map(|shell| WantedOutput::of(shell, &ask));
+        let terminal = match terminal {
+            Some(wanted) if terminal_output::is_readable(services, &wanted).await => Some(wanted),
+            _ => None,
+        };
         // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
         let with_tools =
             !selection.is_none() && (terminal.is_some() || tool_exposure::any(services, chosen));

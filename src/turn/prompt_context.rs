@@ -195,17 +195,18 @@ pub async fn last_output(
         return LastOutput::NotWanted;
     }
     let wanted = WantedOutput::of(shell, ask);
-    if let Some(terminal) = terminal_output::unreadable(services, &wanted) {
-        return LastOutput::Unreadable(format!(
-            "{terminal} does not tell its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
-        ));
-    }
-    match terminal_output::read(services, wanted).await {
+    match terminal_output::read(services, wanted.clone()).await {
         Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
             LastOutput::Read(output)
         }
         Ok(_) => LastOutput::NotWanted,
-        Err(e) => LastOutput::Unread(e.message),
+        // Asked last: the recording of a shell is readable in every terminal.
+        Err(e) => match terminal_output::unreadable(services, &wanted) {
+            Some(terminal) => LastOutput::Unreadable(format!(
+                "{terminal} does not tell its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
+            )),
+            None => LastOutput::Unread(e.message),
+        },
     }
 }
 

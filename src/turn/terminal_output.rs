@@ -10,7 +10,7 @@ use crate::context::align::{self, KnownCommand, RunningLine};
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, RecordBody, is_aish};
 use crate::protocol::{AskRequest, ShellId, TerminalOutput};
-use crate::recording::command_output;
+use crate::recording::{command_output, list};
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
 use crate::session::lock;
@@ -91,9 +91,19 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
         .map_err(|e| Error::runtime(format!("cannot cut the text of the terminal: {e}")))?
 }
 
-/// Whether the terminal of a shell can be asked for its text.
-pub fn is_readable(services: &SharedServices, wanted: &WantedOutput) -> bool {
-    unreadable(services, wanted).is_none()
+/// Whether the output of the commands of a shell can be read, from its terminal or from its recording.
+pub async fn is_readable(services: &SharedServices, wanted: &WantedOutput) -> bool {
+    if unreadable(services, wanted).is_none() {
+        return true;
+    }
+    let Some(shown) = lock(&services.shells).on_screen(&wanted.shell) else {
+        return false;
+    };
+    let recordings = services.paths.recordings();
+    let is_recorded =
+        tokio::task::spawn_blocking(move || list::of_terminal(&recordings, &shown.tty).is_some());
+    let is_recorded = tokio::time::timeout(terminal::TIME_LIMIT, is_recorded).await;
+    is_recorded.is_ok_and(|found| found.unwrap_or_default())
 }
 
 /// Returns the name of the terminal of a shell if it cannot be asked for its text.

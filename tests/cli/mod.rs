@@ -12,6 +12,7 @@ mod dry_run;
 mod durable;
 mod failures;
 mod fallback;
+mod fix_it;
 mod follow;
 mod launcher;
 mod mcp;

@@ -3,7 +3,9 @@
 pub mod events;
 pub mod helper;
 pub mod home;
+pub mod multiplexer;
 pub mod pty;
+pub mod svg;
 pub mod terminal;
 #[cfg(target_os = "linux")]
 pub mod tracer;

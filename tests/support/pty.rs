@@ -231,6 +231,24 @@ impl<'a> Zsh<'a> {
         self.home.read("out")
     }
 
+    /// Rows of the screen, down to the last one with text.
+    pub fn rows(&self) -> Vec<Vec<vt100::Cell>> {
+        let t = self.terminal.0.lock().expect("terminal");
+        let screen = t.parser.screen();
+        let (rows, cols) = screen.size();
+        let cells = |row| (0..cols.get()).filter_map(move |col| screen.cell(row, col).cloned());
+        let mut rows: Vec<Vec<vt100::Cell>> =
+            (0..rows.get()).map(|row| cells(row).collect()).collect();
+        let is_blank =
+            |row: &Vec<vt100::Cell>| row.iter().all(|cell| cell.contents().trim().is_empty());
+        rows.truncate(
+            rows.iter()
+                .rposition(|row| !is_blank(row))
+                .map_or(0, |last| last + 1),
+        );
+        rows
+    }
+
     /// Text on the screen.
     pub fn screen(&self) -> String {
         let t = self.terminal.0.lock().expect("terminal");
@@ -261,6 +279,10 @@ impl<'a> Zsh<'a> {
 
     /// Changes the size of the terminal.
     pub fn resize(&self, rows: u16, cols: u16) {
+        let count = |n| NonZeroU16::new(n).expect("a size");
+        let mut t = self.terminal.0.lock().expect("terminal");
+        t.parser.screen_mut().set_size(count(rows), count(cols));
+        drop(t);
         let size = pty_process::Size::new(rows, cols);
         self.pty.resize(size).expect("a size");
     }

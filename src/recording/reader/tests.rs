@@ -26,6 +26,25 @@ fn output(us: u64, offset: u64, bytes: u64) -> RecordingLine {
 }
 
 #[test]
+fn output_that_is_written_after_reading_began_is_not_lost() {
+    let (dir, recording) = recording(&format!("{START}\n"), b"");
+    let mut reader = recording.unwrap().events().unwrap();
+    let append = |name: &str, text: &str| {
+        let file = fs::OpenOptions::new()
+            .append(true)
+            .open(dir.path().join(name));
+        std::io::Write::write_all(&mut file.unwrap(), text.as_bytes()).unwrap();
+    };
+    append(OUTPUT_FILE, "abc");
+    append(
+        EVENTS_FILE,
+        "{\"us\":10,\"offset\":0,\"type\":\"output\",\"bytes\":3}\n",
+    );
+    assert_eq!(reader.next_event().unwrap(), Some(output(10, 0, 3)));
+    assert_eq!(reader.next_event().unwrap(), None);
+}
+
+#[test]
 fn events_come_in_order_with_their_output() {
     let found = events(
         "{\"us\":10,\"offset\":0,\"type\":\"output\",\"bytes\":3}\n\
