@@ -173,6 +173,7 @@ fn session(dir: &Path, chance: &mut Chance, start_ms: u64, records: u64) -> Stri
             cwd: "/home/ada/work".into(),
             images: Vec::new(),
             pack: None,
+            output: None,
         };
         (record_ids.prompt, record_ids.turn) = (None, None);
         record_ids.prompt = Some(out.put(chance, &record_ids, body));

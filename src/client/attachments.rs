@@ -39,6 +39,12 @@ pub struct PromptAttachments {
     left: u64,
 }
 
+impl Default for PromptAttachments {
+    fn default() -> PromptAttachments {
+        PromptAttachments::new()
+    }
+}
+
 impl PromptAttachments {
     /// Creates an empty list.
     pub fn new() -> PromptAttachments {

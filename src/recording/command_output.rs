@@ -13,43 +13,53 @@ use crate::error::Result;
 /// Maximum size of the lines that are kept; further ones are lost.
 const MAX_TEXT: usize = 8 << 20;
 
-/// Time limit for the end of a command that the shell has reported already, and interval of looking for it: the recorder writes on
-/// a thread of its own.
-const END_PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(5));
+/// Time limit for the events of a command that the shell has reported already, and interval of looking for them: the recorder
+/// writes on a thread of its own.
+const EVENT_PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(5));
 
-/// Returns the lines that the command `command_id` left on the terminal `tty`, `/dev/pts/3`, if that terminal is recorded now and
-/// the recording has the command from its start to its end.
+/// Returns the lines that a command, which started at `started_ms`, left on the terminal `tty`, `/dev/pts/3`, if that terminal is
+/// recorded now and the recording has the command from its start to its end. `is_command` gets id and text of each command: with
+/// type-ahead, two commands can start in the same millisecond and have the same id.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn of_command(recordings: &Path, tty: &str, command_id: &str) -> Result<Option<Vec<String>>> {
+pub fn of_command(
+    recordings: &Path,
+    tty: &str,
+    started_ms: u64,
+    is_command: impl Fn(&str, Option<&str>) -> bool,
+) -> Result<Option<Vec<String>>> {
     let Some(dir) = list::of_terminal(recordings, tty) else {
         return Ok(None);
     };
     let recording = Recording::open(&dir)?;
     let (mut cols, mut rows) = (recording.start.cols, recording.start.rows);
     let mut buffer = vec![0; SLICE];
-    let mut events = recording.events()?;
+    let mut events = recording.events()?.without_tail();
+    let is_expected = started_ms >= recording.start.ms;
     let mut running: Option<(ScreenEmulator, LineCollector)> = None;
     let (mut lines, mut size) = (Vec::new(), 0);
-    let (patience, interval) = END_PATIENCE;
+    let (patience, interval) = EVENT_PATIENCE;
     let deadline = Instant::now() + patience;
     loop {
         let Some(line) = events.next_event()? else {
-            if running.is_none() || Instant::now() > deadline {
+            if !is_expected || Instant::now() > deadline {
                 return Ok(None);
             }
             thread::sleep(interval);
             continue;
         };
         match line.event {
-            RecordingEvent::CommandStart { command_id: id, .. } if id == command_id => {
+            RecordingEvent::CommandStart { command_id, text }
+                if is_command(&command_id, text.as_deref()) =>
+            {
                 let screen = ScreenEmulator::new(cols, rows);
                 running = screen.map(|screen| (screen, LineCollector::new(ClearedLines::Drop)));
             }
-            RecordingEvent::CommandEnd { command_id: id, .. } if id == command_id => {
+            RecordingEvent::CommandEnd { .. } => {
+                // Commands of a shell do not overlap.
                 let Some((screen, collector)) = running else {
-                    return Ok(None);
+                    continue;
                 };
                 lines.extend(collector.finish(&screen));
                 while lines.last().is_some_and(String::is_empty) {

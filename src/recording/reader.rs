@@ -226,6 +226,12 @@ pub struct EventReader {
 }
 
 impl EventReader {
+    /// Leaves out output whose event is not there yet, for a recording that is being written.
+    pub fn without_tail(mut self) -> EventReader {
+        self.has_tail = false;
+        self
+    }
+
     /// Returns where the next event is.
     pub fn position(&self) -> EventPosition {
         self.position

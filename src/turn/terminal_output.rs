@@ -229,15 +229,23 @@ async fn recorded(
     position: usize,
 ) -> Option<TerminalOutput> {
     let Some(RecordBody::ShellCommand {
-        shell, start_ms, ..
+        shell,
+        start_ms,
+        command,
+        ..
     }) = commands.get(position).map(|kept| &kept.body)
     else {
         return None;
     };
     let (recordings, tty) = (services.paths.recordings(), tty.to_owned());
-    let command_id = format!("{shell}@{start_ms}");
+    let (command_id, start_ms) = (format!("{shell}@{start_ms}"), *start_ms);
+    let command = command.clone();
+    let is_command = move |id: &str, text: Option<&str>| {
+        let is_text = |text: &str| text == command || global_redactor().redact(text) == command;
+        id == command_id && text.is_none_or(is_text)
+    };
     let read = tokio::task::spawn_blocking(move || {
-        command_output::of_command(&recordings, &tty, &command_id)
+        command_output::of_command(&recordings, &tty, start_ms, is_command)
     });
     let lines = tokio::time::timeout(terminal::TIME_LIMIT, read).await;
     let lines = lines.ok()?.ok()?.ok()??;

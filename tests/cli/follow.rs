@@ -15,8 +15,7 @@ fn chain() -> Helper {
             (true, true) => "All is well.\n",
         }])
     });
-    let helper = Helper::with(provider);
-    helper
+    Helper::with(provider)
 }
 
 fn count(screen: &vt100::Screen, text: &str) -> usize {
