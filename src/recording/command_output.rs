@@ -93,3 +93,49 @@ pub fn of_command(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::event::{RecordingSource, RecordingStart};
+    use crate::recording::marks::Mark;
+    use crate::recording::writer::{RecordingWriter, Seen};
+
+    #[test]
+    fn commands_with_the_same_id_are_told_apart_by_their_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let start: RecordingStart = serde_json::from_str(
+            r#"{"version":1,"id":"01a20c0f-8c6e-7353-b130-fab675e05f2b","ms":5,"cols":80,"rows":24,"term":"xterm","shell":null,"source":"relay","tty":"/dev/pts/3","command":null}"#,
+        )
+        .unwrap();
+        assert_eq!(start.source, RecordingSource::Relay);
+        let mut writer = RecordingWriter::create(dir.path(), &start, 1 << 20).unwrap();
+        let command = |text: &str| {
+            Seen::Mark(Mark::CommandStart {
+                command_id: "shell@7".to_owned(),
+                text: Some(text.to_owned()),
+            })
+        };
+        let end = || Seen::Mark(Mark::CommandEnd { exit: 0 });
+        let output = |bytes| Seen::Output {
+            bytes,
+            left_out: None,
+        };
+        let seen = [
+            command("cd adder"),
+            end(),
+            command("cargo build"),
+            output(5),
+            end(),
+        ];
+        let seen: Vec<(u64, Seen)> = seen.into_iter().map(|seen| (1, seen)).collect();
+        writer.record(&seen, b"error");
+        let of = |wanted: &str| {
+            let is_command = |id: &str, text: Option<&str>| id == "shell@7" && text == Some(wanted);
+            of_command(dir.path(), "/dev/pts/3", 7, is_command).unwrap()
+        };
+        assert_eq!(of("cargo build"), Some(vec!["error".to_owned()]));
+        assert_eq!(of("cd adder"), Some(Vec::new()));
+        assert_eq!(of("cargo test"), None);
+    }
+}
