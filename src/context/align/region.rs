@@ -44,7 +44,11 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> usize {
         };
         let alike = rows.iter().copied().filter(is_like).count();
         // Outputs may end alike, at least those of the same command.
-        let proves = rows.len() > 1 || looks_like_prompt(&own_shape);
+        let proves = match rows.len() {
+            0 => screen.is_cut && looks_like_prompt(&own_shape),
+            1 => looks_like_prompt(&own_shape),
+            _ => true,
+        };
         if !proves || alike * 4 < rows.len() * 3 {
             break;
         }
