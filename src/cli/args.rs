@@ -114,7 +114,7 @@ pub enum CliCommand {
     Recording(RecordingCommand),
     /// Play a recording in this terminal
     ///
-    /// Keys: space pauses, left and right seek 5 seconds, [ and ] go to the previous and next command, + and - change the
+    /// Keys: space pauses, left and right seek 5 seconds, the square brackets go to the previous and next command, + and - change the
     /// speed, q quits.
     Replay(ReplayArgs),
     /// Remove secrets from stdin as aish does before text is stored or sent

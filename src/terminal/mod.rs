@@ -1,6 +1,6 @@
 //! Reads the scrollback of the terminal in which a shell runs, by the terminal's own command. One file per terminal.
 //!
-//! A terminal program is not trusted to answer: it gets [`TIME_LIMIT`] and [`MAX_BYTES`], and its text is untrusted.
+//! A terminal program is not trusted to answer: it gets a time limit and a limit of bytes, and its text is untrusted.
 
 mod iterm2;
 mod kitty;

@@ -174,3 +174,12 @@ fn a_model_may_ask_for_output_and_the_question_shows_it() {
     let messages = last.json["messages"].to_string();
     assert!(messages.contains("the last 2]\\n4\\n5"), "{messages}");
 }
+
+#[test]
+fn plugin_and_daemon_know_the_same_variables() {
+    let load = include_str!("../../zsh/functions/_aish_load");
+    let line = load.lines().find(|line| line.starts_with("  terminal '"));
+    let names = line.and_then(|line| line.split('\'').nth(1));
+    let names: Vec<&str> = names.expect("the names").split(' ').collect();
+    assert_eq!(names, aish::paths::TERMINAL_VARIABLES);
+}
