@@ -4,20 +4,96 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::event::RecordingEvent;
+use super::event::{GapReason, RecordingEvent};
 use super::list;
+use super::prompt_mark::without_prompt_mark;
 use super::reader::Recording;
 use super::screen::{ClearedLines, LineCollector, SLICE, ScreenEmulator};
 use crate::error::Result;
 
-/// Maximum size of the lines that are kept; further ones are lost.
-const MAX_TEXT: usize = 8 << 20;
+/// Output up to this size is rendered whole.
+const WHOLE: u64 = 2 << 20;
+
+/// Size of each end of longer output that is rendered.
+const END: u64 = 512 << 10;
+
+/// Maximum size of the text of each end.
+const MAX_TEXT: usize = 256 << 10;
+
+/// How long the emulator may work on one end. Output of [`WHOLE`] bytes takes about 20 ms.
+const TIME_LIMIT: Duration = Duration::from_millis(50);
+
+/// How much of the end of the output zsh's mark is searched in.
+const MARK: u64 = 8 << 10;
+
+/// Maximum number of size changes and of changes of the screen that are kept.
+const MAX_CHANGES: usize = 10_000;
 
 /// Time limit for the events of a command that the shell has reported already, and interval of looking for them: the recorder
 /// writes on a thread of its own.
 const EVENT_PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(5));
 
-/// Returns the lines that a command, which started at `started_ms`, left on the terminal `tty`, `/dev/pts/3`, if that terminal is
+/// What a command left on the screen, as a person sees it: redrawn lines in their final form, wrapped rows joined, without
+/// colours, and without what was on the alternate screen. Not redacted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RenderedOutput {
+    /// The first lines, or all of them.
+    pub head: String,
+    /// The last lines, where some between were left out.
+    pub tail: String,
+    /// Number of lines, those that were left out included.
+    pub lines: usize,
+    /// Bytes of output that were left out because there are too many, or because they were not recorded. Answers to password
+    /// prompts are not output.
+    pub omitted: u64,
+}
+
+impl RenderedOutput {
+    /// Returns the first and the last of these lines.
+    pub fn of_lines(lines: &[String]) -> RenderedOutput {
+        let size: usize = lines.iter().map(|line| line.len() + 1).sum();
+        let (head, tail, omitted) = match size <= 2 * MAX_TEXT {
+            true => (lines.join("\n"), String::new(), 0),
+            false => {
+                let (head, tail) = (first_lines(lines), last_lines(lines));
+                let omitted = size.saturating_sub(head.len() + tail.len() + 1);
+                (head, tail, omitted)
+            }
+        };
+        RenderedOutput {
+            head,
+            tail,
+            lines: lines.len(),
+            omitted: omitted as u64,
+        }
+    }
+}
+
+/// Returns the first lines, at most [`MAX_TEXT`] bytes.
+fn first_lines(lines: &[String]) -> String {
+    let count = fitting(lines.iter());
+    lines.get(..count).unwrap_or_default().join("\n")
+}
+
+/// Returns the last lines, at most [`MAX_TEXT`] bytes.
+fn last_lines(lines: &[String]) -> String {
+    let first = lines.len() - fitting(lines.iter().rev());
+    lines.get(first..).unwrap_or_default().join("\n")
+}
+
+fn fitting<'l>(lines: impl Iterator<Item = &'l String>) -> usize {
+    let mut left = MAX_TEXT;
+    let fits = |line: &&String| match left.checked_sub(line.len() + 1) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    lines.take_while(fits).count()
+}
+
+/// Returns what a command, which started at `started_ms`, left on the terminal `tty`, `/dev/pts/3`, if that terminal is
 /// recorded now and the recording has the command from its start to its end. `is_command` gets id and text of each command: with
 /// type-ahead, two commands can start in the same millisecond and have the same id.
 ///
@@ -28,114 +104,249 @@ pub fn of_command(
     tty: &str,
     started_ms: u64,
     is_command: impl Fn(&str, Option<&str>) -> bool,
-) -> Result<Option<Vec<String>>> {
+) -> Result<Option<RenderedOutput>> {
     let Some(dir) = list::of_terminal(recordings, tty) else {
         return Ok(None);
     };
     let recording = Recording::open(&dir)?;
-    let (mut cols, mut rows) = (recording.start.cols, recording.start.rows);
-    let mut buffer = vec![0; SLICE];
-    let mut events = recording.events()?.without_tail();
     let is_expected = started_ms >= recording.start.ms;
-    let mut running: Option<(ScreenEmulator, LineCollector)> = None;
-    let (mut lines, mut size) = (Vec::new(), 0);
-    let (patience, interval) = EVENT_PATIENCE;
-    let deadline = Instant::now() + patience;
+    let patience = is_expected.then_some(EVENT_PATIENCE);
+    match find(&recording, is_command, patience)? {
+        Some(bytes) => bytes.rendered(&recording, TIME_LIMIT).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The bytes of a command.
+pub(super) struct CommandBytes {
+    command_id: String,
+    from: u64,
+    to: u64,
+    cols: u16,
+    rows: u16,
+    /// Sizes that the terminal took on, with the offsets at which it did.
+    resizes: Vec<(u64, u16, u16)>,
+    /// Whether the alternate screen is shown, and from which offset on.
+    alternate: Vec<(u64, bool)>,
+    /// Bytes in gaps.
+    gaps: u64,
+}
+
+/// Returns the bytes of a command from its start to its end. Without its end, what follows may be of another command.
+///
+/// # Errors
+/// The recording cannot be read.
+pub(super) fn find(
+    recording: &Recording,
+    is_command: impl Fn(&str, Option<&str>) -> bool,
+    patience: Option<(Duration, Duration)>,
+) -> Result<Option<CommandBytes>> {
+    let (mut cols, mut rows) = (recording.start.cols, recording.start.rows);
+    let mut found: Option<CommandBytes> = None;
+    let mut events = recording.events()?.without_tail();
+    let deadline = patience.map(|(limit, interval)| (Instant::now() + limit, interval));
     loop {
         let Some(line) = events.next_event()? else {
-            if !is_expected || Instant::now() > deadline {
-                return Ok(None);
+            match deadline {
+                Some((deadline, interval)) if Instant::now() <= deadline => {
+                    thread::sleep(interval);
+                    continue;
+                }
+                _ => return Ok(None),
             }
-            thread::sleep(interval);
-            continue;
         };
-        match line.event {
-            RecordingEvent::CommandStart { command_id, text }
+        match (line.event, &mut found) {
+            (RecordingEvent::CommandStart { command_id, text }, None)
                 if is_command(&command_id, text.as_deref()) =>
             {
-                let screen = ScreenEmulator::new(cols, rows);
-                running = screen.map(|screen| (screen, LineCollector::new(ClearedLines::Drop)));
+                found = Some(CommandBytes {
+                    command_id,
+                    from: line.offset,
+                    to: line.offset,
+                    cols,
+                    rows,
+                    resizes: Vec::new(),
+                    alternate: Vec::new(),
+                    gaps: 0,
+                });
             }
-            RecordingEvent::CommandEnd { .. } => {
-                // Commands of a shell do not overlap.
-                let Some((screen, collector)) = running else {
-                    continue;
-                };
-                lines.extend(collector.finish(&screen));
-                while lines.last().is_some_and(String::is_empty) {
-                    lines.pop();
-                }
-                return Ok(Some(lines));
+            (RecordingEvent::CommandEnd { command_id, .. }, Some(bytes)) => {
+                let is_end = command_id == bytes.command_id;
+                return Ok(found.filter(|_| is_end));
             }
-            RecordingEvent::Output { bytes } => {
-                let Some((screen, collector)) = &mut running else {
-                    continue;
-                };
-                let end = line.offset.saturating_add(bytes);
-                recording.each_output(line.offset, end, &mut buffer, |_, piece| {
-                    screen.feed_observed(piece, collector);
-                    for line in collector.take_lines() {
-                        size += line.len();
-                        if size <= MAX_TEXT {
-                            lines.push(line);
-                        }
-                    }
-                    true
-                })?;
+            // The end of the command was lost.
+            (
+                RecordingEvent::CommandStart { .. }
+                | RecordingEvent::Prompt
+                | RecordingEvent::End { .. },
+                Some(_),
+            ) => return Ok(None),
+            (RecordingEvent::Output { bytes }, Some(found)) => {
+                found.to = line.offset.saturating_add(bytes);
             }
-            RecordingEvent::Resize { cols: c, rows: r } => {
-                (cols, rows) = (c, r);
-                if let Some((screen, collector)) = &mut running {
-                    screen.resize_observed(c, r, collector);
-                }
+            (RecordingEvent::Gap { bytes, reason }, Some(found))
+                if reason != GapReason::EchoOff =>
+            {
+                found.gaps = found.gaps.saturating_add(bytes);
+            }
+            (RecordingEvent::Resize { cols, rows }, Some(found))
+                if found.resizes.len() < MAX_CHANGES =>
+            {
+                found.resizes.push((line.offset, cols, rows));
+            }
+            (RecordingEvent::Resize { cols: c, rows: r }, None) => (cols, rows) = (c, r),
+            (RecordingEvent::AlternateScreen { on }, Some(found))
+                if found.alternate.len() < MAX_CHANGES =>
+            {
+                found.alternate.push((line.offset, on));
             }
             _ => {}
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recording::event::{RecordingSource, RecordingStart};
-    use crate::recording::marks::Mark;
-    use crate::recording::writer::{RecordingWriter, Seen};
+impl CommandBytes {
+    /// Returns the text that the bytes left on the screen. Of long output, and of output that takes longer than `limit`, head
+    /// and tail are rendered, so that time and memory are bounded.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub(super) fn rendered(
+        mut self,
+        recording: &Recording,
+        limit: Duration,
+    ) -> Result<RenderedOutput> {
+        self.cut_prompt_mark(recording)?;
+        let head_end = match self.to.saturating_sub(self.from) <= WHOLE {
+            true => self.to,
+            false => self.line_start(recording, self.from + END)?,
+        };
+        let (mut head, head_end) = self.render(recording, self.from, head_end, limit)?;
+        trim(&mut head);
+        if head_end >= self.to {
+            let mut rendered = RenderedOutput::of_lines(&head);
+            rendered.omitted = rendered.omitted.saturating_add(self.gaps);
+            return Ok(rendered);
+        }
+        let tail_start = head_end.max(self.to.saturating_sub(END));
+        let tail_start = self.line_start(recording, tail_start)?;
+        let (mut tail, tail_end) = self.render(recording, tail_start, self.to, limit)?;
+        trim(&mut tail);
+        let mut lines = head.len() + tail.len();
+        let size = |lines: &[String]| lines.iter().map(|line| line.len() + 1).sum::<usize>();
+        let rendered_size = size(&head) + size(&tail);
+        let (head, tail) = (first_lines(&head), last_lines(&tail));
+        let cut = rendered_size.saturating_sub(head.len() + tail.len() + 2);
+        let mut omitted = self.gaps.saturating_add(cut as u64);
+        for (from, to) in [(head_end, tail_start), (tail_end, self.to)] {
+            lines += self.count_lines(recording, from, to)?;
+            omitted = omitted.saturating_add(to.saturating_sub(from));
+        }
+        Ok(RenderedOutput {
+            head,
+            tail,
+            lines,
+            omitted,
+        })
+    }
 
-    #[test]
-    fn commands_with_the_same_id_are_told_apart_by_their_text() {
-        let dir = tempfile::tempdir().unwrap();
-        let start: RecordingStart = serde_json::from_str(
-            r#"{"version":1,"id":"01a20c0f-8c6e-7353-b130-fab675e05f2b","ms":5,"cols":80,"rows":24,"term":"xterm","shell":null,"source":"relay","tty":"/dev/pts/3","command":null}"#,
-        )
-        .unwrap();
-        assert_eq!(start.source, RecordingSource::Relay);
-        let mut writer = RecordingWriter::create(dir.path(), &start, 1 << 20).unwrap();
-        let command = |text: &str| {
-            Seen::Mark(Mark::CommandStart {
-                command_id: "shell@7".to_owned(),
-                text: Some(text.to_owned()),
-            })
+    fn cut_prompt_mark(&mut self, recording: &Recording) -> Result<()> {
+        let from = self.to.saturating_sub(MARK).max(self.from);
+        let mut end = Vec::new();
+        recording.each_output(from, self.to, &mut [0; MARK as usize], |_, piece| {
+            end.extend_from_slice(piece);
+            true
+        })?;
+        let cols = self.resizes.last().map_or(self.cols, |(_, cols, _)| *cols);
+        let cut = end.len() - without_prompt_mark(&end, cols);
+        self.to -= cut as u64;
+        Ok(())
+    }
+
+    /// Returns the start of the first line behind `offset`, within reasonable distance: rendering begins there.
+    fn line_start(&self, recording: &Recording, offset: u64) -> Result<u64> {
+        let mut found = offset;
+        let limit = offset.saturating_add(64 << 10).min(self.to);
+        recording.each_output(
+            offset,
+            limit,
+            &mut [0; 4096],
+            |at, piece| match memchr::memchr(b'\n', piece) {
+                Some(end) => {
+                    found = at + end as u64 + 1;
+                    false
+                }
+                None => true,
+            },
+        )?;
+        Ok(found)
+    }
+
+    fn count_lines(&self, recording: &Recording, from: u64, to: u64) -> Result<usize> {
+        let mut lines = 0;
+        let mut buffer = vec![0; 256 << 10];
+        recording.each_output(from, to, &mut buffer, |_, piece| {
+            lines += memchr::memchr_iter(b'\n', piece).count();
+            true
+        })?;
+        Ok(lines)
+    }
+
+    /// Renders the output from `from` to `to` on a blank screen. Returns the lines, and where the time limit was reached.
+    fn render(
+        &self,
+        recording: &Recording,
+        from: u64,
+        to: u64,
+        limit: Duration,
+    ) -> Result<(Vec<String>, u64)> {
+        let before = |offset: u64| self.resizes.partition_point(|change| change.0 <= offset);
+        let mut next_resize = before(from);
+        let size = next_resize
+            .checked_sub(1)
+            .and_then(|at| self.resizes.get(at));
+        let (cols, rows) = size.map_or((self.cols, self.rows), |(_, cols, rows)| (*cols, *rows));
+        let Some(mut screen) = ScreenEmulator::new(cols, rows) else {
+            return Ok((Vec::new(), to));
         };
-        let end = || Seen::Mark(Mark::CommandEnd { exit: 0 });
-        let output = |bytes| Seen::Output {
-            bytes,
-            left_out: None,
-        };
-        let seen = [
-            command("cd adder"),
-            end(),
-            command("cargo build"),
-            output(5),
-            end(),
-        ];
-        let seen: Vec<(u64, Seen)> = seen.into_iter().map(|seen| (1, seen)).collect();
-        writer.record(&seen, b"error");
-        let of = |wanted: &str| {
-            let is_command = |id: &str, text: Option<&str>| id == "shell@7" && text == Some(wanted);
-            of_command(dir.path(), "/dev/pts/3", 7, is_command).unwrap()
-        };
-        assert_eq!(of("cargo build"), Some(vec!["error".to_owned()]));
-        assert_eq!(of("cd adder"), Some(Vec::new()));
-        assert_eq!(of("cargo test"), None);
+        let mut collector = LineCollector::new(ClearedLines::Drop);
+        let changes = self.alternate.iter().take_while(|change| change.0 <= from);
+        if changes.last().is_some_and(|(_, on)| *on) && from > self.from {
+            screen.feed_observed(b"\x1b[?1049h", &mut collector);
+        }
+        let deadline = Instant::now() + limit;
+        let mut buffer = vec![0; SLICE];
+        let mut at = from;
+        while at < to && Instant::now() < deadline {
+            let resize = self.resizes.get(next_resize);
+            let until = resize.map_or(to, |(offset, ..)| (*offset).clamp(at, to));
+            recording.each_output(at, until, &mut buffer, |offset, piece| {
+                screen.feed_observed(piece, &mut collector);
+                at = offset + piece.len() as u64;
+                Instant::now() < deadline
+            })?;
+            match resize {
+                Some((_, cols, rows)) if at >= until => {
+                    screen.resize_observed(*cols, *rows, &mut collector);
+                    next_resize += 1;
+                }
+                // The file is shorter than it was.
+                _ if at < until && Instant::now() < deadline => break,
+                _ => {}
+            }
+        }
+        Ok((collector.finish(&screen), at.max(from)))
     }
 }
+
+/// Removes blank lines at both ends.
+fn trim(lines: &mut Vec<String>) {
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    let blank = lines.iter().take_while(|line| line.is_empty()).count();
+    lines.drain(..blank);
+}
+
+#[cfg(test)]
+mod tests;

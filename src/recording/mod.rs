@@ -11,6 +11,7 @@ pub mod list;
 pub mod marks;
 mod origin_screen;
 pub mod player;
+mod prompt_mark;
 pub mod reader;
 pub mod recorder;
 pub mod replay_index;

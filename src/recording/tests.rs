@@ -103,9 +103,8 @@ mod hostile {
     use crate::recording::event::{EVENTS_FILE, OUTPUT_FILE};
     use crate::recording::player::Player;
     use crate::recording::replay_index::ReplayIndex;
-    use crate::recording::screen::rendered_output;
     use crate::recording::secrets::RecordingSecrets;
-    use crate::recording::{asciicast, commands, transcript};
+    use crate::recording::{asciicast, command_output, commands, transcript};
     use crate::safety::redact::Redactor;
 
     fn number() -> impl Strategy<Value = String> {
@@ -153,7 +152,9 @@ mod hostile {
             fs::write(recording.dir.join(OUTPUT_FILE), output.concat()).unwrap();
             recording.summary().unwrap();
             commands::commands(&recording).unwrap();
-            rendered_output(&recording, "a@1").unwrap();
+            if let Some(bytes) = command_output::find(&recording, |id, _| id == "a@1", None).unwrap() {
+                bytes.rendered(&recording, Duration::from_millis(300)).unwrap();
+            }
             let secrets = RecordingSecrets::find(&recording, &Redactor::default()).unwrap();
             let (mut cast, mut text) = (Vec::new(), Vec::new());
             asciicast::export(&recording, &secrets, &mut cast).unwrap();

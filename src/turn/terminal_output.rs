@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -10,16 +9,14 @@ use crate::context::align::{self, KnownCommand, RunningLine};
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, RecordBody, is_aish};
 use crate::protocol::{AskRequest, ShellId, TerminalOutput};
-use crate::recording::{command_output, list};
+use crate::recording::command_output::{self, RenderedOutput};
+use crate::recording::list;
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
 use crate::session::lock;
 use crate::session::shell_registry::{KeptCommand, ShellOnScreen};
 use crate::terminal::{self, TerminalIdentity, TerminalText};
 use crate::tools::builtin::OUTPUT_LINES;
-
-/// Maximum number of bytes of an output that are searched for secrets, at each end.
-const SEARCHED: usize = 256 << 10;
 
 /// Which output is wanted.
 #[derive(Debug, Clone)]
@@ -143,9 +140,9 @@ pub async fn for_model(
         ..wanted
     };
     let output = read(services, wanted).await?;
-    let text = match output.omitted {
-        0 => output.head,
-        _ => output.tail,
+    let text = match output.tail.is_empty() {
+        true => output.head,
+        false => output.tail,
     };
     let lines: Vec<&str> = text.lines().collect();
     let first = lines
@@ -214,7 +211,7 @@ fn cut(
     told(
         commands,
         position,
-        &output.lines,
+        RenderedOutput::of_lines(&output.lines),
         text.kind.name(),
         output.is_tail,
         output.is_lossy,
@@ -247,16 +244,16 @@ async fn recorded(
     let read = tokio::task::spawn_blocking(move || {
         command_output::of_command(&recordings, &tty, start_ms, is_command)
     });
-    let lines = tokio::time::timeout(terminal::TIME_LIMIT, read).await;
-    let lines = lines.ok()?.ok()?.ok()??;
-    told(commands, position, &lines, "recording", false, false).ok()
+    let output = tokio::time::timeout(terminal::TIME_LIMIT, read).await;
+    let output = output.ok()?.ok()?.ok()??;
+    told(commands, position, output, "recording", false, false).ok()
 }
 
 /// Returns the output of a command without secrets.
 fn told(
     commands: &[KeptCommand],
     position: usize,
-    lines: &[String],
+    output: RenderedOutput,
     source: &str,
     is_tail: bool,
     is_lossy: bool,
@@ -271,7 +268,12 @@ fn told(
     else {
         return Err(Error::runtime("there is no such command"));
     };
-    let (head, tail, omitted) = ends(lines);
+    let RenderedOutput {
+        head,
+        tail,
+        lines,
+        omitted,
+    } = output;
     let redactor = global_redactor();
     let found = redactor.find(&head).len() + redactor.find(&tail).len();
     let (head, tail) = match omitted {
@@ -286,38 +288,12 @@ fn told(
         source: source.to_owned(),
         is_tail,
         is_lossy,
-        lines: lines.len(),
+        lines,
         head,
         tail,
         omitted,
         secrets: found,
     })
-}
-
-/// Returns the first and the last part of an output, and the number of bytes between them.
-fn ends(lines: &[String]) -> (String, String, u64) {
-    let size: usize = lines.iter().map(|line| line.len() + 1).sum();
-    if size <= 2 * SEARCHED {
-        return (lines.join("\n"), String::new(), 0);
-    }
-    let part = |lines: &mut dyn Iterator<Item = &String>| {
-        let mut left = SEARCHED;
-        let mut part: Vec<Arc<str>> = Vec::new();
-        for line in lines {
-            if line.len() >= left {
-                break;
-            }
-            left -= line.len() + 1;
-            part.push(line.as_str().into());
-        }
-        part
-    };
-    let head = part(&mut lines.iter());
-    let mut tail = part(&mut lines.iter().rev());
-    tail.reverse();
-    let (head, tail) = (head.join("\n"), tail.join("\n"));
-    let omitted = size.saturating_sub(head.len() + tail.len() + 1);
-    (head, tail, omitted as u64)
 }
 
 /// Returns head and tail of together at most `limit` bytes, cut at line ends where there are any.
