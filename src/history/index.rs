@@ -4,6 +4,7 @@
 //! appended to the journal since the last one. The daemon does not use the index, so that it costs no prompt any time. One
 //! process at a time writes, under a lock file of its own; readers are not blocked.
 
+mod chain;
 mod query;
 pub mod row;
 mod sync;
@@ -32,7 +33,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// SQLite application id, `aish`.
 const APPLICATION_ID: i64 = 0x6169_7368;
 /// Incremented with every change of the tables or of the row made from a record.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 
 /// Rows of `act` (activities) have the key of their record and are therefore stored in order of time. Properties shared by
 /// thousands are a row of `kind`. `act_kind` orders the activities of each kind, so that a filter is a selection of kinds
@@ -75,12 +76,14 @@ CREATE TABLE act (
   session INTEGER,
   chain BLOB,
   command TEXT,
+  output_of TEXT,
   what TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX act_kind ON act (kind, id, ms);
 CREATE INDEX act_session ON act (session, id, kind) WHERE session IS NOT NULL;
 CREATE INDEX act_chain ON act (chain) WHERE chain IS NOT NULL;
 CREATE INDEX act_command ON act (command) WHERE command IS NOT NULL;
+CREATE INDEX act_output_of ON act (output_of) WHERE output_of IS NOT NULL;
 ";
 
 /// Progress while the index is synchronised with the journal.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::text;
-use crate::fakes::provider::Script;
-use crate::support::helper::records;
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::{Helper, records};
 use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 use crate::tools::Tools;
@@ -117,4 +117,115 @@ fn command_prompt_turn_call_and_exec_are_one_chain() {
         ids.iter()
             .all(|id| id.len() == 36 && id.as_bytes()[14] == b'7')
     );
+}
+
+/// Shows an action, and returns the types of its chain with their texts.
+fn chain(helper: &Helper, id: &str) -> Vec<(String, String)> {
+    let shown = helper.call(["activity", "show", id, "--json"]).run().json();
+    let chain = shown["chain"].as_array().expect("a chain");
+    let entries = chain
+        .iter()
+        .map(|entry| (text(entry, "type"), text(entry, "what")));
+    entries
+        .filter(|(kind, _)| !matches!(*kind, "session" | "server" | "model"))
+        .map(|(kind, what)| (kind.to_owned(), what.to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_command_and_the_prompts_that_took_its_output_are_one_chain() {
+    let provider = Provider::answering(|request| {
+        let messages = request.json["messages"].as_array().expect("messages");
+        let last = messages.last().expect("a message")["content"].to_string();
+        Script::tokens([match last.contains("why") {
+            true => "Because.\nCMD: print fixed\n",
+            false => "Hello.\n",
+        }])
+    });
+    let helper = Helper::with(provider);
+    helper.config("[shell]\nconfirm_cmd = false\n");
+    helper.home.zshrc(&source_plugin());
+    let mut zsh = Zsh::record(&helper.home);
+    zsh.run("llm hello");
+    let fails = "sh -c 'echo one; echo two; exit 3'";
+    zsh.run(fails);
+    zsh.run("llm why did that fail");
+    zsh.run("print other");
+    zsh.run("llm something else");
+    let shells = helper.path("data/journal/shells.jsonl");
+    let of_shell = |line: &str| {
+        let text = std::fs::read_to_string(&shells).unwrap_or_default();
+        let whole = text.ends_with('\n').then(|| records(&shells));
+        let found = whole?.into_iter().find(|r| r["command"] == line);
+        found.map(|record| record["id"].as_str().expect("an id").to_owned())
+    };
+    helper.until("the hooks have told of the commands", || {
+        of_shell("llm something else").is_some()
+    });
+    let id = |kind: &str| -> Vec<String> {
+        let all = helper.records_of(kind).into_iter();
+        all.map(|r| r["id"].as_str().expect("an id").to_owned())
+            .collect()
+    };
+    let prompts = id("user");
+    let expected = [
+        ("shell_command", fails),
+        ("shell_command", "llm why did that fail"),
+        ("prompt", "why did that fail"),
+        ("answer", "Because.\nCMD: print fixed\n"),
+        ("command_approval", "run: print fixed"),
+        ("command_result", "print fixed"),
+    ]
+    .map(|(kind, what)| (kind.to_owned(), what.trim().to_owned()));
+    let trimmed = |id: &str| -> Vec<(String, String)> {
+        let chain = chain(&helper, id).into_iter();
+        chain
+            .map(|(kind, what)| (kind, what.trim().to_owned()))
+            .collect()
+    };
+    let command = of_shell(fails).expect("the command");
+    for from in [&command, &prompts[1], &id("command_result")[0]] {
+        assert_eq!(trimmed(from), expected);
+    }
+    // Where the output came from.
+    let shown = helper.call(["activity", "show", &command]).run().ok();
+    let prompt = &prompts[1][prompts[1].len() - 8..];
+    assert!(
+        shown.contains(&format!(
+            "2 lines from recording went along with prompt {prompt}"
+        )),
+        "{shown}"
+    );
+    // Others have no part in it.
+    let other = of_shell("print other").expect("the command");
+    assert_eq!(
+        trimmed(&other),
+        [("shell_command".to_owned(), "print other".to_owned())]
+    );
+    assert!(
+        trimmed(&prompts[0])
+            .iter()
+            .all(|(_, what)| !what.contains("fail"))
+    );
+    zsh.exit();
+}
+
+#[test]
+fn an_output_without_a_line_end_is_told_without_the_mark_of_zsh() {
+    let helper = Helper::saying("hello");
+    helper.home.zshrc(&source_plugin());
+    let mut zsh = Zsh::record(&helper.home);
+    zsh.run("aish-helper start");
+    zsh.run("setopt prompt_cr prompt_sp");
+    zsh.run("sh -c 'echo first; printf op''en; exit 3'");
+    let told: Value = serde_json::from_str(&zsh.eval("aish-helper output --json")).expect("JSON");
+    assert_eq!(told["source"], "recording", "{told}");
+    assert_eq!(told["output"], "first\nopen\n", "{told}");
+    // The mark was there: a percent sign, or a hash sign for root.
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("open%") || screen.contains("open#"),
+        "{screen}"
+    );
+    zsh.exit();
 }

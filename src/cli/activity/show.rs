@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::stats::class_word;
 use super::{action_table, entry_json, rfc3339};
 use crate::cli::{print_json, write};
-use crate::client::text_format::{grouped, time};
+use crate::client::text_format::{grouped, short_id, time};
 use crate::error::Result;
 use crate::history::index::{ActivityEntry, Index};
 use crate::safety::confusables;
@@ -45,14 +45,39 @@ pub fn run(index: &mut Index, id: &str, json: bool) -> Result<()> {
     let (act, chain) = index.show(id)?;
     let record = index.record(&act)?;
     if !json {
+        let outputs = outputs(index, &chain, &record)?;
         let chain = action_table(&chain, Some(&act.id));
-        return write(&format!("{chain}\n{}", prose(&full_record(&act, &record))));
+        let record = full_record(&act, &record, &outputs);
+        return write(&format!("{chain}\n{}", prose(&record)));
     }
     let mut records = Vec::new();
     for entry in &chain {
         records.push(with_record(entry, index.record(entry)?));
     }
     print_json(&json!({"act": with_record(&act, record), "chain": records}))
+}
+
+/// Returns for each prompt of a chain that took the output of a command line what it took, and from where.
+fn outputs(index: &mut Index, chain: &[ActivityEntry], command: &Value) -> Result<Vec<String>> {
+    let mut outputs = Vec::new();
+    if command["type"] != "shell_command" {
+        return Ok(outputs);
+    }
+    for entry in chain.iter().filter(|entry| entry.kind.kind == "prompt") {
+        let prompt = index.record(entry)?;
+        let output = &prompt["output"];
+        let is_of_command =
+            prompt["shell"] == command["shell"] && output["started_ms"] == command["start_ms"];
+        if let Some(source) = output["source"].as_str().filter(|_| is_of_command) {
+            outputs.push(format!(
+                "{} lines from {} went along with prompt {}",
+                output["lines"],
+                one_line(source, MAX_VALUE),
+                short_id(&entry.id)
+            ));
+        }
+    }
+    Ok(outputs)
 }
 
 /// Formats an action with its record as JSON.
@@ -63,7 +88,9 @@ pub fn with_record(entry: &ActivityEntry, record: Value) -> Value {
 }
 
 /// Formats the record, one field per line. Longer texts follow, indented so that they cannot imitate a field.
-fn full_record(act: &ActivityEntry, record: &Value) -> String {
+///
+/// `outputs` says which prompts took the output of a command line.
+fn full_record(act: &ActivityEntry, record: &Value, outputs: &[String]) -> String {
     let mut out = String::new();
     let mut line = |name: &str, text: String| {
         if !text.is_empty() {
@@ -139,6 +166,9 @@ fn full_record(act: &ActivityEntry, record: &Value) -> String {
     line("duration", act.ms.map(time).unwrap_or_default());
     if let Some(images) = record["images"].as_array().filter(|i| !i.is_empty()) {
         line("images", images.len().to_string());
+    }
+    for output in outputs {
+        line("output", output.clone());
     }
     for (name, value) in record.as_object().into_iter().flatten() {
         if !FORMATTED_FIELDS.contains(&name.as_str()) {

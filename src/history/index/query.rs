@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::FileExt;
 
-use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
@@ -370,55 +369,6 @@ impl Index {
             .prepare("SELECT id FROM act INDEXED BY act_kind WHERE instr(hex(id), ?) LIMIT 2")?;
         let keys = select.query_map([digits], |row| row.get(0))?;
         Ok(keys.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Returns the keys of an activity's chain.
-    fn chain(&self, key: &ActivityKey) -> IndexResult<Vec<ActivityKey>> {
-        let column = |sql: &str, of: &Sql| -> IndexResult<Vec<ActivityKey>> {
-            let mut select = self.db.prepare_cached(sql)?;
-            let keys = select.query_map([of], |row| row.get(0))?;
-            Ok(keys.collect::<rusqlite::Result<_>>()?)
-        };
-        let record_ids = |key: &ActivityKey| -> IndexResult<(Sql, Sql)> {
-            let mut select = self
-                .db
-                .prepare_cached("SELECT chain, command FROM act WHERE id = ?")?;
-            let found = select.query_row([key], |row| Ok((row.get(0)?, row.get(1)?)));
-            Ok(found.optional()?.unwrap_or((Sql::Null, Sql::Null)))
-        };
-        let members = "SELECT id FROM act WHERE chain = ?";
-        let of_command = "SELECT id FROM act WHERE command = ?";
-        let (chain, command) = record_ids(key)?;
-        let mut keys = column(members, &chain)?;
-        keys.push(*key);
-        // Only the first activity of a chain has the command line, which may have started other chains.
-        let mut commands = vec![command];
-        for key in keys.clone() {
-            commands.push(record_ids(&key)?.1);
-        }
-        for command in commands.iter().filter(|c| **c != Sql::Null) {
-            for key in column(of_command, command)? {
-                keys.push(key);
-                keys.extend(column(members, &record_ids(&key)?.0)?);
-            }
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        // A command line is recorded when it ends, but shown before everything it started.
-        let mut select = self.db.prepare_cached(
-            "SELECT kind.type = 'shell_command' FROM act JOIN kind ON kind.id = act.kind WHERE act.id = ?",
-        )?;
-        let mut is_command = |key: &ActivityKey| select.query_row([key], |row| row.get(0));
-        let mut first = Vec::new();
-        let mut rest = Vec::new();
-        for key in keys {
-            match is_command(&key)? {
-                true => first.push(key),
-                false => rest.push(key),
-            }
-        }
-        first.extend(rest);
-        Ok(first)
     }
 
     fn count(&self, filter: &ActivityFilter) -> IndexResult<ActivityStats> {

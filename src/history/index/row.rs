@@ -1,9 +1,10 @@
 //! Converts a line of the journal to a row of the index: type, status, operation, who decided. Pure.
 
+mod line;
+
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
+use self::line::{Bare, IndexedLine};
 use super::usage::{UsageSource, UsageSum};
 use crate::history::record::{current_type, is_aish};
 use crate::safety::redact::global_redactor;
@@ -71,6 +72,8 @@ pub struct IndexRow {
     pub chain: Option<String>,
     /// Id of the command line that started the chain, only on the first activity of a chain; for a shell command its own.
     pub command: Option<String>,
+    /// Id of the command line whose output went along with a prompt.
+    pub output_of: Option<String>,
     /// What an answer used and cost.
     pub usage: Option<(UsageSource, UsageSum)>,
 }
@@ -89,123 +92,6 @@ pub fn first_of(at_ms: u64) -> ActivityKey {
     // A time past the year 10889 counts as that year.
     key[..6].copy_from_slice(&at_ms.min((1 << 48) - 1).to_be_bytes()[2..]);
     key
-}
-
-/// The fields of all types that the index needs. Texts without escapes are borrowed, since a whole journal may be read at
-/// once.
-#[derive(Debug, Deserialize)]
-struct IndexedLine<'a> {
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(rename = "timestamp_ms", alias = "at_ms")]
-    at_ms: u64,
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow, default, alias = "prompt")]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    calls: Vec<Named<'a>>,
-    #[serde(borrow, default)]
-    finish: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    error: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    arguments: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    decision: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    status: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "decided_by", alias = "by")]
-    by: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "action", alias = "act")]
-    act: Option<IndexedAction<'a>>,
-    #[serde(borrow, default)]
-    model: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    change: Option<Cow<'a, str>>,
-    #[serde(borrow, default, rename = "rule", alias = "what")]
-    what: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    alias: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    event: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    target: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    choice: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    command: Option<Cow<'a, str>>,
-    #[serde(default)]
-    exit: Option<i64>,
-    #[serde(default, alias = "ms")]
-    duration_ms: Option<u64>,
-    #[serde(default)]
-    start_ms: Option<u64>,
-    #[serde(borrow, default)]
-    session: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    shell: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    pack: Option<Named<'a>>,
-    #[serde(borrow, default)]
-    provider: Option<Cow<'a, str>>,
-    #[serde(default)]
-    prompt_tokens: Option<u64>,
-    #[serde(default)]
-    completion_tokens: Option<u64>,
-    #[serde(default)]
-    cache_read_tokens: u64,
-    #[serde(default)]
-    cache_write_tokens: u64,
-    #[serde(default)]
-    reasoning_tokens: u64,
-    #[serde(default)]
-    cost: Option<f64>,
-    #[serde(default)]
-    cost_estimated: bool,
-    #[serde(borrow, default, rename = "ids", alias = "links")]
-    links: IndexedIds<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Named<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-}
-
-#[derive(Debug, Deserialize)]
-struct IndexedAction<'a> {
-    #[serde(borrow)]
-    server: Cow<'a, str>,
-    #[serde(borrow)]
-    tool: Cow<'a, str>,
-    #[serde(borrow)]
-    operation: Cow<'a, str>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct IndexedIds<'a> {
-    #[serde(borrow, default)]
-    session: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    request: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    command: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    prompt: Option<Cow<'a, str>>,
-}
-
-/// What a line of any later version has, too.
-#[derive(Debug, Deserialize)]
-struct Bare<'a> {
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(rename = "timestamp_ms", alias = "at_ms")]
-    at_ms: u64,
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
 }
 
 /// Context of a line from its file name and earlier lines.
@@ -230,9 +116,10 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut LineContext) -> Option<I
     let kind = kind(&line);
     let chain = chain(&line, &kind.kind, place);
     let shell = line.shell.as_deref();
-    let own = shell
-        .zip(line.start_ms)
-        .map(|(s, start)| format!("{s}@{start}"));
+    let command_id = |start: Option<u64>| Some(format!("{}@{}", shell?, start?));
+    let own = command_id(line.start_ms);
+    let output = line.output.as_ref().filter(|_| kind.kind == "prompt");
+    let output_of = command_id(output.and_then(|output| output.started_ms));
     let command = match &*kind.kind {
         "shell_command" => line.links.command.as_deref().map(str::to_string).or(own),
         "prompt" => line.links.command.as_deref().map(str::to_string),
@@ -257,6 +144,7 @@ pub fn read(line: &[u8], spot: (&str, u64), place: &mut LineContext) -> Option<I
             .or_else(|| place.session.clone()),
         chain,
         command,
+        output_of,
         kind,
     })
 }
@@ -276,6 +164,7 @@ fn bare(line: Bare<'_>, spot: (&str, u64), place: &LineContext) -> Option<IndexR
         session: place.session.clone(),
         chain: None,
         command: None,
+        output_of: None,
         usage: None,
     })
 }

@@ -327,8 +327,8 @@ impl<'a> Batch<'a> {
         };
         let mut insert = self.db.prepare_cached(
             "INSERT OR IGNORE INTO act
-             (id, kind, file, start, length, at_ms, ms, who, session, chain, command, what)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             (id, kind, file, start, length, at_ms, ms, who, session, chain, command, output_of, what)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?;
         insert.execute(params![
             row.key,
@@ -342,6 +342,7 @@ impl<'a> Batch<'a> {
             session,
             row.chain.as_deref().map(chain_key),
             row.command,
+            row.output_of,
             row.what,
         ])?;
         if let Some((source, sum)) = &row.usage {
