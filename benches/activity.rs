@@ -307,6 +307,7 @@ fn command(out: &mut Writer, chance: &mut Chance, record_ids: &RecordIds) {
             tail: String::new(),
             omitted: 0,
         }),
+        stderr: None,
     };
     out.put(chance, record_ids, body);
 }

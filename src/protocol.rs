@@ -21,10 +21,10 @@ pub use self::frame::{
     FrameDecoder, HEADER, MAX_FRAME, MAX_HELLO_FRAME, json_frame, parse, parse_header, text_frame,
 };
 pub use self::reply::{
-    AnswerSummary, AskAccepted, AvailableModel, CapturedOutput, ConfigDifference, Continuation,
-    DaemonStatus, DecidingKey, DecisionReply, ModelInfo, PackText, Proposal, RequestFailure,
-    RequestPreview, ServerModels, SessionInfo, SessionSetting, SettingName, ShownCost,
-    TerminalOutput, Transcript,
+    AnswerSummary, AskAccepted, AvailableModel, CapturedOutput, CapturedText, ConfigDifference,
+    Continuation, DaemonStatus, DecidingKey, DecisionReply, ModelInfo, PackText, Proposal,
+    RequestFailure, RequestPreview, ServerModels, SessionInfo, SessionSetting, SettingName,
+    ShownCost, TerminalOutput, Transcript,
 };
 pub use self::shell_id::ShellId;
 

@@ -1,12 +1,14 @@
-//! Captures the output of an approved command: the command writes to a pty, and a pump copies it to the user's terminal
-//! and keeps head and tail for the journal.
+//! Captures the output of an approved command: the command writes to two ptys, one for each of stdout and stderr, and a pump
+//! copies both to the user's terminal and keeps head and tail for the journal.
 //!
-//! A pty rather than a pipe, so that programs print as on the terminal, unbuffered and in colour. `aish-helper capture`
-//! opens the pty, starts the pump in a session of its own and prints the path of the pty for the shell to open. The pump
-//! runs until the last process has closed the pty, so that a background job of the command can go on printing, or until
-//! the terminal is gone.
+//! Ptys rather than pipes, so that programs print as on the terminal, unbuffered and in colour. `aish-helper capture`
+//! opens the pty of stdout and starts the pump in a session of its own, which opens that of stderr; then it prints the paths of
+//! both for the shell to open. The pump runs until the last process has closed the ptys, so that a background job of the
+//! command can go on printing, or until the terminal is gone.
+//!
+//! Nothing tells which of two ptys was written to first. The pump copies what it finds in the order in which it reads it, so that the
+//! order on the terminal is that of a program that pauses between its writes, and approximate otherwise.
 
-use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,18 +19,24 @@ use std::process::{Command, Stdio};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc::O_NOCTTY;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::{Winsize, openpty};
+use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 
+use super::bounded_output::BoundedOutput;
 use super::connect::{self, DaemonConnection};
 use super::terminal::{self, ControllingTty};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::protocol::{self, CapturedOutput, Event, Request, RequestFailure, ShellId, kind};
-use crate::recording::screen::{ClearedLines, LineCollector, ScreenEmulator};
 
 /// Maximum length of a nonce.
 const MAX_NONCE: usize = 100;
+
+/// Number of bytes that are copied from one pty before the other one is looked at, unless a line ends earlier.
+const MAX_TURN: usize = 64 << 10;
+
+/// What the pump reports when it is ready, before the path of the pty for stderr if there is one.
+const READY: &str = "ready";
 
 /// Reads the nonce of an approval, a line. Arguments and environment could be read by the command itself.
 ///
@@ -50,13 +58,8 @@ pub fn read_nonce(mut input: impl Read) -> Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Opens the pty and starts its pump. Returns the path of the pty for the shell.
-///
-/// # Errors
-/// No terminal or pty is available, or the command was not approved.
-pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
-    let tty = ControllingTty::open()?;
-    let (columns, rows) = terminal::size(&tty.file);
+/// Opens a pty that changes nothing of what is written to it, of the size of a terminal (columns, rows).
+fn open_pty((columns, rows): (usize, usize)) -> Result<OpenptyResult> {
     let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let size = Winsize {
         ws_row: cells(rows),
@@ -74,6 +77,17 @@ pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
     let mut modes = tcgetattr(&pty.slave).context(|| "cannot set up the pty".into())?;
     modes.output_flags.remove(OutputFlags::OPOST);
     tcsetattr(&pty.slave, SetArg::TCSANOW, &modes).context(|| "cannot set up the pty".into())?;
+    Ok(pty)
+}
+
+/// Opens the ptys and starts their pump. Returns the paths of the ptys for the shell, each on a line: of stdout and of stderr, or
+/// only one if both go to the same.
+///
+/// # Errors
+/// No terminal or pty is available, or the command was not approved.
+pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
+    let tty = ControllingTty::open()?;
+    let pty = open_pty(terminal::size(&tty.file))?;
     let path = nix::unistd::ttyname(&pty.slave).context(|| "the pty has no name".into())?;
     // The first line that the pump reads.
     let mut slave = File::from(pty.slave);
@@ -97,8 +111,9 @@ pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
     }
     // Kept open until here, so that the pump does not see the end of the pty before the shell opens it.
     drop(slave);
-    if report == "ready\n" {
-        return Ok(path.display().to_string());
+    if let Some(stderr) = report.strip_prefix(READY) {
+        let paths = format!("{}\n{}", path.display(), stderr.trim());
+        return Ok(paths.trim_end().to_owned());
     }
     let cause = match serde_json::from_str::<RequestFailure>(&report) {
         Ok(failure) => Error::from(failure),
@@ -111,7 +126,7 @@ pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
     })
 }
 
-/// Runs the pump: stdin is the pty's master, stderr the user's terminal.
+/// Runs the pump: stdin is the master of the pty for stdout, stderr the user's terminal.
 ///
 /// Failures before the pump is ready are written to stdout for the process that started it.
 ///
@@ -123,8 +138,8 @@ pub fn pump(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<
     // In a session of its own, job control does not stop the pump, and `jobs` does not list it.
     let _ = nix::unistd::setsid();
     match CapturePump::new(paths, shell, token, path) {
-        Ok(pump) => {
-            report_line("ready")?;
+        Ok((pump, stderr)) => {
+            report_line(format!("{READY} {}", stderr.unwrap_or_default()).trim_end())?;
             pump.copy()
         }
         Err(e) => {
@@ -140,21 +155,65 @@ fn report_line(line: &str) -> Result<()> {
         .context(|| "the process that started the pump has exited".into())
 }
 
-/// A pump that is ready to copy.
-struct CapturePump {
+/// A pty that the command writes to.
+struct OutputPty {
     master: File,
-    terminal: File,
     /// Kept open, so that the pump does not see the end of the pty before the shell opens it.
     slave: Option<File>,
+    /// The command writes its stderr to it.
+    is_stderr: bool,
+    /// Some process may still write to it.
+    is_open: bool,
+}
+
+impl OutputPty {
+    /// Opens the pty for stderr. Returns it with its path.
+    fn for_stderr(size: (usize, usize)) -> Result<(OutputPty, String)> {
+        let pty = open_pty(size)?;
+        let path = nix::unistd::ttyname(&pty.slave).context(|| "the pty has no name".into())?;
+        let stderr = OutputPty {
+            master: File::from(pty.master),
+            slave: Some(File::from(pty.slave)),
+            is_stderr: true,
+            is_open: true,
+        };
+        Ok((stderr, path.display().to_string()))
+    }
+
+    /// Whether it can be read without waiting.
+    fn is_readable(&self) -> bool {
+        let mut fds = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// What the command has printed.
+struct CapturedStreams {
+    /// Everything, in the order in which it was copied.
+    all: BoundedOutput,
+    stderr: BoundedOutput,
+}
+
+/// A pump that is ready to copy.
+struct CapturePump {
+    ptys: Vec<OutputPty>,
+    terminal: File,
     connection: Option<DaemonConnection>,
-    output: BoundedOutput,
+    output: CapturedStreams,
 }
 
 impl CapturePump {
-    fn new(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<CapturePump> {
+    /// Returns the pump with the path of the pty for stderr. Without another pty, both streams go to one.
+    fn new(
+        paths: &Paths,
+        shell: &ShellId,
+        token: &str,
+        path: &Path,
+    ) -> Result<(CapturePump, Option<String>)> {
         let master = std::io::stdin().as_fd().try_clone_to_owned();
         let master = File::from(master.context(|| "no pty".into())?);
         let terminal = std::io::stderr().as_fd().try_clone_to_owned();
+        let terminal = File::from(terminal.context(|| "no terminal".into())?);
         let slave = OpenOptions::new()
             .read(true)
             .write(true)
@@ -168,21 +227,37 @@ impl CapturePump {
         };
         let mut connection = connect::to_daemon(paths, &request)?;
         let limit = connection.reply()?;
-        Ok(CapturePump {
+        let mut ptys = vec![OutputPty {
             master,
-            terminal: File::from(terminal.context(|| "no terminal".into())?),
             slave: Some(slave),
+            is_stderr: false,
+            is_open: true,
+        }];
+        let mut stderr_path = None;
+        if let Ok((stderr, path)) = OutputPty::for_stderr(terminal::size(&terminal)) {
+            ptys.push(stderr);
+            stderr_path = Some(path);
+        }
+        let pump = CapturePump {
+            ptys,
+            terminal,
             connection: Some(connection),
-            output: BoundedOutput::new(limit),
-        })
+            output: CapturedStreams {
+                all: BoundedOutput::new(limit),
+                stderr: BoundedOutput::new(limit),
+            },
+        };
+        Ok((pump, stderr_path))
     }
 
     fn copy(mut self) -> Result<()> {
-        let mut buffer = [0; 8 << 10];
         // macOS cannot poll /dev/tty; there the next write fails instead.
         let mut pollable = true;
-        loop {
-            let mut fds = vec![PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+        while !self.ptys.is_empty() {
+            let masters = self.ptys.iter().map(|pty| pty.master.as_fd());
+            let mut fds: Vec<PollFd<'_>> = masters
+                .map(|master| PollFd::new(master, PollFlags::POLLIN))
+                .collect();
             if let Some(connection) = &self.connection {
                 fds.push(PollFd::new(connection.fd(), PollFlags::POLLIN));
             }
@@ -195,8 +270,9 @@ impl CapturePump {
                 Err(nix::errno::Errno::EINTR) => continue,
                 Err(e) => return Err(Error::runtime(format!("cannot wait for output: {e}"))),
             }
-            let printed = fds[0].any().unwrap_or(true);
-            let finish_requested = self.connection.is_some() && fds[1].any().unwrap_or(true);
+            let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(true)).collect();
+            let (printed, others) = ready.split_at(self.ptys.len().min(ready.len()));
+            let finish_requested = self.connection.is_some() && others.first() == Some(&true);
             let end = match fds.last().and_then(|fd| fd.revents()) {
                 Some(events) if pollable => events,
                 _ => PollFlags::empty(),
@@ -206,36 +282,60 @@ impl CapturePump {
                 return Ok(());
             }
             pollable &= !end.contains(PollFlags::POLLNVAL);
-            if printed {
-                match self.master.read(&mut buffer) {
-                    Ok(0) => return Ok(()),
-                    Ok(n) => {
-                        self.output.push(&buffer[..n]);
-                        // On a closed terminal the rest cannot be shown.
-                        self.terminal
-                            .write_all(&buffer[..n])
-                            .context(|| "the terminal was closed".into())?;
-                        // Pending output is copied before the end of the command is handled.
-                        continue;
-                    }
-                    Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                    // EIO: the last process has closed the pty.
-                    Err(_) => return Ok(()),
+            if printed.contains(&true) {
+                for (pty, _) in self.ptys.iter_mut().zip(printed).filter(|(_, p)| **p) {
+                    copy_turn(pty, &mut self.output, &mut self.terminal)?;
                 }
+                self.ptys.retain(|pty| pty.is_open);
+                // Pending output is copied before the end of the command is handled.
+                continue;
             }
             if finish_requested {
-                self.slave = None;
+                self.ptys.iter_mut().for_each(|pty| pty.slave = None);
                 if let Some(mut connection) = self.connection.take() {
                     let size = terminal::size(&self.terminal);
                     finish(&mut connection, &self.output, size);
                 }
             }
         }
+        Ok(())
+    }
+}
+
+/// Copies what a pty has, to the end of a line where there is one, so that a line of the other pty does not get into it.
+///
+/// # Errors
+/// The terminal was closed, so that the rest cannot be shown.
+fn copy_turn(pty: &mut OutputPty, output: &mut CapturedStreams, terminal: &mut File) -> Result<()> {
+    let mut buffer = [0; 8 << 10];
+    let mut copied = 0;
+    loop {
+        let bytes = match pty.master.read(&mut buffer) {
+            Ok(n) => buffer.get(..n).unwrap_or_default(),
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            // EIO: the last process has closed the pty.
+            Err(_) => &[],
+        };
+        if bytes.is_empty() {
+            pty.is_open = false;
+            return Ok(());
+        }
+        output.all.push(bytes);
+        if pty.is_stderr {
+            output.stderr.push(bytes);
+        }
+        terminal
+            .write_all(bytes)
+            .context(|| "the terminal was closed".into())?;
+        copied += bytes.len();
+        if bytes.ends_with(b"\n") || copied >= MAX_TURN || !pty.is_readable() {
+            return Ok(());
+        }
     }
 }
 
 /// Sends the captured output if the daemon asks for it; a daemon that has ended does not.
-fn finish(connection: &mut DaemonConnection, output: &BoundedOutput, size: (usize, usize)) {
+fn finish(connection: &mut DaemonConnection, output: &CapturedStreams, size: (usize, usize)) {
     if let Ok(Some((kind::EVENT, body))) = connection.read()
         && matches!(protocol::parse(&body), Ok(Event::CaptureFinish))
         && let Ok(frame) = protocol::json_frame(kind::CAPTURED, &output.captured(size))
@@ -245,124 +345,12 @@ fn finish(connection: &mut DaemonConnection, output: &BoundedOutput, size: (usiz
     }
 }
 
-/// The first and the last bytes of an output.
-#[derive(Debug)]
-struct BoundedOutput {
-    half: usize,
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
-    omitted: u64,
-}
-
-impl BoundedOutput {
-    fn new(limit: usize) -> BoundedOutput {
-        BoundedOutput {
-            half: limit / 2,
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            omitted: 0,
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        let head_space = self.half.saturating_sub(self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..head_space]);
-        self.tail.extend(&bytes[head_space..]);
-        let over = self.tail.len().saturating_sub(self.half);
-        self.tail.drain(..over);
-        self.omitted += over as u64;
-    }
-
+impl CapturedStreams {
     /// Returns the output as a terminal of this size (columns, rows) shows it.
     fn captured(&self, size: (usize, usize)) -> CapturedOutput {
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
-        let (head, tail) = match self.omitted {
-            0 => ([&self.head[..], &tail].concat(), Vec::new()),
-            _ => (self.head.clone(), tail),
-        };
         CapturedOutput {
-            head: screen_text(&head, size),
-            tail: screen_text(&tail, size),
-            omitted: self.omitted,
+            text: self.all.captured(size),
+            stderr: (!self.stderr.is_empty()).then(|| self.stderr.captured(size)),
         }
-    }
-}
-
-/// Returns the text as the screen shows it: without colours, and the last state of what was drawn over, such as a progress bar.
-fn screen_text(bytes: &[u8], (columns, rows): (usize, usize)) -> String {
-    let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-    let Some(mut screen) = ScreenEmulator::new(cells(columns), cells(rows)) else {
-        return String::from_utf8_lossy(&strip_ansi_escapes::strip(bytes)).into_owned();
-    };
-    let mut collector = LineCollector::new(ClearedLines::Drop);
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        // The pty passes LF on as it is; the terminal makes CR LF of it.
-        match line.strip_suffix(b"\n") {
-            Some(text) => {
-                screen.feed_observed(text, &mut collector);
-                screen.feed_observed(b"\r\n", &mut collector);
-            }
-            None => screen.feed_observed(line, &mut collector),
-        }
-    }
-    let mut lines = collector.take_lines();
-    lines.extend(collector.finish(&screen));
-    let mut text = lines.join("\n");
-    if bytes.ends_with(b"\n") && !text.is_empty() {
-        text.push('\n');
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SIZE: (usize, usize) = (80, 24);
-
-    #[test]
-    fn head_and_tail_are_kept_and_omitted_bytes_are_counted() {
-        let mut output = BoundedOutput::new(10);
-        for part in ["abc", "defgh", "ijklmnop", "q"] {
-            output.push(part.as_bytes());
-        }
-        let captured = output.captured(SIZE);
-        assert_eq!(
-            (
-                captured.head.as_str(),
-                captured.tail.as_str(),
-                captured.omitted
-            ),
-            ("abcde", "mnopq", 7)
-        );
-        let mut output = BoundedOutput::new(10);
-        output.push(b"abcdefgh");
-        assert_eq!(
-            (
-                output.captured(SIZE).head.as_str(),
-                output.captured(SIZE).omitted
-            ),
-            ("abcdefgh", 0)
-        );
-    }
-
-    #[test]
-    fn captured_text_is_the_text_on_the_screen() {
-        for (bytes, text) in [
-            (&b"\x1b[31mred\x1b[0m\r\n"[..], "red\n"),
-            (b" 10%\r 50%\r100%\ndone", "100%\ndone"),
-            (b"a\xffb", "a\u{fffd}b"),
-            (b"one\n\ntwo\n", "one\n\ntwo\n"),
-            // Two lines that are drawn again.
-            (b"a 1\nb 1\n\x1b[2A\x1b[2Ka 2\n\x1b[2Kb 2\n", "a 2\nb 2\n"),
-            // The alternate screen.
-            (b"\x1b[?1049hhidden\x1b[?1049lseen\n", "seen\n"),
-        ] {
-            assert_eq!(screen_text(bytes, SIZE), text, "{bytes:?}");
-        }
-        let long = "x".repeat(200);
-        assert_eq!(screen_text(long.as_bytes(), SIZE), long);
-        let many: String = (0..100).map(|n| format!("{n}\n")).collect();
-        assert_eq!(screen_text(many.as_bytes(), SIZE), many);
     }
 }

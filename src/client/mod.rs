@@ -5,6 +5,7 @@ pub mod approve;
 pub mod argument_lines;
 pub mod ask;
 pub mod attachments;
+mod bounded_output;
 pub mod call_frames;
 pub mod capture;
 pub mod command_suggestion;

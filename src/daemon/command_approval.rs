@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{CommandDecision, CommandOutput, RecordBody, RecordIds};
 use crate::protocol::{
-    CapturedOutput, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
+    CapturedOutput, CapturedText, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
 };
 use crate::safety::policy::RuleEffect;
 use crate::services::SharedServices;
@@ -337,16 +337,22 @@ pub async fn exec_done(
         request: asks.request.clone(),
         ..exec.record_ids
     };
+    let stored = |text: CapturedText| CommandOutput {
+        head: text.head,
+        tail: text.tail,
+        omitted: text.omitted,
+    };
+    let (output, stderr) = match output {
+        Some(captured) => (Some(stored(captured.text)), captured.stderr.map(stored)),
+        None => (None, None),
+    };
     let ended = RecordBody::CommandResult {
         token: token.to_string(),
         command: exec.command,
         exit,
         ms: Some(ms),
-        output: output.map(|c| CommandOutput {
-            head: c.head,
-            tail: c.tail,
-            omitted: c.omitted,
-        }),
+        output,
+        stderr,
     };
     session.record_written(&record_ids, ended).await
 }

@@ -428,6 +428,9 @@ pub enum RecordBody {
         ms: Option<u64>,
         /// Its output, head and tail; `None` where it had the terminal to itself.
         output: Option<CommandOutput>,
+        /// The part of the output that it wrote to stderr, head and tail; absent if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stderr: Option<CommandOutput>,
     },
     /// A command that the user ran in a shell.
     #[serde(rename = "shell_command", alias = "command")]

@@ -205,6 +205,11 @@ mod tests {
                 tail: tail.into(),
                 omitted,
             }),
+            stderr: Some(CommandOutput {
+                head: format!("stderr {head}"),
+                tail: tail.into(),
+                omitted,
+            }),
         };
         assert_eq!(
             body(exec(
@@ -219,6 +224,11 @@ mod tests {
                 ms: None,
                 output: Some(CommandOutput {
                     head: "x [REDACTED:cut]".into(),
+                    tail: "[REDACTED:cut] y".into(),
+                    omitted: 9
+                }),
+                stderr: Some(CommandOutput {
+                    head: "stderr x [REDACTED:cut]".into(),
                     tail: "[REDACTED:cut] y".into(),
                     omitted: 9
                 }),

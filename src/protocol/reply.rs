@@ -44,7 +44,7 @@ pub struct AnswerSummary {
     /// What is shown of the cost.
     #[serde(default)]
     pub show_cost: ShownCost,
-    /// Number of proposed commands.
+    /// Number of proposed commands. A failed command of the user that can be run again counts where the model proposed none.
     pub proposals: usize,
 }
 
@@ -330,7 +330,8 @@ pub struct Proposal {
     /// Whether the output can go back to the model when the command has ended.
     #[serde(default)]
     pub continuation: Continuation,
-    /// A failed command of the user whose output is missing. It can be run again, so that the model gets its output.
+    /// A failed command of the user whose output is missing. It can be run again, so that the model gets its output. Equal to
+    /// `command` where the model proposed nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<String>,
     /// The key that decided the previous proposal of the shell. While it is held down, it answers no other question.
@@ -372,9 +373,20 @@ pub struct DecisionReply {
 /// The output of a command as its pump captured it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedOutput {
-    /// The start of the output, or all of it.
+    /// What the command wrote to stdout and stderr, as the terminal shows it.
+    #[serde(flatten)]
+    pub text: CapturedText,
+    /// The part that it wrote to stderr, if there is one.
+    #[serde(default)]
+    pub stderr: Option<CapturedText>,
+}
+
+/// Captured text, head and tail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturedText {
+    /// The start of the text, or all of it.
     pub head: String,
-    /// The end of the output, where bytes in between were dropped.
+    /// The end of the text, where bytes in between were dropped.
     pub tail: String,
     /// Number of dropped bytes.
     pub omitted: u64,

@@ -31,6 +31,7 @@ mod seen;
 mod session_settings;
 mod sessions;
 mod shell;
+mod stderr_apart;
 mod surroundings;
 mod terminal;
 mod think;

@@ -146,8 +146,8 @@ impl<'a> Offer<'a> {
         let (token, nonce) = (verdict.token(), verdict.nonce());
         // On one line: the next prompt must not come before the output has been drained.
         self.zsh.run(&format!(
-            "\x15pty=$(aish-helper capture --shell s1 {token} <<<{nonce}); \
-             eval \"$(<command)\" >$pty 2>&1; \
+            "\x15ptys=(${{(f)\"$(aish-helper capture --shell s1 {token} <<<{nonce})\"}}); \
+             eval \"$(<command)\" >$ptys[1] 2>$ptys[2]; \
              aish-helper exec-done --shell s1 {token} --exit $? <<<{nonce}; print $? >done"
         ));
         assert_eq!(self.helper.home.read("done"), "0\n");
@@ -449,7 +449,7 @@ fn a_pump_ends_with_its_command_or_its_terminal() {
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let line = format!(
-        "trap '' HUP; exec >log 2>&1; exec 3>$(echo {nonce} | aish-helper capture --shell s1 {token}); cat >&3 <gate &"
+        "trap '' HUP; exec >log 2>&1; exec 3>$(echo {nonce} | aish-helper capture --shell s1 {token} | head -n 1); cat >&3 <gate &"
     );
     let call = helper.program("setsid").args(["-w", "-c", "sh", "-c"]);
     let call = call
@@ -498,8 +498,8 @@ fn a_job_that_never_stops_printing_does_not_block() {
     let (token, nonce) = (verdict.token(), verdict.nonce());
     std::fs::write(helper.home.path("command"), &verdict.command).unwrap();
     offer.zsh.send(format!(
-        "\x15pty=$(aish-helper capture --shell s1 {token} <<<{nonce}); \
-         eval \"$(<command)\" >$pty 2>&1; \
+        "\x15ptys=(${{(f)\"$(aish-helper capture --shell s1 {token} <<<{nonce})\"}}); \
+         eval \"$(<command)\" >$ptys[1] 2>$ptys[2]; \
          aish-helper exec-done --shell s1 {token} --exit $? <<<{nonce}; kill $(<job); print $? >done\r"
     ));
     helper.until("the command has ended", || {
@@ -753,8 +753,9 @@ fn a_command_that_ends_under_another_daemon_is_recorded() {
         let verdict = offer.decide("y");
         let token = verdict.token();
         let nonce = verdict.nonce();
-        let line =
-            format!("\x15pty=$(aish-helper capture --shell s1 {token} <<<{nonce}); exec 5>$pty");
+        let line = format!(
+            "\x15pty=${{${{(f)\"$(aish-helper capture --shell s1 {token} <<<{nonce})\"}}[1]}}; exec 5>$pty"
+        );
         offer.zsh.run(&line);
         // A pump that waits for the end of its command does not keep the daemon running.
         end(&helper);

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use aish::client::connect;
 use aish::paths::Paths;
 use aish::protocol::{
-    self, CapturedOutput, CommandChoice, DecisionReply, FrameDecoder, Hello, Proposal, Request,
-    kind,
+    self, CapturedOutput, CapturedText, CommandChoice, DecisionReply, FrameDecoder, Hello,
+    Proposal, Request, kind,
 };
 use serde_json::json;
 
@@ -125,10 +125,14 @@ fn run_proposed(helper: &Helper, head: &str, tail: &str) -> String {
         }
     };
     until(&mut pump, kind::REPLY);
-    let output = CapturedOutput {
+    let text = CapturedText {
         head: head.into(),
         tail: tail.into(),
         omitted: 10,
+    };
+    let output = CapturedOutput {
+        stderr: Some(text.clone()),
+        text,
     };
     let pump = std::thread::spawn(move || {
         until(&mut pump, kind::EVENT);

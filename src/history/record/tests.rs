@@ -171,6 +171,11 @@ fn every_body() -> Vec<RecordBody> {
                 tail: word(),
                 omitted: 1,
             }),
+            stderr: Some(CommandOutput {
+                head: word(),
+                tail: word(),
+                omitted: 1,
+            }),
         },
         RecordBody::ShellCommand {
             shell: word(),
