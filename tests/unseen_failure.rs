@@ -26,7 +26,10 @@ fn an_unseen_failure_is_mentioned_once() {
     assert_eq!(notice_count(&zsh), 0, "another question");
 
     zsh.run("sh -c 'exit 3'");
-    zsh.run("llm why did that fail");
+    zsh.send("llm why did that fail\r");
+    zsh.wait_text("run it again, for its output?");
+    zsh.press_until("n", "no\r\n");
+    zsh.prompt();
     assert!(zsh.screen().contains("answer 2"), "{}", zsh.screen());
     assert!(
         zsh.screen().contains("sh -c 'exit 3' exited with 3;"),

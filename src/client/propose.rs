@@ -28,6 +28,9 @@ const AGAIN_COLUMNS: usize = 20;
 
 const CTRL_D: u8 = 4;
 
+/// The question about a failed command of the user whose output the terminal did not tell.
+const AGAIN_QUESTION: &str = "run it again, for its output?";
+
 const KEYS: &str = "[y] run  [e] edit  [i] put on the command line  [n] no  [q] quit ";
 /// The keys where the output can go back to the model at once.
 const CONTINUE_KEYS: &str =
@@ -250,9 +253,15 @@ fn is_offered(key: ProposalKey, proposal: &Proposal, is_incomplete: bool) -> boo
     match key {
         ProposalKey::Yes => !is_incomplete,
         ProposalKey::Continue => !is_incomplete && proposal.continuation == Continuation::Offered,
-        ProposalKey::Again => proposal.again.is_some(),
+        ProposalKey::Again => is_before(proposal),
         _ => true,
     }
+}
+
+/// Whether another command can be run again before this one.
+fn is_before(proposal: &Proposal) -> bool {
+    let again = proposal.again.as_ref();
+    again.is_some_and(|again| *again != proposal.command)
 }
 
 /// Draws the question and waits for its answer.
@@ -295,11 +304,15 @@ fn ask(
                 (_, Continuation::Never) => ("run this command?", KEYS),
             };
             let keys = match &proposal.again {
-                Some(again) => format!(
+                Some(again) if is_before(proposal) => format!(
                     "[r] first run {} again  {keys}",
                     one_line(again, AGAIN_COLUMNS)
                 ),
-                None => keys.to_owned(),
+                _ => keys.to_owned(),
+            };
+            let question = match proposal.again.as_deref() == Some(command) {
+                true if !is_incomplete => AGAIN_QUESTION,
+                _ => question,
             };
             let mut head = vec![span(question, SpanStyle::Bold)];
             if proposal.of > 1 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::prompt_context::{self, LastOutput};
+use super::prompt_context::{self, FailedAgain, LastOutput};
 use super::rules_in_force::{self, RequestContext};
 use super::surroundings::Surroundings;
 use super::terminal_output::{self, WantedOutput};
@@ -68,7 +68,7 @@ pub struct PreparedPrompt {
     /// Whether images go along.
     pub has_images: bool,
     /// A failed command of the user that the prompt asks about and whose output is missing.
-    pub again: Option<String>,
+    pub again: Option<FailedAgain>,
 }
 
 impl PreparedPrompt {

@@ -9,7 +9,7 @@ use crate::context::{
     self, FailedCommand, FinishedCommand, ObservedCommand, SeenOutput, ShellContext,
 };
 use crate::error::{Error, Result};
-use crate::history::record::{CommandOutput, OutputOrigin, RecordBody, UsedPack};
+use crate::history::record::{CommandOutput, OutputOrigin, Record, RecordBody, UsedPack};
 use crate::protocol::{AskPurpose, AskRequest, Attachment, OutputChoice, TerminalOutput};
 use crate::safety::text::one_line;
 use crate::services::SharedServices;
@@ -33,7 +33,16 @@ pub struct PromptContent {
     /// Where the output that goes along comes from.
     pub output: Option<OutputOrigin>,
     /// A failed command of the user that the prompt asks about and whose output is missing.
-    pub again: Option<String>,
+    pub again: Option<FailedAgain>,
+}
+
+/// A failed command of the user that a prompt asks about and whose output is missing. It can be run again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedAgain {
+    /// The command line.
+    pub command: String,
+    /// Its output would have gone along, but this terminal cannot tell any.
+    pub is_untold: bool,
 }
 
 /// Returns the prompt with its context. Each command is part of one prompt only, so that a notice about it appears once.
@@ -65,6 +74,7 @@ pub fn content(
         LastOutput::Unread(reason) => (None, Some((reason, false))),
         LastOutput::Unreadable(reason) => (None, Some((reason, true))),
     };
+    let is_untold = matches!(failure, Some((_, true)));
     session.with_records(|records| {
         let facts = ShellContext {
             cwd: &ask.cwd,
@@ -123,8 +133,11 @@ pub fn content(
         PromptContent {
             text: context::render_prompt(&ask.text, &facts),
             again: last
-                .filter(|_| is_missing)
-                .map(|last| last.command.to_owned()),
+                .filter(|_| is_missing && !has_asked(records, commands.last()))
+                .map(|last| FailedAgain {
+                    command: last.command.to_owned(),
+                    is_untold,
+                }),
             notice,
             output: read.as_ref().map(|read| OutputOrigin {
                 command: read.command.clone(),
@@ -134,6 +147,19 @@ pub fn content(
             }),
         }
     })
+}
+
+/// Whether a command line, such as `cd src; llm explain this`, has asked a prompt of these records: it must not be run again.
+fn has_asked(records: &[Record], line: Option<&RecordBody>) -> bool {
+    let Some(RecordBody::ShellCommand {
+        shell, start_ms, ..
+    }) = line
+    else {
+        return false;
+    };
+    let id = format!("{shell}@{start_ms}");
+    let mut newest = records.iter().rev();
+    newest.any(|record| record.ids.command.as_ref() == Some(&id))
 }
 
 /// Returns the commands of the shell that are sent with the prompt.

@@ -12,17 +12,19 @@ use super::rounds::TurnRun;
 use super::rules_in_force::{self, RequestContext};
 use super::tool_exposure::SelectedTools;
 use super::{background_notice, compaction, prompt_context, tool_exposure, turn_settings};
-use crate::chat::ChatMessage;
 use crate::chat::tokens::message_tokens;
+use crate::chat::{CallStatus, ChatMessage, FinishReason};
 use crate::error::{Error, Result};
-use crate::history::record::RecordBody;
+use crate::history::record::{Record, RecordBody};
 use crate::mcp::ToolCatalog;
 use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId};
+use crate::safety::policy::RuleEffect;
 use crate::services::SharedServices;
 use crate::services::model::{self, ChosenModel};
-use crate::session::conversation::Session;
+use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::{HangUpPolicy, TurnEvent, TurnFeed};
 use crate::session::short_id;
+use crate::tools::builtin::TERMINAL_OUTPUT;
 use crate::turn::machine::TurnSettings;
 
 /// Spawns the task of a prompt, which ends with the feed.
@@ -206,19 +208,47 @@ async fn converse(
     };
     let (finished, ()) = tokio::join!(rounds, recorded);
     let (answer, record_ids) = finished?;
-    let (mut answer, commands) = answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
+    let (mut answer, mut commands) =
+        answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
     turn_settings::add_session_cost(services, session, &mut answer).await;
+    let background = feed.origin.hang_up == HangUpPolicy::Continue;
+    let mut is_rerun = false;
+    if let Some(again) = &again
+        && commands.is_empty()
+        && shell.is_some()
+        && !background
+        && answer.finish == FinishReason::Stop
+        && again.is_untold
+        && !has_read_output(session)
+    {
+        is_rerun = true;
+        commands.push(again.command.clone());
+        answer.proposals = commands.len();
+    }
     // Rules about commands are applied to each command; this reports faults in them.
     if !commands.is_empty() && !with_tools {
         prepared_prompt::apply_rules(feed, &mut chosen, &request.cwd).await?;
     }
     if let (Some(shell), false) = (&shell, commands.is_empty()) {
-        let background = feed.origin.hang_up == HangUpPolicy::Continue;
-        let effect = rules_in_force::command_effect(&chosen.config, background);
+        let again = again.map(|again| again.command);
+        let mut effect = rules_in_force::command_effect(&chosen.config, background);
+        // A question about a failed command is no request to run it again, whatever the rules allow the model.
+        if is_rerun && effect.0 == RuleEffect::Allow {
+            effect = (RuleEffect::Ask, rules_in_force::DEFAULT_SOURCE.to_owned());
+        }
         let sessions = &services.sessions;
         sessions.offer(shell, &session.id, &record_ids, commands, again, effect);
     }
     Ok(answer)
+}
+
+/// Whether the model has read the output of a command in this turn.
+fn has_read_output(session: &Session) -> bool {
+    let is_read = |record: &Record| {
+        matches!(&record.body, RecordBody::Tool { name, status: CallStatus::Success, .. }
+            if name.rsplit('.').next() == Some(TERMINAL_OUTPUT))
+    };
+    session.with_records(|records| since_last_prompt(records).iter().any(is_read))
 }
 
 /// Whether no tool but `terminal_output` is offered.

@@ -144,3 +144,94 @@ fn a_failed_command_whose_output_is_missing_can_run_again() {
     let messages = request.json["messages"].to_string();
     assert!(messages.contains("because\\n</output>"), "{messages}");
 }
+
+/// A helper whose model explains, and proposes nothing.
+fn explaining() -> Helper {
+    Helper::with(Provider::answering(|_| {
+        Script::tokens(["That is how it is.\n"])
+    }))
+}
+
+const FAILS: &str = "sh -c 'echo be''cause; exit 3'";
+
+#[test]
+fn a_failed_command_is_offered_again_where_the_model_proposes_nothing() {
+    let helper = explaining();
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm hello");
+    zsh.run(FAILS);
+    zsh.send("clear; llm why did that fail\r");
+    zsh.wait_text("run it again, for its output?");
+    zsh.wait_text("[c] run and continue");
+    let screen = zsh.screen();
+    assert!(screen.contains(&format!("│ {FAILS}")), "{screen}");
+    assert!(!screen.contains("[r]"), "{screen}");
+    zsh.press_until("c", "because\r\n");
+    zsh.prompt();
+    // The model got the output, and nothing is asked after the second answer.
+    let requests = helper.provider.requests();
+    assert_eq!(requests.len(), 3, "{}", zsh.screen());
+    let last = requests[2].json["messages"].to_string();
+    assert!(last.contains("because\\n</output>"), "{last}");
+    let decisions = helper.records_of("command_approval");
+    assert_eq!(decisions.len(), 1);
+    assert_eq!(decisions[0]["command"], FAILS);
+    // Neither is after another prompt: the last line, whose exit code is 3 as well, is the one that asked.
+    zsh.run("llm why did that fail");
+    assert_eq!(helper.records_of("command_approval").len(), 1);
+}
+
+#[test]
+fn a_command_does_not_run_again_without_a_question_whatever_the_rules_allow() {
+    for rules in [
+        "[shell]\nconfirm_cmd = false\n",
+        "[policy.rules]\nshell = \"allow\"\n",
+    ] {
+        let helper = explaining();
+        helper.config(rules);
+        let mut zsh = Zsh::start(&helper.home);
+        zsh.run("llm hello");
+        zsh.run("sh -c 'echo run >>runs; exit 3'");
+        zsh.send("llm why did that fail\r");
+        zsh.wait_text("run it again, for its output?");
+        zsh.press_until("n", "no\r\n");
+        zsh.prompt();
+        assert_eq!(helper.home.read("runs"), "run\n");
+    }
+}
+
+#[test]
+fn a_command_is_not_offered_again_where_its_output_is_not_wanted() {
+    let helper = explaining();
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm hello");
+    // `run` returns with the next prompt, and a question would stand before it.
+    for (command, prompt) in [
+        (FAILS, "llm hello again"),
+        (FAILS, "llm --no-output why did that fail"),
+        ("true", "llm why did that fail"),
+    ] {
+        zsh.run(command);
+        zsh.run(prompt);
+        let screen = zsh.screen();
+        assert!(!screen.contains("run it again"), "{prompt}: {screen}");
+    }
+    assert_eq!(helper.provider.requests().len(), 4);
+    assert!(helper.records_of("command_approval").is_empty());
+}
+
+#[test]
+fn a_command_is_not_offered_again_where_its_output_went_along() {
+    let helper = explaining();
+    helper.home.zshrc(&crate::support::home::source_plugin());
+    let mut zsh = Zsh::record(&helper.home);
+    zsh.run("llm hello");
+    zsh.run(FAILS);
+    zsh.run("llm why did that fail");
+    let screen = zsh.screen();
+    assert!(!screen.contains("run it again"), "{screen}");
+    let requests = helper.provider.requests();
+    assert_eq!(requests.len(), 2, "{screen}");
+    let sent = requests[1].json["messages"].to_string();
+    assert!(sent.contains("because\\n</output>"), "{sent}");
+}
