@@ -105,6 +105,10 @@ pub fn run(pane: &RecordedPane) -> Result<()> {
     }
     recorder.output(&parser.finish(), None);
     recorder.end(None, !left);
+    if !left && open_terminal(&pane.tty).is_ok() {
+        // The user has closed the pipe or has put another program in its place, which must not get marks.
+        leave_nonce(&pane.notice, "")?;
+    }
     Ok(())
 }
 
@@ -125,8 +129,8 @@ fn size_of(terminal: &File) -> Option<(u16, u16)> {
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
-/// Leaves the nonce of the marks for the shell, whose prompt hook reads and removes the file (`_aish_notice`). Appended at once,
-/// since the daemon may write to the file too.
+/// Leaves the nonce of the marks for the shell, whose prompt hook reads and removes the file (`_aish_notice`); with an empty one
+/// the shell prints no more marks. Appended at once, since the daemon may write to the file too.
 fn leave_nonce(notice: &Path, nonce: &str) -> Result<()> {
     if let Some(dir) = notice.parent() {
         paths::make_dir(dir)?;

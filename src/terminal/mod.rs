@@ -205,6 +205,9 @@ fn plain_screen(identity: &TerminalIdentity, text: &str) -> Screen {
 
 /// Returns a line without control characters, which no screen has.
 fn visible(line: &str) -> String {
+    if line.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return line.to_owned();
+    }
     line.chars().filter(|c| !c.is_control()).collect()
 }
 

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use aish::recording::event::{GapReason, RecordingEvent, RecordingSource};
 use aish::recording::list::is_being_written;
+use nix::sys::signal::{Signal, kill};
 
 use super::recording::{Recorded, command, recordings};
 use crate::support::helper::Helper;
@@ -214,6 +215,103 @@ fn a_pipe_of_the_user_stays() {
         helper.home.read("mine").contains("mine\r\n")
     });
     assert_eq!(tmux.recordings(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_pipe_that_the_user_opens_later_stays() {
+    let helper = Helper::saying("x");
+    helper.config("[record]\npanes = \"tmux\"\n");
+    let tmux = Tmux::start(&helper, "zsh -d -i");
+    tmux.wait_text("<1>");
+    let dir = tmux.wait_recorder();
+    tmux.type_line("print o''ne");
+    tmux.wait_text("<2>");
+    // tmux closes the pipe of the recorder for it.
+    tmux.run(&["pipe-pane", "-t", "0", "cat >>mine"]);
+    let recorded = tmux.read(&dir);
+    assert_eq!(recorded.commands(), [command("print o''ne", 0)]);
+    // One prompt later the shell knows that nobody takes its marks out of the output.
+    let notices = helper.path("run/notices");
+    helper.until("the recorder has told the shell", || {
+        fs::read_dir(&notices).is_ok_and(|mut files| files.next().is_some())
+    });
+    tmux.type_line("true");
+    tmux.wait_text("<3>");
+    tmux.type_line("print be''hind");
+    tmux.wait_text("behind\n<4>");
+    helper.until("the user's program has the output", || {
+        helper.home.read("mine").contains("behind\r\n")
+    });
+    let mine = helper.home.read("mine");
+    let (_, behind) = mine.split_once("<3>").expect(&mine);
+    assert!(!behind.contains("7717"), "{mine:?}");
+    // A new shell in the pane greets the daemon, which asks tmux again.
+    tmux.type_line("exec zsh -d -i");
+    helper.until("the daemon has asked tmux again", || {
+        helper.home.read("tmux-calls") == "0\n0\n"
+    });
+    tmux.type_line("print mi''ne");
+    helper.until("the user's program has the output", || {
+        helper.home.read("mine").contains("mine\r\n")
+    });
+    assert_eq!(tmux.recordings(), [dir]);
+}
+
+/// Size of the burst, and of the same with CR before each LF: six times what the server of tmux may grow.
+const BURST: (u64, u64) = (50_000_000, 50_625_000);
+/// Size at which the recording of the burst stops.
+const RECORDED: u64 = 4 << 20;
+
+#[test]
+fn a_burst_while_the_daemon_is_stopped_holds_up_neither_the_shell_nor_tmux() {
+    let helper = Helper::saying("x");
+    helper.config(&format!(
+        "[record]\npanes = \"tmux\"\nmax_bytes = {RECORDED}\n"
+    ));
+    let tmux = Tmux::start(&helper, "zsh -d -i");
+    tmux.wait_text("<1>");
+    let dir = tmux.wait_recorder();
+    // 80 bytes a line. The first burst fills the history of the pane.
+    let burst = |bytes: u64| format!("yes ${{(l:79::burst :)}} | head -c {bytes}");
+    tmux.type_line(&burst(1_000_000));
+    tmux.wait_text("<2>");
+    let server = tmux.run(&["display-message", "-p", "#{pid}"]);
+    let server = server.trim().parse().expect("a process id");
+    let daemon = helper.daemon();
+    kill(daemon, Signal::SIGSTOP).expect("the daemon lives");
+    let before = memory(server, "VmRSS");
+    tmux.type_line(&burst(BURST.0));
+    tmux.wait_text("<3>");
+    let grown = memory(server, "VmHWM").saturating_sub(before);
+    // More lines than the FIFO of the daemon holds are not needed here: `zsh::hooks` has them.
+    tmux.type_line("print stop''ped");
+    tmux.wait_text("stopped\n<4>");
+    helper.kill_daemon();
+    tmux.type_line("print kill''ed");
+    tmux.wait_text("killed\n<5>");
+    assert!(grown <= 8192, "the server of tmux has grown by {grown} KiB");
+    tmux.type_line("exit");
+    let recorded = tmux.read(&dir);
+    let size = recorded.output.len() as u64;
+    assert!(size <= RECORDED, "{size}");
+    let gaps: u64 = recorded.gaps().iter().map(|(_, bytes)| bytes).sum();
+    let total = size + gaps;
+    let least = BURST.1 + 1_000_000;
+    assert!((least..least + 50_000).contains(&total), "{size} + {gaps}");
+    let left_out = recorded.gaps().into_iter();
+    let left_out = left_out.filter(|(reason, _)| *reason == GapReason::Limit);
+    let left_out: u64 = left_out.map(|(_, bytes)| bytes).sum();
+    assert!(left_out >= BURST.1 - RECORDED, "{left_out}");
+}
+
+/// Memory of a process in KiB.
+fn memory(pid: u32, line: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let line = status.lines().find_map(|text| text.strip_prefix(line));
+    let digits = line
+        .expect("a line")
+        .trim_matches([':', ' ', '\t', 'k', 'B']);
+    digits.parse().expect("a number")
 }
 
 #[test]

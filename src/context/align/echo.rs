@@ -35,15 +35,24 @@ struct Place {
 /// Returns all places where the text of a command stands, from the top to the bottom.
 pub fn echoes(screen: &Screen, text: &Expected) -> Vec<Echo> {
     let mut found = Vec::new();
+    let mut places = Vec::new();
     for (row, ScreenRow { text: shown, .. }) in screen.rows.iter().enumerate() {
-        let expanded = row > 0 && is_expansion(screen, row - 1);
-        for at in starts(shown, shown.len()) {
+        let expanded = || row > 0 && is_expansion(screen, row - 1);
+        places.clear();
+        match text.first_byte() {
+            // A full scrollback is searched for a dozen commands, which took most of the time of a prompt with output.
+            Some(first) => places.extend(
+                memchr::memchr_iter(first, shown.as_bytes()).filter(|at| is_start(shown, *at)),
+            ),
+            None => places.extend(starts(shown, shown.len())),
+        }
+        for &at in &places {
             let Some(last_row) = consume(screen, text, &text.lines, Place { row, at }) else {
                 continue;
             };
             match shown.get(..at).map(str::trim) {
                 // zsh prints a line again whose history references it has expanded.
-                Some("") if expanded && at == 0 => {
+                Some("") if at == 0 && expanded() => {
                     found.extend(expansions(screen, row - 1, last_row))
                 }
                 Some("") | None => {}
@@ -90,6 +99,12 @@ fn starts(row: &str, end: usize) -> impl Iterator<Item = usize> {
         before = Some(c);
         is_start.then_some(at)
     })
+}
+
+/// Whether the byte `at` stands behind a blank or a sign.
+fn is_start(row: &str, at: usize) -> bool {
+    let before = row.get(..at).and_then(|before| before.chars().next_back());
+    before.is_none_or(|before| !before.is_alphanumeric())
 }
 
 /// Returns the last row of `lines` if they stand at a place and after it.

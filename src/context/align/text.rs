@@ -48,6 +48,14 @@ impl Expected {
         }
     }
 
+    /// Returns the byte with which the text begins on every screen; `None` if it may be shown in more than one way.
+    pub fn first_byte(&self) -> Option<u8> {
+        match self.lines.first()?.first()? {
+            Unit::Char(c) if c.is_ascii_graphic() => u8::try_from(*c).ok(),
+            _ => None,
+        }
+    }
+
     /// Returns what follows in `shown` behind the character, `None` if `shown` begins with something else.
     pub fn eat<'s>(&self, shown: &'s str, wanted: char) -> Option<&'s str> {
         let as_sign = match self.is_lossy {
