@@ -111,94 +111,123 @@ fn is_start(row: &str, at: usize) -> bool {
 fn consume(screen: &Screen, text: &Expected, lines: &[Vec<Unit>], place: Place) -> Option<usize> {
     let (line, rest) = lines.split_first()?;
     let last_row = consume_line(screen, text, line, place)?;
-    let row = last_row + 1;
-    if rest.is_empty() {
+    consume_below(screen, text, rest, last_row)
+}
+
+/// Returns the last row of `lines` if they stand below a row; without lines, the last row of the command.
+fn consume_below(
+    screen: &Screen,
+    text: &Expected,
+    lines: &[Vec<Unit>],
+    above: usize,
+) -> Option<usize> {
+    let row = above + 1;
+    let Some((line, rest)) = lines.split_first() else {
         // A blank or the cursor behind a full row.
         let is_blank = screen
             .rows
             .get(row)
             .is_some_and(|row| row.text.trim().is_empty());
-        let width = row_width(screen, last_row);
+        let width = row_width(screen, above);
         return Some(
             match is_blank && (text.ends_blank && width >= LONG || width == screen.columns) {
                 true => row,
-                false => last_row,
+                false => above,
             },
         );
-    }
+    };
     let next = &screen.rows.get(row)?.text;
-    if rest.first()?.is_empty() {
+    if line.is_empty() {
         // An empty line: nothing stands behind the continuation prompt.
-        let place = Place {
-            row,
-            at: next.len(),
-        };
-        return (next.trim_end().len() <= CONTINUATION)
-            .then(|| consume(screen, text, rest, place))
+        let is_empty = next.trim_end().len() <= CONTINUATION;
+        return is_empty
+            .then(|| consume_below(screen, text, rest, row))
             .flatten();
     }
-    // A line that was typed stands behind a continuation prompt, one that was recalled begins at the edge.
-    starts(next, CONTINUATION).find_map(|at| consume(screen, text, rest, Place { row, at }))
+    // A line that was typed stands behind a continuation prompt, one that was recalled begins at the edge. A line that begins with
+    // a secret may begin anywhere: what follows is compared once, or the number of comparisons doubles with each such line.
+    let mut tried = None;
+    starts(next, CONTINUATION).find_map(|at| {
+        let last_row = consume_line(screen, text, line, Place { row, at })?;
+        match tried.replace(last_row) == Some(last_row) {
+            true => None,
+            false => consume_below(screen, text, rest, last_row),
+        }
+    })
 }
 
 /// Returns the last row of a line that begins at a place. zsh wraps long lines itself, and a terminal wraps them again when it
 /// becomes narrower, so that a row may end anywhere.
-fn consume_line(
-    screen: &Screen,
-    text: &Expected,
-    line: &[Unit],
-    mut place: Place,
-) -> Option<usize> {
-    for (at, unit) in line.iter().enumerate() {
-        place = match (unit, at) {
-            (Unit::Secret, _) => {
-                return behind_secret(screen, text, line.get(at + 1..)?, place);
-            }
-            // The search starts at the first character: no blank is skipped.
-            (Unit::Char(_), 0) => place,
-            (Unit::Char(_), _) => skip_blanks(screen, place)?,
-        };
-        if let Unit::Char(c) = unit {
-            let shown = rest(screen, place)?;
-            let behind = text.eat(shown, *c)?;
-            place.at += shown.len() - behind.len();
-        }
+fn consume_line(screen: &Screen, text: &Expected, line: &[Unit], place: Place) -> Option<usize> {
+    let mut parts = line.split(|unit| *unit == Unit::Secret);
+    let mut place = consume_part(screen, text, parts.next()?, place)?;
+    let behind_secrets: Vec<&[Unit]> = parts.collect();
+    let Some((last, between)) = behind_secrets.split_last() else {
+        return is_end(screen, place).then_some(place.row);
+    };
+    // The first place of each part is the right one: a later one leaves less for the parts behind it. Trying the others too would
+    // multiply the comparisons with each secret.
+    for part in between.iter().filter(|part| !part.is_empty()) {
+        place = find_part(screen, text, part, place, |_| true)?;
     }
-    is_end(screen, place).then_some(place.row)
-}
-
-/// Returns the last row of a line that goes on with `line` behind a secret.
-fn behind_secret(screen: &Screen, text: &Expected, line: &[Unit], from: Place) -> Option<usize> {
-    let mut row = from.row;
-    if line.is_empty() {
+    if last.is_empty() {
         // The secret is the last word, and goes on as long as rows are full.
-        while is_full(screen, row) && row - from.row < SECRET_ROWS {
+        let mut row = place.row;
+        while is_full(screen, row) && row - place.row < SECRET_ROWS {
             row += 1;
         }
         return (row < screen.rows.len()).then_some(row);
     }
-    let mut at = from.at;
-    while row - from.row < SECRET_ROWS {
-        let shown = &screen.rows.get(row)?.text;
-        let places = shown.get(at..)?.char_indices();
-        let found = places
-            .filter(|(_, c)| !is_blank(*c))
-            .find_map(|(offset, _)| {
-                consume_line(
-                    screen,
-                    text,
-                    line,
-                    Place {
-                        row,
-                        at: at + offset,
-                    },
-                )
-            });
-        if found.is_some() || !is_full(screen, row) {
+    let is_end = |place| is_end(screen, place);
+    find_part(screen, text, last, place, is_end).map(|place| place.row)
+}
+
+/// Returns the place behind characters that begin at a place.
+fn consume_part(
+    screen: &Screen,
+    text: &Expected,
+    part: &[Unit],
+    mut place: Place,
+) -> Option<Place> {
+    for (at, unit) in part.iter().enumerate() {
+        let Unit::Char(c) = unit else { continue };
+        // The search starts at the first character: no blank is skipped.
+        if at > 0 {
+            place = skip_blanks(screen, place)?;
+        }
+        let shown = rest(screen, place)?;
+        let behind = text.eat(shown, *c)?;
+        place.at += shown.len() - behind.len();
+    }
+    Some(place)
+}
+
+/// Returns the place behind characters that follow a secret, which begins at a place: the first one that `is_right`.
+fn find_part(
+    screen: &Screen,
+    text: &Expected,
+    part: &[Unit],
+    from: Place,
+    is_right: impl Fn(Place) -> bool,
+) -> Option<Place> {
+    let mut place = from;
+    while place.row - from.row < SECRET_ROWS {
+        let shown = rest(screen, place)?;
+        let starts = shown.char_indices().filter(|(_, c)| !is_blank(*c));
+        let found = starts
+            .map(|(offset, _)| Place {
+                row: place.row,
+                at: place.at + offset,
+            })
+            .filter_map(|start| consume_part(screen, text, part, start))
+            .find(|end| is_right(*end));
+        if found.is_some() || !is_full(screen, place.row) {
             return found;
         }
-        row += 1;
-        at = 0;
+        place = Place {
+            row: place.row + 1,
+            at: 0,
+        };
     }
     None
 }

@@ -74,3 +74,37 @@ fn the_last_lines_of_an_output_are_no_part_of_the_prompt() {
     let output = cut(&screen(100, &rows), &known, running, 1).unwrap();
     assert_eq!(output.lines, &rows[2..10]);
 }
+
+#[test]
+fn many_secrets_in_a_command_line_are_compared_in_linear_time() {
+    // Neither row has all of the command, so that every way of reading it is tried.
+    let row = "$ false".to_owned() + &" 'x key, b'".repeat(24);
+    let text = "false".to_owned() + &" '[REDACTED:token], b'".repeat(24) + " end";
+    let known = [text.as_str(), "true"];
+    let rows = [&*row, "$ true", "$ llm fix it"];
+    assert_eq!(last(&screen(400, &rows), &known).unwrap(), [""; 0]);
+    // The same, with a secret in each line.
+    let text = "cat <<end".to_owned() + &"\n[REDACTED:token]".repeat(24) + "\nend";
+    let heredoc = ["> some words of a text"; 24];
+    let rows = [
+        &["$ cat <<end"],
+        &heredoc[..],
+        &["> en", "$ true", "$ llm fix it"],
+    ]
+    .concat();
+    assert_eq!(last(&screen(80, &rows), &[&text, "true"]).unwrap(), [""; 0]);
+}
+
+#[test]
+fn secrets_in_a_command_line_are_passed_over() {
+    let text = "login -u '[REDACTED:token]' -p '[REDACTED:password]' [REDACTED:token]";
+    let rows = [
+        "$ login -u 'ghp_0123456789012345678",
+        "90' -p 'a' -p' tail",
+        "denied",
+        "$ llm fix it",
+    ];
+    assert_eq!(last(&screen(36, &rows), &[text]).unwrap(), ["denied"]);
+    let other = text.replace("-p", "-q");
+    assert_eq!(last(&screen(36, &rows), &[&other]), None);
+}
