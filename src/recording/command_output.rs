@@ -43,14 +43,16 @@ pub struct RenderedOutput {
     pub tail: String,
     /// Number of lines, those that were left out included.
     pub lines: usize,
+    /// The width of the terminal at its end.
+    pub columns: usize,
     /// Bytes of output that were left out because there are too many, or because they were not recorded. Answers to password
     /// prompts are not output.
     pub omitted: u64,
 }
 
 impl RenderedOutput {
-    /// Returns the first and the last of these lines.
-    pub fn of_lines(lines: &[String]) -> RenderedOutput {
+    /// Returns the first and the last of these lines, which a terminal of this width showed.
+    pub fn of_lines(lines: &[String], columns: usize) -> RenderedOutput {
         let size: usize = lines.iter().map(|line| line.len() + 1).sum();
         let (head, tail, omitted) = match size <= 2 * MAX_TEXT {
             true => (lines.join("\n"), String::new(), 0),
@@ -64,6 +66,7 @@ impl RenderedOutput {
             head,
             tail,
             lines: lines.len(),
+            columns,
             omitted: omitted as u64,
         }
     }
@@ -217,6 +220,8 @@ impl CommandBytes {
         limit: Duration,
     ) -> Result<RenderedOutput> {
         self.cut_prompt_mark(recording)?;
+        let last = self.resizes.last();
+        let columns = usize::from(last.map_or(self.cols, |(_, cols, _)| *cols));
         let head_end = match self.to.saturating_sub(self.from) <= WHOLE {
             true => self.to,
             false => self.line_start(recording, self.from + END)?,
@@ -224,7 +229,7 @@ impl CommandBytes {
         let (mut head, head_end) = self.render(recording, self.from, head_end, limit)?;
         trim(&mut head);
         if head_end >= self.to {
-            let mut rendered = RenderedOutput::of_lines(&head);
+            let mut rendered = RenderedOutput::of_lines(&head, columns);
             rendered.omitted = rendered.omitted.saturating_add(self.gaps);
             return Ok(rendered);
         }
@@ -246,6 +251,7 @@ impl CommandBytes {
             head,
             tail,
             lines,
+            columns,
             omitted,
         })
     }

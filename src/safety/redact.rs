@@ -9,6 +9,7 @@
 //! text was split. A stream therefore needs a buffer of at most that size, and its output equals that for the whole
 //! text.
 
+mod folded;
 mod known;
 mod rules;
 mod stage;

@@ -211,7 +211,7 @@ fn cut(
     told(
         commands,
         position,
-        RenderedOutput::of_lines(&output.lines),
+        RenderedOutput::of_lines(&output.lines, text.screen.columns),
         text.kind.name(),
         output.is_tail,
         output.is_lossy,
@@ -272,12 +272,19 @@ fn told(
         head,
         tail,
         lines,
+        columns,
         omitted,
     } = output;
     let redactor = global_redactor();
-    let found = redactor.find(&head).len() + redactor.find(&tail).len();
+    // A program breaks a secret at the edge of the terminal: the lines are joined for the search.
+    let line_ends = |text: &str| text.matches('\n').count();
+    let before = line_ends(&head) + line_ends(&tail);
+    let (head, in_head) = redactor.redact_folded(&head, columns);
+    let (tail, in_tail) = redactor.redact_folded(&tail, columns);
+    let joined = before.saturating_sub(line_ends(&head) + line_ends(&tail));
+    let found = in_head + in_tail + redactor.find(&head).len() + redactor.find(&tail).len();
     let (head, tail) = match omitted {
-        0 => (redactor.redact(&head).into_owned(), tail),
+        0 => (redactor.redact(&head).into_owned(), tail.into_owned()),
         _ => redactor.redact_ends(&head, &tail),
     };
     Ok(TerminalOutput {
@@ -288,7 +295,7 @@ fn told(
         source: source.to_owned(),
         is_tail,
         is_lossy,
-        lines,
+        lines: lines.saturating_sub(joined),
         head,
         tail,
         omitted,
