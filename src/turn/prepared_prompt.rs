@@ -116,9 +116,10 @@ impl PreparedPrompt {
         }
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
+        let commands = prompt_context::recent_commands(services, session, chosen, &ask);
         let (mut surroundings, mut last) = tokio::join!(
             Surroundings::look(&chosen.config.context, &ask.cwd),
-            prompt_context::last_output(services, session, chosen, &ask)
+            prompt_context::last_output(services, chosen, &ask, &commands)
         );
         if is_small {
             surroundings.git = None;
@@ -127,7 +128,15 @@ impl PreparedPrompt {
                 last = LastOutput::NotWanted;
             }
         }
-        let content = prompt_context::content(services, session, chosen, &ask, &surroundings, last);
+        let content = prompt_context::content(
+            services,
+            session,
+            chosen,
+            &ask,
+            &surroundings,
+            &commands,
+            last,
+        );
         if let Some(text) = content.notice {
             feed.notice(text);
         }

@@ -45,18 +45,19 @@ pub struct FailedAgain {
     pub is_untold: bool,
 }
 
-/// Returns the prompt with its context. Each command is part of one prompt only, so that a notice about it appears once.
+/// Returns the prompt with its context; `commands` are the [`recent_commands`]. Each command is part of one prompt only, so that a notice about it appears once.
 pub fn content(
     services: &SharedServices,
     session: &Session,
     chosen: &ChosenModel,
     ask: &AskRequest,
     surroundings: &Surroundings,
+    commands: &[RecordBody],
     last: LastOutput,
 ) -> PromptContent {
     let commands = match surroundings.without_commands {
-        false => recent_commands(services, session, chosen, ask),
-        true => Vec::new(),
+        false => commands,
+        true => &[],
     };
     // The plugin records more variables than the configuration allows for the model.
     let names = &chosen.config.context.env;
@@ -162,8 +163,9 @@ fn has_asked(records: &[Record], line: Option<&RecordBody>) -> bool {
     newest.any(|record| record.ids.command.as_ref() == Some(&id))
 }
 
-/// Returns the commands of the shell that are sent with the prompt.
-fn recent_commands(
+/// Returns the commands of the shell that are sent with the prompt. Called once for a prompt, before anything is waited for: the
+/// daemon forgets the commands of a shell that exits.
+pub fn recent_commands(
     services: &SharedServices,
     session: &Session,
     chosen: &ChosenModel,
@@ -192,14 +194,13 @@ pub enum LastOutput {
 /// Reads the output of the last command if it goes along with the prompt.
 pub async fn last_output(
     services: &SharedServices,
-    session: &Session,
     chosen: &ChosenModel,
     ask: &AskRequest,
+    commands: &[RecordBody],
 ) -> LastOutput {
     let Some(shell) = &ask.shell else {
         return LastOutput::NotWanted;
     };
-    let commands = recent_commands(services, session, chosen, ask);
     let last = match commands.last() {
         Some(RecordBody::ShellCommand {
             command,
@@ -221,13 +222,15 @@ pub async fn last_output(
         return LastOutput::NotWanted;
     }
     let wanted = WantedOutput::of(shell, ask);
-    match terminal_output::read(services, wanted.clone()).await {
+    // Before the terminal is read: a shell whose pane is closed meanwhile is forgotten, with its terminal.
+    let unreadable = terminal_output::unreadable(services, &wanted);
+    match terminal_output::read(services, wanted).await {
         Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
             LastOutput::Read(output)
         }
         Ok(_) => LastOutput::NotWanted,
         // Asked last: the recording of a shell is readable in every terminal.
-        Err(e) => match terminal_output::unreadable(services, &wanted) {
+        Err(e) => match unreadable {
             Some(terminal) => LastOutput::Unreadable(format!(
                 "{terminal} does not tell its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
             )),
