@@ -78,7 +78,7 @@ fi
 # --- static checks --------------------------------------------------------------
 
 step 'scripts'
-shellcheck install.sh test.sh .ci/run tests/install.sh tests/mutants.sh
+shellcheck install.sh test.sh .ci/run tests/install.sh tests/mutants.sh tests/tmux.sh
 find zsh completions -type f | while IFS= read -r file; do
     zsh -fn "$file"
 done
@@ -114,6 +114,10 @@ if [[ $(cat "$AISH_TEST_TOOLS/pins" 2>/dev/null) != "$pins" ]]; then
         --require-hashes --requirement tests/real/requirements.txt
     printf '%s\n' "$pins" >"$AISH_TEST_TOOLS/pins"
 fi
+
+# Empty if there is none, which leaves its tests out; it says why.
+AISH_TEST_TMUX35=$(tests/tmux.sh "$AISH_TEST_TOOLS")
+export AISH_TEST_TMUX35
 
 # --- the tests ------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::fakes::provider::Script;
 use crate::support::helper::Helper;
 use crate::support::home::source_plugin;
-use crate::support::multiplexer::{Multiplexer, is_installed};
+use crate::support::multiplexer::{Multiplexer, is_installed, use_tmux35};
 use crate::support::pty::Zsh;
 
 const BUILD: &str = "cargo build --offline";
@@ -108,6 +108,18 @@ fn in_tmux_a_failed_build_is_repaired() {
         return;
     }
     let helper = broken_crate(3);
+    let (_tmux, mut zsh) = Multiplexer::tmux(&helper);
+    zsh.prompt();
+    repair(&helper, &mut zsh);
+}
+
+#[test]
+#[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+fn in_tmux_35_a_failed_build_is_repaired() {
+    let helper = broken_crate(3);
+    if !use_tmux35(&helper) {
+        return;
+    }
     let (_tmux, mut zsh) = Multiplexer::tmux(&helper);
     zsh.prompt();
     repair(&helper, &mut zsh);

@@ -17,6 +17,24 @@ pub fn is_installed(program: &str) -> bool {
     found
 }
 
+/// Puts the tmux that `AISH_TEST_TMUX35` names, 3.5 or newer, into the `PATH` of the helper's home. Returns false, and says that
+/// the test is left out, if `./test.sh` found none.
+pub fn use_tmux35(helper: &Helper) -> bool {
+    let program = std::env::var_os("AISH_TEST_TMUX35").filter(|program| !program.is_empty());
+    let Some(program) = program else {
+        eprintln!("skipped: AISH_TEST_TMUX35 names no tmux of version 3.5");
+        return false;
+    };
+    std::os::unix::fs::symlink(program, helper.home.path("bin/tmux")).expect("a link");
+    let version = helper.program(helper.home.path("bin/tmux")).args(["-V"]);
+    let version = version.run().ok();
+    let number = version.trim().strip_prefix("tmux ").unwrap_or_default();
+    let mut parts = number.split(|c: char| !c.is_ascii_digit());
+    let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
+    assert!((part(), part()) >= (Some(3), Some(5)), "{version}");
+    true
+}
+
 /// A terminal multiplexer with a server of its own, which ends with the test.
 pub struct Multiplexer<'h> {
     helper: &'h Helper,
@@ -43,7 +61,7 @@ impl<'h> Multiplexer<'h> {
         (multiplexer, zsh)
     }
 
-    /// Starts zsh in tmux, without a status line.
+    /// Starts zsh in the tmux of the home's `PATH`, without a status line.
     pub fn tmux(helper: &'h Helper) -> (Multiplexer<'h>, Zsh<'h>) {
         let session = ["tmux", "-f", "/dev/null", "new-session", "zsh -d -i", ";"];
         let run = [&session[..], &["set", "status", "off"]].concat();

@@ -1,7 +1,9 @@
-//! Forty shapes of commands with eight prompts: the right output, and never that of another command.
+//! Forty shapes of commands with eight prompts: the right output, and never that of another command. From what terminals show, and
+//! from recordings with six prompts.
 
 use super::multiplexer::{Kind, Shell};
 use crate::support::helper::Helper;
+use crate::support::multiplexer::use_tmux35;
 
 /// Commands and their outputs.
 const SHAPES: &[(&str, &str)] = &[
@@ -59,11 +61,15 @@ const SHAPES: &[(&str, &str)] = &[
 /// Shapes that look different in screen, which has no alternate screen unless the user turns it on.
 const NOT_IN_SCREEN: &[&str] = &["tput smcup; echo hidden; tput rmcup; echo seen"];
 
-/// Checks all shapes. With `no_prompt_sp`, zsh draws its prompt over an output without a line end.
+/// Checks all shapes. With `no_prompt_sp`, zsh draws its prompt over an output without a line end: the screen loses it, a
+/// recording does not.
 fn check(kind: Kind, prompt: &str) {
     let helper = Helper::saying("fine");
+    if kind == Kind::Tmux35 && !use_tmux35(&helper) {
+        return;
+    }
     let mut shell = Shell::start(&helper, kind, prompt);
-    let overdraws = prompt.contains("no_prompt_sp");
+    let overdraws = prompt.contains("no_prompt_sp") && kind.source() != "recording";
     let mut wrong = Vec::new();
     for (command, wanted) in SHAPES {
         shell.run(command);
@@ -81,7 +87,8 @@ fn check(kind: Kind, prompt: &str) {
                 .map(|line| line.trim_end().to_owned())
                 .collect()
         };
-        if told["output"].as_str().map(lines) != Some(lines(wanted)) {
+        let is_right = told["output"].as_str().map(lines) == Some(lines(wanted));
+        if !is_right || told["source"] != kind.source() {
             wrong.push(format!("{command:?}: {told}"));
         }
     }
@@ -95,6 +102,7 @@ fn check(kind: Kind, prompt: &str) {
         let told = shell.output(number);
         assert_eq!(told["command"], command, "{told}");
         assert_eq!(told["output"], wanted, "{told}");
+        assert_eq!(told["source"], kind.source(), "{told}");
     }
 }
 
@@ -110,52 +118,56 @@ const TRANSIENT: &str = "FULL=$'\\n%F{4}%~%f %*\\n❯ '; PROMPT=$FULL\n\
     full() { PROMPT=$FULL }; precmd_functions+=( full )\n\
     short() { PROMPT='❯ '; zle reset-prompt }; zle -N zle-line-finish short";
 
-#[test]
-fn in_tmux_with_a_plain_prompt() {
-    check(Kind::Tmux, PLAIN);
+/// A test for each shell.
+macro_rules! matrix {
+    ($($(#[$attribute:meta])* $name:ident: $kind:ident, $prompt:ident;)*) => {
+        $(
+            #[test]
+            $(#[$attribute])*
+            fn $name() {
+                check(Kind::$kind, $prompt);
+            }
+        )*
+    };
 }
 
-#[test]
-fn in_tmux_with_user_and_directory() {
-    check(Kind::Tmux, USER_AND_DIRECTORY);
-}
-
-#[test]
-fn in_tmux_with_a_prompt_of_two_lines() {
-    check(Kind::Tmux, TWO_LINES);
-}
-
-#[test]
-fn in_tmux_with_a_right_prompt() {
-    check(Kind::Tmux, RIGHT);
-}
-
-#[test]
-fn in_tmux_with_the_exit_code_in_the_prompt() {
-    check(Kind::Tmux, EXIT_CODE);
-}
-
-#[test]
-fn in_tmux_without_prompt_sp() {
-    check(Kind::Tmux, NO_PROMPT_SP);
-}
-
-#[test]
-fn in_tmux_with_a_prompt_like_powerlevel10k() {
-    check(Kind::Tmux, POWERLINE);
-}
-
-#[test]
-fn in_tmux_with_a_transient_prompt() {
-    check(Kind::Tmux, TRANSIENT);
-}
-
-#[test]
-fn in_screen_with_a_plain_prompt() {
-    check(Kind::Screen, PLAIN);
-}
-
-#[test]
-fn in_screen_with_a_prompt_of_two_lines() {
-    check(Kind::Screen, TWO_LINES);
+matrix! {
+    in_tmux_with_a_plain_prompt: Tmux, PLAIN;
+    in_tmux_with_user_and_directory: Tmux, USER_AND_DIRECTORY;
+    in_tmux_with_a_prompt_of_two_lines: Tmux, TWO_LINES;
+    in_tmux_with_a_right_prompt: Tmux, RIGHT;
+    in_tmux_with_the_exit_code_in_the_prompt: Tmux, EXIT_CODE;
+    in_tmux_without_prompt_sp: Tmux, NO_PROMPT_SP;
+    in_tmux_with_a_prompt_like_powerlevel10k: Tmux, POWERLINE;
+    in_tmux_with_a_transient_prompt: Tmux, TRANSIENT;
+    in_screen_with_a_plain_prompt: Screen, PLAIN;
+    in_screen_with_a_prompt_of_two_lines: Screen, TWO_LINES;
+    by_the_relay_with_a_plain_prompt: Relay, PLAIN;
+    by_the_relay_with_a_prompt_of_two_lines: Relay, TWO_LINES;
+    by_the_relay_with_a_right_prompt: Relay, RIGHT;
+    by_the_relay_without_prompt_sp: Relay, NO_PROMPT_SP;
+    by_the_relay_with_a_prompt_like_powerlevel10k: Relay, POWERLINE;
+    by_the_relay_with_a_transient_prompt: Relay, TRANSIENT;
+    by_pipe_pane_with_a_plain_prompt: RecordedPane, PLAIN;
+    by_pipe_pane_with_a_prompt_of_two_lines: RecordedPane, TWO_LINES;
+    by_pipe_pane_with_a_right_prompt: RecordedPane, RIGHT;
+    by_pipe_pane_without_prompt_sp: RecordedPane, NO_PROMPT_SP;
+    by_pipe_pane_with_a_prompt_like_powerlevel10k: RecordedPane, POWERLINE;
+    by_pipe_pane_with_a_transient_prompt: RecordedPane, TRANSIENT;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_with_a_plain_prompt: Tmux35, PLAIN;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_with_user_and_directory: Tmux35, USER_AND_DIRECTORY;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_with_a_prompt_of_two_lines: Tmux35, TWO_LINES;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_with_a_right_prompt: Tmux35, RIGHT;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_with_the_exit_code_in_the_prompt: Tmux35, EXIT_CODE;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_without_prompt_sp: Tmux35, NO_PROMPT_SP;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_with_a_prompt_like_powerlevel10k: Tmux35, POWERLINE;
+    #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
+    in_tmux_35_with_a_transient_prompt: Tmux35, TRANSIENT;
 }

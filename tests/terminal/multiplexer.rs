@@ -14,11 +14,29 @@ use crate::support::home::source_plugin;
 pub enum Kind {
     /// tmux.
     Tmux,
+    /// The tmux that `AISH_TEST_TMUX35` names; the test puts it into the `PATH`.
+    Tmux35,
     /// GNU screen, in a tmux that is its terminal.
     Screen,
+    /// A shell in tmux whose pane the daemon records.
+    RecordedPane,
+    /// A shell in tmux that the relay records.
+    Relay,
 }
 
-/// A zsh in a multiplexer. It counts its prompts in the file `prompted`.
+impl Kind {
+    /// Returns the source of its outputs, as `aish-helper output` names it.
+    pub fn source(self) -> &'static str {
+        match self {
+            Kind::Tmux | Kind::Tmux35 => "tmux",
+            Kind::Screen => "screen",
+            Kind::RecordedPane | Kind::Relay => "recording",
+        }
+    }
+}
+
+/// A zsh in a multiplexer. It counts its prompts in the file `prompted`, once it reads keys itself: what is typed sooner is echoed
+/// by the terminal, as part of the output before the prompt.
 pub struct Shell<'a> {
     pub helper: &'a Helper,
     kind: Kind,
@@ -31,7 +49,8 @@ impl<'a> Shell<'a> {
         let home = &helper.home;
         let zshrc = format!(
             "HISTSIZE=1000\nSAVEHIST=0\nsetopt interactive_comments\n{prompt}\n{}\ntypeset -gi prompted=0\n\
-             tell_prompt() {{ print -r -- $(( ++prompted )) >|$HOME/prompted; return 0 }}\nprecmd_functions+=( tell_prompt )\n",
+             tell_prompt() {{ [[ $CONTEXT != start ]] || print -r -- $(( ++prompted )) >|$HOME/prompted }}\n\
+             autoload -Uz add-zle-hook-widget\nadd-zle-hook-widget line-init tell_prompt\n",
             source_plugin()
         );
         std::fs::write(home.path(".zshrc"), zshrc).expect(".zshrc");
@@ -43,6 +62,10 @@ impl<'a> Shell<'a> {
         let screenrc =
             "startup_message off\ndefscrollback 5000\ndefutf8 on\ntermcapinfo * ti@:te@\n";
         std::fs::write(home.path(".screenrc"), screenrc).expect(".screenrc");
+        if kind == Kind::RecordedPane {
+            let config = home.read("aish/config/config.toml");
+            helper.config_file(&(config + "[record]\npanes = \"tmux\"\n"));
+        }
         // The daemon, so that it knows the first command too.
         helper.call(["start"]).run().ok();
         let mut shell = Shell {
@@ -51,7 +74,8 @@ impl<'a> Shell<'a> {
             prompts: 0,
         };
         let program: &[&str] = match kind {
-            Kind::Tmux => &["zsh", "-d"],
+            Kind::Tmux | Kind::Tmux35 | Kind::RecordedPane => &["zsh", "-d"],
+            Kind::Relay => &["aish-helper", "record", "--", "zsh", "-d"],
             Kind::Screen => &["screen", "-U", "-S", "aish", "zsh", "-d"],
         };
         let size = [
@@ -66,6 +90,14 @@ impl<'a> Shell<'a> {
         ];
         shell.tmux(&[&size, program].concat());
         shell.wait();
+        if kind == Kind::RecordedPane {
+            // The recorder leaves its nonce for the shell, which takes it before a prompt.
+            let notices = helper.path("run/notices");
+            shell.until("the recorder is ready", || {
+                std::fs::read_dir(&notices).is_ok_and(|mut files| files.next().is_some())
+            });
+            shell.run("");
+        }
         shell
     }
 
@@ -90,7 +122,7 @@ impl<'a> Shell<'a> {
 
     /// Types keys.
     pub fn keys(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
+        self.tmux(&["send-keys", "-l", "--", text]);
     }
 
     /// Presses a key by its name in tmux.

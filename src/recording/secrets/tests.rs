@@ -6,7 +6,7 @@ use super::*;
 use crate::recording::screen::ScreenEmulator;
 use crate::recording::tests::TestRecording;
 use crate::recording::{asciicast, transcript};
-use crate::safety::redact::tests::recall::samples_of;
+use crate::safety::redact::tests::samples::samples_of;
 
 /// Width of the recorded terminal.
 const COLS: u16 = 40;

@@ -7,7 +7,10 @@ use super::*;
 
 mod alarms;
 mod commands;
-pub(crate) mod recall;
+mod recall;
+pub(crate) mod samples;
+
+use samples::{ALNUM, BASE64, HEX, TestRandom, URL64, pem};
 
 thread_local! {
     /// Number of bytes that the rules have inspected.
@@ -58,33 +61,6 @@ fn a_renewed_value_replaces_the_one_before_and_nothing_in_use_is_evicted() {
     redactor.replace_secret("key of c", "key", &value("other", 1));
     assert!(!is_known(&value("in-use", 0)));
 }
-
-/// Deterministic pseudo-random generator.
-struct TestRandom(u64);
-
-impl TestRandom {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn of(&mut self, letters: &str, n: usize) -> String {
-        let letters = letters.as_bytes();
-        let one = |_| char::from(letters[self.below(letters.len())]);
-        (0..n).map(one).collect()
-    }
-}
-
-const HEX: &str = "0123456789abcdef";
-const ALNUM: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-const URL64: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
-const BASE64: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/";
 
 /// Pushes `text` in chunks that end at these positions.
 fn streamed(redactor: &Redactor, text: &[u8], ends: &[usize]) -> (Vec<u8>, Vec<FoundSecret>) {
@@ -205,7 +181,7 @@ fn the_ends_of_a_truncated_text_contain_no_partial_secret() {
     }
     let (_, tail) = redactor.redact_ends("", &format!("{} y", &token[10..]));
     assert_eq!(tail, "[REDACTED:cut] y");
-    let pem = recall::pem(&mut TestRandom(1), 20);
+    let pem = pem(&mut TestRandom(1), 20);
     let (head, tail) = redactor.redact_ends(
         &format!("a\n{}", &pem[..500]),
         &format!("{}\nb", &pem[500..]),
