@@ -345,13 +345,11 @@ impl CommandBytes {
     }
 }
 
-/// Removes blank lines at both ends.
+/// Removes blank lines at the end.
 fn trim(lines: &mut Vec<String>) {
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
-    let blank = lines.iter().take_while(|line| line.is_empty()).count();
-    lines.drain(..blank);
 }
 
 #[cfg(test)]

@@ -64,7 +64,8 @@ fn output_is_what_is_left_on_the_screen() {
             "ablink\n",
         ),
         ("e\u{301} 日本 \u{1f680}\r\n", "e\u{301} 日本 \u{1f680}\n"),
-        ("\r\n\r\nmiddle\r\n\r\n\r\n", "middle\n"),
+        // Blank lines before a text are output too.
+        ("\r\n\r\nmiddle\r\n\r\n\r\n", "\n\nmiddle\n"),
     ] {
         assert_eq!(text(output), left, "{output:?}");
     }
