@@ -1,9 +1,13 @@
 //! The output of an approved command within a fixed size, as the text that its terminal shows.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use crate::protocol::CapturedText;
-use crate::recording::screen::{ClearedLines, LineCollector, ScreenEmulator};
+use crate::recording::screen::{ClearedLines, LineCollector, SLICE, ScreenEmulator};
+
+/// Maximum time for rendering the head or the tail of an output, within the time that the daemon waits for it. Nine bytes can draw 65,535 characters.
+const TIME_LIMIT: Duration = Duration::from_millis(250);
 
 /// The first and the last bytes of an output.
 #[derive(Debug)]
@@ -62,7 +66,14 @@ fn screen_text(bytes: &[u8], (columns, rows): (usize, usize)) -> String {
         return String::from_utf8_lossy(&strip_ansi_escapes::strip(bytes)).into_owned();
     };
     let mut collector = LineCollector::new(ClearedLines::Drop);
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+    let deadline = Instant::now() + TIME_LIMIT;
+    let slices = bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .flat_map(|line| line.chunks(SLICE));
+    for line in slices {
+        if Instant::now() > deadline {
+            return String::from_utf8_lossy(&strip_ansi_escapes::strip(bytes)).into_owned();
+        }
         // The pty passes LF on as it is; the terminal makes CR LF of it.
         match line.strip_suffix(b"\n") {
             Some(text) => {
@@ -131,5 +142,15 @@ mod tests {
         assert_eq!(screen_text(long.as_bytes(), SIZE), long);
         let many: String = (0..100).map(|n| format!("{n}\n")).collect();
         assert_eq!(screen_text(many.as_bytes(), SIZE), many);
+    }
+
+    #[test]
+    fn output_that_takes_long_to_draw_keeps_its_text() {
+        // Each repeats a character 65,535 times.
+        let bytes = [&b"start\n"[..], &b"a\x1b[65535b".repeat(6000)].concat();
+        let begun = Instant::now();
+        let text = screen_text(&bytes, SIZE);
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        assert_eq!(text, format!("start\n{}", "a".repeat(6000)));
     }
 }

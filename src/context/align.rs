@@ -21,6 +21,9 @@ use self::text::Expected;
 
 /// Number of commands before the wanted one that are looked for, to recognize the prompt.
 const NEIGHBOURS: usize = 12;
+/// Maximum number of lines with the text of a command that are considered, the last ones. An output can repeat a command line
+/// without end, and each is compared with the others.
+const MAX_ECHOES: usize = 300;
 
 /// One row of a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,6 +45,9 @@ pub struct Screen {
     pub is_cut: bool,
     /// [`ScreenRow::wrapped`] is what the terminal tells, not a guess from full rows.
     pub tells_wraps: bool,
+    /// The terminal has confirmed that it shows the shell's terminal device. Without that, it may be another window, whose
+    /// variables the shell has inherited.
+    pub is_confirmed: bool,
     /// Of each character only the low byte was told: [`low_byte`].
     pub is_lossy: bool,
     /// The mark that zsh puts behind an output without a line end: `#` for root, `%` for others.
@@ -123,10 +129,15 @@ pub fn cut(
         .map(|(command, cwd)| {
             let found = echoes(screen, &Expected::new(screen, command.text));
             let at = |echo| Found::new(screen, echo, command.text, cwd);
-            found.into_iter().filter_map(at).collect()
+            let mut found: Vec<Found<'_>> = found.into_iter().filter_map(at).collect();
+            found.drain(..found.len().saturating_sub(MAX_ECHOES));
+            found
         })
         .collect();
     let current = current::find(screen, &candidates, running, &cwd)?;
+    if !current.is_certain && running.text.is_some() && !screen.is_confirmed {
+        return None;
+    }
     for found in candidates.iter_mut().flatten() {
         let current = std::iter::once(&current.found.prompt);
         found.prompt.split_output(current);

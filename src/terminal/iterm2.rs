@@ -25,5 +25,8 @@ end run"#;
 pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let args = ["-e", SCRIPT, identity.tty.as_str()];
     let text = run::output(identity, "osascript", &args).await?;
-    Ok(plain_screen(identity, &text))
+    Ok(Screen {
+        is_confirmed: true,
+        ..plain_screen(identity, &text)
+    })
 }

@@ -29,6 +29,8 @@ pub const TIME_LIMIT: Duration = Duration::from_millis(150);
 const MAX_BYTES: usize = 16 << 20;
 /// Number of rows that are asked for where a terminal takes one.
 const MAX_ROWS: usize = 50_000;
+/// Maximum number of lines that a terminal tells: a row takes much more memory than a line end. tmux tells its rows twice.
+const MAX_LINES: usize = 4 * MAX_ROWS;
 
 /// What tells the terminal of a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

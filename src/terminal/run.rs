@@ -5,9 +5,9 @@ use std::process::Stdio;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-use super::{MAX_BYTES, TerminalIdentity};
+use super::{MAX_BYTES, MAX_LINES, TerminalIdentity};
 use crate::error::{Error, Result};
-use crate::paths::child_environment;
+use crate::paths::{TERMINAL_VARIABLES, child_environment};
 
 /// Variables of the daemon that the command gets.
 const ENVIRONMENT: &[&str] = &[
@@ -25,12 +25,15 @@ const ENVIRONMENT: &[&str] = &[
 /// # Errors
 /// It cannot be run, fails, or prints too much.
 pub async fn output(identity: &TerminalIdentity, program: &str, args: &[&str]) -> Result<String> {
+    // Any process of the user can name variables to the daemon; others, such as PATH, would choose what it runs.
+    let mut terminal_variables = identity.variables.clone();
+    terminal_variables.retain(|name, _| TERMINAL_VARIABLES.contains(&name.as_str()));
     let mut command = Command::new(program);
     command
         .args(args)
         .env_clear()
         .envs(child_environment(ENVIRONMENT))
-        .envs(&identity.variables)
+        .envs(terminal_variables)
         .env("LC_ALL", "C.UTF-8")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -55,10 +58,18 @@ pub async fn output(identity: &TerminalIdentity, program: &str, args: &[&str]) -
         let line = line.unwrap_or("it failed without a message");
         return Err(failed(&format!("failed: {}", line.trim())));
     }
-    match printed.contains(&0) {
-        true => Err(failed("printed binary data")),
-        false => Ok(String::from_utf8_lossy(&printed).into_owned()),
+    if printed.contains(&0) {
+        return Err(failed("printed binary data"));
     }
+    if has_too_many_lines(&printed) {
+        return Err(failed("printed too many lines"));
+    }
+    Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// Whether a text has more lines than a terminal may tell. kitty separates the rows of a wrapped line by CR.
+pub fn has_too_many_lines(text: &[u8]) -> bool {
+    memchr::memchr2_iter(b'\n', b'\r', text).count() > MAX_LINES
 }
 
 /// Reads to the end; `None` if there is more than the limit.

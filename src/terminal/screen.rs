@@ -49,6 +49,9 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         return Err(Error::runtime("screen wrote too much"));
     }
     let bytes = fs::read(&file).context(|| "cannot read screen's text".into())?;
+    if run::has_too_many_lines(&bytes) {
+        return Err(Error::runtime("screen wrote too many lines"));
+    }
     let (text, is_lossy) = decoded(&bytes);
     let size = Size::parse(&info);
     let width = size

@@ -29,3 +29,20 @@ fn the_innermost_terminal_is_asked_first() {
     assert_eq!(kinds(&[("TERM_PROGRAM", "vscode")]), []);
     assert_eq!(kinds(&[("TMUX", ""), ("TMUX_PANE", "")]), []);
 }
+
+#[tokio::test]
+async fn a_program_gets_the_variables_of_a_terminal_only() {
+    let identity = identity(&[("STY", "1.x"), ("AISH_OTHER", "y")]);
+    let echo = ["-c", "echo $STY ${AISH_OTHER-none}"];
+    let printed = run::output(&identity, "sh", &echo).await;
+    assert_eq!(printed.unwrap(), "1.x none\n");
+}
+
+#[tokio::test]
+async fn a_program_that_prints_lines_without_end_is_refused() {
+    for end in ["\\n", "\\r"] {
+        let script = format!("head -c 300000 /dev/zero | tr '\\0' '{end}'");
+        let printed = run::output(&identity(&[]), "sh", &["-c", &script]).await;
+        assert_eq!(printed.unwrap_err().message, "sh printed too many lines");
+    }
+}

@@ -57,6 +57,7 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         // tmux removes a tenth of a full history at once.
         is_cut: size > MAX_ROWS || limit.is_some_and(|limit| size + limit / 10 >= limit),
         tells_wraps: true,
+        is_confirmed: true,
         ..Screen::default()
     })
 }

@@ -11,6 +11,7 @@ use crate::context::{
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, OutputOrigin, Record, RecordBody, UsedPack};
 use crate::protocol::{AskPurpose, AskRequest, Attachment, OutputChoice, TerminalOutput};
+use crate::safety::redact::global_redactor;
 use crate::safety::text::one_line;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
@@ -135,6 +136,7 @@ pub fn content(
             text: context::render_prompt(&ask.text, &facts),
             again: last
                 .filter(|_| is_missing && !has_asked(records, commands.last()))
+                .filter(|last| !is_altered(last.command))
                 .map(|last| FailedAgain {
                     command: last.command.to_owned(),
                     is_untold,
@@ -148,6 +150,11 @@ pub fn content(
             }),
         }
     })
+}
+
+/// Whether a record does not have the command as it ran: a secret was removed, or the plugin has cut it.
+fn is_altered(command: &str) -> bool {
+    command.contains("[REDACTED:") || command.ends_with("…[cut]")
 }
 
 /// Whether a command line, such as `cd src; llm explain this`, has asked a prompt of these records: it must not be run again.
@@ -374,7 +381,9 @@ async fn failed_output(
     let limit = settings.output_bytes;
     let wanted = WantedOutput::of(ask.shell.as_ref().filter(|_| limit > 0)?, ask);
     let read = terminal_output::read(services, wanted).await.ok()?;
-    (read.command == ask.text).then(|| terminal_output::shortened(&read, limit))
+    // The command that the daemon knows has no secrets.
+    (read.command == global_redactor().redact(&ask.text))
+        .then(|| terminal_output::shortened(&read, limit))
 }
 
 fn with_facts(instructions: &str, facts: &str) -> String {

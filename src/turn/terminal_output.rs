@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -17,6 +18,9 @@ use crate::session::lock;
 use crate::session::shell_registry::{KeptCommand, ShellOnScreen};
 use crate::terminal::{self, TerminalIdentity, TerminalText};
 use crate::tools::builtin::OUTPUT_LINES;
+
+/// Maximum time for reading a terminal and searching its text, which may be made to be slow to search.
+const CUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Which output is wanted.
 #[derive(Debug, Clone)]
@@ -81,10 +85,15 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
         tty,
         variables: terminal.unwrap_or_else(|| wanted.terminal.clone()),
     };
-    let text = terminal::read(&identity).await?;
-    // Many rows and commands take milliseconds.
-    let cut = tokio::task::spawn_blocking(move || cut(&text, &commands, position, &wanted));
-    cut.await
+    // Parsing and cutting many rows takes milliseconds, which the thread of the runtime does not have.
+    let runtime = tokio::runtime::Handle::current();
+    let work = tokio::task::spawn_blocking(move || {
+        let text = runtime.block_on(terminal::read(&identity))?;
+        cut(&text, &commands, position, &wanted)
+    });
+    let output = tokio::time::timeout(CUT_LIMIT, work).await;
+    output
+        .map_err(|_| Error::runtime("the text of the terminal takes too long to search"))?
         .map_err(|e| Error::runtime(format!("cannot cut the text of the terminal: {e}")))?
 }
 

@@ -114,6 +114,23 @@ fn in_tmux_a_failed_build_is_repaired() {
 }
 
 #[test]
+fn the_output_of_a_command_with_a_secret_goes_along_with_fix() {
+    if !is_installed("tmux") {
+        return;
+    }
+    let helper = Helper::saying("It fails.");
+    let (_tmux, mut zsh) = Multiplexer::tmux(&helper);
+    zsh.prompt();
+    let token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    zsh.run("llm hello");
+    zsh.run(&format!("sh -c 'echo the ''cause; exit 3' {token} end"));
+    zsh.run("llm :fix");
+    let sent = helper.content();
+    assert!(sent.contains("the cause"), "{sent}\n{}", zsh.screen());
+    assert!(!sent.contains(token), "{sent}");
+}
+
+#[test]
 #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
 fn in_tmux_35_a_failed_build_is_repaired() {
     let helper = broken_crate(3);

@@ -235,3 +235,16 @@ fn a_command_is_not_offered_again_where_its_output_went_along() {
     let sent = requests[1].json["messages"].to_string();
     assert!(sent.contains("because\\n</output>"), "{sent}");
 }
+
+#[test]
+fn a_command_with_a_secret_is_not_offered_again() {
+    let helper = explaining();
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm hello");
+    // The daemon keeps a mark in place of the secret: another command.
+    zsh.run("sh -c 'exit 3' ghp_abcdefghijklmnopqrstuvwxyz0123456789");
+    zsh.run("llm why did that fail");
+    let screen = zsh.screen();
+    assert!(!screen.contains("for its output?"), "{screen}");
+    assert_eq!(helper.provider.requests().len(), 2, "{screen}");
+}

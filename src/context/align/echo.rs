@@ -1,7 +1,8 @@
 //! Finds the rows in which the text of a command stands as zsh's line editor shows it.
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::prompt::MAX_LENGTH;
 use super::text::{Expected, Unit, is_blank};
 use super::{Screen, ScreenRow};
 
@@ -39,12 +40,14 @@ pub fn echoes(screen: &Screen, text: &Expected) -> Vec<Echo> {
     for (row, ScreenRow { text: shown, .. }) in screen.rows.iter().enumerate() {
         let expanded = || row > 0 && is_expansion(screen, row - 1);
         places.clear();
+        // A prompt stands before the command. In a long row, each place would be compared with the rest of the row.
+        let beginning = beginning(shown, MAX_LENGTH);
         match text.first_byte() {
             // A full scrollback is searched for a dozen commands, which took most of the time of a prompt with output.
             Some(first) => places.extend(
-                memchr::memchr_iter(first, shown.as_bytes()).filter(|at| is_start(shown, *at)),
+                memchr::memchr_iter(first, beginning.as_bytes()).filter(|at| is_start(shown, *at)),
             ),
-            None => places.extend(starts(shown, shown.len())),
+            None => places.extend(starts(beginning, beginning.len())),
         }
         for &at in &places {
             let Some(last_row) = consume(screen, text, &text.lines, Place { row, at }) else {
@@ -260,9 +263,31 @@ fn row_width(screen: &Screen, row: usize) -> usize {
     row.map_or(0, |row| row.text.trim_end().width())
 }
 
+/// Returns at most `limit` bytes of the beginning of a text.
+fn beginning(text: &str, limit: usize) -> &str {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// Whether a text takes at least so many columns. A long one is not measured to its end.
+fn is_as_wide(text: &str, columns: usize) -> bool {
+    let mut width = 0;
+    let mut widths = text.chars().map(|c| c.width().unwrap_or(0));
+    columns == 0
+        || widths.any(|more| {
+            width += more;
+            width >= columns
+        })
+}
+
 /// Whether a row may continue in the next one: it reaches the edge, or the edge as it was when the terminal was narrower.
 fn is_full(screen: &Screen, row: usize) -> bool {
-    row_width(screen, row) >= LONG.min(screen.columns.saturating_sub(2)).max(1)
+    let columns = LONG.min(screen.columns.saturating_sub(2)).max(1);
+    let row = screen.rows.get(row);
+    row.is_some_and(|row| is_as_wide(row.text.trim_end(), columns))
 }
 
 /// Whether a command line may end at a place. What may follow is a right prompt, which ends at the edge or stands far away.
@@ -276,8 +301,9 @@ fn is_end(screen: &Screen, place: Place) -> bool {
         .get(..shown.len() - behind.len())
         .unwrap_or_default()
         .width();
-    let width = row.text.trim_end().width();
-    behind.is_empty() || (blanks >= 1 && width + 2 >= screen.columns) || blanks >= 8
+    behind.is_empty()
+        || blanks >= 8
+        || (blanks >= 1 && is_as_wide(row.text.trim_end(), screen.columns.saturating_sub(2)))
 }
 
 /// Whether a row contains something that history expansion may have replaced.

@@ -1,5 +1,7 @@
 //! Compares prompts: the text before a command line.
 
+/// Maximum length of the last row of a prompt, in bytes. What is longer is an output without a line end.
+pub const MAX_LENGTH: usize = 1000;
 /// Number of visible characters from which a prompt is unlikely to begin a line of an output.
 const DISTINCTIVE: usize = 3;
 /// Maximum number of places in a row where a prompt may end.
@@ -32,10 +34,11 @@ pub struct PromptLine<'a> {
 }
 
 impl<'a> PromptLine<'a> {
-    /// Returns `None` for a text that is no prompt: a word, or nothing.
+    /// Returns `None` for a text that is no prompt: a word, nothing, or a long text.
     pub fn new(text: &'a str, cwd: &'a str) -> Option<PromptLine<'a>> {
         let end = text.chars().next_back()?;
-        let is_prompt = !text.trim().is_empty() && !end.is_alphanumeric();
+        let is_prompt =
+            text.len() <= MAX_LENGTH && !text.trim().is_empty() && !end.is_alphanumeric();
         is_prompt.then_some(PromptLine {
             text,
             cwd,

@@ -108,3 +108,26 @@ fn secrets_in_a_command_line_are_passed_over() {
     let other = text.replace("-p", "-q");
     assert_eq!(last(&screen(36, &rows), &[&other]), None);
 }
+
+#[test]
+fn an_output_that_repeats_the_command_line_is_searched_in_time() {
+    let long = "make        ".repeat(20_000);
+    let screen = Screen {
+        tells_wraps: true,
+        ..screen(80, &["$ make", &long, "$ llm fix it"])
+    };
+    let begun = std::time::Instant::now();
+    let output = last(&screen, &["ls", "cd x", "make"]);
+    assert_eq!(output.unwrap(), [long.trim_end()]);
+    // Comparing each of the lines with the others takes minutes.
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_window_that_may_be_another_one_must_show_the_running_line() {
+    // A terminal that was started from this window has inherited its variables, and the same command ran there.
+    let mut screen = screen(80, &["$ make", "the other error", "$ code .", "$ "]);
+    assert_eq!(last(&screen, &["make"]), None);
+    screen.is_confirmed = true;
+    assert_eq!(last(&screen, &["make"]).unwrap()[0], "the other error");
+}
