@@ -1,5 +1,7 @@
 //! The HTTP client settings of the whole crate: model providers, MCP servers, and their logins.
 
+pub mod checked_resolver;
+
 use std::time::Duration;
 
 use reqwest::ClientBuilder;

@@ -36,3 +36,5 @@ pub mod session;
 pub mod terminal;
 pub mod tools;
 pub mod turn;
+pub mod web;
+pub mod workspace;

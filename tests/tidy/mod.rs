@@ -16,7 +16,11 @@ const AREAS: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("address", &[]),
     ("paths", &["error"]),
-    ("http_client", &[]),
+    ("http_client", &["address", "paths"]),
+    // The files of the user's project.
+    ("workspace", &["error"]),
+    // Pages of the web for the model.
+    ("web", &["address", "error", "http_client"]),
     ("protocol", &["chat", "error"]),
     (
         "config",
@@ -293,6 +297,9 @@ const PURE: &[&str] = &[
     "turn::command_extractor",
     "turn::machine",
     "turn::outcome",
+    "web::page_text",
+    "workspace::file_kind",
+    "workspace::line_window",
 ];
 
 const IMPURE: &[&str] = &[

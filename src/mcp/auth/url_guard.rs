@@ -1,17 +1,14 @@
 //! Checks URLs that a server's metadata names. Without the check, a public server could make this machine send
 //! requests into the user's private network (SSRF).
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::Url;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::address::{self, NetworkZone};
 use crate::error::{Error, ErrorContext, Result};
+use crate::http_client::checked_resolver::CheckedResolver;
 use crate::http_client::{ProxyUse, client_builder};
-use crate::paths;
 
 /// Time limit for one request.
 const REQUEST_TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -33,26 +30,11 @@ pub(super) struct UrlGuard {
 impl UrlGuard {
     /// Creates the guard for a server at the place `from`.
     pub(super) fn new(server: Url, from: NetworkZone) -> UrlGuard {
-        let mut named_by_user: Vec<String> =
-            server.host_str().map(str::to_owned).into_iter().collect();
-        // The user configured the proxy, and it is usually inside the private network.
-        for name in ["https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY"]
-            .iter()
-            .chain(&["all_proxy", "ALL_PROXY"])
-        {
-            let proxy = paths::variable(name).and_then(|v| v.into_string().ok());
-            let url =
-                proxy.and_then(|p| Url::parse(&p).or(Url::parse(&format!("http://{p}"))).ok());
-            named_by_user.extend(url.and_then(|u| u.host_str().map(str::to_owned)));
-        }
+        let named_by_user = server.host_str().map(str::to_owned).into_iter().collect();
         UrlGuard {
             server,
             from,
-            resolver: CheckedResolver {
-                from,
-                named_by_user: named_by_user.into(),
-                last_refusal: Arc::default(),
-            },
+            resolver: CheckedResolver::new(from, named_by_user),
         }
     }
 
@@ -90,8 +72,7 @@ impl UrlGuard {
 
     /// Takes the resolver's last refusal. The error of the HTTP client does not contain the reason.
     pub(super) fn take_refusal(&self) -> Option<Error> {
-        let refused = self.resolver.last_refusal.lock();
-        let (host, reason) = refused.unwrap_or_else(PoisonError::into_inner).take()?;
+        let (host, reason) = self.resolver.take_refusal()?;
         Some(refusal(&self.server, "host", &host, &reason))
     }
 
@@ -138,60 +119,6 @@ pub(super) async fn read_body(mut response: reqwest::Response) -> Result<Vec<u8>
         body.extend_from_slice(&piece);
     }
     Ok(body)
-}
-
-/// System resolver with a check of its results. Checking at connection time prevents DNS rebinding: a name may resolve
-/// differently between an earlier check and the connection.
-#[derive(Debug, Clone)]
-struct CheckedResolver {
-    from: NetworkZone,
-    /// Hosts named by the user: the server and the proxies.
-    named_by_user: Arc<[String]>,
-    last_refusal: Arc<Mutex<Option<(String, String)>>>,
-}
-
-impl CheckedResolver {
-    /// Resolves a name. `None`: it has no address; `Err`: an address is refused.
-    async fn resolve_checked(
-        &self,
-        host: &str,
-    ) -> Option<std::result::Result<Vec<SocketAddr>, String>> {
-        let found: Vec<SocketAddr> = tokio::net::lookup_host((host, 0)).await.ok()?.collect();
-        if self
-            .named_by_user
-            .iter()
-            .any(|named_by_user| named_by_user == host)
-        {
-            return Some(Ok(found));
-        }
-        let checked = found.iter().try_for_each(|a| self.from.admits(a.ip()));
-        Some(
-            checked
-                .map(|()| found)
-                .map_err(|reason| format!("it resolves to {reason}")),
-        )
-    }
-}
-
-impl Resolve for CheckedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let resolver = self.clone();
-        Box::pin(async move {
-            let host = name.as_str();
-            match resolver.resolve_checked(host).await {
-                Some(Ok(found)) => Ok(Box::new(found.into_iter()) as Addrs),
-                Some(Err(reason)) => {
-                    let refused = (host.to_owned(), reason.clone());
-                    *resolver
-                        .last_refusal
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner) = Some(refused);
-                    Err(reason.into())
-                }
-                None => Err(format!("{host} has no address").into()),
-            }
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,334 @@
+use std::process::Command;
+
+use super::*;
+use crate::workspace::git::{GitCommand, GitRequest, GitText, git};
+use crate::workspace::read_context::{OutputLimits, ReadContext};
+
+fn run_git(dir: &Path, args: &[&str]) {
+    let mut git = Command::new("git");
+    git.args([
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b.c",
+        "-c",
+        "protocol.file.allow=always",
+    ]);
+    let output = git.args(args).current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+}
+
+fn ask(workspace: &Workspace, request: &GitRequest) -> PathResult<GitText> {
+    let never = AtomicBool::new(false);
+    let mut variables = variables();
+    variables.push(("GIT_EXTERNAL_DIFF".into(), "/bin/false".into()));
+    let context = ReadContext {
+        workspace,
+        variables: &variables,
+        limits: OutputLimits::default(),
+        cancelled: &never,
+    };
+    git(&context, request)
+}
+
+/// All questions about the file `a.txt`.
+fn questions(workspace: &Workspace) -> Vec<GitRequest> {
+    let with = |command, revision: Option<&str>, staged| GitRequest {
+        revision: revision.map(str::to_owned),
+        staged,
+        path: (command == GitCommand::Blame).then(|| workspace.resolve("a.txt").unwrap()),
+        ..GitRequest::new(command)
+    };
+    vec![
+        with(GitCommand::Status, None, false),
+        with(GitCommand::Diff, None, false),
+        with(GitCommand::Diff, None, true),
+        with(GitCommand::Diff, Some("HEAD"), false),
+        with(GitCommand::Diff, Some("HEAD~1 HEAD"), false),
+        with(GitCommand::Log, None, false),
+        with(GitCommand::Show, None, false),
+        with(GitCommand::Show, Some("HEAD:a.txt"), false),
+        with(GitCommand::Blame, None, false),
+        with(GitCommand::Blame, Some("HEAD"), false),
+    ]
+}
+
+fn repository(f: &Fixture) -> Workspace {
+    let at = &f.inside;
+    run_git(at, &["init", "--quiet", "--initial-branch=main"]);
+    run_git(at, &["add", "a.txt"]);
+    run_git(at, &["commit", "--quiet", "-m", "first"]);
+    fs::write(at.join("a.txt"), "inside\ntwo\n").unwrap();
+    run_git(at, &["commit", "--quiet", "-am", "second"]);
+    fs::write(at.join("a.txt"), "inside\nthree\n").unwrap();
+    Workspace::new(at, None, &[]).unwrap()
+}
+
+#[test]
+fn questions_are_answered() {
+    let f = fixture();
+    let workspace = repository(&f);
+    let parts = [
+        " M a.txt\n",
+        "+three\n",
+        "[git shows nothing]",
+        "-two\n",
+        "+two\n",
+        "    first\n",
+        "    second\n",
+        "inside\ntwo\n",
+        "three\n",
+        "two\n",
+    ];
+    for (request, part) in questions(&workspace).iter().zip(parts) {
+        let found = ask(&workspace, request).unwrap();
+        assert!(found.text.contains(part), "{request:?}: {}", found.text);
+    }
+    for (revision, message) in [
+        ("--output=x", "not a revision"),
+        ("-x", "not a revision"),
+        ("HEAD --output=x", "not a revision"),
+        ("a\nb", "not a revision"),
+        ("", "not a revision"),
+        ("nowhere", "it has no revision nowhere"),
+    ] {
+        let request = GitRequest {
+            revision: Some(revision.to_owned()),
+            ..GitRequest::new(GitCommand::Diff)
+        };
+        let error = ask(&workspace, &request).unwrap_err();
+        assert!(error.message.contains(message), "{revision}: {error}");
+    }
+    assert!(!f.inside.join("x").exists());
+    let other = Workspace::new(&f.outside, None, &[]).unwrap();
+    let error = ask(&other, &GitRequest::new(GitCommand::Log)).unwrap_err();
+    assert!(
+        error.message.ends_with("not in a git repository"),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_program_of_the_repository_runs() {
+    let f = fixture();
+    let workspace = repository(&f);
+    let at = &f.inside;
+    let ran = f.outside.join("ran");
+    let script = f.outside.join("evil");
+    program(
+        &script,
+        &format!("echo \"$0 $*\" >> {}; cat", ran.display()),
+    );
+    let script = script.to_str().unwrap();
+    fs::create_dir(at.join("hooks")).unwrap();
+    for hook in [
+        "post-index-change",
+        "pre-commit",
+        "reference-transaction",
+        "fsmonitor-watchman",
+    ] {
+        program(
+            &at.join("hooks").join(hook),
+            &format!("echo hook >> {}", ran.display()),
+        );
+    }
+    // A submodule with programs of its own.
+    let module = f.outside.join("module");
+    fs::create_dir(&module).unwrap();
+    run_git(&module, &["init", "--quiet"]);
+    fs::write(module.join("a.txt"), "x").unwrap();
+    run_git(&module, &["add", "."]);
+    run_git(&module, &["commit", "--quiet", "-m", "x"]);
+    run_git(
+        at,
+        &[
+            "submodule",
+            "--quiet",
+            "add",
+            module.to_str().unwrap(),
+            "module",
+        ],
+    );
+    run_git(at, &["commit", "--quiet", "-m", "module"]);
+    fs::write(at.join("module/a.txt"), "changed").unwrap();
+    run_git(&at.join("module"), &["config", "core.fsmonitor", script]);
+    run_git(&at.join("module"), &["config", "filter.x.clean", script]);
+    fs::write(
+        at.join(".gitattributes"),
+        "*.txt filter=x diff=x\n*.a=b filter=a=b\n",
+    )
+    .unwrap();
+    fs::write(at.join("module/.gitattributes"), "*.txt filter=x\n").unwrap();
+    let hooks = at.join("hooks");
+    let remote = format!("ext::{script} %S");
+    for (key, value) in [
+        ("core.fsmonitor", script),
+        ("core.hooksPath", hooks.to_str().unwrap()),
+        ("core.pager", script),
+        ("pager.log", script),
+        ("pager.diff", script),
+        ("core.editor", script),
+        ("core.sshCommand", script),
+        ("core.askPass", script),
+        ("core.gitProxy", script),
+        ("core.alternateRefsCommand", script),
+        ("credential.helper", script),
+        ("diff.external", script),
+        ("diff.x.command", script),
+        ("diff.x.textconv", script),
+        ("diff.submodule", "diff"),
+        ("status.submoduleSummary", "true"),
+        ("filter.x.clean", script),
+        ("filter.x.smudge", script),
+        ("filter.x.process", script),
+        ("filter.x.required", "true"),
+        ("filter.a=b.clean", script),
+        ("gpg.program", script),
+        ("gpg.ssh.program", script),
+        ("log.showSignature", "true"),
+        ("interactive.diffFilter", script),
+        ("alias.status", &format!("!{script}")),
+        ("alias.log", &format!("!{script}")),
+        ("protocol.allow", "always"),
+        ("protocol.ext.allow", "always"),
+        ("remote.origin.url", &remote),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.uploadpack", script),
+        ("extensions.partialClone", "origin"),
+    ] {
+        run_git_config(at, key, value);
+    }
+    let touch = || fs::write(at.join("a.txt"), "inside\nfour\n").unwrap();
+    for request in questions(&workspace) {
+        touch();
+        let found = ask(&workspace, &request);
+        assert!(found.is_ok(), "{request:?}: {found:?}");
+        assert!(
+            !ran.exists(),
+            "{request:?}: {}",
+            fs::read_to_string(&ran).unwrap()
+        );
+    }
+    // A missing object is not fetched.
+    let request = GitRequest {
+        revision: Some("1234567890123456789012345678901234567890".to_owned()),
+        ..GitRequest::new(GitCommand::Show)
+    };
+    assert!(ask(&workspace, &request).is_err());
+    assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap());
+    // The same configuration does run programs where nothing prevents it.
+    let _ = Command::new("git")
+        .arg("diff")
+        .current_dir(at)
+        .output()
+        .unwrap();
+    assert!(ran.exists());
+}
+
+/// Appends to the file, so that git itself does not read what it has so far.
+fn run_git_config(dir: &Path, key: &str, value: &str) {
+    let file = dir.join(".git/config");
+    run_git(
+        Path::new("/"),
+        &["config", "--file", file.to_str().unwrap(), key, value],
+    );
+}
+
+#[test]
+fn files_outside_are_not_shown() {
+    let f = fixture();
+    let workspace = repository(&f);
+    let at = &f.inside;
+    // The work tree that the configuration names.
+    fs::create_dir(f.outside.join("tree")).unwrap();
+    fs::write(f.outside.join("tree/a.txt"), "secret").unwrap();
+    run_git_config(
+        at,
+        "core.worktree",
+        f.outside.join("tree").to_str().unwrap(),
+    );
+    for request in questions(&workspace) {
+        let found = ask(&workspace, &request).unwrap();
+        assert!(!found.text.contains("secret"), "{request:?}: {found:?}");
+    }
+    // Files that git reads: it fails with a line of the first one in its message.
+    fs::write(f.outside.join("secret"), "secret line\n").unwrap();
+    let secret = f.outside.join("secret");
+    for key in [
+        "blame.ignoreRevsFile",
+        "diff.orderFile",
+        "mailmap.file",
+        "core.attributesFile",
+    ] {
+        run_git_config(at, key, secret.to_str().unwrap());
+    }
+    for request in questions(&workspace) {
+        let shown = match ask(&workspace, &request) {
+            Ok(found) => found.text,
+            Err(error) => error.message,
+        };
+        assert!(!shown.contains("secret"), "{request:?}: {shown}");
+    }
+    // Lines of a file in an error.
+    fs::remove_file(at.join(".git/index")).unwrap();
+    symlink(&secret, at.join(".git/packed-refs")).unwrap();
+    let error = ask(&workspace, &GitRequest::new(GitCommand::Log)).unwrap_err();
+    assert!(
+        error.message.contains("leads to a repository outside"),
+        "{error}"
+    );
+    fs::remove_file(at.join(".git/packed-refs")).unwrap();
+    fs::write(at.join(".git/packed-refs"), "secret line\n").unwrap();
+    let error = ask(&workspace, &GitRequest::new(GitCommand::Log)).unwrap_err();
+    assert!(!error.message.contains("secret"), "{error}");
+}
+
+#[test]
+fn repository_elsewhere_must_know_this_work_tree() {
+    let f = fixture();
+    let _ = repository(&f);
+    // A work tree of the repository, outside of it.
+    let tree = f.outside.join("tree");
+    run_git(
+        &f.inside,
+        &["worktree", "add", "--quiet", tree.to_str().unwrap()],
+    );
+    let workspace = Workspace::new(&tree, None, &[]).unwrap();
+    let log = GitRequest::new(GitCommand::Log);
+    assert!(ask(&workspace, &log).unwrap().text.contains("second"));
+    // Another directory that only claims it.
+    let thief = f.outside.join("thief");
+    fs::create_dir(&thief).unwrap();
+    for link in [
+        fs::read_to_string(tree.join(".git")).unwrap(),
+        format!("gitdir: {}/.git\n", f.inside.display()),
+    ] {
+        fs::write(thief.join(".git"), link).unwrap();
+        let workspace = Workspace::new(&thief, None, &[]).unwrap();
+        let error = ask(&workspace, &log).unwrap_err();
+        assert!(
+            error.message.contains("outside of the workspace"),
+            "{error}"
+        );
+    }
+    // A directory of its own with the objects of the other.
+    fs::remove_file(thief.join(".git")).unwrap();
+    fs::create_dir(thief.join(".git")).unwrap();
+    fs::write(thief.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(
+        thief.join(".git/commondir"),
+        f.inside.join(".git").to_str().unwrap(),
+    )
+    .unwrap();
+    fs::write(
+        thief.join(".git/gitdir"),
+        thief.join(".git").to_str().unwrap(),
+    )
+    .unwrap();
+    let workspace = Workspace::new(&thief, None, &[]).unwrap();
+    let error = ask(&workspace, &log).unwrap_err();
+    assert!(
+        error.message.contains("outside of the workspace"),
+        "{error}"
+    );
+}
