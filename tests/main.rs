@@ -26,4 +26,5 @@ mod tidy;
 mod tools;
 mod tools_prompt;
 mod unseen_failure;
+mod workspace;
 mod zsh;

@@ -17,7 +17,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("address", &[]),
     ("paths", &["error"]),
     ("http_client", &["address", "paths"]),
-    // The files of the user's project.
+    // The files of the user's project; prints nothing, and decides nothing about calls.
     ("workspace", &["error"]),
     // Pages of the web for the model.
     ("web", &["address", "error", "http_client"]),
@@ -298,8 +298,12 @@ const PURE: &[&str] = &[
     "turn::machine",
     "turn::outcome",
     "web::page_text",
+    "workspace::difference",
+    "workspace::edit",
     "workspace::file_kind",
     "workspace::line_window",
+    "workspace::patch",
+    "workspace::text_file",
 ];
 
 const IMPURE: &[&str] = &[

@@ -1,0 +1,176 @@
+//! First stage: the text occurs as it was given. Line ends count as one character, whatever their bytes are.
+
+use memchr::memmem;
+
+use super::{EditOutcome, FoundEdit, MatchStage, StageResult, aligned, ambiguous};
+use crate::workspace::failure::WorkspaceError;
+use crate::workspace::text_file::{ModelLine, OutputLine, TextFile, split_lines};
+
+/// Maximum number of places that are counted.
+const COUNTED_PLACES: usize = 1_000;
+
+/// The text of a file with `\n` as line end, and where each of its lines begins.
+struct LogicalText {
+    text: Vec<u8>,
+    starts: Vec<usize>,
+}
+
+impl LogicalText {
+    fn of(file: &TextFile) -> LogicalText {
+        let text = file.logical();
+        let starts = std::iter::once(0)
+            .chain(memchr::memchr_iter(b'\n', &text).map(|at| at + 1))
+            .collect();
+        LogicalText { text, starts }
+    }
+
+    /// Returns the index of the line that contains this offset.
+    fn line_at(&self, offset: usize) -> usize {
+        self.starts
+            .partition_point(|start| *start <= offset)
+            .saturating_sub(1)
+    }
+
+    fn start_of(&self, line: usize) -> usize {
+        self.starts.get(line).copied().unwrap_or(self.text.len())
+    }
+
+    /// Returns where a line ends, without its line end.
+    fn end_of(&self, line: usize) -> usize {
+        match self.starts.get(line + 1) {
+            Some(next) => next - 1,
+            None => self.text.len(),
+        }
+    }
+
+    fn slice(&self, range: std::ops::Range<usize>) -> &[u8] {
+        self.text.get(range).unwrap_or_default()
+    }
+
+    /// Returns where `text` occurs, overlapping places included.
+    fn places(&self, text: &[u8]) -> Vec<usize> {
+        let finder = memmem::Finder::new(text);
+        let mut places = Vec::new();
+        let mut from = 0;
+        while places.len() < COUNTED_PLACES
+            && let Some(found) = self.text.get(from..).and_then(|rest| finder.find(rest))
+        {
+            places.push(from + found);
+            from += found + 1;
+        }
+        places
+    }
+}
+
+/// Returns text of a model with `\n` as line end.
+fn joined(lines: &[ModelLine<'_>]) -> Vec<u8> {
+    let contents: Vec<&[u8]> = lines.iter().map(|line| line.content).collect();
+    contents.join(&b'\n')
+}
+
+/// Returns the line in which the text occurs for the first time.
+pub(super) fn first_place(file: &TextFile, text: &[ModelLine<'_>]) -> Option<usize> {
+    let logical = LogicalText::of(file);
+    let place = memmem::find(&logical.text, &joined(text))?;
+    Some(logical.line_at(place))
+}
+
+/// Finds the only exact occurrence.
+pub(super) fn find(
+    file: &TextFile,
+    old: &[ModelLine<'_>],
+    new: &[ModelLine<'_>],
+) -> Result<StageResult, WorkspaceError> {
+    let logical = LogicalText::of(file);
+    let text = joined(old);
+    let places = logical.places(&text);
+    let place = match places.as_slice() {
+        [] => return Ok(StageResult::Absent),
+        [place] => *place,
+        several => {
+            let lines = several.iter().map(|place| logical.line_at(*place));
+            return Ok(StageResult::Ambiguous(lines.collect()));
+        }
+    };
+    let range = place..place + text.len();
+    let found = in_lines(&logical, &[range], new, MatchStage::Exact)?;
+    Ok(StageResult::Found(found))
+}
+
+/// Replaces ranges of the text, in order and in adjoining lines, and returns the lines that they are in.
+fn in_lines(
+    logical: &LogicalText,
+    ranges: &[std::ops::Range<usize>],
+    new: &[ModelLine<'_>],
+    stage: MatchStage,
+) -> Result<FoundEdit, WorkspaceError> {
+    let (from, to) = match (ranges.first(), ranges.last()) {
+        (Some(first), Some(last)) => (first.start, last.end),
+        _ => (0, 0),
+    };
+    let (first, last) = (logical.line_at(from), logical.line_at(to));
+    // The new version of the lines, in which a lone `\r` of the model stays one.
+    let mut text = Vec::new();
+    let mut at = logical.start_of(first);
+    for range in ranges {
+        text.extend_from_slice(logical.slice(at..range.start));
+        for (index, line) in new.iter().enumerate() {
+            text.extend_from_slice(line.content);
+            if index + 1 < new.len() {
+                text.push(if line.is_cr { b'\r' } else { b'\n' });
+            }
+        }
+        at = range.end;
+    }
+    text.extend_from_slice(logical.slice(at..logical.end_of(last)));
+    let old: Vec<&[u8]> = (first..=last)
+        .map(|line| logical.slice(logical.start_of(line)..logical.end_of(line)))
+        .collect();
+    let lines = aligned(
+        first,
+        &old,
+        &split_lines(&text),
+        |line, _| Ok(line.to_vec()),
+    )?;
+    Ok(FoundEdit {
+        stage,
+        first,
+        count: old.len(),
+        lines,
+    })
+}
+
+/// Replaces each occurrence. Occurrences that overlap are refused, because it depends on the order what would be left.
+pub(super) fn replace_all(
+    file: &TextFile,
+    old: &[ModelLine<'_>],
+    new: &[ModelLine<'_>],
+) -> Result<EditOutcome, WorkspaceError> {
+    let logical = LogicalText::of(file);
+    let text = joined(old);
+    let places: Vec<usize> = memmem::find_iter(&logical.text, &text).collect();
+    if places.is_empty() {
+        return Err(super::absent(file, old, new));
+    }
+    let overlapping = logical.places(&text);
+    if overlapping.len() < COUNTED_PLACES && overlapping.len() != places.len() {
+        let lines: Vec<usize> = overlapping.iter().map(|at| logical.line_at(*at)).collect();
+        return Err(ambiguous(&lines).hint("the places overlap: give longer text"));
+    }
+    let mut lines: Vec<OutputLine> = Vec::new();
+    let mut done = 0;
+    let ranges: Vec<_> = places.iter().map(|at| *at..*at + text.len()).collect();
+    // Places that share a line are replaced together.
+    for group in ranges.chunk_by(|a, b| logical.line_at(a.end) >= logical.line_at(b.start)) {
+        let found = in_lines(&logical, group, new, MatchStage::Exact)?;
+        lines.extend((done..found.first).map(OutputLine::kept));
+        lines.extend(found.lines);
+        done = found.first + found.count;
+    }
+    lines.extend((done..file.line_count()).map(OutputLine::kept));
+    Ok(EditOutcome {
+        bytes: file.with_lines(&lines),
+        stage: MatchStage::Exact,
+        places: places.iter().map(|at| logical.line_at(*at) + 1).collect(),
+    })
+}

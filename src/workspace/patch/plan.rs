@@ -1,0 +1,131 @@
+//! Computes what a whole patch does to the files that it names, without writing any.
+
+use super::place::apply_hunks;
+use super::{PatchOperation, loosest};
+use crate::workspace::edit::MatchStage;
+use crate::workspace::failure::WorkspaceError;
+use crate::workspace::text_file::TextFile;
+
+/// A file that a patch changes. The paths are as the model wrote them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatchedFile {
+    /// Path of the file.
+    pub path: String,
+    /// Bytes of the new version; nothing if the file is deleted or was moved away.
+    pub bytes: Option<Vec<u8>>,
+    /// Path from which the file was moved here: its mode comes along.
+    pub moved_from: Option<String>,
+    /// The loosest stage at which a hunk matched.
+    pub stage: MatchStage,
+}
+
+/// The files of a patch while its operations are applied in order.
+struct PatchedFiles<'a, R> {
+    read: &'a mut R,
+    files: Vec<PatchedFile>,
+}
+
+/// Computes the new version of each file of a patch. `read` returns the bytes of a file, or nothing if it does not exist;
+/// it refuses what is not a regular file.
+///
+/// # Errors
+/// A file is missing or cannot be edited, or a hunk does not fit: the message names the file.
+pub fn plan_patch<R>(
+    operations: &[PatchOperation],
+    read: &mut R,
+) -> Result<Vec<PatchedFile>, WorkspaceError>
+where
+    R: FnMut(&str) -> Result<Option<Vec<u8>>, WorkspaceError>,
+{
+    let mut files = PatchedFiles {
+        read,
+        files: Vec::new(),
+    };
+    for operation in operations {
+        match operation {
+            PatchOperation::Add { path, text } => files.add(path, text)?,
+            PatchOperation::Delete { path } => {
+                files.existing(path, "to delete")?;
+                files.set(path, None, None, MatchStage::Exact);
+            }
+            PatchOperation::Update {
+                path,
+                move_to,
+                hunks,
+            } => {
+                let old = files.existing(path, "to update")?;
+                let (bytes, stage) = if hunks.is_empty() {
+                    (old, MatchStage::Exact)
+                } else {
+                    let text = TextFile::parse(&old).map_err(|error| error.of(path))?;
+                    apply_hunks(&text, hunks).map_err(|error| error.of(path))?
+                };
+                match move_to {
+                    Some(target) if target != path => {
+                        // Refuses a directory in the place of the target.
+                        files.current(target)?;
+                        files.set(path, None, None, MatchStage::Exact);
+                        files.set(target, Some(bytes), Some(path.clone()), stage);
+                    }
+                    _ => files.set(path, Some(bytes), None, stage),
+                }
+            }
+        }
+    }
+    Ok(files.files)
+}
+
+impl<R> PatchedFiles<'_, R>
+where
+    R: FnMut(&str) -> Result<Option<Vec<u8>>, WorkspaceError>,
+{
+    /// Returns a file as the operations so far have left it.
+    fn current(&mut self, path: &str) -> Result<Option<Vec<u8>>, WorkspaceError> {
+        match self.files.iter().find(|file| file.path == path) {
+            Some(file) => Ok(file.bytes.clone()),
+            None => (self.read)(path),
+        }
+    }
+
+    fn existing(&mut self, path: &str, purpose: &str) -> Result<Vec<u8>, WorkspaceError> {
+        let missing = || WorkspaceError::new(format!("{path}: the file {purpose} does not exist"));
+        self.current(path)?.ok_or_else(missing)
+    }
+
+    /// Adds a file. An existing one is replaced, in its encoding and with its line ends where it is a text.
+    fn add(&mut self, path: &str, text: &str) -> Result<(), WorkspaceError> {
+        let bytes = match self.current(path)? {
+            Some(old) => match TextFile::parse(&old) {
+                Ok(old) => old.rewritten(text).map_err(|error| error.of(path))?,
+                Err(_) => text.as_bytes().to_vec(),
+            },
+            None => text.as_bytes().to_vec(),
+        };
+        self.set(path, Some(bytes), None, MatchStage::Exact);
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        path: &str,
+        bytes: Option<Vec<u8>>,
+        moved_from: Option<String>,
+        stage: MatchStage,
+    ) {
+        match self.files.iter_mut().find(|file| file.path == path) {
+            Some(file) => {
+                file.stage = loosest([file.stage, stage]);
+                file.moved_from = moved_from
+                    .or(file.moved_from.take())
+                    .filter(|_| bytes.is_some());
+                file.bytes = bytes;
+            }
+            None => self.files.push(PatchedFile {
+                path: path.to_owned(),
+                bytes,
+                moved_from,
+                stage,
+            }),
+        }
+    }
+}

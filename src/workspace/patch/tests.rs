@@ -1,0 +1,361 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::workspace::failure::WorkspaceError;
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn files(list: &[(&str, &str)]) -> Files {
+    list.iter()
+        .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()))
+        .collect()
+}
+
+/// Applies a patch to files in memory, all or none.
+fn try_patch(mut files: Files, body: &str) -> Result<Files, WorkspaceError> {
+    let operations = parse_patch(&format!("*** Begin Patch\n{body}*** End Patch\n"))?;
+    let before = files.clone();
+    for patched in plan_patch(&operations, &mut |path: &str| Ok(before.get(path).cloned()))? {
+        match patched.bytes {
+            Some(bytes) => files.insert(patched.path, bytes),
+            None => files.remove(&patched.path),
+        };
+    }
+    Ok(files)
+}
+
+#[track_caller]
+fn patched(text: &str, hunks: &str) -> String {
+    let result = try_patch(
+        files(&[("f", text)]),
+        &format!("*** Update File: f\n{hunks}"),
+    )
+    .unwrap();
+    String::from_utf8(result["f"].clone()).unwrap()
+}
+
+#[track_caller]
+fn refused(text: &str, hunks: &str) -> WorkspaceError {
+    try_patch(
+        files(&[("f", text)]),
+        &format!("*** Update File: f\n{hunks}"),
+    )
+    .unwrap_err()
+}
+
+#[test]
+fn adds_deletes_updates_and_moves_files() {
+    let before = files(&[
+        ("edit", "a\nb\n"),
+        ("gone", "x\n"),
+        ("old/name", "from\n"),
+        ("target", "replaced\n"),
+    ]);
+    let body = "*** Add File: new/file\n+one\n+\n+three\n\
+                *** Delete File: gone\n\
+                *** Update File: edit\n@@\n-b\n+B\n\
+                *** Update File: old/name\n*** Move to: target\n@@\n-from\n+to\n";
+    let after = files(&[
+        ("edit", "a\nB\n"),
+        ("new/file", "one\n\nthree\n"),
+        ("target", "to\n"),
+    ]);
+    assert_eq!(try_patch(before, body).unwrap(), after);
+}
+
+#[test]
+fn a_move_says_where_it_came_from_and_may_change_nothing() {
+    let operations =
+        parse_patch("*** Begin Patch\n*** Update File: a\n*** Move to: b/c\n*** End Patch")
+            .unwrap();
+    let planned = plan_patch(&operations, &mut |path: &str| {
+        Ok((path == "a").then(|| b"\xFF\0".to_vec()))
+    })
+    .unwrap();
+    assert_eq!(planned[0].bytes, None);
+    assert_eq!(
+        (planned[1].path.as_str(), planned[1].moved_from.as_deref()),
+        ("b/c", Some("a"))
+    );
+    // Not a text, but nothing in it is changed.
+    assert_eq!(planned[1].bytes.as_deref(), Some(&b"\xFF\0"[..]));
+}
+
+#[test]
+fn several_hunks_and_hunks_without_header() {
+    assert_eq!(
+        patched("1\n2\n3\n4\n", "@@\n-2\n+two\n@@\n-4\n+four\n"),
+        "1\ntwo\n3\nfour\n"
+    );
+    assert_eq!(
+        patched("import a\nx\n", " import a\n+import b\n"),
+        "import a\nimport b\nx\n"
+    );
+    assert_eq!(
+        patched("a\nb\nc\nd\n", "@@\n a\n-b\n+B\n c\n-d\n+D\n"),
+        "a\nB\nc\nD\n"
+    );
+    assert_eq!(patched("a\nb\nc\n", "@@\n a\n-b\n c\n"), "a\nc\n");
+    assert_eq!(patched("x\ny\n", "@@\n-x\n-y\n+y\n+y\n+x\n"), "y\ny\nx\n");
+}
+
+#[test]
+fn added_lines_go_to_the_end_or_below_their_header() {
+    assert_eq!(patched("a\nb\n", "@@\n+c\n+d\n"), "a\nb\nc\nd\n");
+    assert_eq!(patched("a\nb", "@@\n+c\n"), "a\nb\nc\n");
+    assert_eq!(patched("", "@@\n+c\n"), "c\n");
+    assert_eq!(patched("a\nb\n", "@@ a\n+below a\n"), "a\nbelow a\nb\n");
+}
+
+#[test]
+fn headers_narrow_the_place_down() {
+    let file =
+        "class A:\n  def f():\n    pass\n  def g():\n    pass\nclass B:\n  def f():\n    pass\n";
+    let changed = "class A:\n  def f():\n    pass\n  def g():\n    pass\nclass B:\n  def f():\n    return 1\n";
+    assert_eq!(
+        patched(
+            file,
+            "@@ class B:\n@@   def f():\n-    pass\n+    return 1\n"
+        ),
+        changed
+    );
+    // The header once more as the first line.
+    assert_eq!(
+        patched(
+            file,
+            "@@ class B:\n class B:\n   def f():\n-    pass\n+    return 1\n"
+        ),
+        changed
+    );
+    // Without its indentation, and with the numbers of a unified diff.
+    assert_eq!(
+        patched(
+            file,
+            "@@ -6,3 +6,3 @@ class B:\n   def f():\n-    pass\n+    return 1\n"
+        ),
+        changed
+    );
+    assert_eq!(
+        patched(file, "@@ def g():\n-    pass\n+    return 2\n")
+            .matches("return 2")
+            .count(),
+        1
+    );
+    assert!(
+        refused(file, "@@   def f():\n-    pass\n+    x\n")
+            .message
+            .contains("not unique: it begins at lines 3, 8")
+    );
+    assert!(
+        refused(file, "@@ class C:\n-    pass\n+    x\n")
+            .message
+            .contains("the line behind @@ is not in the file: class C:")
+    );
+}
+
+#[test]
+fn a_hunk_that_fits_several_places_or_none_is_refused() {
+    let error = refused("a\nx\nb\nx\n", "@@\n-x\n+y\n");
+    assert_eq!(
+        error.message,
+        "f: hunk at line 3 of the patch: the text to replace is not unique: it begins at lines 2, 4"
+    );
+    let error = refused("alpha\nbeta\n", "@@\n alpha\n-gamma\n+delta\n");
+    assert!(error.message.contains("are not in the file"));
+    assert!(
+        error
+            .excerpt
+            .unwrap()
+            .contains("     1\talpha\n     2\tbeta\n")
+    );
+    // Hunks are in the order of the file.
+    assert!(
+        refused("a\nb\n", "@@\n-b\n+B\n@@\n-a\n+A\n")
+            .message
+            .starts_with("f: hunk at line 6")
+    );
+}
+
+#[test]
+fn the_end_of_the_file_selects_the_last_place() {
+    assert_eq!(
+        patched("x\ny\nx\n", "@@\n-x\n+z\n*** End of File\n"),
+        "x\ny\nz\n"
+    );
+    assert_eq!(
+        patched(
+            "first\nsecond\n",
+            "@@\n first\n-second\n+2nd\n*** End of File\n"
+        ),
+        "first\n2nd\n"
+    );
+    assert!(
+        refused("x\ny\n", "@@\n-x\n+z\n*** End of File\n")
+            .message
+            .contains("are not in the file")
+    );
+}
+
+#[test]
+fn line_ends_mark_and_last_newline_survive() {
+    assert_eq!(
+        patched("a\r\nb\r\n", "@@\n-a\n+A\n b\n+c\n"),
+        "A\r\nb\r\nc\r\n"
+    );
+    assert_eq!(
+        patched(
+            "one\r\ntwo\nthree\r\nfour\n",
+            "@@\n two\n-three\n+3\n four\n"
+        ),
+        "one\r\ntwo\n3\r\nfour\n"
+    );
+    assert_eq!(
+        patched("one\r\ntwo\rthree\n", "@@\n two\n-three\n+3\n"),
+        "one\r\ntwo\r3\r\n"
+    );
+    assert_eq!(patched("same\r\nsame\n", "@@\n-same\n same\n"), "same\n");
+    assert_eq!(patched("\u{FEFF}a\n", "@@\n-a\n+b\n"), "\u{FEFF}b\n");
+    // Changed in place: still without a newline. Lines behind it: they get one.
+    assert_eq!(patched("a\nb", "@@\n-b\n+c\n"), "a\nc");
+    assert_eq!(patched("a\nb", "@@\n-a\n+c\n"), "c\nb");
+    assert_eq!(patched("a", "@@\n-a\n+one\n+two\n"), "one\ntwo\n");
+    assert_eq!(patched("a\nb", "@@\n b\n+c\n"), "a\nb\nc\n");
+    assert_eq!(patched("a\nb", "@@\n a\n-b\n"), "a\n");
+    assert_eq!(patched("a\r\nb", "@@\n-b\n+c\n+d\n"), "a\r\nc\r\nd\r\n");
+}
+
+#[test]
+fn loose_matches_keep_unchanged_lines_and_the_indentation_of_the_file() {
+    assert_eq!(patched("a  \nb\nc\n", "@@\n a\n-b\n+B\n"), "a  \nB\nc\n");
+    let indented = "def f():\n    if x:\n        pass\n";
+    assert_eq!(
+        patched(indented, "@@\n if x:\n-    pass\n+    return\n"),
+        "def f():\n    if x:\n        return\n"
+    );
+    assert_eq!(
+        patched("\tx()\n\ty()\n", "@@\n     x()\n-    y()\n+    z()\n"),
+        "\tx()\n\tz()\n"
+    );
+    assert_eq!(
+        patched("a – b\n“c”\n", "@@\n a - b\n-\"c\"\n+\"d\"\n"),
+        "a – b\n“d”\n"
+    );
+}
+
+#[test]
+fn blank_lines_of_a_sloppy_model_are_tolerated() {
+    assert_eq!(patched("a\n\nb\n", "@@\n a\n\n-b\n+c\n\n"), "a\n\nc\n");
+    assert_eq!(patched("a\nb\n", "@@\n-a\n+A\n\n@@\n-b\n+B\n"), "A\nB\n");
+    let result = try_patch(
+        files(&[("f", "a\n")]),
+        "\n*** Add File: g\n+x\n\n*** Update File: f\n@@\n-a\n+b\n\n",
+    )
+    .unwrap();
+    assert_eq!(result, files(&[("f", "b\n"), ("g", "x\n")]));
+}
+
+#[test]
+fn wrappers_and_padded_markers_are_accepted() {
+    let body = "*** Begin Patch\n*** Delete File: f\n*** End Patch";
+    for text in [
+        format!("<<'EOF'\n{body}\nEOF\n"),
+        format!("<<\"PATCH\"\n{body}\nPATCH"),
+        format!("apply_patch <<EOF\n{body}\nEOF"),
+        format!("```diff\n{body}\n```\n"),
+        "  *** Begin Patch \n  *** Delete File: f  \n *** End Patch".to_owned(),
+        body.replace('\n', "\r\n"),
+    ] {
+        assert_eq!(
+            parse_patch(&text).unwrap(),
+            [PatchOperation::Delete { path: "f".into() }],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn malformed_patches_are_refused_with_the_line() {
+    let refusal = |text: &str| parse_patch(text).unwrap_err().message;
+    assert_eq!(
+        refusal("hello"),
+        "the first line of the patch is not *** Begin Patch"
+    );
+    assert_eq!(refusal(" \n"), "the patch is empty");
+    assert_eq!(
+        refusal("*** Begin Patch\n*** Delete File: f\n"),
+        "the last line of the patch is not *** End Patch"
+    );
+    assert_eq!(
+        refusal("*** Begin Patch\n*** End Patch"),
+        "the patch changes no file"
+    );
+    let inside = |body: &str| refusal(&format!("*** Begin Patch\n{body}*** End Patch"));
+    assert!(inside("*** Frobnicate File: f\n").starts_with("line 2 of the patch: expected"));
+    assert_eq!(
+        inside("*** Delete File: \n"),
+        "line 2 of the patch: the path is missing"
+    );
+    assert_eq!(
+        inside("*** Update File: f\n"),
+        "line 2 of the patch: the update has no hunks"
+    );
+    assert_eq!(
+        inside("*** Update File: f\n@@\n"),
+        "line 3 of the patch: the hunk has no lines"
+    );
+    assert_eq!(
+        inside("*** Update File: f\n@@\n*** End of File\n"),
+        "line 4 of the patch: the hunk has no lines"
+    );
+    assert!(
+        inside("*** Update File: f\n@@\nx\n")
+            .starts_with("line 4 of the patch: each line of a hunk")
+    );
+    assert!(
+        inside("*** Add File: f\nx\n").starts_with("line 3 of the patch: each line of an added")
+    );
+}
+
+#[test]
+fn one_file_that_fails_refuses_all() {
+    let missing = try_patch(
+        files(&[]),
+        "*** Add File: new\n+x\n*** Update File: missing\n@@\n-a\n+b\n",
+    );
+    assert_eq!(
+        missing.unwrap_err().message,
+        "missing: the file to update does not exist"
+    );
+    let missing = try_patch(files(&[]), "*** Delete File: missing\n");
+    assert_eq!(
+        missing.unwrap_err().message,
+        "missing: the file to delete does not exist"
+    );
+}
+
+#[test]
+fn operations_on_one_file_are_applied_in_order() {
+    let body = "*** Update File: f\n@@\n-a\n+b\n*** Update File: f\n@@\n-b\n+c\n";
+    assert_eq!(
+        try_patch(files(&[("f", "a\n")]), body).unwrap(),
+        files(&[("f", "c\n")])
+    );
+    let body = "*** Delete File: f\n*** Add File: f\n+new\n";
+    assert_eq!(
+        try_patch(files(&[("f", "a\n")]), body).unwrap(),
+        files(&[("f", "new\n")])
+    );
+    let body = "*** Delete File: f\n*** Update File: f\n@@\n-a\n+b\n";
+    assert!(
+        try_patch(files(&[("f", "a\n")]), body)
+            .unwrap_err()
+            .message
+            .contains("does not exist")
+    );
+    // A file that is replaced keeps its line ends and its mark.
+    let body = "*** Add File: f\n+new\n+text\n";
+    assert_eq!(
+        try_patch(files(&[("f", "\u{FEFF}a\r\n")]), body).unwrap(),
+        files(&[("f", "\u{FEFF}new\r\ntext\r\n")])
+    );
+}

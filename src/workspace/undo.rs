@@ -1,0 +1,422 @@
+//! Kept copies of the files that the turns of a session changed, and their way back.
+//!
+//! Each commit of a turn is one file below `SESSION/NUMBER-TURN/`: a line of JSON with what was changed, then the old bytes. It
+//! is written and synced as `.pending` before the first file is changed, and becomes `.kept` afterwards. Only the user can
+//! read it. The copies of a session are bounded: the oldest turns are dropped.
+
+mod kept_file;
+mod turn_keeper;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use kept_file::{KeptEntry, KeptFile};
+pub use turn_keeper::TurnKeeper;
+
+use super::changes::{
+    ChangeKind, FileSnapshot, FileVersion, PreparedChange, StepObserver, commit_observed,
+};
+use super::failure::WorkspaceError;
+use super::{PathResult, ResolvedPath, shown_path};
+
+/// Maximum number of bytes that are kept for a session.
+pub const SESSION_LIMIT: u64 = 256 << 20;
+
+/// Directory of the commits that undo a turn while they run.
+const UNDOING: &str = "undoing";
+
+/// Resolves the path of a kept file at the time of an undo.
+pub type PathResolver<'a> = &'a dyn Fn(&Path) -> PathResult<ResolvedPath>;
+
+/// The kept copies of all sessions.
+#[derive(Debug, Clone)]
+pub struct UndoStore {
+    root: PathBuf,
+    limit: u64,
+}
+
+/// What an undo does with files that were changed after the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConflictChoice {
+    /// One such file, and nothing is undone.
+    Refuse,
+    /// They stay as they are, the others are undone.
+    Skip,
+}
+
+/// What an undo has to do with a file, or has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UndoResult {
+    /// It is as it was before the turn; what happened to it by the undo.
+    Restored(ChangeKind),
+    /// It was so already.
+    AlreadyAsBefore,
+    /// It was changed after the turn, and stays: the reason.
+    Conflict(String),
+}
+
+/// The result of an undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoReport {
+    /// The files of the turn, in the order in which they were changed first.
+    pub files: Vec<(PathBuf, UndoResult)>,
+    /// Whether the files were restored. If not, because of a conflict, [`UndoResult::Restored`] says what would be done.
+    pub is_done: bool,
+}
+
+impl UndoReport {
+    /// Whether a file was changed after the turn.
+    pub fn has_conflicts(&self) -> bool {
+        self.files
+            .iter()
+            .any(|(_, result)| matches!(result, UndoResult::Conflict(_)))
+    }
+}
+
+/// The change of a file in a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnDifference {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Bytes before the turn; `None` without the file.
+    pub old: Option<Vec<u8>>,
+    /// Bytes now; `None` without the file.
+    pub new: Option<Vec<u8>>,
+    /// The file was changed after the turn, so that `new` is not only the work of the turn.
+    pub changed_since: bool,
+}
+
+/// A file of a turn: its state before the first and after the last commit.
+struct TurnFile {
+    path: PathBuf,
+    first: KeptEntry,
+    last: KeptEntry,
+}
+
+impl UndoStore {
+    /// Creates the store below a directory, which need not exist yet.
+    pub fn new(root: PathBuf) -> UndoStore {
+        UndoStore {
+            root,
+            limit: SESSION_LIMIT,
+        }
+    }
+
+    /// Keeps at most this number of bytes for a session.
+    #[must_use]
+    pub fn with_limit(mut self, bytes: u64) -> UndoStore {
+        self.limit = bytes;
+        self
+    }
+
+    /// Returns the keeper for the commits of a turn.
+    ///
+    /// # Errors
+    /// A name is not usable as one of a directory, or the directories cannot be read.
+    pub fn turn(&self, session: &str, turn: &str) -> Result<TurnKeeper, WorkspaceError> {
+        let session = self.session(session)?;
+        check_name(turn)?;
+        let turns = turn_directories(&session)?;
+        let existing = turns.iter().find(|(_, name, _)| name == turn);
+        let directory = match existing {
+            Some((_, _, path)) => path.clone(),
+            None => {
+                let number = turns.last().map_or(1, |(number, _, _)| number + 1);
+                session.join(format!("{number:06}-{turn}"))
+            }
+        };
+        Ok(TurnKeeper::new(session, directory, self.limit))
+    }
+
+    /// Returns the turns of a session whose copies are kept, the oldest first.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn turns(&self, session: &str) -> Result<Vec<String>, WorkspaceError> {
+        let turns = turn_directories(&self.session(session)?)?;
+        Ok(turns.into_iter().map(|(_, name, _)| name).collect())
+    }
+
+    /// Puts the files of a turn back as they were before it: all of them, or none.
+    ///
+    /// # Errors
+    /// The turn has no kept copies, they are damaged, or the files cannot be written.
+    pub fn undo(
+        &self,
+        session: &str,
+        turn: &str,
+        resolve: PathResolver<'_>,
+        choice: ConflictChoice,
+    ) -> Result<UndoReport, WorkspaceError> {
+        self.undo_observed(session, turn, resolve, choice, &mut |_| Ok(()))
+    }
+
+    /// Same as [`Self::undo`], with an observer of the steps of the commit.
+    ///
+    /// # Errors
+    /// Same as [`Self::undo`].
+    pub fn undo_observed(
+        &self,
+        session: &str,
+        turn: &str,
+        resolve: PathResolver<'_>,
+        choice: ConflictChoice,
+        observer: StepObserver<'_>,
+    ) -> Result<UndoReport, WorkspaceError> {
+        let directory = self.turn_directory(session, turn)?;
+        let (files, directories) = turn_files(&directory)?;
+        let mut changes = Vec::new();
+        let mut results = Vec::new();
+        for file in files {
+            let result = match file.change_back(resolve) {
+                Ok(Some(change)) => {
+                    let kind = kind_of(&change);
+                    changes.push(change);
+                    UndoResult::Restored(kind)
+                }
+                Ok(None) => UndoResult::AlreadyAsBefore,
+                Err(reason) => UndoResult::Conflict(reason),
+            };
+            results.push((file.path, result));
+        }
+        let mut report = UndoReport {
+            files: results,
+            is_done: false,
+        };
+        if report.has_conflicts() && choice == ConflictChoice::Refuse {
+            return Ok(report);
+        }
+        let session = self.session(session)?;
+        let mut keeper = TurnKeeper::temporary(session.clone(), session.join(UNDOING));
+        commit_observed(changes, Some(&mut keeper), observer)?;
+        report.is_done = true;
+        remove_empty(&directories, resolve);
+        if !report.has_conflicts() {
+            remove_directory(&directory)?;
+        }
+        Ok(report)
+    }
+
+    /// Drops the kept copies of a turn.
+    ///
+    /// # Errors
+    /// They cannot be removed.
+    pub fn forget(&self, session: &str, turn: &str) -> Result<(), WorkspaceError> {
+        remove_directory(&self.turn_directory(session, turn)?)
+    }
+
+    /// Returns what a turn changed: the files before it and now.
+    ///
+    /// # Errors
+    /// The turn has no kept copies, or they are damaged, or a file cannot be read.
+    pub fn diff(
+        &self,
+        session: &str,
+        turn: &str,
+        resolve: PathResolver<'_>,
+    ) -> Result<Vec<TurnDifference>, WorkspaceError> {
+        let (files, _) = turn_files(&self.turn_directory(session, turn)?)?;
+        let mut differences = Vec::new();
+        for file in files {
+            let now = FileSnapshot::read(&resolve(&file.path)?)?;
+            differences.push(TurnDifference {
+                changed_since: !file.last.is_after(now.as_ref()),
+                old: file.first.old_bytes(),
+                new: now.map(|now| now.bytes.to_vec()),
+                path: file.path,
+            });
+        }
+        Ok(differences)
+    }
+
+    /// Completes what a killed process has left: files that were overwritten half-way are restored, temporary names are
+    /// removed. Must not run while files are changed. Returns the restored files.
+    ///
+    /// # Errors
+    /// The kept copies are damaged, or a file cannot be restored.
+    pub fn recover(
+        &self,
+        session: &str,
+        resolve: PathResolver<'_>,
+    ) -> Result<Vec<PathBuf>, WorkspaceError> {
+        let session = self.session(session)?;
+        let mut directories: Vec<PathBuf> = turn_directories(&session)?
+            .into_iter()
+            .map(|(_, _, path)| path)
+            .collect();
+        directories.push(session.join(UNDOING));
+        let mut restored = Vec::new();
+        for directory in directories {
+            for pending in kept_file::list(&directory, kept_file::PENDING)? {
+                let kept = match KeptFile::read(&pending) {
+                    Ok(kept) => kept,
+                    // Killed while the copies were written: nothing had been changed yet.
+                    Err(_) => {
+                        fs::remove_file(&pending).map_err(|error| failed(&pending, &error))?;
+                        continue;
+                    }
+                };
+                let mut is_untouched = true;
+                for entry in &kept.entries {
+                    if entry.recover(resolve)? {
+                        restored.push(entry.path.clone());
+                    }
+                    let now = FileSnapshot::read(&resolve(&entry.path)?)?;
+                    is_untouched &= entry.is_before(now.as_ref());
+                }
+                if is_untouched || directory.ends_with(UNDOING) {
+                    fs::remove_file(&pending).map_err(|error| failed(&pending, &error))?;
+                    // Only if it has no other commit.
+                    let _ = fs::remove_dir(&directory);
+                } else {
+                    kept_file::complete(&pending)?;
+                }
+            }
+        }
+        Ok(restored)
+    }
+
+    fn session(&self, session: &str) -> Result<PathBuf, WorkspaceError> {
+        check_name(session)?;
+        Ok(self.root.join(session))
+    }
+
+    fn turn_directory(&self, session: &str, turn: &str) -> Result<PathBuf, WorkspaceError> {
+        let turns = turn_directories(&self.session(session)?)?;
+        let found = turns.into_iter().find(|(_, name, _)| name == turn);
+        let missing = || {
+            WorkspaceError::new(format!("no changes of files are kept for turn {turn}"))
+                .hint("the turn changed no file, was undone, or is too old")
+        };
+        found.map(|(_, _, path)| path).ok_or_else(missing)
+    }
+}
+
+impl TurnFile {
+    /// Returns the change that undoes the turn, nothing if there is nothing to do, or why it cannot be undone.
+    fn change_back(&self, resolve: PathResolver<'_>) -> Result<Option<PreparedChange>, String> {
+        let target = resolve(&self.path).map_err(|error| error.message)?;
+        if target.absolute != self.path {
+            return Err(format!("now leads to {}", shown_path(&target.absolute)));
+        }
+        let now = FileSnapshot::read(&target).map_err(|error| error.message)?;
+        if self.first.is_before(now.as_ref()) {
+            return Ok(None);
+        }
+        if !self.last.is_after(now.as_ref()) {
+            return Err(match now {
+                Some(_) => "was changed after the turn".to_owned(),
+                None => "was deleted after the turn".to_owned(),
+            });
+        }
+        let change = match (self.first.old_bytes(), now) {
+            (Some(bytes), now) => {
+                PreparedChange::with_mode(target, now, bytes, self.first.old_mode())
+            }
+            (None, Some(now)) => Ok(PreparedChange::remove(target, now)),
+            (None, None) => return Ok(None),
+        };
+        change.map(Some).map_err(|error| error.message)
+    }
+}
+
+fn kind_of(change: &PreparedChange) -> ChangeKind {
+    match (change.before(), change.after()) {
+        (_, FileVersion::Absent) => ChangeKind::Removed,
+        (None, _) => ChangeKind::Added,
+        (Some(_), _) => ChangeKind::Changed,
+    }
+}
+
+/// Returns the files of a turn and the directories that it created, outer ones first.
+fn turn_files(directory: &Path) -> Result<(Vec<TurnFile>, Vec<PathBuf>), WorkspaceError> {
+    let mut files: Vec<TurnFile> = Vec::new();
+    let mut directories = Vec::new();
+    let mut commits = kept_file::list(directory, kept_file::KEPT)?;
+    commits.extend(kept_file::list(directory, kept_file::PENDING)?);
+    commits.sort();
+    for path in commits {
+        let kept = KeptFile::read(&path)?;
+        directories.extend(kept.directories);
+        for entry in kept.entries {
+            match files.iter_mut().find(|file| file.path == entry.path) {
+                Some(file) => file.last = entry,
+                None => files.push(TurnFile {
+                    path: entry.path.clone(),
+                    first: entry.clone(),
+                    last: entry,
+                }),
+            }
+        }
+    }
+    Ok((files, directories))
+}
+
+/// Removes directories that a turn created, if nothing is in them any more.
+fn remove_empty(directories: &[PathBuf], resolve: PathResolver<'_>) {
+    for path in directories.iter().rev() {
+        let Ok(target) = resolve(path) else { continue };
+        if target.absolute == *path
+            && let Ok((dir, name)) = target.open_parent()
+        {
+            let _ =
+                nix::unistd::unlinkat(dir, name.as_os_str(), nix::unistd::UnlinkatFlags::RemoveDir);
+        }
+    }
+}
+
+/// Returns number, turn and path of each turn directory of a session, in order.
+fn turn_directories(session: &Path) -> Result<Vec<(u64, String, PathBuf)>, WorkspaceError> {
+    let entries = match fs::read_dir(session) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(session, &error)),
+    };
+    let mut turns = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(session, &error))?;
+        let name = entry.file_name();
+        let parts = name.to_str().and_then(|name| name.split_once('-'));
+        if let Some((number, turn)) = parts
+            && let Ok(number) = number.parse()
+        {
+            turns.push((number, turn.to_owned(), entry.path()));
+        }
+    }
+    turns.sort();
+    Ok(turns)
+}
+
+fn check_name(name: &str) -> Result<(), WorkspaceError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(is_plain) {
+        return Err(WorkspaceError::new(
+            "the name of a session or turn is not usable for kept copies",
+        ));
+    }
+    Ok(())
+}
+
+fn create_private(directory: &Path) -> Result<(), WorkspaceError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder
+        .create(directory)
+        .map_err(|error| failed(directory, &error))
+}
+
+fn remove_directory(directory: &Path) -> Result<(), WorkspaceError> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(directory, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> WorkspaceError {
+    WorkspaceError::new(format!(
+        "{}: the kept copies of changed files: {error}",
+        shown_path(path)
+    ))
+}
