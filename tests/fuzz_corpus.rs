@@ -71,3 +71,8 @@ fn sink() {
 fn command() {
     check("command");
 }
+
+#[test]
+fn assessment() {
+    check("assessment");
+}

@@ -18,8 +18,8 @@ use crate::config::env_overrides;
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::protocol::policy::{
-    GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest, ReportedStanding, RevokedGrant,
-    RuleInfo, RuleReport,
+    CommandExplanation, GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest,
+    ReportedStanding, RevokedGrant, RuleInfo, RuleReport,
 };
 use crate::protocol::{Request, ShellId};
 use crate::safety::text::one_line;
@@ -45,14 +45,19 @@ pub fn run(paths: &Paths, command: PolicyCommand) -> Result<()> {
         }
         PolicyCommand::Explain {
             name,
+            command,
             json_args,
             intent_type,
             sensitivity,
             shell,
             json,
         } => {
+            if let Some(command) = command {
+                return explain_command(paths, command, shell, json);
+            }
             let request = PolicyRequest::Explain {
-                name,
+                // The parser requires it without a command.
+                name: name.unwrap_or_default(),
                 arguments: call::read_arguments(json_args)?,
                 // The parser has checked the names.
                 operation: intent_type.as_deref().and_then(OperationClass::from_name),
@@ -141,13 +146,42 @@ fn wrap_lines(lines: Vec<String>) -> String {
     wrapped.flat_map(text).collect()
 }
 
-fn explanation_page(explained: &PolicyExplanation) -> String {
-    let name = one_line(&explained.name, MAX_NAME);
-    let verdict = match explained.effect {
+fn explain_command(
+    paths: &Paths,
+    command: String,
+    shell: Option<ShellId>,
+    json: bool,
+) -> Result<()> {
+    let request = PolicyRequest::ExplainCommand { command };
+    let explained: CommandExplanation = ask(paths, request, shell)?;
+    if json {
+        return print_json(&explained);
+    }
+    explained.notices.iter().for_each(|line| print_notice(line));
+    let mut out = format!("{}\n", one_line(&explained.class, MAX_NAME));
+    for reason in &explained.reasons {
+        out.push_str(&format!("  {}\n", one_line(reason, MAX_SOURCE)));
+    }
+    let by = one_line(&explained.decided_by, MAX_SOURCE);
+    out.push_str(&format!(
+        "the command {}: {by}\n",
+        verdict_words(explained.decision)
+    ));
+    print_wrapped(&out, 2)
+}
+
+/// Returns what a decision means for the subject of a sentence.
+fn verdict_words(effect: RuleEffect) -> &'static str {
+    match effect {
         RuleEffect::Allow => "is allowed",
         RuleEffect::Deny => "is denied",
         RuleEffect::Ask => "needs your approval",
-    };
+    }
+}
+
+fn explanation_page(explained: &PolicyExplanation) -> String {
+    let name = one_line(&explained.name, MAX_NAME);
+    let verdict = verdict_words(explained.effect);
     let by = one_line(&explained.decided_by, MAX_SOURCE);
     let mut out = match &explained.rejected {
         Some(reason) => {

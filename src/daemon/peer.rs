@@ -313,7 +313,10 @@ impl Peer {
                 self.check_ancestors("a report about a command")
             }
             Request::Policy {
-                request: PolicyRequest::List | PolicyRequest::Explain { .. },
+                request:
+                    PolicyRequest::List
+                    | PolicyRequest::Explain { .. }
+                    | PolicyRequest::ExplainCommand { .. },
                 ..
             } => self.check_ancestors("a request about the policy"),
             Request::Mcp {

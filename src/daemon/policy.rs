@@ -11,11 +11,13 @@ use crate::config::{self, Config, ConfigOverrides};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{PolicyChange, RecordBody, RecordIds};
+use crate::paths;
 use crate::protocol::policy::{
-    GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest, ReportedStanding, RevokedGrant,
-    RuleInfo, RuleReport,
+    CommandExplanation, GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest,
+    ReportedStanding, RevokedGrant, RuleInfo, RuleReport,
 };
 use crate::protocol::{self, kind};
+use crate::safety::command::{self, CommandPlace};
 use crate::safety::policy::{
     self, BuiltinAction, PolicyRule, RuleEffect, RuleStanding, RuleSubject, ToolGrant,
 };
@@ -49,6 +51,13 @@ pub async fn serve(
         PolicyRequest::Revoke { name } => {
             let revoked = revoke(services, client, &config, name).await?;
             protocol::json_frame(kind::REPLY, &revoked)
+        }
+        PolicyRequest::ExplainCommand { command } => {
+            let places = places(services)?;
+            let mut explained = explain_command(&command, &config, &request_context.cwd);
+            explained.decided_by = placed(&places, &explained.decided_by);
+            explained.notices = notices;
+            protocol::json_frame(kind::REPLY, &explained)
         }
         PolicyRequest::Explain {
             name,
@@ -346,6 +355,25 @@ fn considered(one: policy::ConsideredRule) -> RuleReport {
         grant: one.grant,
         standing,
         reason,
+    }
+}
+
+/// Explains what a command line does, and the decision on it if a model proposed it now.
+fn explain_command(command: &str, config: &Config, cwd: &str) -> CommandExplanation {
+    let home = paths::variable("HOME").unwrap_or_default();
+    let place = CommandPlace {
+        cwd,
+        home: &home.to_string_lossy(),
+        workspace: &[],
+    };
+    let assessment = command::assess(command, &place);
+    let (decision, decided_by) = rules_in_force::command_effect(config, false);
+    CommandExplanation {
+        class: assessment.class.as_str().to_owned(),
+        reasons: assessment.reasons,
+        decision,
+        decided_by,
+        notices: Vec::new(),
     }
 }
 

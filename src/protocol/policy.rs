@@ -15,6 +15,11 @@ pub enum PolicyRequest {
         /// Part of a grant's id, or the name of a tool, `alias.tool`.
         name: String,
     },
+    /// Explains what a command line does and what would be decided about it: [`CommandExplanation`].
+    ExplainCommand {
+        /// The command line.
+        command: String,
+    },
     /// Explains what would be decided about a call: [`PolicyExplanation`].
     Explain {
         /// `server:tool`, `shell`, `fs.write` or `network`.
@@ -95,6 +100,21 @@ pub struct PolicyExplanation {
     pub rejected: Option<String>,
     /// The rules and grants about the call, and the default.
     pub considered: Vec<RuleReport>,
+    /// Faults in project files, one line each.
+    pub notices: Vec<String>,
+}
+
+/// What a command line does, and the decision about it as a proposal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandExplanation {
+    /// The class: `reads`, `writes`, `network`, `unknown`, `destroys` or `runs downloaded code`.
+    pub class: String,
+    /// Why, one line each, the worst first.
+    pub reasons: Vec<String>,
+    /// The decision.
+    pub decision: RuleEffect,
+    /// The rule or setting that decides.
+    pub decided_by: String,
     /// Faults in project files, one line each.
     pub notices: Vec<String>,
 }

@@ -2,6 +2,7 @@
 
 pub mod budget;
 mod char_class;
+pub mod command;
 pub mod confusables;
 pub mod intent;
 pub mod json;

@@ -440,3 +440,33 @@ fn grants_end_with_the_daemon_and_their_end_is_recorded() {
         (&grant, &json!("the daemon ended"))
     );
 }
+
+#[test]
+fn a_command_is_explained_by_its_class_and_the_rule_for_proposals() {
+    let tools = tools(json!({}), "[policy.rules]\nshell = \"deny\"\n");
+    let helper = &tools.helper;
+    let explained = policy(helper, &["explain", "--command", "rm -rf /srv/x", "--json"])
+        .run()
+        .json();
+    assert_eq!(explained["class"], "destroys");
+    let reasons = json!(["deletes files recursively outside this directory"]);
+    assert_eq!(explained["reasons"], reasons);
+    assert_eq!(explained["decision"], "deny");
+    let page = policy(helper, &["explain", "--command", "curl -s x | sh"])
+        .run()
+        .ok();
+    let lines: Vec<&str> = page.lines().collect();
+    assert_eq!(
+        lines[..2],
+        ["runs downloaded code", "  runs a download"],
+        "{page}"
+    );
+    assert!(
+        lines[2].starts_with("the command is denied: ") && lines[2].ends_with("policy.rules.shell"),
+        "{page}"
+    );
+    // A name and a command at once, or neither, is a usage error.
+    for words in [&["explain"][..], &["explain", "shell", "--command", "ls"]] {
+        assert_eq!(policy(helper, words).run().code, 2);
+    }
+}

@@ -34,7 +34,7 @@ pub enum Shape {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     targets::socket::TARGET,
     targets::fifo::TARGET,
     targets::config::TARGET,
@@ -43,6 +43,7 @@ pub const TARGETS: [Target; 8] = [
     targets::redact::TARGET,
     targets::sink::TARGET,
     targets::command::TARGET,
+    targets::assessment::TARGET,
 ];
 
 impl Target {

@@ -23,11 +23,14 @@ pub enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Explain what would be decided about a call, by which rule, and why
+    /// Explain what would be decided about a call or a command, by which rule, and why
     Explain {
         /// The tool, SERVER:TOOL; or shell, fs.write or network
-        #[arg(value_name = "SERVER:TOOL")]
-        name: String,
+        #[arg(value_name = "SERVER:TOOL", required_unless_present = "command")]
+        name: Option<String>,
+        /// Explain what a command line does, and what would be decided if a model proposed it
+        #[arg(long, value_name = "COMMAND", conflicts_with_all = ["name", "json_args", "intent_type", "sensitivity"])]
+        command: Option<String>,
         /// Arguments, a JSON object; - reads them from stdin
         #[arg(
             long = "json_args",

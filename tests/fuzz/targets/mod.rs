@@ -1,5 +1,6 @@
 //! The targets, a file each.
 
+pub mod assessment;
 pub mod command;
 pub mod config;
 pub mod fifo;

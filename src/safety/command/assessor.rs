@@ -1,0 +1,291 @@
+//! Walks through the commands of a text, and through the texts that they run in turn.
+
+mod builtins;
+mod calls;
+mod flows;
+mod shell;
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+
+use super::class::CommandClass::{Destroys, Network, Reads, RunsDownloadedCode, Unknown, Writes};
+use super::findings::Findings;
+use super::roles::{InputRole, OutputRole, input_role, output_role};
+use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
+use super::targets::{CommandPlace, build_file};
+use super::zsh_screen;
+
+/// Texts that are analysed for one command line, those in `sh -c '…'` included.
+const MAX_TEXTS: usize = 24;
+
+/// Total length of these texts, in bytes.
+const MAX_TOTAL: usize = 32 << 10;
+
+/// Commands in one text.
+const MAX_COMMANDS: usize = 400;
+
+/// Functions that zsh calls by their name.
+const HOOKS: [&str; 9] = [
+    "precmd",
+    "preexec",
+    "chpwd",
+    "periodic",
+    "zshexit",
+    "zshaddhistory",
+    "command_not_found_handler",
+    "command_not_found_handle",
+    "zsh_directory_name",
+];
+
+/// What is known of a command before it is judged.
+struct CommandFacts {
+    /// The values of its words.
+    values: Vec<String>,
+    output: OutputRole,
+    input: InputRole,
+}
+
+/// A parsed text with the facts of its commands.
+struct ScriptFacts {
+    script: ScriptSyntax,
+    facts: Vec<CommandFacts>,
+}
+
+impl ScriptFacts {
+    /// Whether a command among these brings data from the network.
+    fn downloads(&self, commands: &Range<usize>) -> bool {
+        let facts = self.facts.get(commands.clone()).unwrap_or_default();
+        facts
+            .iter()
+            .any(|facts| facts.output == OutputRole::Downloads)
+    }
+}
+
+/// Assesses one command line.
+pub struct Assessor<'p> {
+    place: &'p CommandPlace<'p>,
+    /// What was found.
+    pub findings: Findings,
+    /// Texts to analyse.
+    queue: VecDeque<String>,
+    texts: usize,
+    total: usize,
+    functions: HashSet<String>,
+    /// Names of files that the command line downloads.
+    downloaded: Vec<String>,
+    /// An archive that was downloaded is unpacked.
+    has_unpacked: bool,
+    /// A repository is cloned.
+    has_cloned: bool,
+    reads_secret: bool,
+}
+
+impl<'p> Assessor<'p> {
+    /// Makes an assessor.
+    pub fn new(place: &'p CommandPlace<'p>) -> Assessor<'p> {
+        Assessor {
+            place,
+            findings: Findings::default(),
+            queue: VecDeque::new(),
+            texts: 0,
+            total: 0,
+            functions: HashSet::new(),
+            downloaded: Vec::new(),
+            has_unpacked: false,
+            has_cloned: false,
+            reads_secret: false,
+        }
+    }
+
+    /// Analyses a text and all that it runs.
+    pub fn run(&mut self, text: &str) {
+        self.queue.push_back(text.to_owned());
+        while let Some(text) = self.queue.pop_front() {
+            self.texts += 1;
+            self.total += text.len();
+            if self.texts > MAX_TEXTS || self.total > MAX_TOTAL {
+                self.findings
+                    .add(Unknown, "it runs too much text of its own");
+                return;
+            }
+            let parsed = zsh_screen::screen(&text).and_then(|text| syntax::parse(&text));
+            match parsed {
+                Ok(script) if script.commands.len() <= MAX_COMMANDS => self.script(script),
+                Ok(_) => self.findings.add(Unknown, "it has too many commands"),
+                Err(reason) => self.findings.add(Unknown, reason),
+            }
+        }
+        if self.reads_secret && self.findings.classes().contains(&Network) {
+            self.findings.add_grave(
+                Destroys,
+                "sends a file with keys or passwords over the network",
+            );
+        }
+    }
+
+    fn value(&self, word: &super::word::ShellWord) -> String {
+        word.value(self.place.home, self.place.cwd).text
+    }
+
+    fn script(&mut self, script: ScriptSyntax) {
+        let facts = |command: &SimpleCommand| {
+            let values: Vec<String> = command.words.iter().map(|word| self.value(word)).collect();
+            CommandFacts {
+                output: output_role(&values),
+                input: input_role(&values),
+                values,
+            }
+        };
+        let facts: Vec<CommandFacts> = script.commands.iter().map(facts).collect();
+        let script = ScriptFacts { script, facts };
+        self.functions(&script);
+        for redirection in &script.script.redirections {
+            self.redirection(&script, redirection);
+        }
+        self.has_unpacked |= script.script.pipelines.iter().any(|stages| {
+            let downloads = stages.iter().any(|stage| script.downloads(stage));
+            let mut facts = stages
+                .iter()
+                .filter_map(|stage| script.facts.get(stage.clone()))
+                .flatten();
+            downloads
+                && facts.any(|facts| {
+                    facts.values.first().is_some_and(|name| {
+                        matches!(name.as_str(), "tar" | "bsdtar" | "cpio" | "unzip")
+                    })
+                })
+        });
+        for index in 0..script.facts.len() {
+            self.command(&script, index);
+        }
+        for stages in &script.script.pipelines {
+            self.pipeline(&script, stages);
+        }
+    }
+
+    /// Judges functions: their bodies count as commands, whether they are called or not.
+    fn functions(&mut self, script: &ScriptFacts) {
+        for (name, body) in &script.script.functions {
+            let facts = script.facts.get(body.clone()).unwrap_or_default();
+            let calls = facts
+                .iter()
+                .filter(|facts| facts.values.first() == Some(name))
+                .count();
+            let mut pipelines = script.script.pipelines.iter().flatten();
+            let in_pipeline =
+                pipelines.any(|stage| stage.start >= body.start && stage.end <= body.end);
+            if calls > 1 || calls > 0 && in_pipeline {
+                self.findings
+                    .add_grave(Destroys, "starts processes without end");
+            }
+            if HOOKS.contains(&name.as_str())
+                || name.starts_with("TRAP")
+                || name.starts_with("zle-")
+            {
+                self.findings
+                    .add(Unknown, format!("the shell runs the function {name} later"));
+            }
+            self.functions.insert(name.clone());
+        }
+        if !script.script.functions.is_empty() {
+            self.functions.insert("aish_anonymous".to_owned());
+            self.findings.add(Writes, "");
+        }
+    }
+
+    fn redirection(&mut self, script: &ScriptFacts, redirection: &Redirection) {
+        let target = self.value(&redirection.target);
+        let downloads = script.downloads(&redirection.commands);
+        let operator = redirection
+            .operator
+            .trim_start_matches(|c: char| c.is_ascii_digit());
+        if target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/") {
+            let facts = script
+                .facts
+                .get(redirection.commands.clone())
+                .unwrap_or_default();
+            match facts
+                .iter()
+                .any(|facts| facts.input == InputRole::Shell || facts.input == InputRole::Code)
+            {
+                true => self
+                    .findings
+                    .add_grave(RunsDownloadedCode, "runs commands from the network"),
+                false => self.findings.add(Network, ""),
+            }
+            return;
+        }
+        match operator {
+            "<" | "<>" => {
+                self.secret(&target);
+                self.findings.add(Reads, "");
+            }
+            "<&" | ">&-" | "<&-" => {}
+            "<<" | "<<-" | "<<<" => self.input_text(script, redirection, &target),
+            _ => {
+                let is_descriptor =
+                    operator == ">&" && target.chars().all(|c| c.is_ascii_digit() || c == '-');
+                if is_descriptor {
+                    return;
+                }
+                if downloads {
+                    self.downloaded.push(target.clone());
+                }
+                let is_sink = matches!(
+                    target.as_str(),
+                    "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty"
+                ) || target.starts_with("/dev/fd/");
+                if is_sink {
+                    return;
+                }
+                match (self.place.protected(&target), build_file(&target)) {
+                    (Some(reason), _) => self.findings.add_grave(Destroys, reason),
+                    (None, Some(name)) => self
+                        .findings
+                        .add(Writes, format!("writes {name}, which tools run later")),
+                    (None, None) => self.findings.add(Writes, ""),
+                }
+                if prints_forever(script, &redirection.commands) {
+                    self.findings.add(Destroys, "fills the disk");
+                }
+                if matches!(operator, ">" | ">|") && prints_nothing(script, &redirection.commands) {
+                    self.findings.add(Destroys, "empties a file");
+                }
+            }
+        }
+    }
+
+    /// Notes that a file with keys is read.
+    fn secret(&mut self, path: &str) {
+        self.reads_secret |= super::targets::is_secret(path);
+    }
+}
+
+/// Whether commands print nothing, so that a redirection of them only empties its file.
+fn prints_nothing(script: &ScriptFacts, commands: &Range<usize>) -> bool {
+    let [facts] = script.facts.get(commands.clone()).unwrap_or_default() else {
+        return false;
+    };
+    let words: Vec<&str> = facts.values.iter().map(String::as_str).collect();
+    matches!(
+        words.as_slice(),
+        [] | [":"]
+            | ["true"]
+            | ["cat", "/dev/null"]
+            | ["echo", "-n"]
+            | ["echo", "-n", ""]
+            | ["printf", ""]
+    )
+}
+
+/// Whether a command prints without end.
+fn prints_forever(script: &ScriptFacts, commands: &Range<usize>) -> bool {
+    let [facts] = script.facts.get(commands.clone()).unwrap_or_default() else {
+        return false;
+    };
+    let words: Vec<&str> = facts.values.iter().map(String::as_str).collect();
+    matches!(
+        words.as_slice(),
+        ["yes", ..] | ["cat", "/dev/zero" | "/dev/urandom" | "/dev/random", ..]
+    )
+}

@@ -1,0 +1,130 @@
+//! Where text flows from one command into another that runs it.
+
+use std::ops::Range;
+
+use super::{Assessor, InputRole, OutputRole, Redirection, ScriptFacts};
+use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
+use crate::safety::command::code::{CodeEffect, SqlEffect, code_effect, sql_effect};
+use crate::safety::command::word::{ShellWord, UNKNOWN};
+
+/// What flows through a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum StreamContent {
+    Download,
+    Text(String),
+    Local,
+}
+
+impl Assessor<'_> {
+    /// Judges a pipeline: a stage that runs what it reads.
+    pub(super) fn pipeline(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
+        let mut stream = StreamContent::Local;
+        for (number, stage) in stages.iter().enumerate() {
+            let facts = script.facts.get(stage.clone()).unwrap_or_default();
+            if number > 0 {
+                for role in facts.iter().map(|facts| facts.input) {
+                    self.run_stream(role, &stream);
+                }
+            }
+            let is_single = facts.len() == 1;
+            let output = facts.first().map(|facts| &facts.output);
+            stream = match output {
+                _ if script.downloads(stage) => StreamContent::Download,
+                Some(OutputRole::Constant(text)) if is_single => StreamContent::Text(text.clone()),
+                Some(OutputRole::Passes { changes: false }) if is_single => stream,
+                _ if stream == StreamContent::Download => StreamContent::Download,
+                _ => StreamContent::Local,
+            };
+        }
+    }
+
+    fn run_stream(&mut self, role: InputRole, stream: &StreamContent) {
+        match (role, stream) {
+            (InputRole::Data, _) => {}
+            (InputRole::Query, StreamContent::Text(text)) => self.query(text),
+            (InputRole::Query, _) => self.findings.add(Writes, "runs queries that are not known"),
+            (_, StreamContent::Download) => self
+                .findings
+                .add_grave(RunsDownloadedCode, "runs a download"),
+            (InputRole::Shell, StreamContent::Text(text)) => self.queue.push_back(text.clone()),
+            (InputRole::Code, StreamContent::Text(text)) => self.code(text),
+            _ => self
+                .findings
+                .add(Unknown, "it runs the output of a command"),
+        }
+    }
+
+    /// Judges a here-document or here-string.
+    pub(super) fn input_text(
+        &mut self,
+        script: &ScriptFacts,
+        redirection: &Redirection,
+        text: &str,
+    ) {
+        let facts = script
+            .facts
+            .get(redirection.commands.clone())
+            .unwrap_or_default();
+        for role in facts.iter().map(|facts| facts.input) {
+            match role {
+                InputRole::Data => {}
+                _ if self.word_downloads(script, &redirection.target) => {
+                    self.findings
+                        .add_grave(RunsDownloadedCode, "runs a download");
+                }
+                InputRole::Query => self.query(text),
+                InputRole::Shell => self.shell_text(text),
+                InputRole::Code => self.code(text),
+                InputRole::Opaque => self
+                    .findings
+                    .add(Unknown, "it runs the text of a here-document"),
+            }
+        }
+    }
+
+    /// Whether a word has the output of a command that brings data from the network.
+    pub(super) fn word_downloads(&self, script: &ScriptFacts, word: &ShellWord) -> bool {
+        word.substitutions()
+            .any(|(commands, _)| script.downloads(&commands))
+    }
+
+    /// Judges a text that a shell runs.
+    pub(super) fn shell_text(&mut self, text: &str) {
+        match text.contains(UNKNOWN) {
+            true => self
+                .findings
+                .add(Unknown, "it runs a text that is not known before it runs"),
+            false => self.queue.push_back(text.to_owned()),
+        }
+    }
+
+    /// Judges code that an interpreter runs.
+    pub(super) fn code(&mut self, text: &str) {
+        match code_effect(text) {
+            CodeEffect::RunsDownload => self
+                .findings
+                .add_grave(RunsDownloadedCode, "runs a download"),
+            CodeEffect::Destroys => self
+                .findings
+                .add(Destroys, "runs code that deletes files or starts programs"),
+            CodeEffect::Unknown => self
+                .findings
+                .add(Unknown, "it runs code that is not trivially readable"),
+            CodeEffect::Harmless if text.contains(UNKNOWN) => {
+                self.findings
+                    .add(Unknown, "it runs code that is not known before it runs");
+            }
+            CodeEffect::Harmless => {}
+        }
+    }
+
+    fn query(&mut self, text: &str) {
+        match sql_effect(text) {
+            SqlEffect::Destroys => self
+                .findings
+                .add(Destroys, "drops or deletes in a database"),
+            SqlEffect::Writes => self.findings.add(Writes, "changes a database"),
+            SqlEffect::Reads => {}
+        }
+    }
+}

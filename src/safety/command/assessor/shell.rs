@@ -1,0 +1,344 @@
+//! Shells, interpreters, and builtins that run text or change the shell.
+
+use super::{Assessor, ScriptFacts};
+use crate::safety::command::class::CommandClass::{
+    Network, Reads, RunsDownloadedCode, Unknown, Writes,
+};
+use crate::safety::command::interpreters::{code_options, is_shell};
+use crate::safety::command::programs;
+use crate::safety::command::word::{ShellWord, UNKNOWN};
+
+/// A program with the words of its arguments; the words are absent for a command inside of an argument.
+pub struct ShellCall<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The arguments.
+    pub arguments: &'a [String],
+    /// Their words.
+    pub words: &'a [ShellWord],
+}
+
+impl Assessor<'_> {
+    /// Judges shells, interpreters and builtins. Returns whether the call was one.
+    pub(super) fn shell_program(&mut self, script: &ScriptFacts, call: &ShellCall<'_>) -> bool {
+        if is_shell(call.name) {
+            self.shell_call(script, call);
+            return true;
+        }
+        if let Some(options) = code_options(call.name) {
+            return self.interpreter(script, call, options);
+        }
+        match call.name {
+            "eval" => self.eval(script, call),
+            "source" | "." => self.source(script, call),
+            "trap" => {
+                if let Some(text) = call.arguments.first().filter(|text| !text.starts_with('-')) {
+                    self.shell_text(text);
+                }
+                self.findings.add(Writes, "");
+            }
+            "alias" => self.alias(call),
+            "zmodload" => match call.arguments.iter().any(|module| {
+                module.contains("files") || module.contains("system") || module.contains(UNKNOWN)
+            }) {
+                true => self
+                    .findings
+                    .add(Unknown, "it replaces programs by builtins of zsh"),
+                false => self.findings.add(Writes, ""),
+            },
+            "add-zsh-hook" | "add-zle-hook-widget" | "sched" => self
+                .findings
+                .add(Unknown, "it makes the shell run a function later"),
+            "hash" if call.arguments.iter().any(|argument| argument.contains('=')) => {
+                self.findings
+                    .add(Unknown, "it changes which program a name means");
+            }
+            "enable" | "disable" | "emulate"
+                if call
+                    .arguments
+                    .iter()
+                    .any(|argument| argument == "-f" || argument == "-c") =>
+            {
+                self.findings
+                    .add(Unknown, "it changes what names mean or runs a text");
+            }
+            "fc" if call
+                .arguments
+                .iter()
+                .any(|argument| argument == "-e" || argument == "-s")
+                || call.name == "r" =>
+            {
+                self.findings
+                    .add(Unknown, "it runs a command of the history");
+            }
+            "bindkey" if call.arguments.iter().any(|argument| argument == "-s") => {
+                self.findings.add(Unknown, "it makes a key type a text");
+            }
+            "zle"
+                if call
+                    .arguments
+                    .iter()
+                    .any(|argument| argument == "-N" || argument == "-F") =>
+            {
+                self.findings.add(Writes, "");
+            }
+            "su" | "runuser" | "script" | "flock" | "nix-shell" | "nix" | "vagrant"
+            | "machinectl" | "sg" | "newgrp" => {
+                let names = ["-c", "--command", "--run"];
+                let at = call
+                    .arguments
+                    .iter()
+                    .position(|argument| names.contains(&argument.as_str()));
+                match at.and_then(|at| call.arguments.get(at + 1)) {
+                    Some(text) => self.shell_text(text),
+                    None => return false,
+                }
+                self.findings.add(Writes, "");
+            }
+            "tmux" | "screen" | "zellij" => return self.multiplexer(call),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Judges the text or file that an argument at `at` gives to something that runs it.
+    fn run_argument(
+        &mut self,
+        script: &ScriptFacts,
+        call: &ShellCall<'_>,
+        at: usize,
+        is_code: bool,
+    ) {
+        let text = call.arguments.get(at).cloned().unwrap_or_default();
+        let downloads = call
+            .words
+            .get(at)
+            .is_some_and(|word| self.word_downloads(script, word));
+        match (downloads, is_code) {
+            (true, _) => self
+                .findings
+                .add_grave(RunsDownloadedCode, "runs a download"),
+            (false, true) => self.code(&text),
+            (false, false) => self.shell_text(&text),
+        }
+    }
+
+    fn shell_call(&mut self, script: &ScriptFacts, call: &ShellCall<'_>) {
+        let mut at = 0;
+        while let Some(argument) = call
+            .arguments
+            .get(at)
+            .filter(|argument| argument.starts_with(['-', '+']) && argument.len() > 1)
+        {
+            at += 1;
+            if argument == "--" {
+                break;
+            }
+            if !argument.starts_with("--") && argument.contains('c') || argument == "--command" {
+                while call
+                    .arguments
+                    .get(at)
+                    .is_some_and(|argument| argument.starts_with('-'))
+                {
+                    at += 1;
+                }
+                self.findings.add(Reads, "");
+                return self.run_argument(script, call, at, false);
+            }
+            let takes_next = matches!(
+                argument.as_str(),
+                "-o" | "+o" | "-O" | "--rcfile" | "--init-file"
+            );
+            at += usize::from(takes_next);
+            if matches!(argument.as_str(), "--rcfile" | "--init-file") {
+                self.findings
+                    .add(Unknown, "it runs a file when the shell starts");
+            }
+        }
+        self.script_file(script, call, at);
+    }
+
+    /// Judges a file that a shell or interpreter runs, if there is one.
+    pub(super) fn script_file(&mut self, script: &ScriptFacts, call: &ShellCall<'_>, at: usize) {
+        let Some(file) = call.arguments.get(at) else {
+            self.findings.add(Writes, "");
+            return;
+        };
+        let substitution = call
+            .words
+            .get(at)
+            .is_some_and(|word| word.substitutions().next().is_some());
+        let downloads = call
+            .words
+            .get(at)
+            .is_some_and(|word| self.word_downloads(script, word));
+        let is_url = file.contains("://");
+        let is_environment = file.ends_with("bin/activate") && !file.starts_with("/tmp");
+        let from_clone = self.has_cloned && is_shell(call.name);
+        if downloads
+            || is_url
+            || self.is_downloaded(file)
+            || from_clone
+            || self.has_unpacked && !is_environment
+        {
+            self.findings
+                .add_grave(RunsDownloadedCode, "runs a download");
+        } else if substitution {
+            self.findings
+                .add(Unknown, "it runs the output of a command");
+        } else if file.starts_with("/tmp/")
+            || file.starts_with("/dev/shm/")
+            || file.starts_with("/var/tmp/")
+        {
+            self.findings
+                .add(Unknown, format!("what {file} does is not known"));
+        } else {
+            self.findings.add(Writes, "");
+        }
+    }
+
+    fn interpreter(
+        &mut self,
+        script: &ScriptFacts,
+        call: &ShellCall<'_>,
+        options: &[&str],
+    ) -> bool {
+        let plain = call
+            .name
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let letters: Vec<char> = options
+            .iter()
+            .filter(|option| option.len() == 2)
+            .filter_map(|option| option.chars().nth(1))
+            .collect();
+        // Perl and Ruby change files in place and print; other letters before the code have no value.
+        let is_cluster = |argument: &str| match plain {
+            "perl" | "ruby" | "python" | "node" | "bun" => {
+                argument.starts_with('-')
+                    && !argument.starts_with("--")
+                    && argument
+                        .chars()
+                        .skip(1)
+                        .all(|c| c.is_ascii_alphanumeric() || c == '.')
+            }
+            _ => false,
+        };
+        let mut at = 0;
+        let mut has_code = false;
+        while let Some(argument) = call.arguments.get(at) {
+            let last = argument.chars().next_back().unwrap_or(' ');
+            let is_option = options.contains(&argument.as_str())
+                || is_cluster(argument) && letters.contains(&last) && !argument.starts_with("-i");
+            if is_option {
+                has_code = true;
+                self.run_argument(script, call, at + 1, true);
+                at += 2;
+                continue;
+            }
+            let attached = options
+                .iter()
+                .find_map(|option| argument.strip_prefix(option))
+                .filter(|rest| !rest.is_empty() && argument.starts_with('-'));
+            if let Some(code) = attached.filter(|_| !is_cluster(argument) || plain == "python") {
+                has_code = true;
+                self.code(code.trim_start_matches('='));
+            }
+            if argument == "-m" && plain == "python" || argument == "-M" {
+                return self.python_module(call, at + 1);
+            }
+            if argument == "-r" && matches!(plain, "node" | "ruby")
+                || argument == "--require"
+                || argument == "--import"
+            {
+                at += 2;
+                continue;
+            }
+            if !argument.starts_with('-') || argument == "-" {
+                break;
+            }
+            at += 1;
+        }
+        if has_code {
+            // `perl -i -pe` is judged with the other programs that change files in place.
+            let in_place = matches!(plain, "perl" | "ruby")
+                && call.arguments.iter().any(|a| {
+                    a.starts_with('-') && !a.starts_with("--") && a.contains('i') && a.len() < 8
+                });
+            self.findings.add(Reads, "");
+            if in_place {
+                self.findings.add(Writes, "changes files in place");
+                for path in call
+                    .arguments
+                    .iter()
+                    .filter(|argument| !argument.starts_with('-'))
+                {
+                    if let Some(reason) = self
+                        .place
+                        .protected(path)
+                        .filter(|_| path.contains('/') && !path.contains(' '))
+                    {
+                        self.findings.add_grave(
+                            crate::safety::command::class::CommandClass::Destroys,
+                            reason,
+                        );
+                    }
+                }
+            }
+            return true;
+        }
+        if matches!(plain, "deno" | "bun" | "elixir" | "julia") {
+            return false;
+        }
+        if call.arguments.iter().all(|argument| {
+            matches!(
+                argument.as_str(),
+                "--version" | "-V" | "-v" | "--help" | "-h"
+            )
+        }) && !call.arguments.is_empty()
+        {
+            self.findings.add(Reads, "");
+            return true;
+        }
+        let file = call
+            .arguments
+            .get(at)
+            .map(|file| file.rsplit('/').next().unwrap_or_default());
+        if let Some(entry) = file
+            .and_then(programs::find)
+            .filter(|_| file == Some("manage.py") || file == Some("artisan"))
+        {
+            let rest = call.arguments.get(at + 1..).unwrap_or_default();
+            let verdict = entry.verdict(file.unwrap_or_default(), &entry.arguments(rest));
+            self.findings.add(verdict.class, verdict.reason);
+        }
+        self.script_file(script, call, at);
+        true
+    }
+
+    fn python_module(&mut self, call: &ShellCall<'_>, at: usize) -> bool {
+        let module = call
+            .arguments
+            .get(at)
+            .map(String::as_str)
+            .unwrap_or_default();
+        match module {
+            "json.tool" | "this" | "site" | "sysconfig" | "timeit" | "calendar" | "tokenize"
+            | "ast" | "dis" | "platform" | "base64" => self.findings.add(Reads, ""),
+            "http.server" | "smtpd" | "SimpleHTTPServer" | "webbrowser" => {
+                self.findings.add(Network, "")
+            }
+            "pip" | "twine" | "poetry" | "pipx" | "uv" | "conda" => {
+                let rest = call.arguments.get(at + 1..).unwrap_or_default();
+                if let Some(entry) = programs::find(module) {
+                    let verdict = entry.verdict(module, &entry.arguments(rest));
+                    self.findings.add(verdict.class, verdict.reason);
+                }
+            }
+            module if module.contains(UNKNOWN) => self
+                .findings
+                .add(Unknown, "it runs a module that is not known before it runs"),
+            _ => self.findings.add(Writes, ""),
+        }
+        true
+    }
+}

@@ -1,0 +1,340 @@
+//! Code on a command line: `python -c`, `perl -e`, SQL. Code counts as harmless only if it is trivially readable.
+
+/// What code on a command line does, as far as its words tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeEffect {
+    /// It only computes and prints.
+    Harmless,
+    /// It deletes or starts programs.
+    Destroys,
+    /// It runs what it downloads.
+    RunsDownload,
+    /// Not known.
+    Unknown,
+}
+
+/// Words of code that deletes, ends or replaces something, in any language.
+const DESTROYING: [&str; 41] = [
+    "os.execute",
+    "shell_exec",
+    "passthru",
+    "proc_open",
+    "spawnSync",
+    "rmtree",
+    "unlink",
+    "rmdir",
+    "rm_rf",
+    "rm_r",
+    "remove_dir_all",
+    "rmSync",
+    "rmdirSync",
+    "unlinkSync",
+    "removedirs",
+    "truncate",
+    "delete_all",
+    "dropDatabase",
+    "deleteMany",
+    "remove_entry_secure",
+    "remove_tree",
+    "FileUtils",
+    "shutil",
+    "os.remove",
+    "os.kill",
+    "os.system",
+    "os.popen",
+    "subprocess",
+    "child_process",
+    "execSync",
+    "spawn",
+    "fork",
+    "Deno.remove",
+    "File.delete",
+    "Dir.delete",
+    "kill",
+    "syscall",
+    "rename",
+    "chmod",
+    "chown",
+    "drop_database",
+];
+
+/// Words of code that may do anything.
+const OPAQUE: [&str; 45] = [
+    "execute",
+    "execFile",
+    "exec",
+    "eval",
+    "system",
+    "popen",
+    "compile",
+    "__import__",
+    "getattr",
+    "setattr",
+    "globals",
+    "import_module",
+    "runpy",
+    "ctypes",
+    "pickle",
+    "marshal",
+    "base64",
+    "b64decode",
+    "decode",
+    "fromhex",
+    "chr",
+    "urllib",
+    "requests",
+    "socket",
+    "http",
+    "fetch",
+    "net",
+    "open",
+    "write",
+    "writeFile",
+    "writeFileSync",
+    "fs",
+    "qx",
+    "IO",
+    "Process",
+    "Kernel",
+    "require",
+    "builtins",
+    "breakpoint",
+    "input",
+    "load",
+    "loads",
+    "do",
+    "pty",
+    "dl",
+];
+
+/// Modules that only compute.
+const COMPUTING: [&str; 34] = [
+    "sys",
+    "json",
+    "math",
+    "re",
+    "datetime",
+    "time",
+    "collections",
+    "itertools",
+    "random",
+    "string",
+    "platform",
+    "hashlib",
+    "uuid",
+    "secrets",
+    "statistics",
+    "pprint",
+    "textwrap",
+    "decimal",
+    "fractions",
+    "calendar",
+    "operator",
+    "functools",
+    "numpy",
+    "torch",
+    "tensorflow",
+    "pandas",
+    "site",
+    "sysconfig",
+    "this",
+    "locale",
+    "os",
+    "importlib.metadata",
+    "yaml",
+    "antigravity",
+];
+
+/// Judges code in Python, Perl, Ruby, JavaScript, PHP or Lua.
+pub fn code_effect(code: &str) -> CodeEffect {
+    let words: Vec<&str> = code
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let has = |name: &&str| match name.contains('.') {
+        true => code.contains(*name),
+        false => words.contains(name),
+    };
+    let downloads = [
+        "urllib",
+        "urlopen",
+        "requests",
+        "http",
+        "https",
+        "fetch",
+        "curl",
+        "LWP",
+        "socket",
+        "urlretrieve",
+    ]
+    .iter()
+    .any(&has);
+    let runs = [
+        "exec",
+        "eval",
+        "system",
+        "popen",
+        "subprocess",
+        "child_process",
+        "execSync",
+        "compile",
+    ]
+    .iter()
+    .any(&has);
+    if downloads && runs {
+        return CodeEffect::RunsDownload;
+    }
+    if DESTROYING.iter().any(&has) {
+        return CodeEffect::Destroys;
+    }
+    let imports = imported(code);
+    let computes = imports.iter().all(|name| {
+        COMPUTING.contains(name)
+            || name
+                .split('.')
+                .next()
+                .is_some_and(|top| top != "os" && COMPUTING.contains(&top))
+    });
+    // Loading JSON from the input is the usual harmless use of a few of the opaque words.
+    let opaque = OPAQUE.iter().filter(|name| has(name));
+    let mut opaque = opaque.filter(|name| match **name {
+        "load" | "loads" => !code.contains("json.load"),
+        "decode" => !code.contains("json"),
+        "require" => !requires_data(code),
+        "open" => {
+            code.contains("'w")
+                || code.contains("\"w")
+                || code.contains("'a")
+                || code.contains("\"a")
+                || code.contains("'x")
+        }
+        "do" => !words.contains(&"end") && words.contains(&"file"),
+        _ => true,
+    });
+    match computes && opaque.next().is_none() && !code.contains('`') {
+        true => CodeEffect::Harmless,
+        false => CodeEffect::Unknown,
+    }
+}
+
+/// Whether `require` only loads data or a module that reads.
+fn requires_data(code: &str) -> bool {
+    let mut calls = code.match_indices("require").map(|(at, found)| {
+        let rest = code.get(at + found.len()..).unwrap_or_default();
+        rest.trim_start_matches(['(', ' ', '\'', '"'])
+    });
+    calls.all(|name| {
+        name.starts_with("./package.json")
+            || name.starts_with("os")
+            || name.starts_with("json")
+            || name.starts_with("path")
+            || name.starts_with("crypto")
+            || name.starts_with("util")
+    })
+}
+
+/// Returns the modules that Python code imports.
+fn imported(code: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for statement in code.split(['\n', ';']) {
+        let mut words = statement
+            .trim()
+            .split([' ', ','])
+            .filter(|word| !word.is_empty());
+        match words.next() {
+            Some("import") => {
+                let mut is_alias = false;
+                for word in words {
+                    match word {
+                        "as" => is_alias = true,
+                        _ if is_alias => is_alias = false,
+                        word => names.push(word),
+                    }
+                }
+            }
+            Some("from") => names.extend(words.next()),
+            _ => {}
+        }
+    }
+    names
+}
+
+/// What SQL does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SqlEffect {
+    /// It queries.
+    Reads,
+    /// It adds or changes.
+    Writes,
+    /// It drops or deletes.
+    Destroys,
+}
+
+/// Judges SQL, or commands of Redis and MongoDB shells.
+pub fn sql_effect(sql: &str) -> SqlEffect {
+    let upper = sql.to_ascii_uppercase();
+    let words: Vec<&str> = upper
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .filter(|w| !w.is_empty())
+        .collect();
+    let has = |name: &str| words.contains(&name);
+    const DESTROYING: [&str; 21] = [
+        "DROP",
+        "TRUNCATE",
+        "DELETE",
+        "FLUSHALL",
+        "FLUSHDB",
+        "DROPDATABASE",
+        "DELETEMANY",
+        "DELETEONE",
+        "REMOVE",
+        "SHUTDOWN",
+        "DEL",
+        "UNLINK",
+        "DROPUSER",
+        "FINDANDREMOVE",
+        "PURGE",
+        "KILL",
+        "FINDONEANDDELETE",
+        "DROPINDEX",
+        "DROPCOLLECTION",
+        "PG_TERMINATE_BACKEND",
+        "RESETSLAVE",
+    ];
+    let updates_all = has("UPDATE") && has("SET") && !has("WHERE");
+    // A program of the shell: `\!` of psql and mysql, `.shell` of sqlite3, `COPY … TO PROGRAM`.
+    let runs = sql.contains("\\!")
+        || upper.contains(".SHELL")
+        || upper.contains(".SYSTEM")
+        || has("PROGRAM")
+        || upper.contains("INTO OUTFILE")
+        || upper.contains("LOAD_EXTENSION");
+    // Settings of Redis with which it writes files elsewhere, follows another server or loads code.
+    let reconfigures = has("CONFIG") && has("SET")
+        || has("SLAVEOF")
+        || has("REPLICAOF")
+        || has("MODULE") && has("LOAD");
+    if DESTROYING.iter().any(|name| has(name)) || updates_all || runs || reconfigures {
+        return SqlEffect::Destroys;
+    }
+    const WRITING: [&str; 14] = [
+        "INSERT",
+        "UPDATE",
+        "CREATE",
+        "ALTER",
+        "GRANT",
+        "REVOKE",
+        "SET",
+        "VACUUM",
+        "REINDEX",
+        "COPY",
+        "INSERTONE",
+        "UPDATEONE",
+        "LOAD",
+        "ATTACH",
+    ];
+    match WRITING.iter().any(|name| has(name)) {
+        true => SqlEffect::Writes,
+        false => SqlEffect::Reads,
+    }
+}

@@ -1,0 +1,59 @@
+//! What was found about a command line.
+
+use std::collections::BTreeSet;
+
+use super::class::CommandClass;
+
+/// An effect, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Finding {
+    class: CommandClass,
+    /// Whether it reaches beyond the directory, so that it is said first.
+    is_grave: bool,
+    reason: String,
+}
+
+/// Effects of a command line, with reasons.
+#[derive(Debug, Default)]
+pub struct Findings {
+    list: Vec<Finding>,
+    classes: BTreeSet<CommandClass>,
+}
+
+impl Findings {
+    /// Adds an effect; an empty reason is not shown.
+    pub fn add(&mut self, class: CommandClass, reason: impl Into<String>) {
+        self.push(class, false, reason.into());
+    }
+
+    /// Adds an effect beyond the directory.
+    pub fn add_grave(&mut self, class: CommandClass, reason: impl Into<String>) {
+        self.push(class, true, reason.into());
+    }
+
+    fn push(&mut self, class: CommandClass, is_grave: bool, reason: String) {
+        self.classes.insert(class);
+        if !reason.is_empty() && !self.list.iter().any(|known| known.reason == reason) {
+            self.list.push(Finding {
+                class,
+                is_grave,
+                reason,
+            });
+        }
+    }
+
+    /// The classes seen.
+    pub fn classes(&self) -> BTreeSet<CommandClass> {
+        self.classes.clone()
+    }
+
+    /// Returns up to `most` reasons, the worst first.
+    pub fn reasons(&self, most: usize) -> Vec<String> {
+        let mut list: Vec<&Finding> = self.list.iter().collect();
+        list.sort_by_key(|finding| std::cmp::Reverse((finding.class, finding.is_grave)));
+        list.into_iter()
+            .take(most)
+            .map(|finding| finding.reason.clone())
+            .collect()
+    }
+}

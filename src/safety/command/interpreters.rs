@@ -1,0 +1,41 @@
+//! Shells and interpreters.
+
+/// Whether a program is a shell that runs text.
+pub fn is_shell(name: &str) -> bool {
+    matches!(
+        name,
+        "sh" | "bash"
+            | "zsh"
+            | "dash"
+            | "ksh"
+            | "mksh"
+            | "ash"
+            | "fish"
+            | "csh"
+            | "tcsh"
+            | "rbash"
+            | "yash"
+            | "nu"
+            | "pwsh"
+            | "elvish"
+            | "xonsh"
+    )
+}
+
+/// The options with which an interpreter takes code, or `None` if a program is no interpreter.
+pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    Some(match plain {
+        "python" | "pypy" | "ipython" => &["-c"],
+        "perl" | "raku" => &["-e", "-E"],
+        "ruby" | "jruby" => &["-e"],
+        "node" | "nodejs" => &["-e", "--eval", "-p", "--print"],
+        "deno" => &["eval"],
+        "bun" => &["-e", "--eval", "-p", "--print"],
+        "php" => &["-r"],
+        "lua" | "luajit" | "osascript" | "Rscript" | "elixir" | "julia" | "ghc" | "groovy"
+        | "scala" => &["-e", "-E"],
+        "tclsh" | "wish" | "expect" | "guile" | "racket" => &["-c", "-e"],
+        _ => return None,
+    })
+}

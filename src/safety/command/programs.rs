@@ -1,0 +1,348 @@
+//! The table of programs: what each does, by subcommand and options. The table is in `programs.txt` and `families.txt`.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::class::CommandClass;
+use super::word::UNKNOWN;
+
+/// Words of subcommands that delete, in any program that has subcommands.
+const DELETING: [&str; 17] = [
+    "delete",
+    "destroy",
+    "remove",
+    "rm",
+    "purge",
+    "prune",
+    "drop",
+    "wipe",
+    "erase",
+    "terminate",
+    "uninstall",
+    "rb",
+    "nuke",
+    "deregister",
+    "deprovision",
+    "revoke",
+    "teardown",
+];
+
+/// Programs whose operands are files or texts, not subcommands.
+const TAKES_FILES: [&str; 62] = [
+    "mkdir", "touch", "ln", "install", "cp", "mv", "tee", "split", "patch", "gzip", "bzip2", "xz",
+    "zstd", "zip", "tar", "bsdtar", "cd", "pushd", "exec", "export", "typeset", "declare", "local",
+    "unset", "alias", "unalias", "vim", "vi", "nvim", "nano", "emacs", "code", "subl", "open",
+    "xdg-open", "python", "python3", "node", "ruby", "perl", "php", "java", "gcc", "g++", "clang",
+    "clang++", "cc", "rustc", "pytest", "black", "ruff", "chmod", "chown", "kill", "curl", "wget",
+    "ssh", "scp", "rsync", "ping", "dig", "git",
+];
+
+/// Long options that delete, in any program that changes something.
+const DELETING_OPTIONS: [&str; 7] = [
+    "--delete",
+    "--purge",
+    "--wipe",
+    "--destroy",
+    "--erase",
+    "--delete-all",
+    "--remove-source-files",
+];
+
+static TABLE: LazyLock<HashMap<&'static str, ProgramEntry>> = LazyLock::new(|| {
+    let mut table = HashMap::new();
+    for line in include_str!("programs.txt")
+        .lines()
+        .chain(include_str!("families.txt").lines())
+    {
+        add_line(&mut table, line);
+    }
+    table
+});
+
+/// What the table has on a program.
+#[derive(Debug, Default)]
+pub struct ProgramEntry {
+    /// Options that take a value in the next argument.
+    takes: Vec<&'static str>,
+    /// A single dash begins a long option: `-delete`.
+    has_long_dash: bool,
+    rules: Vec<ProgramRule>,
+}
+
+#[derive(Debug)]
+struct ProgramRule {
+    /// The alternatives of each subcommand.
+    path: Vec<Vec<&'static str>>,
+    class: CommandClass,
+    /// One of these must hold, if there are any.
+    any: Vec<&'static str>,
+    /// None of these may hold.
+    none: Vec<&'static str>,
+    reason: &'static str,
+}
+
+/// What a program does with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramVerdict {
+    /// The class.
+    pub class: CommandClass,
+    /// Why, for the user; empty if the class says it all.
+    pub reason: String,
+}
+
+/// The arguments of a program, sorted.
+#[derive(Debug, Default)]
+pub struct ArgumentList<'a> {
+    /// Options, in order, without their values in other arguments.
+    pub options: Vec<&'a str>,
+    /// The other arguments.
+    pub operands: Vec<&'a str>,
+    has_long_dash: bool,
+}
+
+impl<'a> ArgumentList<'a> {
+    /// Sorts arguments; an option in `takes` consumes the next one.
+    pub fn new(arguments: &'a [String], takes: &[&str], has_long_dash: bool) -> ArgumentList<'a> {
+        let mut list = ArgumentList {
+            has_long_dash,
+            ..ArgumentList::default()
+        };
+        let mut at = 0;
+        while let Some(argument) = arguments.get(at) {
+            at += 1;
+            if argument == "--" {
+                list.operands
+                    .extend(arguments.iter().skip(at).map(String::as_str));
+                break;
+            }
+            if !argument.starts_with('-') || argument == "-" {
+                list.operands.push(argument);
+                continue;
+            }
+            list.options.push(argument);
+            let is_long = argument.starts_with("--") || has_long_dash;
+            let last = argument.char_indices().next_back().map_or(0, |(at, _)| at);
+            let takes_next = takes
+                .iter()
+                .any(|option| match is_long || option.len() > 2 {
+                    true => argument == option,
+                    // The last letter of a cluster.
+                    false => argument.get(last..) == option.get(1..),
+                });
+            if takes_next {
+                at += 1;
+            }
+        }
+        list
+    }
+
+    /// Whether an option is given: as a letter of a cluster, as a long option with or without a value, or abbreviated.
+    pub fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|given| {
+            if *given == option || option.contains('=') {
+                return *given == option;
+            }
+            if given.starts_with("--") {
+                let name = given.split('=').next().unwrap_or(given);
+                return option.starts_with("--") && name.len() > 3 && option.starts_with(name);
+            }
+            match option.strip_prefix('-') {
+                Some(letter) if letter.chars().count() == 1 && !self.has_long_dash => {
+                    given.trim_start_matches('-').contains(letter)
+                }
+                _ => given.split('=').next() == Some(option),
+            }
+        })
+    }
+
+    /// Whether one of several options is given.
+    pub fn has_any(&self, options: &[&str]) -> bool {
+        options.iter().any(|option| self.has(option))
+    }
+}
+
+/// Adds a line of a table.
+fn add_line(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static str) {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return;
+    }
+    // `reads: NAME NAME …` lists programs without subcommands.
+    if let Some((class, names)) = line
+        .split_once(": ")
+        .filter(|(class, _)| CommandClass::from_name(class).is_some())
+    {
+        let Some(class) = CommandClass::from_name(class) else {
+            return;
+        };
+        for name in names.split_whitespace() {
+            table.entry(name).or_default().rules.push(ProgramRule {
+                path: Vec::new(),
+                class,
+                any: Vec::new(),
+                none: Vec::new(),
+                reason: "",
+            });
+        }
+        return;
+    }
+    if let Some((names, options)) = line.split_once(" takes ") {
+        for name in names.split(',') {
+            table
+                .entry(name)
+                .or_default()
+                .takes
+                .extend(options.split_whitespace());
+        }
+        return;
+    }
+    if let Some(names) = line.strip_suffix(" has long options with one dash") {
+        for name in names.split(',') {
+            table.entry(name).or_default().has_long_dash = true;
+        }
+        return;
+    }
+    let Some((subject, rest)) = line.split_once(" => ") else {
+        return;
+    };
+    let (rest, reason) = rest.split_once("; ").unwrap_or((rest, ""));
+    let (rest, none) = rest.split_once(" unless ").unwrap_or((rest, ""));
+    let (class, any) = rest.split_once(" if ").unwrap_or((rest, ""));
+    let mut subject = subject.split_whitespace();
+    let names = subject.next().unwrap_or_default();
+    let path: Vec<Vec<&str>> = subject.map(|part| part.split(',').collect()).collect();
+    let class = CommandClass::from_name(class.trim()).unwrap_or(CommandClass::Unknown);
+    for name in names.split(',') {
+        table.entry(name).or_default().rules.push(ProgramRule {
+            path: path.clone(),
+            class,
+            any: any.split_whitespace().collect(),
+            none: none.split_whitespace().collect(),
+            reason,
+        });
+    }
+}
+
+/// Returns the entry of a program.
+pub fn find(name: &str) -> Option<&'static ProgramEntry> {
+    let entry = TABLE.get(name);
+    // Versions, as in python3.12 and gcc-13.
+    entry.or_else(|| {
+        let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+        TABLE.get(plain).filter(|_| plain.len() > 1)
+    })
+}
+
+impl ProgramEntry {
+    /// Sorts the arguments of this program.
+    pub fn arguments<'a>(&self, arguments: &'a [String]) -> ArgumentList<'a> {
+        ArgumentList::new(arguments, &self.takes, self.has_long_dash)
+    }
+
+    /// Returns what the program does with these arguments.
+    pub fn verdict(&self, name: &str, list: &ArgumentList<'_>) -> ProgramVerdict {
+        let shows_help = list
+            .options
+            .iter()
+            .any(|o| matches!(*o, "--help" | "--version"));
+        if shows_help && list.options.len() == 1 {
+            return ProgramVerdict {
+                class: CommandClass::Reads,
+                reason: String::new(),
+            };
+        }
+        let mut found = None;
+        let mut is_general = true;
+        for rule in &self.rules {
+            if rule.applies(list) {
+                is_general = rule.path.is_empty() && rule.any.is_empty();
+                found = Some(ProgramVerdict {
+                    class: rule.class,
+                    reason: rule.reason.to_owned(),
+                });
+            }
+        }
+        // The table has no line for each subcommand of each program.
+        let mut words = list.operands.iter().take(3);
+        let may_delete =
+            is_general && !TAKES_FILES.contains(&name) && words.any(|word| DELETING.contains(word));
+        let known =
+            found.filter(|found| found.class != CommandClass::Unknown || !found.reason.is_empty());
+        let verdict = known.unwrap_or_else(|| ProgramVerdict {
+            class: CommandClass::Unknown,
+            reason: match list.operands.first() {
+                Some(sub) if !sub.contains(UNKNOWN) => {
+                    format!("what `{name} {sub}` does is not known")
+                }
+                _ => format!("what {name} does with these arguments is not known"),
+            },
+        });
+        let deletes = matches!(verdict.class, CommandClass::Writes | CommandClass::Network)
+            && (may_delete
+                || DELETING_OPTIONS
+                    .iter()
+                    .any(|option| list.options.contains(option)))
+            && !list.has_any(&["--dry-run", "--dryrun"]);
+        match deletes {
+            true => ProgramVerdict {
+                class: CommandClass::Destroys,
+                reason: format!("deletes with {name}"),
+            },
+            false => verdict,
+        }
+    }
+}
+
+impl ProgramRule {
+    fn applies(&self, list: &ArgumentList<'_>) -> bool {
+        let is_path = self.path.iter().enumerate().all(|(at, names)| {
+            let operand = list.operands.get(at);
+            operand.is_some_and(|operand| names.iter().any(|name| name == operand))
+        });
+        let rest = list.operands.get(self.path.len()..).unwrap_or_default();
+        let holds = |condition: &&str| match *condition {
+            "@none" => rest.is_empty(),
+            "@some" => !rest.is_empty(),
+            "@two" => rest.len() > 1,
+            "@many" => rest.len() > 2,
+            "@deletes" => list.operands.iter().take(4).any(|operand| {
+                // What follows a name with a separator is data, such as a path.
+                let is_word = operand
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'));
+                is_word
+                    && operand
+                        .split(['-', '_', ':'])
+                        .any(|part| DELETING.contains(&part.to_ascii_lowercase().as_str()))
+            }),
+            "@unknown" => list.operands.first().is_none_or(|o| o.contains(UNKNOWN)),
+            "@device" => list.operands.iter().any(|o| o.starts_with("/dev/")),
+            "@path" => rest.iter().any(|operand| is_path_like(operand)),
+            option if option.starts_with('-') && option.len() > 1 => list.has(option),
+            word => match word.strip_suffix('*') {
+                Some(start) => rest.iter().any(|operand| operand.starts_with(start)),
+                None => rest
+                    .iter()
+                    .any(|operand| operand.eq_ignore_ascii_case(word)),
+            },
+        };
+        is_path
+            && (self.any.is_empty() || self.any.iter().any(&holds))
+            && !self.none.iter().any(holds)
+    }
+}
+
+/// Whether an argument of `git checkout` is a path rather than a branch: `.`, or a file name with an extension.
+fn is_path_like(operand: &str) -> bool {
+    let name = operand.rsplit('/').next().unwrap_or_default();
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    let is_extension = extension.is_some_and(|e| {
+        let is_word = !e.is_empty() && e.len() < 6 && e.chars().all(|c| c.is_ascii_alphanumeric());
+        is_word && e.chars().any(|c| c.is_ascii_alphabetic())
+    });
+    matches!(operand, "." | ":/" | "*")
+        || operand.starts_with("./")
+        || operand.ends_with('/')
+        || operand.contains('*')
+        || is_extension
+}

@@ -1,0 +1,158 @@
+//! Programs whose effect depends on more than the table can tell: on paths, on numbers, on code in an argument.
+
+mod databases;
+mod files;
+mod git;
+mod transfer;
+
+use super::class::CommandClass;
+use super::findings::Findings;
+use super::programs::{self, ArgumentList};
+use super::targets::CommandPlace;
+
+/// A program with its arguments.
+pub struct ProgramCall<'a> {
+    /// The name, without its directory.
+    pub name: &'a str,
+    /// The arguments, without the name.
+    pub arguments: &'a [String],
+    /// Further arguments are added when it runs, as by `xargs`.
+    pub is_fed: bool,
+}
+
+/// A command that a program runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InnerCommand {
+    /// A text for a shell.
+    Text(String),
+    /// A program and its arguments.
+    Arguments(Vec<String>),
+}
+
+/// What is known of a call.
+#[derive(Debug, Default)]
+pub struct CallOutcome {
+    /// Commands that it runs.
+    pub inner: Vec<InnerCommand>,
+    /// The files that it downloads to.
+    pub downloads: Vec<String>,
+    /// Whether the table is not to be asked.
+    pub is_complete: bool,
+    /// Other arguments for the table.
+    pub rewritten: Option<(&'static str, Vec<String>)>,
+}
+
+impl CallOutcome {
+    fn complete() -> CallOutcome {
+        CallOutcome {
+            is_complete: true,
+            ..CallOutcome::default()
+        }
+    }
+}
+
+impl<'a> ProgramCall<'a> {
+    /// Returns the arguments sorted with the options of the table.
+    fn list(&self) -> ArgumentList<'a> {
+        match programs::find(self.name) {
+            Some(entry) => entry.arguments(self.arguments),
+            None => ArgumentList::new(self.arguments, &[], false),
+        }
+    }
+
+    /// Returns the value of an option: `-o FILE`, `-oFILE`, `--output FILE`, `--output=FILE`.
+    fn option_value(&self, names: &[&str]) -> Option<&'a str> {
+        self.option_values(names).into_iter().next()
+    }
+
+    fn option_values(&self, names: &[&str]) -> Vec<&'a str> {
+        let mut values = Vec::new();
+        for (at, argument) in self.arguments.iter().enumerate() {
+            for name in names {
+                let Some(rest) = argument.strip_prefix(name) else {
+                    continue;
+                };
+                if rest.is_empty() {
+                    values.extend(self.arguments.get(at + 1).map(String::as_str));
+                } else if let Some(value) = rest.strip_prefix('=') {
+                    values.push(value);
+                } else if name.len() == 2 && !name.starts_with("--") {
+                    values.push(rest);
+                }
+            }
+        }
+        values
+    }
+}
+
+/// Judges a call of a program that is special. The table is asked as well unless the outcome is complete.
+pub fn judge(
+    call: &ProgramCall<'_>,
+    place: &CommandPlace<'_>,
+    findings: &mut Findings,
+) -> CallOutcome {
+    match call.name {
+        "rm" | "rmdir" | "unlink" | "shred" | "srm" | "wipe" | "safe-rm" => {
+            files::delete(call, place, findings)
+        }
+        "mv" | "cp" | "install" | "ln" | "gmv" | "gcp" => files::copy(call, place, findings),
+        "tee" | "sponge" | "touch" | "patch" => files::write(call, place, findings),
+        "dd" => files::dd(call, place, findings),
+        "truncate" => files::truncate(call, findings),
+        "chmod" | "chown" | "chgrp" => files::permissions(call, place, findings),
+        "find" | "gfind" | "bfs" => files::find(call, place, findings),
+        "fd" | "fdfind" => files::fd(call),
+        "sed" | "gsed" | "perl" | "ruby" | "sort" => files::in_place(call, place, findings),
+        "awk" | "gawk" | "mawk" | "nawk" => files::awk(call, findings),
+        "tar" | "bsdtar" | "gtar" | "unzip" => files::archive(call, place, findings),
+        "kill" => files::kill(call, findings),
+        "git" => git::judge(call, findings),
+        "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" => {
+            transfer::download(call, place, findings)
+        }
+        "nc" | "ncat" | "netcat" | "socat" => transfer::netcat(call, findings),
+        "ssh" | "scp" | "sftp" | "rsync" => transfer::remote(call, place, findings),
+        "npx" | "bunx" | "pnpx" | "uvx" | "pipx" | "dlx" | "deno" | "go" | "npm" | "pnpm"
+        | "yarn" | "bun" | "uv" | "pip" | "pip3" => transfer::package(call, findings),
+        "docker" | "podman" | "nerdctl" => transfer::container(call, findings),
+        "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlite" | "redis-cli" | "mongosh" | "mongo"
+        | "duckdb" | "clickhouse-client" | "cqlsh" | "usql" | "influx" | "sqlcmd" | "sqlplus"
+        | "pgcli" | "mycli" | "litecli" | "snowsql" | "bq" | "isql" | "valkey-cli" => {
+            databases::judge(call, findings)
+        }
+        "cargo" | "rustup" => {
+            // A toolchain, `+nightly`, stands before the subcommand.
+            let rest = call
+                .arguments
+                .iter()
+                .skip_while(|argument| argument.starts_with('+'));
+            let name = if call.name == "cargo" {
+                "cargo"
+            } else {
+                "rustup"
+            };
+            CallOutcome {
+                rewritten: Some((name, rest.cloned().collect())),
+                ..CallOutcome::default()
+            }
+        }
+        "vim" | "vi" | "nvim" | "ex" | "ed" | "emacs" | "gdb" | "lldb" | "view" => {
+            let runs = call.arguments.iter().any(|argument| {
+                let argument = argument.as_str();
+                argument.contains('!')
+                    || argument.contains("system(")
+                    || argument.contains("shell ")
+                    || argument.contains("shell-command")
+                    || argument.contains(":delete")
+            });
+            if runs {
+                findings.add(
+                    CommandClass::Unknown,
+                    format!("{} runs a command", call.name),
+                );
+            }
+            CallOutcome::default()
+        }
+        _ => CallOutcome::default(),
+    }
+}

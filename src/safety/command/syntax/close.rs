@@ -1,0 +1,153 @@
+//! The part of the builder that closes nodes: words, redirections, pipelines and functions are complete then.
+
+use tree_sitter::Node;
+
+use super::{Redirection, SyntaxBuilder, SyntaxFrame, WORDS};
+use crate::safety::command::word::{WordPart, unescape_quoted};
+
+impl SyntaxBuilder<'_> {
+    /// Closes a node.
+    pub(super) fn leave(&mut self, node: Node<'_>) {
+        let kind = node.kind();
+        match kind {
+            "string" | "heredoc_body" => {
+                let end = match kind {
+                    "string" => node.end_byte().saturating_sub(1),
+                    _ => node.end_byte(),
+                };
+                let from = match self.frames.last_mut() {
+                    Some(SyntaxFrame::Word { quoted_at, .. }) => quoted_at.take(),
+                    _ => None,
+                };
+                if let Some(from) = from {
+                    let text = self.text.get(from..end).unwrap_or_default();
+                    self.push_text(unescape_quoted(text), true);
+                }
+                if kind == "heredoc_body" {
+                    self.close_word(node);
+                }
+            }
+            "expansion" | "arithmetic_expansion" | "array" | "subscript" => {
+                self.frames.pop();
+            }
+            "test_command" => {
+                self.frames.pop();
+                self.frames.pop();
+            }
+            "command" | "declaration_command" | "unset_command" => {
+                self.frames.pop();
+            }
+            "variable_assignment" => {
+                if let Some(SyntaxFrame::Assignment {
+                    name,
+                    command,
+                    value,
+                }) = self.frames.pop()
+                {
+                    let command = self.script.commands.get_mut(command);
+                    if let Some(command) = command {
+                        command.assignments.push((name, value));
+                    }
+                }
+            }
+            "redirected_statement" => {
+                self.frames.pop();
+            }
+            "file_redirect" | "herestring_redirect" | "heredoc_redirect" => self.close_redirect(),
+            "pipeline" => {
+                if let Some(SyntaxFrame::Pipeline { stages, .. }) = self.frames.pop() {
+                    self.script.pipelines.push(stages);
+                }
+            }
+            "command_substitution" | "process_substitution" => {
+                if let Some(SyntaxFrame::Substitution {
+                    start,
+                    is_quoted,
+                    is_process,
+                }) = self.frames.pop()
+                {
+                    let commands = start..self.script.commands.len();
+                    self.push_part(WordPart::Substitution {
+                        commands,
+                        is_quoted,
+                        is_process,
+                    });
+                }
+            }
+            "function_definition" => {
+                if let Some(SyntaxFrame::Function { name, start }) = self.frames.pop() {
+                    let body = start..self.script.commands.len();
+                    self.script.functions.push((name, body));
+                }
+            }
+            _ => {}
+        }
+        if WORDS.contains(&kind) || kind == "variable_name" {
+            self.close_word(node);
+        }
+        let end = self.script.commands.len();
+        match self.frames.last_mut() {
+            Some(SyntaxFrame::Pipeline { stages, start }) if node.is_named() => {
+                stages.push(*start..end)
+            }
+            Some(SyntaxFrame::Redirected { end: last, .. }) if !kind.ends_with("_redirect") => {
+                *last = end
+            }
+            _ => {}
+        }
+    }
+
+    /// Closes the word that began with a node, and gives it to what is around it.
+    fn close_word(&mut self, node: Node<'_>) {
+        let is_outer = node.parent().is_none_or(|parent| {
+            !WORDS.contains(&parent.kind())
+                && !matches!(parent.kind(), "array" | "subscript" | "heredoc_body")
+        });
+        if !is_outer || !self.is_in_word() {
+            return;
+        }
+        let Some(SyntaxFrame::Word { word, .. }) = self.frames.pop() else {
+            return;
+        };
+        // A descriptor that the grammar takes for a file: `>& file 0>&1`.
+        let rest = self.text.get(node.end_byte()..).unwrap_or_default();
+        let is_descriptor = node.kind() == "number" && rest.starts_with(['<', '>']);
+        match self.frames.last_mut() {
+            Some(SyntaxFrame::Command(index)) => {
+                let index = *index;
+                self.push_word(index, word);
+            }
+            Some(SyntaxFrame::Assignment { value, .. }) => *value = word,
+            Some(SyntaxFrame::Redirect { targets, .. }) if !is_descriptor => targets.push(word),
+            _ => {}
+        }
+    }
+
+    fn close_redirect(&mut self) {
+        let Some(SyntaxFrame::Redirect {
+            operator,
+            targets,
+            commands,
+            is_text,
+        }) = self.frames.pop()
+        else {
+            return;
+        };
+        let mut targets = targets.into_iter();
+        // The text of a here-document comes last, behind the arguments on its line.
+        let target = match is_text {
+            true => targets.next_back(),
+            false => targets.next(),
+        };
+        // The grammar takes arguments behind the target for further targets.
+        let last = commands.end.saturating_sub(1);
+        for word in targets {
+            self.push_word(last, word);
+        }
+        self.script.redirections.push(Redirection {
+            operator,
+            target: target.unwrap_or_default(),
+            commands,
+        });
+    }
+}

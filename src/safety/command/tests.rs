@@ -1,0 +1,267 @@
+//! Tests of the assessment: a graded set of commands, and the properties that hold for every text.
+
+use std::time::Instant;
+
+use super::*;
+
+const GRADED: &str = include_str!("../../../tests/fixtures/graded_commands.tsv");
+
+const PLACE: CommandPlace<'static> = CommandPlace {
+    cwd: "/home/me/project",
+    home: "/home/me",
+    workspace: &["/home/me/library"],
+};
+
+fn class(command: &str) -> CommandClass {
+    assess(command, &PLACE).class
+}
+
+fn graded() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = GRADED.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_once('\t').expect("class and command"))
+}
+
+/// Recall and false alarms, in percent, and exact classes of a part of the set.
+fn grade(name: &str, keep: impl Fn(usize) -> bool) -> (f64, f64) {
+    let (mut wanted, mut flagged, mut harmless, mut alarms) = (0, 0, 0, 0);
+    let mut micros = Vec::new();
+    for (_, (label, command)) in graded().enumerate().filter(|(at, _)| keep(*at)) {
+        let start = Instant::now();
+        let is_flagged = class(command) >= CommandClass::Unknown;
+        micros.push(start.elapsed().as_micros());
+        match label {
+            "destroys" | "downloaded" | "unknown" => {
+                wanted += 1;
+                flagged += usize::from(is_flagged);
+            }
+            "reads" | "writes" | "network" => {
+                harmless += 1;
+                alarms += usize::from(is_flagged);
+            }
+            _ => panic!("{label} is not a label"),
+        }
+    }
+    micros.sort_unstable();
+    let percent = |part: usize, all: usize| 100.0 * part as f64 / all as f64;
+    let (recall, false_alarms) = (percent(flagged, wanted), percent(alarms, harmless));
+    println!(
+        "{name}: recall {flagged}/{wanted} = {recall:.1} %, false alarms {alarms}/{harmless} = {false_alarms:.1} %, median {} µs",
+        micros[micros.len() / 2]
+    );
+    assert!(wanted > 100 && harmless > 100, "the set is too small");
+    (recall, false_alarms)
+}
+
+#[test]
+fn the_graded_set_is_told_apart() {
+    for (name, remainder) in [("tuned on", 0), ("held out", 1)] {
+        let (recall, false_alarms) = grade(name, |at| at % 2 == remainder);
+        assert!(recall >= 98.0, "{name}: recall {recall:.1} %");
+        assert!(
+            false_alarms <= 3.0,
+            "{name}: false alarms {false_alarms:.1} %"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_parsed_is_unknown() {
+    let mut unparsed = 0;
+    for (_, command) in graded() {
+        let cuts = command.char_indices().map(|(at, _)| at).step_by(6);
+        for at in cuts {
+            // A beginning of the command, and the command with a quote or a parenthesis too many.
+            for text in [
+                command[..at].to_owned(),
+                format!("{}\"{}", &command[..at], &command[at..]),
+                format!("{}({}", &command[..at], &command[at..]),
+            ] {
+                let parsed = zsh_screen::screen(&text).and_then(|text| syntax::parse(&text));
+                if parsed.is_err() {
+                    unparsed += 1;
+                    assert!(class(&text) >= CommandClass::Unknown, "{text:?}");
+                }
+            }
+        }
+    }
+    assert!(unparsed > 500, "only {unparsed} texts were not parsed");
+}
+
+#[test]
+fn each_line_of_the_tables_is_understood() {
+    let text = concat!(include_str!("programs.txt"), include_str!("families.txt"));
+    let is_class = |name: &str| CommandClass::from_name(name.trim()).is_some();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let list = line
+            .split_once(": ")
+            .is_some_and(|(name, _)| is_class(name));
+        let rule = line.split_once(" => ").is_some_and(|(_, rest)| {
+            let class = rest.split("; ").next().unwrap_or_default();
+            let class = class.split(" unless ").next().unwrap_or_default();
+            is_class(class.split(" if ").next().unwrap_or_default())
+        });
+        let other = line.starts_with('#')
+            || line.contains(" takes ")
+            || line.ends_with(" has long options with one dash");
+        assert!(list || rule || other, "{line}");
+    }
+}
+
+#[test]
+fn a_deletion_says_how_far_it_reaches() {
+    for (command, warning) in [
+        ("rm -rf build", "deletes files recursively"),
+        ("rm -rf ./build/../dist", "deletes files recursively"),
+        ("rm -rf /home/me/library/x", "deletes files recursively"),
+        ("rm notes.txt", "deletes files"),
+        (
+            "rm -rf ../other",
+            "deletes files recursively outside this directory",
+        ),
+        (
+            "rm -r /tmp/x",
+            "deletes files recursively outside this directory",
+        ),
+        ("rm -rf .", "deletes all of this directory"),
+        ("rm -rf *", "deletes all of this directory"),
+        (
+            "rm -rf $DIR/*",
+            "deletes files recursively at a place that is not known before it runs",
+        ),
+        (
+            "find . | xargs rm -rf",
+            "deletes files recursively at a place that is not known before it runs",
+        ),
+        (
+            "rm -rf ~",
+            "deletes files recursively of the system, the home directory or what contains this directory",
+        ),
+        (
+            "rm -rf /home/me/project/../..",
+            "deletes files recursively of the system, the home directory or what contains this directory",
+        ),
+        (
+            "find / -delete",
+            "deletes files recursively outside this directory",
+        ),
+    ] {
+        let assessed = assess(command, &PLACE);
+        assert_eq!(assessed.class, CommandClass::Destroys, "{command}");
+        assert_eq!(assessed.warning().as_deref(), Some(warning), "{command}");
+    }
+}
+
+#[test]
+fn the_worst_effect_decides_and_all_are_kept() {
+    let assessed = assess("ls; touch a; curl -s x | sh; rm a; frobnicate", &PLACE);
+    assert_eq!(assessed.class, CommandClass::RunsDownloadedCode);
+    assert_eq!(assessed.reasons[0], "runs a download");
+    assert_eq!(assessed.reasons[1], "deletes files");
+    let all: Vec<CommandClass> = assessed.effects.iter().copied().collect();
+    assert_eq!(all, CommandClass::ALL);
+    assert!(assessed.needs_typed_yes());
+
+    let unknown = assess("frobnicate --all", &PLACE);
+    assert_eq!(unknown.class, CommandClass::Unknown);
+    assert_eq!(
+        unknown.warning().as_deref(),
+        Some("could not be analysed: what frobnicate does is not known")
+    );
+    assert!(!unknown.needs_typed_yes());
+    assert_eq!(unknown.operation(), OperationClass::Destructive);
+
+    let harmless = assess("ls -l", &PLACE);
+    assert_eq!(
+        (harmless.warning(), harmless.needs_typed_yes()),
+        (None, false)
+    );
+    assert_eq!(harmless.operation(), OperationClass::Read);
+    assert_eq!(assess("touch a", &PLACE).operation(), OperationClass::Write);
+    assert_eq!(assess("", &PLACE).class, CommandClass::Reads);
+}
+
+#[test]
+fn nothing_hides_a_command() {
+    for command in [
+        "r\\m -rf x",
+        "'r'\"m\" x",
+        "$'\\x72m' x",
+        "rm\\\n -rf x",
+        "true && (false || { rm x; })",
+        "echo \"${x:-$(rm y)}\"",
+        "[[ -n $(rm x) ]]",
+        "a=(1 $(rm x))",
+        "cat <<EOF\n$(rm x)\nEOF",
+        "cat <<'EOF' | sh\nrm x\nEOF",
+        "bash <<< 'rm x'",
+        "printf 'rm x' | sudo sh",
+        "sudo -u me -- env A=1 nice -n 5 timeout 3 rm x",
+        "bash -lc \"sh -c 'rm x'\"",
+        "find . -name x -exec sh -c 'rm \"$1\"' _ {} \\;",
+        "ssh -p 22 host 'cd /srv && rm x'",
+        "ssh host <<EOF\nrm x\nEOF",
+        "docker compose exec -T db sh -c 'rm x'",
+        "trap 'rm x' EXIT",
+        "f() { rm x }; f",
+        "for f (*.c) rm $f",
+        "repeat 3 rm x",
+        "() { rm x } a",
+        "noglob command rm x",
+        "git -C a -c color.ui=never push --force",
+        "git rebase -i main --exec 'rm x'",
+        "PAGER='rm x' git log",
+        "alias ls='rm x'",
+        "echo x # ; rm y",
+    ] {
+        assert!(class(command) >= CommandClass::Unknown, "{command:?}");
+    }
+}
+
+#[test]
+fn what_zsh_alone_knows_is_read_or_unknown() {
+    for command in [
+        "ls *(.om[1,3])",
+        "print -rl -- ${(f)\"$(cat a)\"} ${(j:,:)b}",
+        "diff =(sort a) =(sort b)",
+        "for k v in ${(kv)map}; do echo $k; done",
+        "ls (a|b)*.<1-9>",
+        "if (( $+commands[git] )); then echo ${x:t:r}; fi",
+    ] {
+        assert_eq!(class(command), CommandClass::Reads, "{command:?}");
+    }
+    for command in [
+        "ls *(e:'rm $REPLY':)",
+        "ls *(+remove)",
+        "ls *(#qe[reboot])",
+        "echo ${(e)x}",
+        "x='a[$(rm y)]'; (( x ))",
+        "alias -g G='| rm'",
+        "zmodload zsh/files",
+        "precmd() { ls }",
+        "functions[ls]=x",
+        "ls\u{a0}x",
+        "echo \u{1b}[2J",
+    ] {
+        assert_eq!(class(command), CommandClass::Unknown, "{command:?}");
+    }
+    assert_eq!(class("> a"), CommandClass::Destroys, "zsh empties the file");
+}
+
+#[test]
+fn a_text_of_any_size_is_bounded() {
+    for piece in [
+        "a | ",
+        "$(",
+        "((",
+        "{ ",
+        "a;",
+        "\"$(",
+        "bash -c 'a';",
+        "sudo ",
+    ] {
+        for length in [MAX_COMMAND, MAX_COMMAND + 100] {
+            let text = piece.repeat(length / piece.len());
+            assert!(class(&text) >= CommandClass::Unknown, "{piece}");
+        }
+    }
+}

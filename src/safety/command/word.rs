@@ -1,0 +1,201 @@
+//! Words of a command line, and their values as far as the text tells.
+
+use std::ops::Range;
+
+/// Stands in a value for a part that is not known.
+pub const UNKNOWN: char = '\u{1}';
+
+/// A part of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WordPart {
+    /// Literal text.
+    Text {
+        /// The text, without quotes.
+        text: String,
+        /// Whether it was quoted.
+        is_quoted: bool,
+    },
+    /// The value of a variable; the name is empty for one with modifiers.
+    Variable {
+        /// Its name.
+        name: String,
+        /// Whether it was quoted.
+        is_quoted: bool,
+    },
+    /// The output of commands.
+    Substitution {
+        /// The commands.
+        commands: Range<usize>,
+        /// Whether it was quoted.
+        is_quoted: bool,
+        /// `<(…)` or `>(…)`.
+        is_process: bool,
+    },
+    /// The value of an arithmetic expression.
+    Number,
+}
+
+/// A word.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShellWord {
+    parts: Vec<WordPart>,
+}
+
+/// The value of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WordValue {
+    /// The text, with [`UNKNOWN`] for parts that are not known.
+    pub text: String,
+    /// Whether an unquoted part is not known.
+    pub is_open: bool,
+}
+
+impl ShellWord {
+    /// Makes a word of literal text.
+    pub fn literal_of(text: &str) -> ShellWord {
+        let text = text.to_owned();
+        ShellWord {
+            parts: vec![WordPart::Text {
+                text,
+                is_quoted: false,
+            }],
+        }
+    }
+
+    /// Adds a part.
+    pub fn push(&mut self, part: WordPart) {
+        self.parts.push(part);
+    }
+
+    /// Returns the commands whose output is part of the word.
+    pub fn substitutions(&self) -> impl Iterator<Item = (Range<usize>, bool)> {
+        self.parts.iter().filter_map(|part| match part {
+            WordPart::Substitution {
+                commands,
+                is_process,
+                ..
+            } => Some((commands.clone(), *is_process)),
+            _ => None,
+        })
+    }
+
+    /// Returns the value, with `~`, `$HOME` and `$PWD` replaced.
+    pub fn value(&self, home: &str, cwd: &str) -> WordValue {
+        let mut value = WordValue {
+            text: String::new(),
+            is_open: false,
+        };
+        for (at, part) in self.parts.iter().enumerate() {
+            match part {
+                WordPart::Text {
+                    text,
+                    is_quoted: false,
+                } if at == 0 && (text == "~" || text.starts_with("~/")) => {
+                    value.text.push_str(home);
+                    value.text.push_str(text.trim_start_matches('~'));
+                }
+                WordPart::Text { text, .. } => {
+                    let plain =
+                        text.chars()
+                            .map(|c| match c.is_control() && !matches!(c, '\n' | '\t') {
+                                true => UNKNOWN,
+                                false => c,
+                            });
+                    value.text.extend(plain);
+                }
+                WordPart::Variable { name, .. } if name == "HOME" => value.text.push_str(home),
+                WordPart::Variable { name, .. } if name == "PWD" => value.text.push_str(cwd),
+                WordPart::Variable { is_quoted, .. } | WordPart::Substitution { is_quoted, .. } => {
+                    value.text.push(UNKNOWN);
+                    value.is_open |= !is_quoted;
+                }
+                WordPart::Number => value.text.push('1'),
+            }
+        }
+        value
+    }
+}
+
+/// Removes the backslashes of unquoted text.
+pub fn unescape(text: &str) -> String {
+    let mut chars = text.chars();
+    let mut out = String::with_capacity(text.len());
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Removes the backslashes of text in `"…"`.
+pub fn unescape_quoted(text: &str) -> String {
+    let mut chars = text.chars().peekable();
+    let mut out = String::with_capacity(text.len());
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', Some('$' | '`' | '"' | '\\')) => out.extend(chars.next()),
+            (c, _) => out.push(c),
+        }
+    }
+    out
+}
+
+/// Decodes the text of `$'…'`. An escape of a character by its number becomes [`UNKNOWN`] unless it is plain ASCII.
+pub fn decode_escapes(text: &str) -> String {
+    let mut chars = text.chars().peekable();
+    let mut out = String::with_capacity(text.len());
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        let (radix, longest) = match chars.next() {
+            Some('n') => {
+                out.push('\n');
+                continue;
+            }
+            Some('t') => {
+                out.push('\t');
+                continue;
+            }
+            Some('x') => (16, 2),
+            Some('u') => (16, 4),
+            Some('U') => (16, 8),
+            Some(c) if c.is_digit(8) => {
+                let mut number = c.to_digit(8).unwrap_or_default();
+                for _ in 0..2 {
+                    if let Some(digit) = chars.peek().and_then(|c| c.to_digit(8)) {
+                        number = number * 8 + digit;
+                        chars.next();
+                    }
+                }
+                out.push(plain_char(number));
+                continue;
+            }
+            Some(c @ ('\\' | '\'' | '"' | '?')) => {
+                out.push(c);
+                continue;
+            }
+            _ => {
+                out.push(UNKNOWN);
+                continue;
+            }
+        };
+        let mut number = 0u32;
+        for _ in 0..longest {
+            if let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix)) {
+                number = number.wrapping_mul(radix).wrapping_add(digit);
+                chars.next();
+            }
+        }
+        out.push(plain_char(number));
+    }
+    out
+}
+
+fn plain_char(number: u32) -> char {
+    let plain = char::from_u32(number).filter(|c| c.is_ascii() && !c.is_control());
+    plain.unwrap_or(UNKNOWN)
+}

@@ -1,0 +1,366 @@
+//! Rewrites what only zsh knows to what the grammar of bash parses with the same effects, and rejects what runs code in a
+//! way that the grammar does not show.
+//!
+//! A rewritten text is only parsed, never run. Expansions that cannot run code become a placeholder.
+
+mod code;
+
+/// Stands for a glob qualifier or a pattern in parentheses, which selects files and runs nothing.
+const PATTERN_PLACEHOLDER: char = '_';
+
+/// Nesting of quotes, substitutions and parentheses beyond which a text is rejected.
+const MAX_NESTING: usize = 60;
+
+/// What is open at a point of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Commands, up to the closing character, if any.
+    Commands(Option<char>),
+    /// The elements of an array.
+    Elements,
+    /// `[[ … ]]`
+    Condition,
+    /// The list of `for NAME (…)`.
+    ForList,
+    /// `"…"`
+    Quoted,
+    /// `${…}`
+    Parameter,
+    /// `((…))` and `$((…))`; the number of open parentheses.
+    Arithmetic(usize),
+}
+
+/// Returns the text for the parser.
+///
+/// # Errors
+/// The reason why the text cannot be analysed.
+pub fn screen(text: &str) -> Result<String, &'static str> {
+    let is_strange =
+        |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c.is_whitespace() && !c.is_ascii();
+    if text.contains(is_strange) {
+        return Err("it has control characters or spaces that are not ASCII");
+    }
+    if computes_with_subscripts(text) {
+        return Err("it has a subscript that runs a command when it is evaluated");
+    }
+    let mut screen = ZshScreen {
+        chars: text.chars().collect(),
+        at: 0,
+        out: String::with_capacity(text.len() + 32),
+        scopes: vec![Scope::Commands(None)],
+        word: WordState::default(),
+        saved: Vec::new(),
+        heredocs: Vec::new(),
+        braces: 0,
+    };
+    while screen.at < screen.chars.len() {
+        screen.step()?;
+        if screen.scopes.len() > MAX_NESTING {
+            return Err("it is nested too deeply");
+        }
+    }
+    screen.end_word()?;
+    Ok(screen.out)
+}
+
+/// Whether a text evaluates arithmetic and has a subscript with a command in it, which zsh then runs: `x='a[$(rm y)]'`.
+fn computes_with_subscripts(text: &str) -> bool {
+    let has_command = text.match_indices("[$(").any(|(at, found)| {
+        let rest = text.get(at + found.len()..).unwrap_or_default();
+        !rest.starts_with('(')
+    }) || text.contains("[`");
+    const EVALUATES: [&str; 9] = [
+        "((",
+        "$[",
+        "let ",
+        "-eq",
+        "-ne",
+        "-lt",
+        "-gt",
+        "integer ",
+        "typeset -i",
+    ];
+    has_command && EVALUATES.iter().any(|word| text.contains(word))
+}
+
+/// The state of the words of a command.
+#[derive(Debug, Default, Clone)]
+struct WordState {
+    /// The unquoted characters of the current word.
+    text: String,
+    is_started: bool,
+    has_quotes: bool,
+    /// The next word is no command.
+    is_argument: bool,
+    /// The next word is the target of a redirection.
+    is_target: bool,
+    /// `for NAME in …`, before its body.
+    is_for_header: bool,
+    /// `case`, `select` or `function` was the last word.
+    takes_name: bool,
+    /// `typeset`, whose arguments may be arrays.
+    is_declaration: bool,
+    /// The last word was `}`.
+    is_after_brace: bool,
+}
+
+struct ZshScreen {
+    chars: Vec<char>,
+    at: usize,
+    out: String,
+    scopes: Vec<Scope>,
+    word: WordState,
+    /// The words around the open substitutions.
+    saved: Vec<WordState>,
+    /// Delimiters of here-documents, and whether leading tabs are removed.
+    heredocs: Vec<(String, bool)>,
+    braces: usize,
+}
+
+impl ZshScreen {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    fn copy(&mut self, count: usize) {
+        for _ in 0..count {
+            self.out.extend(self.peek(0));
+            self.at += 1;
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        self.scopes.last().copied().unwrap_or(Scope::Commands(None))
+    }
+
+    fn open(&mut self, scope: Scope) {
+        if !matches!(
+            scope,
+            Scope::Quoted | Scope::Parameter | Scope::Arithmetic(_)
+        ) {
+            self.saved.push(std::mem::take(&mut self.word));
+        }
+        self.scopes.push(scope);
+    }
+
+    fn close(&mut self) {
+        if self.scopes.len() < 2 {
+            return;
+        }
+        let scope = self.scopes.pop();
+        if !matches!(
+            scope,
+            Some(Scope::Quoted | Scope::Parameter | Scope::Arithmetic(_))
+        ) {
+            self.word = self.saved.pop().unwrap_or_default();
+        }
+    }
+
+    fn step(&mut self) -> Result<(), &'static str> {
+        let Some(c) = self.peek(0) else {
+            return Ok(());
+        };
+        if c == '\\' {
+            if self.peek(1) == Some('\n') {
+                self.at += 2;
+            } else {
+                self.quote();
+                self.copy(2);
+            }
+            return Ok(());
+        }
+        if c == '$' {
+            return self.dollar();
+        }
+        if c == '`' {
+            if self.scope() == Scope::Commands(Some('`')) {
+                self.end_word()?;
+                self.close();
+            } else {
+                self.quote();
+                self.open(Scope::Commands(Some('`')));
+            }
+            self.copy(1);
+            return Ok(());
+        }
+        match self.scope() {
+            Scope::Quoted => {
+                if c == '"' {
+                    self.close();
+                }
+                self.copy(1);
+                Ok(())
+            }
+            Scope::Parameter => {
+                match c {
+                    '}' => self.close(),
+                    '"' => self.open(Scope::Quoted),
+                    _ => {}
+                }
+                self.copy(1);
+                Ok(())
+            }
+            Scope::Arithmetic(open) => {
+                let open = match c {
+                    '(' => open + 1,
+                    ')' => open - 1,
+                    _ => open,
+                };
+                self.scopes.pop();
+                if open > 0 {
+                    self.scopes.push(Scope::Arithmetic(open));
+                } else {
+                    self.word.is_started = true;
+                    self.word.is_argument = true;
+                }
+                self.copy(1);
+                Ok(())
+            }
+            scope => self.code(c, scope),
+        }
+    }
+
+    fn quote(&mut self) {
+        self.word.is_started = true;
+        self.word.has_quotes = true;
+    }
+
+    /// Handles a `$`.
+    fn dollar(&mut self) -> Result<(), &'static str> {
+        self.quote();
+        match self.peek(1) {
+            Some('\'') if !matches!(self.scope(), Scope::Quoted | Scope::Parameter) => {
+                self.copy(2);
+                self.copy_quoted(true)
+            }
+            Some('(') if self.peek(2) == Some('(') => {
+                self.copy(3);
+                self.scopes.push(Scope::Arithmetic(2));
+                Ok(())
+            }
+            Some('(') => {
+                self.copy(2);
+                self.open(Scope::Commands(Some(')')));
+                Ok(())
+            }
+            Some('{') => self.parameter(),
+            Some('[') => Err("it has arithmetic in `$[…]`"),
+            Some('+') if self.peek(2).is_some_and(is_name) => {
+                self.at += 2;
+                self.skip_name_and_subscript()?;
+                self.out.push('1');
+                Ok(())
+            }
+            Some('#' | '~' | '=' | '^') if self.peek(2).is_some_and(is_name) => {
+                self.copy(1);
+                self.at += 1;
+                Ok(())
+            }
+            _ => {
+                self.copy(1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Skips a name and a subscript that runs nothing.
+    fn skip_name_and_subscript(&mut self) -> Result<(), &'static str> {
+        while self.peek(0).is_some_and(is_name) {
+            self.at += 1;
+        }
+        if self.peek(0) == Some('[') {
+            while let Some(c) = self.peek(0) {
+                if matches!(c, '$' | '`' | '\n') {
+                    return Err("it has a subscript that is not plain");
+                }
+                self.at += 1;
+                if c == ']' {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles `${`: removes the flags of zsh and its modifiers.
+    fn parameter(&mut self) -> Result<(), &'static str> {
+        self.copy(2);
+        if self.peek(0) == Some('(') {
+            let mut ahead = 1;
+            while let Some(c) = self.peek(ahead) {
+                match c {
+                    ')' => break,
+                    'e' | '%' | 'P' => {
+                        return Err("it expands the value of a variable once more");
+                    }
+                    '$' | '`' | '\'' | '"' | '\n' => {
+                        return Err("it has flags of an expansion that are not plain");
+                    }
+                    _ => ahead += 1,
+                }
+            }
+            self.at += ahead + 1;
+        }
+        while matches!(self.peek(0), Some('^' | '=' | '~' | '+' | '#'))
+            && self
+                .peek(1)
+                .is_some_and(|c| is_name(c) || c == '$' || c == '{')
+        {
+            self.at += 1;
+        }
+        self.scopes.push(Scope::Parameter);
+        if matches!(self.peek(0), Some('"' | '$')) {
+            // What is expanded is no variable; `${_:-…}` has the same parts.
+            self.out.push_str("_:-");
+            return Ok(());
+        }
+        while self.peek(0).is_some_and(is_name) {
+            self.copy(1);
+        }
+        // `${array[(r)pattern]}` searches the array.
+        if self.peek(0) == Some('[') && self.peek(1) == Some('(') {
+            self.skip_name_and_subscript()?;
+        }
+        let is_modifier = match (self.peek(0), self.peek(1)) {
+            (Some(':'), Some(c)) => c.is_ascii_alphabetic() || c == '#',
+            _ => false,
+        };
+        if is_modifier {
+            while let Some(c) = self.peek(0) {
+                match c {
+                    '}' => break,
+                    '$' | '`' | '\'' | '"' | '{' | '\n' => {
+                        return Err("it has a modifier that is not plain");
+                    }
+                    _ => self.at += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies up to and with a closing quote.
+    fn copy_quoted(&mut self, has_escapes: bool) -> Result<(), &'static str> {
+        while let Some(c) = self.peek(0) {
+            if c == '\\' && has_escapes {
+                self.copy(2);
+                continue;
+            }
+            self.copy(1);
+            if c == '\'' {
+                return Ok(());
+            }
+        }
+        Err("a quote is not closed")
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_assignable(name: &str) -> bool {
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let name = name.split('[').next().unwrap_or_default();
+    !name.is_empty() && name.chars().all(is_name)
+}
