@@ -30,6 +30,7 @@ pub mod paths;
 pub mod protocol;
 pub mod recording;
 pub mod safety;
+pub mod sandbox;
 pub mod secret;
 pub mod services;
 pub mod session;

@@ -21,7 +21,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 pub use self::environment::{
     CHILD_MARK, TERMINAL_VARIABLES, child_environment, daemon_environment, process_environment,
-    terminal_variables,
+    sandbox_environment, terminal_variables,
 };
 pub use self::own_files::{open_own, read_own};
 

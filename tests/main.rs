@@ -19,6 +19,8 @@ mod onboarding;
 mod picture;
 mod real;
 mod record;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod settings;
 mod support;
 mod terminal;

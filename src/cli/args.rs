@@ -8,6 +8,7 @@ mod plugin;
 mod policy;
 mod prompt;
 mod recording;
+mod sandbox;
 mod session;
 mod stats;
 
@@ -27,6 +28,7 @@ pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs, RecordPa
 pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;
 pub use self::recording::{RecordingCommand, RecordingFormat, ReplayArgs};
+pub use self::sandbox::SandboxArgs;
 pub use self::session::{SessionCommand, SessionConfigCommand};
 pub use self::stats::{StatsArgs, UsageGroup};
 
@@ -124,6 +126,12 @@ pub enum CliCommand {
     /// variables it names, are recognized too. Secrets that only the running daemon knows are not: the output of key_cmd
     /// and auth_cmd, logins, and variables of MCP servers.
     Redact(RedactArgs),
+    /// Run a command that can change only this directory
+    ///
+    /// The command can read the system, toolchains and the workspace, and change the workspace and a private temporary directory.
+    /// It has no network, no keys from the environment and no way to other processes. With --level read-only, it cannot change the
+    /// workspace either. Linux needs Landlock.
+    Sandbox(SandboxArgs),
     /// Print the zsh completions of aish-helper or aish
     Completions {
         /// The program

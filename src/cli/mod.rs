@@ -31,6 +31,7 @@ mod record_view;
 pub mod recording;
 pub mod redact;
 pub mod replay;
+pub mod sandbox;
 pub mod session;
 mod session_config;
 mod session_picker;
@@ -56,7 +57,7 @@ use crate::safety::text;
 
 /// Parses the command line; `--help` and `--version` print and exit.
 ///
-/// `ask` is the hot path, and a recorder is kept as long as its shell: only their own parsers are built. If such a parser fails,
+/// `ask` is the hot path, a recorder is kept as long as its shell, and a sandbox runs three stages: only their own parsers are built. If such a parser fails,
 /// the full parser runs and reports the error.
 ///
 /// # Errors
@@ -73,6 +74,7 @@ pub fn parse() -> Result<Cli> {
     let command = match words.first().and_then(|word| word.to_str()) {
         Some("ask") => parse_alone(words).map(CliCommand::Ask),
         Some("record") => parse_alone(words).map(CliCommand::Record),
+        Some("sandbox") => parse_alone(words).map(CliCommand::Sandbox),
         Some("record-pane") => parse_alone(words).map(CliCommand::RecordPane),
         Some(record::RELAY) => Some(CliCommand::RecordRelay {
             words: words.into_iter().skip(1).collect(),
@@ -194,6 +196,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Recording(command) => recording::run(&paths()?, command)?,
         CliCommand::Replay(args) => replay::run(&paths()?, &args)?,
         CliCommand::Record(args) => return record::run(&paths()?, args),
+        CliCommand::Sandbox(args) => return sandbox::run(args),
         CliCommand::Redact(args) => redact::run(&paths()?, &args)?,
         CliCommand::Tools(command) => tools::run(&paths()?, command)?,
         CliCommand::Call(command) => return call::run(&paths()?, command),

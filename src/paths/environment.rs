@@ -84,6 +84,31 @@ pub fn process_environment() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
+/// Variables of a command in the sandbox; none of them holds a secret or leads to a socket.
+const SANDBOX_VARIABLES: &[&str] = &[
+    "COLORTERM",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "NO_COLOR",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TZ",
+    "USER",
+];
+
+/// Returns the environment of a command in the sandbox, with [`CHILD_MARK`].
+pub fn sandbox_environment() -> Vec<(OsString, OsString)> {
+    let is_harmless = |name: &OsStr| {
+        let name = name.to_str().unwrap_or_default();
+        name.starts_with("LC_") || SANDBOX_VARIABLES.contains(&name)
+    };
+    let set = std::env::vars_os().filter(|(name, _)| is_harmless(name));
+    set.chain([(CHILD_MARK.into(), "1".into())]).collect()
+}
+
 /// Returns those of the named environment variables that are set, and [`CHILD_MARK`]: the entire environment of a child
 /// process of the daemon.
 pub fn child_environment(names: &[&str]) -> Vec<(OsString, OsString)> {

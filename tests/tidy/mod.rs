@@ -21,6 +21,8 @@ const AREAS: &[(&str, &[&str])] = &[
     ("workspace", &["error"]),
     // Pages of the web for the model.
     ("web", &["address", "error", "http_client"]),
+    // Runs a command with as few rights as possible; knows nothing of sessions or models.
+    ("sandbox", &["error"]),
     ("protocol", &["chat", "error"]),
     (
         "config",
@@ -177,6 +179,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "recording",
             "safety",
+            "sandbox",
             "secret",
             "terminal",
         ],
@@ -289,6 +292,9 @@ const PURE: &[&str] = &[
     "recording::event",
     "recording::marks",
     "safety",
+    "sandbox::denials",
+    "sandbox::linux::mount_table",
+    "sandbox::path_rules",
     "secret",
     "tools::results::split_points",
     "tools::builtin::definitions",

@@ -8,6 +8,7 @@ mod files;
 mod mcp;
 mod model;
 mod output;
+mod sandbox;
 mod shell;
 mod terminal;
 
@@ -146,6 +147,7 @@ fn run_checks(paths: Result<Paths>) -> Vec<CheckResult> {
             checks.push(output::check_output(None));
         }
     }
+    checks.push(sandbox::check_sandbox());
     checks.push(terminal::check_terminal(&terminal::TerminalFacts::current()));
     checks
 }

@@ -1,0 +1,250 @@
+//! The sandbox of Linux: supervisor and inner stages.
+//!
+//! With namespaces, the supervisor starts the stage `namespaces`, which starts `first`, the first process of the process
+//! namespace; that starts the command. The kernel ends all processes of the namespace together with `first`. Without
+//! namespaces, the supervisor starts the stage `plain`, which becomes the command, and traces it.
+
+mod descriptors;
+mod guarded_files;
+mod landlock_rules;
+mod limits;
+mod metadata_calls;
+mod mount_table;
+mod namespaces;
+mod private_tmp;
+mod stages;
+mod supervision;
+mod syscall_filter;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::fcntl::OFlag;
+use nix::unistd::{Uid, User, close, pipe2};
+
+use self::guarded_files::GuardedFiles;
+use self::private_tmp::PrivateTmp;
+use self::supervision::{Supervision, SupervisionEnd};
+use super::path_rules::PathRules;
+use super::policy::{SandboxLevel, SandboxPolicy};
+use super::{SandboxInvocation, SandboxOutcome, SandboxStage, SandboxSupport};
+use crate::error::{Error, ErrorContext, Result};
+
+/// This program, also after its file was replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// What the kernel shows of itself and of other processes; no project is there.
+const SYSTEM_VIEWS: &[&str] = &["/dev", "/proc", "/sys"];
+
+/// Runs the supervisor or an inner stage.
+///
+/// # Errors
+/// The sandbox cannot be built; the command has not run.
+pub(super) fn run(invocation: SandboxInvocation) -> Result<SandboxOutcome> {
+    match invocation.stage {
+        Some(stage) => stages::run(stage, invocation),
+        None => Supervisor::prepare(invocation)?.run(),
+    }
+}
+
+/// The process outside the sandbox.
+struct Supervisor {
+    invocation: SandboxInvocation,
+    working_directory: PathBuf,
+    tmp: PrivateTmp,
+}
+
+impl Supervisor {
+    fn prepare(mut invocation: SandboxInvocation) -> Result<Supervisor> {
+        descriptors::close_inherited(invocation.policy.keep_fd)?;
+        let policy = &mut invocation.policy;
+        resolve_paths(policy)?;
+        let rules = PathRules::new(policy);
+        // A directory of programs is readable, unless something below it is not.
+        let programs = invocation.programs.iter();
+        let programs: Vec<PathBuf> = programs
+            .filter_map(|dir| dir.canonicalize().ok())
+            .filter(|dir| !rules.may_read(dir) && !rules.hides_below(dir))
+            .filter(|dir| {
+                policy
+                    .home
+                    .as_ref()
+                    .is_none_or(|home| !home.starts_with(dir))
+            })
+            .collect();
+        policy.read.extend(programs);
+        check_workspace(policy)?;
+        let tmp = PrivateTmp::create()?;
+        policy.private_tmp = Some(tmp.path().to_owned());
+        let current = std::env::current_dir().ok();
+        let working_directory = current
+            .filter(|current| current.starts_with(&policy.dir))
+            .unwrap_or_else(|| policy.dir.clone());
+        Ok(Supervisor {
+            invocation,
+            working_directory,
+            tmp,
+        })
+    }
+
+    fn run(self) -> Result<SandboxOutcome> {
+        let policy = &self.invocation.policy;
+        let guarded = match policy.level {
+            SandboxLevel::Workspace => GuardedFiles::read(policy),
+            SandboxLevel::ReadOnly => GuardedFiles::default(),
+        };
+        let wanted = match policy.namespaces {
+            true => namespaces::disabled_reason(),
+            false => Some(Error::runtime("turned off")),
+        };
+        let (end, without_namespaces) = match wanted {
+            None => match self.supervise(SandboxStage::Namespaces)? {
+                Ok(end) => (end, None),
+                Err(reason) => (self.supervise(SandboxStage::Plain)??, Some(reason.message)),
+            },
+            Some(reason) => (self.supervise(SandboxStage::Plain)??, Some(reason.message)),
+        };
+        let mut notices = end.notices;
+        notices.extend(guarded.changes());
+        Ok(SandboxOutcome {
+            code: end.code,
+            notices,
+            support: SandboxSupport {
+                landlock_abi: end.landlock_abi,
+                seccomp: true,
+                policy_us: end.policy_us,
+                namespaces: without_namespaces.is_none(),
+                without_namespaces,
+            },
+        })
+    }
+
+    /// Starts a stage and waits for its end. The inner error is what the stage reports instead of a sandbox.
+    fn supervise(&self, stage: SandboxStage) -> Result<Result<SupervisionEnd>> {
+        let (status, child_end) =
+            pipe2(OFlag::O_CLOEXEC).context(|| "cannot create a pipe".into())?;
+        let mut command = stage_command(&self.invocation, stage, child_end.as_raw_fd());
+        descriptors::inherit(&child_end)?;
+        command.current_dir(&self.working_directory);
+        command.env_clear().envs(self.environment());
+        if stage == SandboxStage::Namespaces {
+            // Ctrl-C must reach the command once, through this process.
+            command.process_group(0);
+        }
+        let mut supervision = Supervision::start(&mut command, Some(File::from(status)))?;
+        drop(child_end);
+        if stage == SandboxStage::Plain {
+            supervision.watch(&self.tmp, &self.invocation.policy);
+        }
+        // With namespaces, the kernel ends the whole tree with its first process.
+        supervision.run(stage == SandboxStage::Plain)
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut environment = self.invocation.environment.clone();
+        let tmp = self.tmp.path();
+        environment.extend([
+            ("TMPDIR".into(), tmp.into()),
+            // zsh writes here-documents there.
+            ("TMPPREFIX".into(), tmp.join("zsh").into()),
+            ("XDG_CACHE_HOME".into(), tmp.join("cache").into()),
+        ]);
+        environment.extend(self.invocation.policy.variables.iter().cloned());
+        environment
+    }
+}
+
+/// Makes every path absolute and free of symlinks.
+fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
+    let resolve = |path: &Path| {
+        path.canonicalize()
+            .context(|| format!("cannot open {}", path.display()))
+    };
+    policy.dir = resolve(&policy.dir)?;
+    for path in policy.write.iter_mut().chain(&mut policy.read) {
+        *path = resolve(path)?;
+    }
+    // What is hidden need not exist. Its name counts as well as the place that it leads to.
+    let hidden: Vec<PathBuf> = policy
+        .hidden
+        .iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    policy.hidden.extend(hidden);
+    let of_user = || {
+        User::from_uid(Uid::current())
+            .ok()
+            .flatten()
+            .map(|user| user.dir)
+    };
+    let home = policy.home.take().or_else(of_user);
+    policy.home = home.map(|home| home.canonicalize().unwrap_or(home));
+    Ok(())
+}
+
+/// Refuses workspaces that a sandbox cannot protect.
+fn check_workspace(policy: &SandboxPolicy) -> Result<()> {
+    let rules = PathRules::new(policy);
+    for dir in policy.write.iter().chain([&policy.dir]) {
+        if rules.is_hidden(dir) {
+            return Err(Error::usage(format!(
+                "{} holds secrets and is not readable in the sandbox",
+                dir.display()
+            )));
+        }
+        if dir.parent().is_none() || SYSTEM_VIEWS.iter().any(|view| dir.starts_with(view)) {
+            return Err(Error::usage(format!(
+                "{} cannot be the workspace of a sandbox",
+                dir.display()
+            ))
+            .hint("name the directory of a project with --dir"));
+        }
+        let is_above_home = policy
+            .home
+            .as_ref()
+            .is_some_and(|home| home.starts_with(dir));
+        if policy.level == SandboxLevel::Workspace && is_above_home {
+            return Err(Error::usage(format!(
+                "{} cannot be writable in the sandbox: it holds your home directory",
+                dir.display()
+            ))
+            .hint("name a directory below it with --dir, or use --level read-only"));
+        }
+        if !dir.is_dir() {
+            return Err(Error::usage(format!(
+                "{} is not a directory",
+                dir.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the command that runs an inner stage.
+fn stage_command(invocation: &SandboxInvocation, stage: SandboxStage, status_fd: i32) -> Command {
+    let mut command = Command::new(OWN_PROGRAM);
+    command
+        .arg0("aish-helper")
+        .arg("sandbox")
+        .args(invocation.policy.options())
+        .arg(format!("--stage={}", stage.as_str()))
+        .arg(format!("--status-fd={status_fd}"));
+    if invocation.command.is_empty() {
+        command.arg("--trial");
+    } else {
+        command.arg("--").args(&invocation.command);
+    }
+    command
+}
+
+/// Closes a descriptor that only the command uses.
+fn close_kept(policy: &SandboxPolicy) {
+    if let Some(fd) = policy.keep_fd {
+        // It may not have been open.
+        let _ = close(fd);
+    }
+}

@@ -1,0 +1,104 @@
+//! The sandbox of macOS: `sandbox-exec` with a profile. Untested: written from its documentation, without a Mac at hand.
+//!
+//! There is no supervisor: the process becomes `sandbox-exec`. Limits, the closing of descriptors and the report of changed files
+//! are missing.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::path_rules::{GUARDED, PathRules};
+use super::{SandboxInvocation, SandboxOutcome, SandboxSupport, not_run};
+use crate::error::{ErrorContext, Result};
+
+/// Part of macOS; deprecated there, but without a successor for programs of others.
+const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
+
+/// Runs the command.
+///
+/// # Errors
+/// A directory of the policy cannot be opened.
+pub(super) fn run(mut invocation: SandboxInvocation) -> Result<SandboxOutcome> {
+    let policy = &mut invocation.policy;
+    let resolve = |path: &Path| {
+        path.canonicalize()
+            .context(|| format!("cannot open {}", path.display()))
+    };
+    policy.dir = resolve(&policy.dir)?;
+    for path in policy.write.iter_mut().chain(&mut policy.read) {
+        *path = resolve(path)?;
+    }
+    if invocation.command.is_empty() {
+        return Ok(outcome(0, Vec::new()));
+    }
+    let tmp = std::env::temp_dir().join(format!("aish-sandbox-{}", std::process::id()));
+    std::fs::create_dir(&tmp).context(|| format!("cannot create {}", tmp.display()))?;
+    policy.private_tmp = Some(resolve(&tmp)?);
+    policy.read.extend(invocation.programs.iter().cloned());
+    let mut command = Command::new(SANDBOX_EXEC);
+    command
+        .arg("-p")
+        .arg(profile(&PathRules::new(policy), policy.network))
+        .args(&invocation.command)
+        .env_clear()
+        .envs(invocation.environment.iter().cloned())
+        .env("TMPDIR", &tmp)
+        .envs(policy.variables.iter().cloned());
+    let current = std::env::current_dir().unwrap_or_default();
+    if !current.starts_with(&policy.dir) {
+        command.current_dir(&policy.dir);
+    }
+    // Returns only if it fails.
+    let e = command.exec();
+    let (code, notice) = not_run(&invocation.command, &e);
+    Ok(outcome(code, vec![notice]))
+}
+
+fn outcome(code: u8, notices: Vec<String>) -> SandboxOutcome {
+    SandboxOutcome {
+        code,
+        notices,
+        support: SandboxSupport::default(),
+    }
+}
+
+/// Returns the profile: the last rule that matches counts.
+fn profile(rules: &PathRules, network: bool) -> String {
+    let mut profile = String::from(
+        "(version 1)\n(deny default)\n(import \"system.sb\")\n(allow process-exec process-fork)\n(allow signal (target same-sandbox))\n\
+         (allow sysctl-read)\n(allow file-read-metadata)\n",
+    );
+    let mut rule = |verb: &str, path: &Path| {
+        profile.push_str(&format!("({verb} (subpath {}))\n", quoted(path)));
+    };
+    for path in &rules.read {
+        rule("allow file-read*", path);
+    }
+    for path in ["/System", "/Library", "/private/etc"] {
+        rule("allow file-read*", Path::new(path));
+    }
+    for path in rules.write.iter().chain(&rules.devices) {
+        rule("allow file-read* file-write*", path);
+    }
+    for dir in &rules.write {
+        for name in GUARDED {
+            rule("deny file-write*", &dir.join(name));
+        }
+    }
+    for path in &rules.hidden {
+        rule("deny file-read* file-write*", path);
+    }
+    if network {
+        profile
+            .push_str("(allow network-outbound (remote ip))\n(allow network-inbound (local ip))\n");
+    }
+    profile
+}
+
+fn quoted(path: &Path) -> String {
+    let text = path
+        .to_string_lossy()
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"");
+    format!("\"{text}\"")
+}

@@ -1,0 +1,171 @@
+//! Runs a command in a sandbox: `aish-helper sandbox`.
+//!
+//! On Linux the supervisor is a process outside the sandbox. It starts a stage of the same program that restricts itself with
+//! Landlock and seccomp, in namespaces where they work, and becomes the command. `docs/sandbox.md` says what holds.
+
+mod denials;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+mod path_rules;
+mod policy;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::denials::{Denial, DeniedAccess, denials};
+pub use self::path_rules::PathRules;
+pub use self::policy::{SandboxLevel, SandboxLimits, SandboxPolicy};
+
+use crate::error::{Error, ErrorContext, Result};
+
+/// Exit code when the command cannot be found, as in a shell.
+const NOT_FOUND: u8 = 127;
+
+/// Exit code when the command cannot be run, as in a shell.
+const NOT_RUN: u8 = 126;
+
+/// Inner stages of the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxStage {
+    /// Enters namespaces and starts [`SandboxStage::First`].
+    Namespaces,
+    /// The first process of the process namespace: restricts itself and starts the command.
+    First,
+    /// Restricts itself and becomes the command, without namespaces.
+    Plain,
+}
+
+impl SandboxStage {
+    /// Returns the name on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SandboxStage::Namespaces => "namespaces",
+            SandboxStage::First => "first",
+            SandboxStage::Plain => "plain",
+        }
+    }
+}
+
+/// A command and the sandbox that it runs in.
+#[derive(Debug, Clone)]
+pub struct SandboxInvocation {
+    /// What it may do.
+    pub policy: SandboxPolicy,
+    /// The command and its arguments; empty for a trial, which only builds the sandbox.
+    pub command: Vec<OsString>,
+    /// The entire environment, before the variables of the policy.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Directories of programs, in the order of the search.
+    pub programs: Vec<PathBuf>,
+    /// Which stage this process is; `None` is the supervisor.
+    pub stage: Option<SandboxStage>,
+    /// Descriptor on which an inner stage reports to the supervisor.
+    pub status_fd: Option<i32>,
+}
+
+impl SandboxInvocation {
+    /// Sets the private temporary directory that the supervisor made.
+    pub fn set_private_tmp(&mut self, dir: Option<PathBuf>) {
+        self.policy.private_tmp = dir;
+    }
+}
+
+/// How a sandboxed command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxOutcome {
+    /// Its exit code, or 128 and the number of the signal that ended it.
+    pub code: u8,
+    /// What the user should know, one line each.
+    pub notices: Vec<String>,
+    /// What held it.
+    pub support: SandboxSupport,
+}
+
+/// What the sandbox consists of on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxSupport {
+    /// Version of Landlock; 0 if there is none.
+    pub landlock_abi: i32,
+    /// Whether seccomp filters system calls.
+    pub seccomp: bool,
+    /// Whether namespaces separate the command.
+    pub namespaces: bool,
+    /// Time that the rules of Landlock and seccomp took, in microseconds.
+    pub policy_us: u64,
+    /// Why namespaces are not used.
+    pub without_namespaces: Option<String>,
+}
+
+impl SandboxSupport {
+    /// Describes the support in one line.
+    pub fn describe(&self) -> String {
+        if cfg!(target_os = "macos") {
+            return "sandbox-exec (untested)".into();
+        }
+        let namespaces = match (&self.without_namespaces, self.namespaces) {
+            (_, true) => "namespaces".to_owned(),
+            (Some(reason), _) => format!("no namespaces ({reason})"),
+            (None, _) => "no namespaces".to_owned(),
+        };
+        format!("Landlock {}, seccomp, {namespaces}", self.landlock_abi)
+    }
+}
+
+/// Finds out what the sandbox consists of, by building one without a command. `helper` is the path of aish-helper.
+///
+/// # Errors
+/// There is no sandbox on this machine; the message says why.
+pub fn support(helper: &Path) -> Result<SandboxSupport> {
+    let output = std::process::Command::new(helper)
+        .args(["sandbox", "--trial", "--level=read-only", "--dir=/usr"])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .context(|| "cannot run aish-helper sandbox".into())?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let mut lines = text.lines().map(str::trim);
+        let message = lines.next().unwrap_or_default();
+        let message = message.strip_prefix("aish: ").unwrap_or(message);
+        let error = Error::config(message);
+        return Err(match lines.next() {
+            Some(hint) => error.hint(hint),
+            None => error,
+        });
+    }
+    serde_json::from_slice(&output.stdout)
+        .context(|| "cannot read the answer of aish-helper sandbox".into())
+}
+
+/// Runs a command in the sandbox, or an inner stage of it.
+///
+/// # Errors
+/// The sandbox is unavailable or cannot be built; the command has not run.
+pub fn run(invocation: SandboxInvocation) -> Result<SandboxOutcome> {
+    #[cfg(target_os = "linux")]
+    return linux::run(invocation);
+    #[cfg(target_os = "macos")]
+    return macos::run(invocation);
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    {
+        let _ = invocation;
+        Err(Error::config("the sandbox is unavailable on this system")
+            .hint("set sandbox = \"off\" to run commands without it"))
+    }
+}
+
+/// Describes why a command could not be started, with the exit code of a shell.
+fn not_run(command: &[OsString], error: &std::io::Error) -> (u8, String) {
+    let name = command.first().map(|name| name.to_string_lossy());
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_RUN,
+    };
+    (
+        code,
+        format!("cannot run {}: {error}", name.unwrap_or_default()),
+    )
+}

@@ -1,0 +1,326 @@
+//! Ways out of the sandbox, each tried without a sandbox first, where that does no harm, to see that it leads out.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use nix::pty::openpty;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::place::{Holder, Place, SANDBOXES, stderr, stdout};
+
+/// Ways that lead out without a sandbox.
+const OPEN: &[&str] = &[
+    "symlink_read",
+    "symlink_write",
+    "symlinked_directory",
+    "dot_dot",
+    "proc_self_root",
+    "proc_self_cwd",
+    "proc_parent_root",
+    "proc_victim_root",
+    "proc_victim_environ",
+    "proc_victim_cmdline",
+    "proc_victim_mem",
+    "program_outside",
+    "memfd_program",
+    "hard_link_in",
+    "hard_link_out",
+    "rename_out",
+    "rename_in",
+    "delete_outside",
+    "truncate_outside",
+    "truncate_by_open",
+    "make_directory_outside",
+    "unix_socket",
+    "abstract_socket",
+    "pair_of_datagrams",
+    "pair_of_raw",
+    "udp",
+    "tcp",
+    "tcp_server",
+    "netlink",
+    "trace",
+    "read_memory",
+    "write_memory",
+    "send_signal",
+    "send_thread_signal",
+    "send_pidfd_signal",
+    "steal_descriptor",
+    "limit_victim",
+    "renice_victim",
+    "keep_privileges",
+    "shared_memory_file",
+    "chmod_outside",
+    "chmod_by_descriptor",
+    "chmod_through_symlink",
+    "chmod_through_proc",
+    "chmod_hooks",
+    "times_outside",
+    "times_by_descriptor",
+    "chown_outside",
+    "set_user_id",
+    "set_user_id_at_creation",
+    "start_up_file",
+    "ssh_key",
+    "cargo_credentials",
+    "shell_history",
+    "own_configuration",
+    "own_events",
+    "toolchain_write",
+    "other_project",
+    "environment",
+    "symlink_race",
+    "large_file",
+];
+
+/// Ways that depend on the kernel or on root, or that tests must not go. As root of a machine with `/dev/mem`, they lead out.
+const GUARDED: &[&str] = &[
+    "loader",
+    "exchange",
+    "packet_socket",
+    "vsock",
+    "trace_parent",
+    "io_uring",
+    "mount",
+    "open_tree",
+    "change_root",
+    "set_namespace",
+    "change_user",
+    "kernel_log",
+    "kernel_memory",
+    "make_device",
+    "core_pattern",
+    "sysctl",
+    "sysrq",
+    "cgroup",
+    "key_ring",
+    "bpf",
+    "performance_events",
+    "user_faults",
+    "open_by_handle",
+    "attribute_outside",
+    "inode_flags",
+    "shadow_passwords",
+    "core_dump",
+    "native_unshare",
+    "native_unshare_mounts",
+    "native_clone",
+    "native_clone3",
+    "native_i386",
+    "native_x32",
+];
+
+fn options(name: &str) -> &'static [&'static str] {
+    match name {
+        "large_file" => &["--max-file=16"],
+        _ => &[],
+    }
+}
+
+/// Runs a way out in a place of its own. Returns whether it led out, and what it printed.
+fn escapes(holder: Holder, name: &str) -> (bool, String) {
+    let place = Place::new();
+    if name.starts_with("native_") {
+        place.compile_native();
+    }
+    let outside = (place.read("outside/file"), place.mode("outside/file"));
+    let output = place.vector(holder, options(name), name).output().unwrap();
+    let text = stdout(&output) + &stderr(&output);
+    // Python prints why it was held; a filter may also kill it.
+    let ran =
+        text.contains("ESCAPED") || text.contains("held:") || output.status.code() == Some(159);
+    assert!(ran, "{name} did not run: {output:?}");
+    let unchanged = outside == (place.read("outside/file"), place.mode("outside/file"));
+    (text.contains("ESCAPED") || !unchanged, text)
+}
+
+fn check(holder: Holder, names: &[&str]) {
+    let out: Vec<_> = names
+        .iter()
+        .map(|name| (name, escapes(holder, name)))
+        .filter(|(_, (escaped, _))| *escaped)
+        .collect();
+    assert!(out.is_empty(), "{holder:?}: {out:#?}");
+}
+
+#[test]
+fn ways_out_lead_out_without_a_sandbox() {
+    let held: Vec<_> = OPEN
+        .iter()
+        .map(|name| (name, escapes(Holder::Nothing, name)))
+        .filter(|(_, (escaped, _))| !*escaped)
+        .collect();
+    assert!(held.is_empty(), "{held:#?}");
+}
+
+#[test]
+fn nothing_gets_out_with_namespaces() {
+    check(Holder::Namespaces, OPEN);
+    check(Holder::Namespaces, GUARDED);
+}
+
+#[test]
+fn nothing_gets_out_without_namespaces() {
+    check(Holder::NoNamespaces, OPEN);
+    check(Holder::NoNamespaces, GUARDED);
+}
+
+#[test]
+fn terminal_of_the_caller_cannot_be_typed_into_or_taken() {
+    for name in [
+        "type_into_terminal",
+        "type_with_high_bits",
+        "take_terminal",
+        "line_discipline",
+        "open_own_terminal",
+    ] {
+        for holder in SANDBOXES {
+            let place = Place::new();
+            let pty = openpty(None, None).unwrap();
+            let mut command = place.vector(holder, &[], name);
+            let output = command.stdin(Stdio::from(pty.slave)).output().unwrap();
+            let text = stdout(&output);
+            assert!(text.contains("held:"), "{holder:?} {name}: {output:?}");
+            // Where the terminal was there to be reached: not "no such device" for another reason.
+            if name.starts_with("type") {
+                assert!(text.contains("Operation not permitted"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn inherited_descriptor_is_closed_unless_it_is_named() {
+    for holder in SANDBOXES {
+        for (option, wrote) in [("--level=workspace", false), ("--keep-fd=9", true)] {
+            let place = Place::new();
+            let file = place.path("outside/file");
+            let command = place.vector(holder, &[option], "inherited_descriptor");
+            // The shell opens what Rust would close at exec.
+            let mut shell = Command::new("sh");
+            shell
+                .arg("-c")
+                .arg(format!("exec \"$@\" 9>>'{}'", file.display()))
+                .arg("sh")
+                .arg(command.get_program())
+                .args(command.get_args())
+                .current_dir(place.path("ws"));
+            let output = shell.output().unwrap();
+            assert_eq!(stdout(&output).contains("ESCAPED"), wrote, "{output:?}");
+            assert_eq!(place.read("outside/file") == "outsidex", wrote);
+        }
+    }
+}
+
+#[test]
+fn secrets_that_appear_later_stay_hidden() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let mut command = place.vector(holder, &[], "late_path");
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        // Opens as soon as the command reads, so that the sandbox is in force.
+        let mut gate = fs::OpenOptions::new()
+            .write(true)
+            .open(place.path("ws/fifo"))
+            .unwrap();
+        fs::create_dir(place.path("home/.aws")).unwrap();
+        fs::write(place.path("home/.aws/credentials"), "a secret").unwrap();
+        gate.write_all(b"go").unwrap();
+        drop(gate);
+        let text = stdout(&child.wait_with_output().unwrap());
+        assert!(text.contains("held: PermissionError"), "{text}");
+    }
+}
+
+#[test]
+fn objects_of_other_processes_cannot_be_reached() {
+    let place = Place::new();
+    let reaches = |holder, name: &str| {
+        let output = place.vector(holder, &[], name).output().unwrap();
+        let text = stdout(&output);
+        assert!(
+            text.contains("ESCAPED") || text.contains("held:"),
+            "{output:?}"
+        );
+        text.contains("ESCAPED")
+    };
+    assert!(reaches(Holder::Nothing, "make_objects"));
+    for name in ["shared_memory", "semaphore", "message_queue"] {
+        assert!(reaches(Holder::Nothing, name), "{name}");
+        for holder in SANDBOXES {
+            assert!(!reaches(holder, name), "{holder:?} {name}");
+        }
+    }
+    assert!(reaches(Holder::Nothing, "remove_objects"));
+}
+
+#[test]
+fn resources_are_bounded() {
+    for holder in SANDBOXES {
+        for (name, option) in [
+            ("many_processes", "--max-processes=100"),
+            ("much_memory", "--max-memory=64"),
+            ("full_temporary_directory", "--max-temporary=8"),
+        ] {
+            let place = Place::new();
+            let output = place.vector(holder, &[option], name).output().unwrap();
+            assert!(!output.status.success(), "{holder:?} {name}: {output:?}");
+            assert!(!stdout(&output).contains("ESCAPED"), "{holder:?} {name}");
+            let ended = stderr(&output).contains("the command was ended: it ");
+            let by_supervisor = holder == Holder::NoNamespaces && name != "much_memory";
+            assert_eq!(ended, by_supervisor, "{name}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn background_children_end_with_the_command() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        // Both hold the pipe of stdout: it would not end before they do.
+        let script = "setsid sleep 1000 & (setsid sh -c 'sleep 1000 & sleep 1000' &) ; echo done";
+        let output = place.run(holder, &[], &["sh", "-c", script]);
+        assert_eq!(stdout(&output), "done\n");
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn everything_ends_with_the_supervisor() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let script = "setsid sleep 1000 & echo started; sleep 1000";
+        let mut command = place.command(holder, &[], &["sh", "-c", script]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut pipe = child.stdout.take().unwrap();
+        let mut start = [0; 8];
+        pipe.read_exact(&mut start).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Ends when nobody holds the pipe any more.
+        let mut rest = Vec::new();
+        pipe.read_to_end(&mut rest).unwrap();
+    }
+}
+
+#[test]
+fn signals_reach_the_command() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let script = "trap 'echo got; exit 3' TERM; echo started; while :; do sleep 0.05; done";
+        let mut command = place.command(holder, &[], &["sh", "-c", script]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut pipe = child.stdout.take().unwrap();
+        let mut start = [0; 8];
+        pipe.read_exact(&mut start).unwrap();
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        let mut rest = String::new();
+        pipe.read_to_string(&mut rest).unwrap();
+        assert_eq!(
+            (rest.as_str(), child.wait().unwrap().code()),
+            ("got\n", Some(3))
+        );
+    }
+}

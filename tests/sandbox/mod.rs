@@ -1,0 +1,5 @@
+//! `aish-helper sandbox`: real programs, with and without namespaces.
+
+mod escapes;
+mod place;
+mod work;
