@@ -21,7 +21,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 pub use self::environment::{
     CHILD_MARK, TERMINAL_VARIABLES, child_environment, daemon_environment, process_environment,
-    sandbox_environment, terminal_variables,
+    sandbox_environment, terminal_variables, work_variables,
 };
 pub use self::own_files::{open_own, read_own};
 
@@ -146,6 +146,11 @@ impl Paths {
     /// Directory of the recordings, one directory each.
     pub fn recordings(&self) -> PathBuf {
         self.data.join("recordings")
+    }
+
+    /// Directory of the kept copies of files that tools have changed, one directory for each session.
+    pub fn undo(&self) -> PathBuf {
+        self.data.join("undo")
     }
 
     /// Creates the directories for data and state (0700), and checks that no other user controls these or the one for the

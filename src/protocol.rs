@@ -4,11 +4,13 @@
 //! for text, JSON for everything else. Text is the hot path, so it is neither quoted nor parsed. The client
 //! sends [`Hello`] and its [`Request`] in one write; the daemon sends its own `Hello` first.
 
+mod changes;
 mod event;
 mod frame;
 pub mod policy;
 mod reply;
 mod shell_id;
+mod shown_effect;
 pub mod tools;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::changes::{ChangedFile, ChangesAction, ChangesReply, ChangesRequest, FileOutcome};
 pub use self::event::{Event, QuestionOutcome};
 pub use self::frame::{
     FrameDecoder, HEADER, MAX_FRAME, MAX_HELLO_FRAME, json_frame, parse, parse_header, text_frame,
@@ -174,6 +177,8 @@ pub enum Request {
     },
     /// Changes and returns the settings of a session: [`Vec<SessionSetting>`].
     SessionSettings(SettingsRequest),
+    /// Shows or takes back what tools changed in files: [`ChangesReply`].
+    Changes(ChangesRequest),
     /// Lists the models: [`Vec<ModelInfo>`].
     Models {
         /// The shell whose model is marked as current.
@@ -365,6 +370,12 @@ pub struct AskRequest {
     /// An approved command has ended, and its output goes to the model: nobody typed this prompt.
     #[serde(default)]
     pub follows: bool,
+    /// The variables of the client's shell with which commands of the tool `shell` run.
+    #[serde(default)]
+    pub work_env: BTreeMap<String, String>,
+    /// Directories in which the built-in tools may work too, from this prompt of the session on.
+    #[serde(default)]
+    pub add_dirs: Vec<String>,
 }
 
 /// Whether the output of the user's last command goes along with a prompt.

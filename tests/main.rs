@@ -28,5 +28,6 @@ mod tidy;
 mod tools;
 mod tools_prompt;
 mod unseen_failure;
+mod work;
 mod workspace;
 mod zsh;

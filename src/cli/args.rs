@@ -2,6 +2,7 @@
 
 mod activity;
 mod ask;
+mod changes;
 mod launcher;
 mod model;
 mod plugin;
@@ -22,6 +23,7 @@ use crate::protocol::ShellId;
 
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::ask::AskArgs;
+pub use self::changes::{ChangesCommand, ChangesPlace};
 pub use self::launcher::{Launcher, LauncherArgs, LauncherCommand, LauncherRecordArgs};
 pub use self::model::{AddModelArgs, InstallArgs, ModelCommand};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs, RecordPaneArgs};
@@ -93,9 +95,12 @@ pub enum CliCommand {
     /// Search the tools of all MCP servers
     #[command(subcommand)]
     Tools(ToolsCommand),
-    /// Call a tool of an MCP server by hand, through the same checks as a model
+    /// Call a built-in tool or one of an MCP server by hand, through the same checks as a model
     #[command(subcommand)]
     Call(CallCommand),
+    /// Show and take back what tools changed in files
+    #[command(subcommand)]
+    Changes(ChangesCommand),
     /// Show the rules for tool calls, explain a decision, and revoke what was allowed
     #[command(subcommand)]
     Policy(PolicyCommand),
@@ -432,6 +437,9 @@ pub struct ManualCallArgs {
     /// Sensitivity of the data: public, internal, private or unknown
     #[arg(long, value_name = "LEVEL")]
     pub sensitivity: Option<String>,
+    /// Answer the question with yes; only in a terminal
+    #[arg(long)]
+    pub yes: bool,
     /// Print status, text and record id as JSON
     #[arg(long)]
     pub json: bool,

@@ -14,7 +14,7 @@ use crate::client::text_format::short_id;
 use crate::client::{config_question, pack_question};
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
-use crate::paths::{Paths, terminal_variables};
+use crate::paths::{Paths, terminal_variables, work_variables};
 use crate::protocol::{
     AskPurpose, AskRequest, AttachRequest, OutputChoice, SessionChoice, ShellId,
 };
@@ -96,6 +96,8 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         can_answer: !args.background && !args.command,
         tty: tty_name(),
         follows: args.follow,
+        add_dirs: args.add_dir,
+        work_env: work_variables(),
         terminal: terminal_variables(),
         // Without it the line is looked for by its prompt.
         line: args

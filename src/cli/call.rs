@@ -11,7 +11,7 @@ use crate::client::request_loop::{RequestEnd, RequestLoop};
 use crate::client::terminal;
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
-use crate::paths::Paths;
+use crate::paths::{Paths, work_variables};
 use crate::protocol::tools::{self, ManualCallResult};
 use crate::protocol::{self, Request};
 
@@ -25,13 +25,14 @@ pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
         CallCommand::ToolWrite(args) => (OperationClass::Write, args),
         CallCommand::ToolDestructive(args) => (OperationClass::Destructive, args),
     };
-    let json = args.json;
+    let (json, answers_yes) = (args.json, args.yes);
     let request = Request::Call(Box::new(call_request(operation, args)?));
     let mut output = AnswerOutput::new(OutputOptions {
         format: OutputFormat::ProgressOnly,
         reasoning: false,
     });
     let mut request_loop = RequestLoop::begin(paths, &request, &mut output)?;
+    request_loop.answers_yes = answers_yes;
     let mut called: ManualCallResult = match request_loop.follow()? {
         RequestEnd::Reply(body) => protocol::parse(&body)?,
         RequestEnd::Failed(failure) => return Err(failure.into()),
@@ -82,6 +83,7 @@ fn call_request(operation: OperationClass, args: ManualCallArgs) -> Result<tools
         cwd: current_directory(),
         overrides: env_overrides()?,
         tty: terminal::tty_name(),
+        work_env: work_variables(),
     })
 }
 

@@ -76,6 +76,11 @@ const META_COMMANDS: &[(&str, &str)] = &[
         ":fix",
         "explain why the last command failed, and put a corrected one on the command line; a mistyped name needs no model",
     ),
+    (
+        ":undo",
+        "take back what the tools changed in files for the last prompt that changed any",
+    ),
+    (":diff", "show what :undo takes back"),
     (":new", "start a new session"),
     (
         ":compact [ID]",

@@ -5,6 +5,7 @@ pub mod args;
 pub mod ask;
 pub mod available_models;
 mod call;
+mod changes;
 mod clipboard;
 pub mod completions;
 pub mod config;
@@ -48,7 +49,7 @@ use args::{Cli, CliCommand, ConfigCommand, ModelCommand};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::client::propose::{self, ProposalStep};
-use crate::client::{capture, connect, env_review, styled_line};
+use crate::client::{capture, connect, env_review, styled_line, terminal};
 use crate::config::{ConfigOverrides, env_overrides};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::Paths;
@@ -200,6 +201,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Redact(args) => redact::run(&paths()?, &args)?,
         CliCommand::Tools(command) => tools::run(&paths()?, command)?,
         CliCommand::Call(command) => return call::run(&paths()?, command),
+        CliCommand::Changes(command) => return changes::run(&paths()?, command),
         CliCommand::Completions { program } => print(&completions::zsh_completions(program))?,
         CliCommand::Man { page } => print(&man_page::render(page)?)?,
         CliCommand::Propose(args) => {
@@ -280,6 +282,17 @@ fn nonce() -> Result<String> {
 /// Writing to stdout failed; a closed pipe is not an error.
 pub fn print(text: &str) -> Result<()> {
     write(&text::prose(text))
+}
+
+/// Prints styled lines, with colours on a terminal that shows them.
+fn print_styled(lines: &[styled_line::StyledLine]) -> Result<()> {
+    let in_colour = terminal::colors(&std::io::stdout());
+    let mut text = String::new();
+    for line in lines {
+        styled_line::paint(line, in_colour, &mut text);
+        text.push('\n');
+    }
+    write(&text)
 }
 
 /// Prints lines with untrusted parts. A terminal gets them wrapped at word ends, with `hang` columns before what follows.

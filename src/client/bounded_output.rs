@@ -1,13 +1,9 @@
 //! The output of an approved command within a fixed size, as the text that its terminal shows.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 use crate::protocol::CapturedText;
-use crate::recording::screen::{ClearedLines, LineCollector, SLICE, ScreenEmulator};
-
-/// Maximum time for rendering the head or the tail of an output, within the time that the daemon waits for it. Nine bytes can draw 65,535 characters.
-const TIME_LIMIT: Duration = Duration::from_millis(250);
+use crate::recording::screen::captured_text;
 
 /// The first and the last bytes of an output.
 #[derive(Debug)]
@@ -52,48 +48,17 @@ impl BoundedOutput {
             _ => (self.head.clone(), tail),
         };
         CapturedText {
-            head: screen_text(&head, size),
-            tail: screen_text(&tail, size),
+            head: captured_text(&head, size),
+            tail: captured_text(&tail, size),
             omitted: self.omitted,
         }
     }
 }
 
-/// Returns the text as the screen shows it: without colours, and the last state of what was drawn over, such as a progress bar.
-fn screen_text(bytes: &[u8], (columns, rows): (usize, usize)) -> String {
-    let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-    let Some(mut screen) = ScreenEmulator::new(cells(columns), cells(rows)) else {
-        return String::from_utf8_lossy(&strip_ansi_escapes::strip(bytes)).into_owned();
-    };
-    let mut collector = LineCollector::new(ClearedLines::Drop);
-    let deadline = Instant::now() + TIME_LIMIT;
-    let slices = bytes
-        .split_inclusive(|byte| *byte == b'\n')
-        .flat_map(|line| line.chunks(SLICE));
-    for line in slices {
-        if Instant::now() > deadline {
-            return String::from_utf8_lossy(&strip_ansi_escapes::strip(bytes)).into_owned();
-        }
-        // The pty passes LF on as it is; the terminal makes CR LF of it.
-        match line.strip_suffix(b"\n") {
-            Some(text) => {
-                screen.feed_observed(text, &mut collector);
-                screen.feed_observed(b"\r\n", &mut collector);
-            }
-            None => screen.feed_observed(line, &mut collector),
-        }
-    }
-    let mut lines = collector.take_lines();
-    lines.extend(collector.finish(&screen));
-    let mut text = lines.join("\n");
-    if bytes.ends_with(b"\n") && !text.is_empty() {
-        text.push('\n');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     const SIZE: (usize, usize) = (80, 24);
@@ -136,12 +101,12 @@ mod tests {
             // The alternate screen.
             (b"\x1b[?1049hhidden\x1b[?1049lseen\n", "seen\n"),
         ] {
-            assert_eq!(screen_text(bytes, SIZE), text, "{bytes:?}");
+            assert_eq!(captured_text(bytes, SIZE), text, "{bytes:?}");
         }
         let long = "x".repeat(200);
-        assert_eq!(screen_text(long.as_bytes(), SIZE), long);
+        assert_eq!(captured_text(long.as_bytes(), SIZE), long);
         let many: String = (0..100).map(|n| format!("{n}\n")).collect();
-        assert_eq!(screen_text(many.as_bytes(), SIZE), many);
+        assert_eq!(captured_text(many.as_bytes(), SIZE), many);
     }
 
     #[test]
@@ -149,7 +114,7 @@ mod tests {
         // Each repeats a character 65,535 times.
         let bytes = [&b"start\n"[..], &b"a\x1b[65535b".repeat(6000)].concat();
         let begun = Instant::now();
-        let text = screen_text(&bytes, SIZE);
+        let text = captured_text(&bytes, SIZE);
         assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
         assert_eq!(text, format!("start\n{}", "a".repeat(6000)));
     }

@@ -13,6 +13,9 @@ use crate::protocol::tools::{CallFinished, CallStarted};
 use crate::safety::confusables;
 use crate::safety::text::{one_line, prose};
 
+/// Longest line without an end that is kept, in bytes.
+const MAX_PARTIAL: usize = 64 << 10;
+
 /// State of the call frames on the terminal.
 #[derive(Debug, Default)]
 pub struct CallFrames {
@@ -22,6 +25,8 @@ pub struct CallFrames {
     withdrawn: bool,
     /// Arguments of the running calls, which tell calls of one tool apart.
     running: HashMap<String, String>,
+    /// The last line of a command's output, which is not complete yet.
+    partial: String,
 }
 
 impl CallFrames {
@@ -39,7 +44,7 @@ impl CallFrames {
     pub fn begin(&mut self, begin: &CallStarted, width: usize) -> Vec<StyledLine> {
         let arguments = confusables::marked_text(&begin.arguments);
         // Builtin tools have no server prefix; the line of their end says everything.
-        if !begin.name.contains('.') {
+        if !begin.name.contains('.') && !begin.prints {
             self.running.insert(begin.id.clone(), cut(&arguments, 200));
             return Vec::new();
         }
@@ -75,8 +80,34 @@ impl CallFrames {
         lines
     }
 
+    /// Returns the complete lines of a command's output. Of a line that is drawn over, such as a progress bar, the last state counts.
+    pub fn output(&mut self, text: &str, width: usize) -> Vec<StyledLine> {
+        self.partial.push_str(text);
+        let Some(end) = self.partial.rfind('\n') else {
+            if self.partial.len() > MAX_PARTIAL {
+                self.partial.clear();
+            }
+            return Vec::new();
+        };
+        let rest = self.partial.split_off(end + 1);
+        let complete = std::mem::replace(&mut self.partial, rest);
+        complete
+            .lines()
+            .map(|line| output_line(line, width))
+            .collect()
+    }
+
     /// Returns the lines for a call that has ended or was not made.
     pub fn end(&mut self, end: &CallFinished, width: usize) -> Vec<StyledLine> {
+        let partial = std::mem::take(&mut self.partial);
+        let mut lines = self.end_lines(end, width);
+        if !partial.trim().is_empty() {
+            lines.insert(0, output_line(&partial, width));
+        }
+        lines
+    }
+
+    fn end_lines(&mut self, end: &CallFinished, width: usize) -> Vec<StyledLine> {
         if std::mem::take(&mut self.withdrawn) && end.status == CallStatus::Denied {
             return Vec::new();
         }
@@ -132,6 +163,13 @@ impl CallFrames {
     }
 }
 
+/// Returns a line of a command's output as a terminal shows it, without its colours.
+fn output_line(line: &str, width: usize) -> StyledLine {
+    let plain = strip_ansi_escapes::strip_str(line.trim_end_matches('\r'));
+    let shown = plain.rsplit('\r').next().unwrap_or_default();
+    dim(&format!("  │ {}", untabbed(&prose(shown))), width)
+}
+
 /// Returns the status in the words of a terminal line.
 fn status_words(status: CallStatus) -> &'static str {
     match status {
@@ -164,6 +202,7 @@ mod tests {
             rule: rule.map(str::to_string),
             operation: OperationClass::Read,
             warning: None,
+            prints: false,
         }
     }
 
@@ -325,6 +364,7 @@ mod tests {
         let destroys = CallStarted {
             operation: OperationClass::Destructive,
             warning: Some("the server says\u{1b} otherwise".into()),
+            prints: false,
             ..begin(Some("policy.rules"))
         };
         assert_eq!(

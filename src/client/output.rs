@@ -211,6 +211,12 @@ impl AnswerOutput {
                 self.write_progress(&lines)?;
             }
             Event::ToolCallProgress { text } => self.progress = one_line(text, 200),
+            Event::ToolCallOutput { text } => {
+                let lines = self.frames.output(text, self.width());
+                if !lines.is_empty() {
+                    self.write_progress(&lines)?;
+                }
+            }
             Event::ToolCallFinished(end) => {
                 let mut end = end.clone();
                 if self.progress_only {

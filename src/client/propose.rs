@@ -6,7 +6,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::approve::layout::reason_lines;
+use super::approve::layout::{danger_lines, reason_lines};
+use super::approve::type_yes;
 use super::connect;
 use super::output::print_notice;
 use super::signals::SignalPipes;
@@ -16,8 +17,9 @@ use super::terminal_prompt::pager::{PagerEnd, PagerKeys, read_or_leave};
 use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt, key_events};
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
-use crate::paths::Paths;
+use crate::paths::{self, Paths};
 use crate::protocol::{CommandChoice, Continuation, DecisionReply, Proposal, Request, ShellId};
+use crate::safety::command::{self, CommandAssessment, CommandPlace};
 use crate::safety::text::{OwnedPiece, one_line, strict, strict_pieces};
 
 /// Longest description of a rule's origin, in columns.
@@ -166,7 +168,7 @@ pub fn propose(
     let key = if command.trim().is_empty() {
         ProposalKey::No
     } else if needs_question {
-        match question(&proposal, &command, is_incomplete) {
+        match question(&proposal, &command, cwd, is_incomplete) {
             // Ctrl-C refuses the remaining proposals too.
             Err(e) if e.kind == ErrorKind::Interrupted => {
                 decide(CommandChoice::Quit, false)?;
@@ -265,12 +267,27 @@ fn is_before(proposal: &Proposal) -> bool {
 }
 
 /// Draws the question and waits for its answer.
-fn question(proposal: &Proposal, command: &str, is_incomplete: bool) -> Result<ProposalKey> {
+fn question(
+    proposal: &Proposal,
+    command: &str,
+    cwd: &str,
+    is_incomplete: bool,
+) -> Result<ProposalKey> {
+    let home = paths::variable("HOME").unwrap_or_default();
+    // The command as it was edited last.
+    let assessed = command::assess(
+        command,
+        &CommandPlace {
+            cwd,
+            home: &home.to_string_lossy(),
+            workspace: &[],
+        },
+    );
     // Before signals are caught: without a terminal the error says how to get one.
     drop(ControllingTty::open()?);
     let signals = SignalPipes::catch()?;
     let answer = TerminalPrompt::open(&signals, None)
-        .and_then(|mut prompt| ask(&mut prompt, proposal, command, is_incomplete));
+        .and_then(|mut prompt| ask(&mut prompt, proposal, command, &assessed, is_incomplete));
     answer.map_err(|end| match end {
         PromptEnd::NoTerminal(reason) => {
             Error::new(ErrorKind::Approval, format!("{reason}, so nothing was run"))
@@ -284,6 +301,7 @@ fn ask(
     prompt: &mut TerminalPrompt<'_>,
     proposal: &Proposal,
     command: &str,
+    assessed: &CommandAssessment,
     is_incomplete: bool,
 ) -> PromptResult<ProposalKey> {
     let pager_keys = PagerKeys {
@@ -322,6 +340,9 @@ fn ask(
             prompt.frame_line("┌", &head)?;
             let lines = |width| {
                 let mut lines = command_lines(command, width);
+                if let Some(danger) = assessed.warning() {
+                    lines.extend(danger_lines(&danger, width));
+                }
                 if let Some(why) = &proposal.why {
                     lines.extend(reason_lines(why, width));
                 }
@@ -333,7 +354,10 @@ fn ask(
             let meaning =
                 |key| answer(key).filter(|(key, _)| is_offered(*key, proposal, is_incomplete));
             if let Some(key) = prompt.choose(&keys, &meaning)? {
-                return Ok(key);
+                let runs = matches!(key, ProposalKey::Yes | ProposalKey::Continue);
+                if !runs || !assessed.needs_typed_yes() || type_yes(prompt)? {
+                    return Ok(key);
+                }
             }
         }
     };

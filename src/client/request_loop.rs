@@ -63,6 +63,8 @@ pub struct RequestLoop<'a> {
     pub missing_terminal: bool,
     /// The request follows a turn that it did not start.
     follows: bool,
+    /// Questions about calls are answered with yes, where there is a terminal.
+    pub answers_yes: bool,
     /// A signal ended the following, and the turn continues.
     pub left: bool,
     /// This client's terminal, as the daemon names it in events.
@@ -104,6 +106,7 @@ impl<'a> RequestLoop<'a> {
             running_calls: 0,
             missing_terminal: false,
             follows: matches!(request, Request::Attach(_)),
+            answers_yes: false,
             left: false,
             tty: terminal::tty_name(),
             answered: None,
@@ -328,8 +331,11 @@ impl<'a> RequestLoop<'a> {
         // Events of other calls do not end the question.
         let ended_by = |event: &Event| end_by_close(event, &question.id);
         let new_tools = self.output.new_tools().cloned();
-        let answer = self.ask(name, &ended_by, |prompt| {
-            approve::ask(prompt, question, new_tools.as_ref(), run_dir)
+        let answers_yes = self.answers_yes;
+        let answer = self.ask(name, &ended_by, |prompt| match answers_yes {
+            // Given on the command line of this terminal. The daemon checks that the terminal is the user's.
+            true => Ok((ApprovalVerdict::Once, question.arguments.clone())),
+            false => approve::ask(prompt, question, new_tools.as_ref(), run_dir),
         });
         let (verdict, arguments) = match answer {
             Ok(answer) => answer,

@@ -25,7 +25,7 @@ mod sent_parts;
 
 use limits::{
     BYTES, COMMANDS, DAYS, OUTPUT_BYTES, PANES, RECORD_BYTES, RECORD_DAYS, RECORDS, RESULT_BYTES,
-    SENT_OUTPUT, TOOL_DEPTH,
+    SANDBOX, SENT_OUTPUT, TOOL_DEPTH,
 };
 use prices::SeenPrice;
 
@@ -49,6 +49,8 @@ pub(super) struct SeenConfig {
     budget: BTreeMap<String, f64>,
     #[serde(default)]
     job_command: Option<String>,
+    #[serde(default)]
+    search_url: Option<String>,
     context_env: Vec<String>,
     #[serde(default)]
     context_off: Vec<String>,
@@ -154,6 +156,10 @@ impl SeenConfig {
         let ToolSettings {
             exposure: _,
             split_threshold: _,
+            // Each call is asked about as the rules say.
+            builtin: _,
+            sandbox,
+            search_url,
         } = tools;
         let IntentSettings {
             strict_server_validation,
@@ -193,6 +199,7 @@ impl SeenConfig {
                 (TOOL_DEPTH, u64::from(*max_tool_depth)),
                 (RESULT_BYTES, count(max_result_bytes)),
                 (PANES, u64::from(record.panes != RecordedPanes::Off)),
+                (SANDBOX, limits::reach(*sandbox)),
             ]),
             least: limits(&[
                 (DAYS, u64::from(*max_days)),
@@ -203,6 +210,7 @@ impl SeenConfig {
             ]),
             budget: budget::limits(budget),
             job_command: jobs.command.clone(),
+            search_url: search_url.clone(),
             context_env: env.clone(),
             context_off: sent_parts::off(context),
             system_prompt: system_prompt.clone(),
@@ -365,6 +373,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
     servers(seen, now, &mut lines);
     models(seen, now, &mut lines);
     jobs::take_back(seen, now, &mut lines);
+    jobs::take_back_search(seen, now, &mut lines);
     prices::take_back(seen, now, &mut lines);
     lines
 }

@@ -24,6 +24,7 @@ pub mod preferences;
 mod project_rules;
 pub mod reference;
 pub mod resolve;
+mod sandbox_setting;
 mod section;
 mod seen;
 pub mod setting;
@@ -48,6 +49,7 @@ pub use known_servers::{KNOWN_SERVERS, KnownServer, model_on_server};
 pub use model::{KeySource, LocalServer, ModelSettings, ProviderKind};
 pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_variables};
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
+pub use sandbox_setting::SandboxSetting;
 pub use seen::{ConfigChanges, confirm, load_confirmed, pending_changes, read_confirmed};
 pub use settings::{
     Config, ContextSettings, CostSetting, ExposureSetting, HistorySettings, IntentSettings,

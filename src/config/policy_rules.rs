@@ -12,9 +12,6 @@ use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect, RuleSubject};
 
 word_setting!(RuleEffect, RuleEffect::ALL, RuleEffect::as_str);
 
-/// The alias of the server for whose tool `write` a rule on `fs.write` is ambiguous.
-pub(super) const FS: &str = "fs";
-
 /// `[policy.rules]`, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PolicyRules(pub(super) Vec<PolicyRule>);
@@ -98,20 +95,6 @@ fn rule_subject(
     if is_user && effect == RuleEffect::Allow && matches!(subject, RuleSubject::Sensitivity(_)) {
         let message =
             "a declaration of the model can only make a rule stricter: write \"ask\" or \"deny\"";
-        return Err(message.into());
-    }
-    let is_builtin_action = match subject {
-        RuleSubject::Action(BuiltinAction::Network) => true,
-        // With a server called fs, `fs.write` may be meant for its tool.
-        RuleSubject::Action(BuiltinAction::FsWrite) => !aliases.iter().any(|alias| alias == FS),
-        _ => false,
-    };
-    if is_builtin_action && effect == RuleEffect::Ask {
-        // "allow" has no effect in a project file.
-        let message = match is_user {
-            true => "must be \"allow\" or \"deny\": there is no prompt for it",
-            false => "must be \"deny\": there is no prompt for it",
-        };
         return Err(message.into());
     }
     Ok(subject)

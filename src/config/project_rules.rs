@@ -145,8 +145,10 @@ impl ProjectRules {
         let tools = OperationClass::ALL.into_iter().map(RuleSubject::Operation);
         let tools = tools.map(|subject| (subject, RuleEffect::Ask));
         let own = BuiltinAction::ALL.into_iter().map(|own| match own {
-            BuiltinAction::Shell => (RuleSubject::Action(own), RuleEffect::Ask),
-            // There is no prompt for these actions.
+            BuiltinAction::Shell | BuiltinAction::FsRead => {
+                (RuleSubject::Action(own), RuleEffect::Ask)
+            }
+            // aish does these without a prompt too, such as writing its own configuration.
             BuiltinAction::FsWrite | BuiltinAction::Network => {
                 (RuleSubject::Action(own), RuleEffect::Deny)
             }

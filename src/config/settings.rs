@@ -11,12 +11,13 @@ use super::continue_setting::ContinueSetting;
 use super::mcp::ServerSettings;
 use super::model::ModelSettings;
 use super::policy_rules::{AutoApprovals, PolicyRules};
+use super::sandbox_setting::SandboxSetting;
 use super::section::section;
 use super::setting_types::word_setting;
 use super::table_reader::TableReader;
 use super::toolsets::{ToolSelection, Toolsets};
 use super::value_checks::{
-    check_alias, check_context_variable, check_model_name, check_program_name,
+    check_alias, check_context_variable, check_model_name, check_program_name, check_search_url,
     check_session_prefix, nearest_name,
 };
 use crate::error::{Error, Result};
@@ -224,6 +225,14 @@ section! {
         exposure: ExposureSetting = ExposureSetting::Auto;
         /// With `"auto"`, the smallest number of tools that is split.
         split_threshold: usize = 40, range(1, 10_000);
+        /// Offer the built-in tools, which work on files, run commands, and read git repositories and web pages. What they may
+        /// do without a question is decided by `[policy.rules]`.
+        builtin: bool = true;
+        /// How far the tool `shell` reaches: `"workspace"` lets commands write in the workspace, `"read-only"` only in a
+        /// temporary directory of their own. With `"off"` commands run without a sandbox, and each is asked about.
+        sandbox: SandboxSetting = SandboxSetting::Workspace;
+        /// The address of a SearXNG server, with which the tool `search` searches the web. Its JSON format must be switched on.
+        search_url: Option<String> = None, check(check_search_url), example("\"http://127.0.0.1:8888\"");
     }
 }
 

@@ -129,8 +129,12 @@ fn starter_is_valid_with_every_setting_uncommented() {
         (config.shell, config.context),
         (ShellSettings::default(), ContextSettings::default())
     );
+    let tools = ToolSettings {
+        search_url: None,
+        ..config.tools
+    };
     assert_eq!(
-        (config.history, config.tools),
+        (config.history, tools),
         (HistorySettings::default(), ToolSettings::default())
     );
 }

@@ -177,6 +177,11 @@ pub fn check_url(text: &str) -> Result<(), String> {
     server_url(text).map(drop)
 }
 
+/// Checks the address of a SearXNG server.
+pub(super) fn check_search_url(text: &str) -> Result<(), String> {
+    web_address(text, "http://127.0.0.1:8888", "it takes none").map(drop)
+}
+
 /// Checks a bearer token that is written in the file.
 pub(super) fn check_token(token: &str) -> Result<(), String> {
     match variable_in_token(token) {

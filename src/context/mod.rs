@@ -31,6 +31,8 @@ pub struct ShellContext<'a> {
     pub output: Option<SeenOutput<'a>>,
     /// Approved commands that have finished since the last prompt.
     pub finished: Vec<FinishedCommand<'a>>,
+    /// Files whose changes the user has taken back since the last prompt.
+    pub undone: Vec<&'a str>,
     /// Standard input and files, as name and text.
     pub attachments: Vec<(&'a str, &'a str)>,
 }
@@ -96,6 +98,19 @@ A tool_call is how to use one; its result comes in the next turn, so do not gues
 Use tools for structured operations, and `CMD:` lines for local shell commands.
 Prefer a tool; fall back to `CMD:` for what no tool offers.";
 
+/// Returns what the model is told about the built-in tools that work on files and commands. `roots` are the directories of the
+/// workspace.
+pub fn work_prompt(roots: &[String]) -> String {
+    format!(
+        "\
+The built-in tools work in {}. Reading is cheap: look at what is there with grep, find_files and read_file before you answer or change it.
+Change files with edit_file or patch, not with commands; the user sees each change before it is made, and can take it back.
+shell runs a command for you, in a sandbox: builds, tests, checks. What is for the user's own shell (cd, export, programs that need the terminal, \
+installing, what they should run later) is a `CMD:` line.",
+        roots.join(" and ")
+    )
+}
+
 /// Maximum number of characters of a command in a notice.
 const COMMAND_CHARS: usize = 60;
 
@@ -137,6 +152,13 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
             });
         }
         out.push_str("</commands>\n");
+    }
+    if !facts.undone.is_empty() {
+        let _ = writeln!(
+            out,
+            "<undone>The user took back your changes in: {}</undone>",
+            facts.undone.join(", ")
+        );
     }
     if let Some(git) = facts.git {
         let _ = writeln!(out, "<git>{git}</git>");
@@ -307,6 +329,7 @@ mod tests {
                 exit: 0,
                 output: Some(&output),
             }],
+            undone: Vec::new(),
             attachments: vec![("err.log", "boom\n")],
         };
         assert_eq!(

@@ -172,6 +172,7 @@ impl Replay {
                 rule: why.clone().filter(|_| *by == Some(DecidedBy::Rule)),
                 operation: operation.unwrap_or(OperationClass::Read),
                 warning: None,
+                prints: false,
             }))?;
         }
         let reason = why.as_deref().unwrap_or_default();

@@ -262,6 +262,7 @@ fn wire_event(event: &TurnEvent) -> Event {
         },
         TurnEvent::CallStarted(begin) => Event::ToolCallStarted(begin),
         TurnEvent::CallProgress(text) => Event::ToolCallProgress { text },
+        TurnEvent::CallOutput(text) => Event::ToolCallOutput { text },
         TurnEvent::CallFinished(end) => Event::ToolCallFinished(end),
     }
 }

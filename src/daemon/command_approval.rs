@@ -9,14 +9,17 @@ use tokio::sync::oneshot;
 use super::Daemon;
 use super::peer::CommandProcesses;
 use super::running_command::{RunningCommand, unknown};
+use crate::chat::OperationClass;
 use crate::config::{Config, ConfigOverrides, ContinueSetting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{CommandDecision, CommandOutput, RecordBody, RecordIds};
+use crate::paths;
 use crate::protocol::{
     CapturedOutput, CapturedText, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
 };
-use crate::safety::policy::RuleEffect;
+use crate::safety::command::{self, CommandPlace};
+use crate::safety::policy::{DESTRUCTIVE, RuleEffect};
 use crate::services::SharedServices;
 use crate::session::conversation::continued_turns;
 use crate::session::lock;
@@ -60,10 +63,12 @@ async fn effect(
 ) -> Result<(RuleEffect, String)> {
     // Problems of a project's file were reported with the prompt.
     rules_in_force::apply(config, cwd).await?;
-    let now = rules_in_force::command_effect(config, false);
+    let operation = operation(command, cwd).await;
+    let now = rules_in_force::classified_effect(config, false, operation);
     let then = waiting.effect.clone();
     let decided = if now.0 > then.0 { now } else { then };
-    if decided.0 != RuleEffect::Allow {
+    // Of two reasons to ask, the file that is reached says more.
+    if decided.0 != RuleEffect::Allow && decided.1 != DESTRUCTIVE {
         return Ok(decided);
     }
     let check = vec![ProtectionCheck::of_command(command, cwd)];
@@ -72,6 +77,22 @@ async fn effect(
         Some(reason) => (RuleEffect::Ask, reason),
         None => decided,
     })
+}
+
+/// Returns the class of a command line. A long one that is made to be slow takes half a second, so it is read on another thread.
+async fn operation(command: &str, cwd: &str) -> OperationClass {
+    let (command, cwd) = (command.to_owned(), cwd.to_owned());
+    let assess = move || {
+        let home = paths::variable("HOME").unwrap_or_default();
+        let place = CommandPlace {
+            cwd: &cwd,
+            home: &home.to_string_lossy(),
+            workspace: &[],
+        };
+        command::assess(&command, &place).operation()
+    };
+    let assessed = tokio::task::spawn_blocking(assess).await;
+    assessed.unwrap_or(OperationClass::Destructive)
 }
 
 /// Returns the next proposal of a shell. A proposal that a rule denies is recorded as denied.

@@ -13,8 +13,8 @@ use super::peer::Peer;
 use super::pending_greetings::{ClientPeer, greet};
 use super::request_link::{connect, end_frame, holding, reply};
 use super::{
-    Daemon, attach, command_approval, manual_call, mcp, policy, prompts, requests, server_models,
-    session_settings,
+    Daemon, attach, changes, command_approval, manual_call, mcp, policy, prompts, requests,
+    server_models, session_settings,
 };
 use crate::error::{Error, Result};
 use crate::history::record::RecordIds;
@@ -144,6 +144,7 @@ async fn dispatch(
                 pack: None,
                 surroundings: Default::default(),
                 terminal: None,
+                work: None,
             };
             let served = holding(
                 work,
@@ -273,6 +274,9 @@ async fn dispatch(
         }
         Request::SessionSettings(request) => Some(reply(
             &session_settings::serve(&daemon.services, request, &record_ids).await?,
+        )),
+        Request::Changes(request) => Some(reply(
+            &changes::serve(&daemon.services, request, &record_ids).await?,
         )),
         Request::TerminalOutput {
             shell,

@@ -1,5 +1,7 @@
 //! A tool call from the command line (`aish-helper call`): same checks, gate and record as for a call of a model.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::mcp;
@@ -9,15 +11,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::tools::{ManualCall, ManualCallResult};
 use crate::protocol::{self, kind};
-use crate::safety::policy;
+use crate::safety::policy::{self, BUILTIN_SERVER};
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, mcp_startup, tool_history};
 use crate::session::conversation::Session;
+use crate::tools::builtin::{self, OfferedWork};
 use crate::tools::results;
 use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
 use crate::turn::rules_in_force::{self, RequestContext};
+use crate::turn::work_scope;
 
 /// Maximum size of the result text, so that the reply fits a frame even after JSON escaping.
 const MAX_REPLY_BYTES: usize = 7 << 20;
@@ -40,9 +44,20 @@ pub async fn call(
         client.feed.notice(text);
     }
     mcp_startup::refresh_for(services, client, &config).await?;
-    // Reports an unknown server here; other errors in the name are reported by the gate.
-    if let Some((alias, _)) = request.name.split_once([':', '.']) {
-        mcp::ready(services, client, &config, Some(alias)).await?;
+    let session = Session::outside(services.audit_log.log());
+    let mut work = None;
+    match request.name.split_once([':', '.']) {
+        Some((BUILTIN_SERVER, _)) => {
+            let (cwd, env) = (&request.cwd, &request.work_env);
+            let scope = work_scope::scope(services, &session, &config, cwd, env, Vec::new(), None);
+            work = Some(Arc::new(OfferedWork {
+                offered: builtin::work_tools().iter().collect(),
+                scope: Arc::new(scope.await?),
+            }));
+        }
+        // Reports an unknown server here; other errors in the name are reported by the gate.
+        Some((alias, _)) => mcp::ready(services, client, &config, Some(alias)).await?,
+        None => {}
     }
     let catalog = tool_history::catalog(services, std::time::Duration::ZERO).await;
     let call = ToolCall {
@@ -51,7 +66,6 @@ pub async fn call(
         arguments: arguments(variant, &request)?,
         extra: None,
     };
-    let session = Session::outside(services.audit_log.log());
     let record_ids = client.record_ids.clone();
     // The user gets the whole result; the record is truncated as for a model.
     let mut whole = config.as_ref().clone();
@@ -63,6 +77,7 @@ pub async fn call(
         pack: None,
         surroundings: Default::default(),
         terminal: None,
+        work,
     };
     let context = CallContext {
         services,

@@ -4,7 +4,8 @@
 //! On a stop it drains: running turns complete, and no new client is served.
 
 pub mod attach;
-pub mod client_link;
+mod changes;
+mod client_link;
 pub mod command_approval;
 pub mod dispatch;
 pub mod frames;

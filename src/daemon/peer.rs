@@ -334,6 +334,7 @@ impl Peer {
             Request::NextProposal { .. } => self.check_origin("a request for a proposed command"),
             Request::Policy { .. } => self.check_origin("a change of the policy"),
             Request::Call(_) => self.check_origin("a call of a tool"),
+            Request::Changes(_) => self.check_origin("a request about changed files"),
             Request::NewSession { .. }
             | Request::UseModel { .. }
             | Request::ContinueSession { .. }

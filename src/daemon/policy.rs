@@ -367,7 +367,8 @@ fn explain_command(command: &str, config: &Config, cwd: &str) -> CommandExplanat
         workspace: &[],
     };
     let assessment = command::assess(command, &place);
-    let (decision, decided_by) = rules_in_force::command_effect(config, false);
+    let operation = assessment.operation();
+    let (decision, decided_by) = rules_in_force::classified_effect(config, false, operation);
     CommandExplanation {
         class: assessment.class.as_str().to_owned(),
         reasons: assessment.reasons,
@@ -388,6 +389,10 @@ fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
             };
             let because = "a command that a model proposed is run in your shell";
             (because, word, "shell.confirm_cmd")
+        }
+        BuiltinAction::FsRead => {
+            let because = "a built-in tool reads a file; the question names the directory";
+            (because, rules.default.effect, rules.default.source.as_str())
         }
         BuiltinAction::FsWrite => {
             let because = "your configuration is written to, when you say so";
@@ -424,7 +429,7 @@ fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
             let mut one = one(own.as_str().to_owned(), rule.effect, &rule.source, this);
             if own != BuiltinAction::Shell && rule.effect == RuleEffect::Ask {
                 one.standing = ReportedStanding::Inactive;
-                one.reason = Some("it is about the tool of that name".to_owned());
+                one.reason = Some("it is about tools".to_owned());
             }
             one
         })

@@ -432,6 +432,15 @@ pub enum RecordBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stderr: Option<CommandOutput>,
     },
+    /// The user took back what tools had changed in files for a prompt. Told to the model with the next prompt.
+    Undo {
+        /// Id of the prompt.
+        prompt: String,
+        /// The files that are as they were before it.
+        restored: Vec<String>,
+        /// The files that stay, because they were changed since.
+        kept: Vec<String>,
+    },
     /// A command that the user ran in a shell.
     #[serde(rename = "shell_command", alias = "command")]
     ShellCommand {

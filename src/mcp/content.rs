@@ -61,6 +61,7 @@ pub fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> Cal
     let text = converted.lines.join("\n");
     let bytes = text.len() as u64;
     CallResult {
+        terminal: None,
         text: if text.trim().is_empty() {
             "[no output]".to_owned()
         } else {

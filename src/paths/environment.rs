@@ -54,9 +54,35 @@ pub const TERMINAL_VARIABLES: &[&str] = &[
     "SSH_CONNECTION",
 ];
 
+/// The variables of a shell that decide which programs the tool `shell` finds, and how they print. None of them is a secret.
+const WORK_VARIABLES: &[&str] = &[
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+];
+
 /// Returns those of [`TERMINAL_VARIABLES`] that are set.
 pub fn terminal_variables() -> BTreeMap<String, String> {
-    let set = TERMINAL_VARIABLES
+    set_variables(TERMINAL_VARIABLES)
+}
+
+/// Returns the variables of the client's shell with which commands of the tool `shell` run.
+pub fn work_variables() -> BTreeMap<String, String> {
+    set_variables(WORK_VARIABLES)
+}
+
+fn set_variables(names: &[&str]) -> BTreeMap<String, String> {
+    let set = names
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     set.collect()

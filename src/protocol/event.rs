@@ -70,6 +70,11 @@ pub enum Event {
         /// One line.
         text: String,
     },
+    /// Output of the command that a tool call runs, as it is printed.
+    ToolCallOutput {
+        /// The text, which may end within a line.
+        text: String,
+    },
     /// A tool call has ended, or was not made.
     ToolCallFinished(tools::CallFinished),
     /// An event of a newer daemon that this version does not know.

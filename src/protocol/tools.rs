@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use super::shown_effect::{ShownEffect, ToolDiffLine};
 use crate::chat::{ApprovalScope, CallStatus, DataSensitivity, OperationClass};
 use crate::error::ErrorKind;
 
@@ -204,6 +205,9 @@ pub struct ManualCall {
     /// The client's terminal, `pts/3`, for messages about questions.
     #[serde(default)]
     pub tty: Option<String>,
+    /// The variables of the client's shell with which commands of the tool `shell` run.
+    #[serde(default)]
+    pub work_env: BTreeMap<String, String>,
 }
 
 /// Result of a [`ManualCall`].
@@ -281,6 +285,9 @@ pub struct ApprovalRequest {
     /// What the call would send, where that is known: the exact text.
     #[serde(default)]
     pub preview: Option<String>,
+    /// What a call of a built-in tool would do.
+    #[serde(default)]
+    pub effect: ShownEffect,
     /// The offered approval scopes beyond [`ApprovalScope::Once`].
     pub offers: Vec<ApprovalScope>,
     /// SHA-256 of the question; see [`ApprovalRequest::shown_digest`].
@@ -316,15 +323,6 @@ pub struct DeclaredIntent {
     pub data_sensitivity: Option<DataSensitivity>,
     /// The reason.
     pub reason: Option<String>,
-}
-
-/// A line of a diff.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolDiffLine {
-    /// `+`, `-` or a space.
-    pub sign: char,
-    /// The line.
-    pub text: String,
 }
 
 /// Tools of a server that the user has not seen, shown before the first call of one of them.
@@ -473,6 +471,9 @@ pub struct CallStarted {
     /// A contradiction between intent and annotations.
     #[serde(default)]
     pub warning: Option<String>,
+    /// The call runs a command, whose output follows.
+    #[serde(default)]
+    pub prints: bool,
 }
 
 /// A tool call has ended, or was not made.

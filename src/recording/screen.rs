@@ -3,6 +3,8 @@
 //! The emulator gets hostile output. It interprets what draws and ignores everything else; a panic in it resets the
 //! screen instead of ending the process.
 
+mod captured;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use avt::parser::{EdScope, Function};
@@ -10,6 +12,8 @@ use avt::{Line, Observation, Observer, Operation, Terminal};
 
 use super::reader::{MAX_COLS, MAX_ROWS};
 use crate::safety::utf8::Utf8Stream;
+
+pub use captured::captured_text;
 
 /// Number of characters that an emulator is given at once. Three bytes can fill a screen, so that a caller with a time
 /// limit must look at the clock often.

@@ -5,10 +5,12 @@
 //! call follow from its tool; what the caller declares can only add to them. Pure: the caller supplies the time, and
 //! records the approval before the call.
 
+mod effects;
 mod explain;
 mod grants;
 mod rules;
 
+pub use effects::CallEffects;
 pub use explain::{ConsideredRule, DecisionTrace, RuleStanding, explain};
 pub use grants::{GRANT_TTL_MS, GrantScope, GrantSet, ToolGrant};
 pub use rules::{BuiltinAction, DefaultRule, PolicyRule, RuleSet, RuleSubject};
@@ -111,6 +113,8 @@ pub struct CallRequest<'a> {
     pub intent: Option<&'a CallIntent>,
     /// Why the call must be asked about whatever allows it: it reaches a file that decides what aish may do.
     pub protected: Option<&'a str>,
+    /// What the call does, if it is of a built-in tool.
+    pub effects: CallEffects<'a>,
 }
 
 impl<'a> CallRequest<'a> {
@@ -124,6 +128,7 @@ impl<'a> CallRequest<'a> {
             changed: false,
             intent: None,
             protected: None,
+            effects: CallEffects::default(),
         }
     }
 
@@ -135,7 +140,8 @@ impl<'a> CallRequest<'a> {
     }
 
     fn tool_operation(&self) -> OperationClass {
-        tool_operation(self.annotations, self.trusted)
+        let tool = tool_operation(self.annotations, self.trusted);
+        self.effects.operation.map_or(tool, |call| tool.max(call))
     }
 }
 
@@ -177,11 +183,15 @@ pub const CHANGED: &str = "the tool has changed since you allowed it";
 /// Reason for asking about a call of a server that is not in the configuration.
 pub const UNCONFIGURED: &str = "rules allow nothing to a server that was connected by hand";
 
+/// Reason for asking about a call that may destroy something, whatever allows its tool.
+pub const DESTRUCTIVE: &str =
+    "it may destroy something, which only a rule for \"op:destructive\" allows";
+
 /// Identity of the tools that aish implements itself. The identity of an MCP tool is a SHA-256 digest in hexadecimal,
 /// so no server can have this one.
 pub const BUILTIN_IDENTITY: &str = "builtin";
 
-/// Alias of the built-in tools that use only data of the session. Rules apply to those of other aliases, such as `shell`.
+/// Alias of the built-in tools.
 pub const BUILTIN_SERVER: &str = "aish";
 
 /// What the record names as the rule for a built-in call.
@@ -212,6 +222,7 @@ fn is_builtin_read(wish: &CallRequest<'_>) -> bool {
     wish.call.identity == BUILTIN_IDENTITY
         && wish.call.server == BUILTIN_SERVER
         && wish.trusted
+        && wish.effects.action.is_none()
         && wish.operation() == OperationClass::Read
 }
 
@@ -227,9 +238,14 @@ fn effect_on(
     if let Some(rule) = rules.with_effect(RuleEffect::Deny).find(speaks) {
         return found(rule);
     }
+    let is_raised = wish.effects.operation == Some(OperationClass::Destructive);
+    // "shell" allows commands in general; one that destroys needs a rule about its class.
+    let covers = |rule: &&PolicyRule| {
+        rule.applies(wish) && (!is_raised || matches!(rule.subject, RuleSubject::Operation(_)))
+    };
     let allows = rules
         .with_effect(RuleEffect::Allow)
-        .find(speaks)
+        .find(covers)
         .filter(|_| wish.configured);
     let default = &rules.default;
     if default.effect == RuleEffect::Deny && allows.is_none() {
@@ -258,6 +274,7 @@ fn effect_on(
     }
     match default.effect {
         RuleEffect::Allow if !wish.configured => (RuleEffect::Ask, UNCONFIGURED.to_owned()),
+        RuleEffect::Allow if is_raised => (RuleEffect::Ask, DESTRUCTIVE.to_owned()),
         word => (word, default.source.clone()),
     }
 }

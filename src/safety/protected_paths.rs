@@ -8,12 +8,14 @@ mod candidates;
 mod commands;
 mod path_text;
 mod programs;
+mod project_places;
 mod reach;
 mod shell_words;
 mod unknown_text;
 
 pub use candidates::path_candidates;
 pub use path_text::{PathCandidate, PathUse, Unchecked, Variables};
+pub use project_places::project_place;
 pub use reach::{FileSystem, ReachSearch};
 
 use std::path::{Component, Path};

@@ -11,6 +11,7 @@ use crate::history::journal::{JournalLog, new_record};
 use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
 use crate::safety::policy::GrantSet;
+use crate::workspace::ReadFiles;
 
 /// A session. Any task may add records; turns run one at a time.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Session {
     pub cut_reported: AtomicBool,
     /// Whether a summary was offered since the conversation last filled less of the model's context window.
     pub compaction_offered: AtomicBool,
+    /// The files that the model has read or written in this session. Kept in memory only.
+    pub read_files: Arc<ReadFiles>,
     /// MCP servers that were unavailable at the last call of [`Session::newly_unavailable`], with the reason.
     unavailable: Mutex<BTreeMap<String, String>>,
 }
@@ -57,6 +60,7 @@ impl Session {
             dropped_prompts: AtomicUsize::new(0),
             cut_reported: AtomicBool::new(false),
             compaction_offered: AtomicBool::new(false),
+            read_files: Arc::default(),
             unavailable: Mutex::default(),
         })
     }

@@ -57,6 +57,8 @@ pub enum TurnEvent {
     CallStarted(CallStarted),
     /// Progress of a tool call. Only the latest one is kept.
     CallProgress(String),
+    /// Output of the command that a tool call runs, as it is printed.
+    CallOutput(String),
     /// A tool call has ended, or was not executed.
     CallFinished(CallFinished),
 }

@@ -134,6 +134,33 @@ impl ResultStore {
         truncate(&text, max, key.ok().as_deref())
     }
 
+    /// The same for the output of a command, of which the end says most: what is left out is in the middle.
+    pub fn fit_ends(&self, session: &str, text: String, max: usize, now_ms: u64) -> String {
+        if text.len() <= max {
+            return text;
+        }
+        let key = self.store(session, &text, now_ms);
+        if let Err(e) = &key {
+            tracing::warn!("a result was not stored: {}", e.message);
+        }
+        let half = max.saturating_sub(NOTE_BYTES) / 2;
+        let (head, tail) = (
+            line_end_before(&text, half),
+            line_start_after(&text, text.len() - half),
+        );
+        let read = match key {
+            Ok(key) => format!("read_result with key {key} and offset {head} reads on"),
+            Err(_) => "not stored".to_owned(),
+        };
+        format!(
+            "{}\n[… {} of {} bytes left out; {read}]\n{}",
+            text.get(..head).unwrap_or_default().trim_end_matches('\n'),
+            tail - head,
+            text.len(),
+            text.get(tail..).unwrap_or_default()
+        )
+    }
+
     /// Stores a text for a session and returns its key. Removes the oldest results if space is needed.
     ///
     /// # Errors
@@ -250,6 +277,27 @@ impl StoreIndex {
         });
         gone
     }
+}
+
+/// Returns the end of the last whole line before a place, or the last character boundary if there is none.
+fn line_end_before(text: &str, place: usize) -> usize {
+    let mut end = place.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let line = text.get(..end).and_then(|head| head.rfind('\n'));
+    line.map_or(end, |line| line + 1)
+}
+
+/// Returns the start of the first whole line after a place, or the next character boundary if there is none.
+fn line_start_after(text: &str, place: usize) -> usize {
+    let mut start = place.min(text.len());
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    let line = text.get(start..).and_then(|tail| tail.find('\n'));
+    line.filter(|line| start + line + 1 < text.len())
+        .map_or(start, |line| start + line + 1)
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {

@@ -66,6 +66,9 @@ pub struct CallResult {
     pub notes: Vec<String>,
     /// Size of the result in bytes before anything was cut.
     pub bytes: u64,
+    /// The text is what a terminal got, and this line goes before what the terminal shows of it. A long text keeps its end
+    /// as well as its beginning.
+    pub terminal: Option<String>,
 }
 
 /// Why a call has no result.
@@ -96,6 +99,8 @@ impl fmt::Display for CallError {
 pub enum CallEvent {
     /// Progress, in one line.
     Progress(String),
+    /// Output of a command, as it is printed.
+    Output(String),
     /// The server asks the user. Dropping the sender counts as a dismissal.
     Elicit(ElicitationRequest, oneshot::Sender<ElicitationResponse>),
 }

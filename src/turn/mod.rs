@@ -27,3 +27,4 @@ pub mod tool_execution;
 pub mod tool_exposure;
 pub mod tool_view;
 mod turn_settings;
+pub mod work_scope;

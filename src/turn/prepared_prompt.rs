@@ -7,6 +7,7 @@ use super::rules_in_force::{self, RequestContext};
 use super::surroundings::Surroundings;
 use super::terminal_output::{self, WantedOutput};
 use super::tool_exposure::{self, SelectedTools};
+use super::work_scope;
 use crate::config::ToolSelection;
 use crate::config::packs::PromptPack;
 use crate::error::{Error, Result};
@@ -20,7 +21,8 @@ use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
 use crate::tools::builtin::TERMINAL_OUTPUT_RULE;
 
-/// Context window, in tokens, up to which a model that aish serves gets neither recent commands nor the state of the git repository.
+/// Context window, in tokens, up to which no built-in tools are offered, and up to which a model that aish serves gets neither recent
+/// commands nor the state of the git repository.
 const SMALL_WINDOW: u32 = 8192;
 
 /// What the prompt of a client consists of.
@@ -34,6 +36,8 @@ pub struct PromptParts {
     pub pack: Option<Arc<PromptPack>>,
     /// MCP servers to start.
     pub servers: Option<PendingStart>,
+    /// The id of the prompt; `None` for one that is not sent.
+    pub prompt_id: Option<String>,
 }
 
 impl PromptParts {
@@ -88,6 +92,7 @@ impl PreparedPrompt {
             tools: selection,
             pack,
             servers,
+            prompt_id,
         } = parts;
         let is_small = is_small(chosen);
         let (server, tool) = TERMINAL_OUTPUT_RULE;
@@ -102,16 +107,25 @@ impl PreparedPrompt {
             Some(wanted) if terminal_output::is_readable(services, &wanted).await => Some(wanted),
             _ => None,
         };
+        // Their descriptions would fill much of a small window.
+        let has_space = chosen.window.is_none_or(|window| window > SMALL_WINDOW);
+        let offered = match chosen.config.tools.builtin && !is_small && has_space {
+            true => SelectedTools::work_tools(&selection),
+            false => Vec::new(),
+        };
+        let prompt = prompt_id.as_deref();
+        let work =
+            work_scope::offered_work(services, session, chosen, &ask, offered, prompt).await?;
         // Once for the whole turn, so that the directory's rules also apply to servers connected meanwhile.
-        let with_tools =
-            !selection.is_none() && (terminal.is_some() || tool_exposure::any(services, chosen));
+        let with_tools = !selection.is_none()
+            && (terminal.is_some() || work.is_some() || tool_exposure::any(services, chosen));
         if with_tools {
             apply_rules(feed, chosen, &ask.cwd).await?;
         }
         let mut selected = SelectedTools::new(selection);
         let all = tool_exposure::catalog(services, feed, chosen, servers).await?;
         let catalog = selected.of(all);
-        if let Some(text) = selected.unmatched(&catalog) {
+        if let Some(text) = selected.unmatched(&catalog, work.is_some()) {
             feed.notice(text);
         }
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
@@ -144,6 +158,7 @@ impl PreparedPrompt {
         request.pack.clone_from(&pack);
         request.surroundings = surroundings;
         request.terminal = terminal;
+        request.work = work;
         let has_images = !ask.images.is_empty();
         let user = RecordBody::User {
             text: ask.text,

@@ -34,6 +34,7 @@ pub async fn preview(
         tools: collected.tools,
         pack: collected.pack,
         servers: collected.servers,
+        prompt_id: None,
     };
     let existing = collected.existing;
     let work = async {

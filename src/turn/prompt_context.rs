@@ -110,6 +110,15 @@ pub fn content(
                 .iter()
                 .filter_map(|r| exec_fact(&r.body))
                 .collect(),
+            undone: since_last_prompt(records)
+                .iter()
+                .filter_map(|r| match &r.body {
+                    RecordBody::Undo { restored, .. } => Some(restored),
+                    _ => None,
+                })
+                .flatten()
+                .map(String::as_str)
+                .collect(),
             attachments: ask
                 .attachments
                 .iter()
@@ -321,10 +330,16 @@ pub fn system_prompt(
         (true, true) => Some(context::SPLIT_PROMPT),
         (true, false) => Some(context::TOOLS_PROMPT),
     };
+    let work = request.work.as_ref().map(|work| {
+        let roots = work.scope.workspace.roots();
+        let roots: Vec<String> = roots.map(|root| root.display().to_string()).collect();
+        context::work_prompt(&roots)
+    });
     let parts = [
         chosen.config.system_append.as_deref(),
         of_pack("system_append"),
         of_tools,
+        work.as_deref().filter(|_| tools),
         of_pack("tools").filter(|_| tools),
         of_pack("format"),
         of_pack("safety"),

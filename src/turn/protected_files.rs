@@ -21,6 +21,7 @@ use crate::safety::protected_paths::{
     SYSTEM_PLACES, Unchecked, Variables, is_pattern, is_process_link, path_candidates,
     pattern_matches,
 };
+use crate::tools::builtin::PreparedCall;
 
 /// Time limit of the check. A file system may hang.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -76,6 +77,18 @@ impl ProtectionCheck {
             arguments: json_text::parse_object(arguments).ok().map(Value::Object),
             reads,
             bases,
+        }
+    }
+
+    /// A prepared call of a built-in tool, of which the files and the command line are known.
+    pub fn of_prepared(prepared: &PreparedCall, cwd: &str) -> ProtectionCheck {
+        let files = prepared.files.iter();
+        let texts = files.map(|file| file.to_string_lossy().into_owned());
+        let texts = texts.chain(prepared.command.clone());
+        ProtectionCheck {
+            arguments: Some(Value::Array(texts.map(Value::String).collect())),
+            reads: prepared.reads_files(),
+            bases: vec![PathBuf::from(cwd)],
         }
     }
 

@@ -121,10 +121,10 @@ impl<'a> TurnRun<'a> {
         let current =
             |tools: &Option<(ToolCatalog, _)>| tools.as_ref().map(|(catalog, _)| catalog.clone());
         let offered_tools = current(&tools).unwrap_or_default();
-        let exposure = tool_exposure::exposure(&self.chosen.config, &offered_tools);
+        let request = self.request;
+        let exposure = tool_exposure::exposure(&self.chosen.config, &offered_tools, request);
         let split = matches!(exposure, ToolExposure::Split { .. });
-        let offered =
-            tool_exposure::tools(&offered_tools, exposure, self.request.terminal.is_some());
+        let offered = tool_exposure::tools(&offered_tools, exposure, request);
         loop {
             let catalog = current(&tools).unwrap_or_default();
             if split {
@@ -194,9 +194,9 @@ impl<'a> TurnRun<'a> {
         user: RecordBody,
     ) -> Result<(String, Vec<u8>, u64)> {
         let catalog = tools.unwrap_or_default();
-        let exposure = tool_exposure::exposure(&self.chosen.config, &catalog);
+        let exposure = tool_exposure::exposure(&self.chosen.config, &catalog, self.request);
         let split = matches!(exposure, ToolExposure::Split { .. });
-        let offered = tool_exposure::tools(&catalog, exposure, self.request.terminal.is_some());
+        let offered = tool_exposure::tools(&catalog, exposure, self.request);
         let mut records = self.session.with_records(<[Record]>::to_vec);
         records.push(new_record(self.record_ids.clone(), user));
         let fitted = self.fitted(context::conversation(&records), &offered, split);

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use super::surroundings::Surroundings;
 use super::terminal_output::WantedOutput;
+use crate::chat::OperationClass;
 use crate::config::packs::PromptPack;
 use crate::config::{self, Config};
 use crate::error::{Error, Result};
 use crate::protocol::{AskRequest, ShellId};
-use crate::safety::policy::{BuiltinAction, RuleEffect};
+use crate::safety::policy::{BuiltinAction, DESTRUCTIVE, RuleEffect};
+use crate::tools::builtin::OfferedWork;
 
 /// The origin of a request, which determines the rules in force.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub struct RequestContext {
     pub surroundings: Surroundings,
     /// The shell whose output the model may ask for; `None` if its terminal cannot be read.
     pub terminal: Option<WantedOutput>,
+    /// The built-in tools that work on files, commands and pages; `None` if none is offered.
+    pub work: Option<Arc<OfferedWork>>,
 }
 
 impl From<&AskRequest> for RequestContext {
@@ -38,6 +42,7 @@ impl From<&AskRequest> for RequestContext {
             pack: None,
             surroundings: Surroundings::default(),
             terminal: None,
+            work: None,
         }
     }
 }
@@ -65,6 +70,26 @@ pub fn command_effect(config: &Config, background: bool) -> (RuleEffect, String)
         }
         _ => (effect, source),
     }
+}
+
+/// Returns what the rules say about a command line of this class: at least what they say about commands in general. A command that
+/// may destroy something is asked about unless a rule about its class allows it.
+pub fn classified_effect(
+    config: &Config,
+    background: bool,
+    operation: OperationClass,
+) -> (RuleEffect, String) {
+    let general = command_effect(config, background);
+    let (effect, source) = match config.policy.rule_for_class(operation) {
+        Some(rule) if rule.effect > general.0 => (rule.effect, rule.source.clone()),
+        _ => general,
+    };
+    let is_allowed = effect == RuleEffect::Allow;
+    if is_allowed && operation == OperationClass::Destructive && !config.policy.allows_destructive()
+    {
+        return (RuleEffect::Ask, DESTRUCTIVE.to_owned());
+    }
+    (effect, source)
 }
 
 /// Adds the rules of the `.aish.toml` files at and above `cwd` to those of the configuration. Returns a notice for each

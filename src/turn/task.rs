@@ -144,6 +144,7 @@ async fn converse(
         tools,
         pack,
         servers,
+        prompt_id: record_ids.prompt.clone(),
     };
     if let Some(text) = &chosen.notice {
         feed.notice(text.clone());
@@ -162,8 +163,8 @@ async fn converse(
         has_images,
         again,
     } = prompt;
-    if services.models.takes_no_tools(&chosen.endpoint) && only_terminal(&tools) {
-        (tools, request.terminal) = (None, None);
+    if services.models.takes_no_tools(&chosen.endpoint) && only_builtin(&tools) {
+        (tools, request.terminal, request.work) = (None, None, None);
     }
     if let Some((catalog, _)) = &tools {
         tool_exposure::without(feed, session, catalog);
@@ -194,10 +195,10 @@ async fn converse(
             run.prompt_stored = prompt_stored.take();
             let failure = match run.rounds(tools.clone()).await {
                 Ok(()) => return Ok((run.answer, run.record_ids)),
-                // The only tool is one of aish itself, which the user did not ask for.
-                Err(e) if e.takes_no_tools && only_terminal(&tools) => {
+                // The only tools are those of aish itself, which the user did not ask for.
+                Err(e) if e.takes_no_tools && only_builtin(&tools) => {
                     services.models.set_takes_no_tools(&chosen.endpoint);
-                    (tools, request.terminal) = (None, None);
+                    (tools, request.terminal, request.work) = (None, None, None);
                     continue;
                 }
                 Err(e) if !e.is_outage || run.has_shown => return Err(e),
@@ -251,8 +252,8 @@ fn has_read_output(session: &Session) -> bool {
     session.with_records(|records| since_last_prompt(records).iter().any(is_read))
 }
 
-/// Whether no tool but `terminal_output` is offered.
-fn only_terminal(tools: &Option<(ToolCatalog, SelectedTools)>) -> bool {
+/// Whether no tools but built-in ones are offered.
+fn only_builtin(tools: &Option<(ToolCatalog, SelectedTools)>) -> bool {
     let catalog = tools.as_ref().map(|(catalog, _)| catalog);
     catalog.is_some_and(|catalog| catalog.tools.is_empty())
 }

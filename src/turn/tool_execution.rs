@@ -22,11 +22,11 @@ use crate::protocol::QuestionOutcome;
 use crate::protocol::tools::{
     CallFinished, CallStarted, ElicitationAction, ElicitationPrompt, Reaction,
 };
+use crate::recording::screen::captured_text;
 use crate::safety::policy::{Approved, BUILTIN_IDENTITY, ExactCall};
 use crate::safety::redact::global_redactor;
-use crate::services::SharedServices;
 use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
-use crate::tools::builtin::BuiltinSource;
+use crate::tools::builtin::{BuiltinSource, PreparedCall, SHELL, SHELL_SIZE, perform};
 use crate::tools::results;
 use crate::tools::source::{SourceCall, ToolSource};
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
@@ -39,6 +39,8 @@ const QUEUE: usize = 16;
 const MAX_ELICITATIONS: usize = 8;
 /// Number of lines of a result that clients are sent, and the maximum number of characters of each.
 const HEAD: (usize, usize) = (5, 500);
+/// Longest output of a command that the model gets: beginning and end.
+const TERMINAL_BYTES: usize = 50 << 10;
 /// Longest text that is redacted and hashed on an async thread.
 const INLINE_BYTES: usize = 64 << 10;
 
@@ -65,6 +67,8 @@ pub struct AllowedCall<'a> {
     pub account: CallSummary,
     /// The result, where it was shown with the question.
     pub prepared: Option<String>,
+    /// What a built-in tool does, as it was prepared for the decision.
+    pub work: Option<Box<PreparedCall>>,
 }
 
 type CallAttempt = Result<CallResult, CallError>;
@@ -118,6 +122,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
             rule: one.rule.clone(),
             operation: one.operation,
             warning: one.warning.clone(),
+            prints: one.tool.name == SHELL,
         }));
         running.push(RunningCall {
             call: one.call,
@@ -125,13 +130,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
             edited: one.edited.then(|| one.arguments.clone()),
             is_builtin: one.tool.identity == BUILTIN_IDENTITY,
             begun: Instant::now(),
-            work: Box::pin(call(
-                services,
-                &builtin,
-                one,
-                sender.clone(),
-                cancel.clone(),
-            )),
+            work: Box::pin(call(context, &builtin, one, sender.clone(), cancel.clone())),
             ended: None,
         });
     }
@@ -157,6 +156,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
                 // Progress lines would be drawn over the open question.
                 CallEvent::Progress(_) if asked.is_some() => {}
                 CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
+                CallEvent::Output(text) => feed.push(TurnEvent::CallOutput(text)),
                 CallEvent::Elicit(..)
                     if waiting.len() + usize::from(asked.is_some()) >= MAX_ELICITATIONS => {}
                 CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
@@ -293,7 +293,7 @@ fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
 
 /// Makes a call at the source of its tool.
 async fn call(
-    services: &SharedServices,
+    context: &CallContext<'_>,
     builtin: &BuiltinSource,
     one: AllowedCall<'_>,
     events: mpsc::Sender<CallEvent>,
@@ -307,7 +307,7 @@ async fn call(
     };
     let (approved, max_bytes) = (one.approved, results::MAX_RESULT_BYTES);
     if call.identity != BUILTIN_IDENTITY {
-        let pool = &services.mcp;
+        let pool = &context.services.mcp;
         return pool
             .call(approved, &call, now_ms(), max_bytes, &events, &cancel)
             .await;
@@ -319,6 +319,12 @@ async fn call(
                 text,
                 ..CallResult::default()
             }),
+            false => Err(CallError::NotApproved),
+        };
+    }
+    if let (Some(prepared), Some(work)) = (one.work, &context.request.work) {
+        return match approved.covers(&call, now_ms()) {
+            true => perform(&work.scope, *prepared, &events, &cancel).await,
             false => Err(CallError::NotApproved),
         };
     }
@@ -369,24 +375,49 @@ fn elicit(question: mcp::ElicitationRequest) -> ElicitationPrompt {
 ///
 /// # Errors
 /// The blocking thread failed.
-async fn fit(context: &CallContext<'_>, text: String) -> Result<(String, String), Error> {
+async fn fit(
+    context: &CallContext<'_>,
+    text: String,
+    keeps_end: bool,
+) -> Result<(String, String), Error> {
     let most = context.config.mcp.max_result_bytes;
     // Redaction on writing covers only the journal, not the result store.
     let clean = |text: String| match global_redactor().redact(&text) {
         Cow::Owned(clean) => clean,
         Cow::Borrowed(_) => text,
     };
-    if text.len() <= most.min(INLINE_BYTES) {
+    let inline = if keeps_end {
+        TERMINAL_BYTES
+    } else {
+        INLINE_BYTES
+    };
+    if text.len() <= most.min(inline) {
         let digest = digest(&text);
         return Ok((clean(text), digest));
     }
     let (results, session) = (context.services.results.clone(), context.session.id.clone());
     let fitted = tokio::task::spawn_blocking(move || {
         let digest = digest(&text);
-        let fitted = results.fit(&session, clean(text), most, now_ms());
+        let fitted = match keeps_end {
+            true => results.fit_ends(&session, clean(text), most.min(TERMINAL_BYTES), now_ms()),
+            false => results.fit(&session, clean(text), most, now_ms()),
+        };
         (fitted, digest)
     });
     fitted
+        .await
+        .map_err(|e| Error::runtime(format!("cannot process the result: {e}")))
+}
+
+/// Returns the output of a command as a terminal shows it, behind its heading.
+async fn rendered(heading: String, output: String) -> Result<String, Error> {
+    let render = move || {
+        format!(
+            "{heading}\n{}",
+            captured_text(output.as_bytes(), SHELL_SIZE)
+        )
+    };
+    tokio::task::spawn_blocking(render)
         .await
         .map_err(|e| Error::runtime(format!("cannot process the result: {e}")))
 }
@@ -409,7 +440,15 @@ async fn outcome(
         Err(CallError::Interrupted) => return CallEnd::Interrupted,
         Err(e) => return CallEnd::Failed(e.to_string()),
     };
-    let (text, digest) = match fit(context, result.text).await {
+    let keeps_end = result.terminal.is_some();
+    let text = match result.terminal {
+        Some(heading) => match rendered(heading, result.text).await {
+            Ok(text) => text,
+            Err(e) => return CallEnd::Failed(e.message),
+        },
+        None => result.text,
+    };
+    let (text, digest) = match fit(context, text, keeps_end).await {
         Ok(fitted) => fitted,
         Err(e) => return CallEnd::Failed(e.message),
     };
@@ -421,8 +460,10 @@ async fn outcome(
     end.bytes = result.bytes;
     // A placeholder line in the head already shows its note.
     end.notes = result.notes;
-    end.notes
-        .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));
+    if !keeps_end {
+        end.notes
+            .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));
+    }
     CallEnd::Said {
         text,
         is_error: result.is_error,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_context::ToolExposure;
+use super::rules_in_force::RequestContext;
 use crate::chat::ToolDefinition;
 use crate::config::{Config, ToolSelection};
 use crate::error::Result;
@@ -79,10 +80,20 @@ impl SelectedTools {
         selected
     }
 
+    /// Returns the built-in tools that are selected, by `aish.NAME` or by their group, such as `fs`.
+    pub fn work_tools(selection: &ToolSelection) -> Vec<&'static ToolDefinition> {
+        let is_selected = |tool: &&ToolDefinition| {
+            let group = builtin::tool_group(&tool.tool).unwrap_or_default();
+            selection.matches(&format!("{}.{}", tool.server, tool.tool))
+                || selection.matches(&format!("{group}.{}", tool.tool))
+        };
+        builtin::work_tools().iter().filter(is_selected).collect()
+    }
+
     /// Returns a notice if the selection names tools and none of them exists.
-    pub fn unmatched(&self, selected: &ToolCatalog) -> Option<String> {
+    pub fn unmatched(&self, selected: &ToolCatalog, has_work: bool) -> Option<String> {
         let (all, _) = self.last.as_ref()?;
-        let is_empty = selected.tools.is_empty() && selected.unavailable.is_empty();
+        let is_empty = selected.tools.is_empty() && selected.unavailable.is_empty() && !has_work;
         (is_empty && !all.is_empty() && !self.selection.is_none())
             .then(|| "no tool matches the selection; the model gets none".to_owned())
     }
@@ -94,13 +105,13 @@ pub fn any(services: &SharedServices, chosen: &ChosenModel) -> bool {
 }
 
 /// Returns the tool definitions to send to the model: with direct exposure all tools, and `read_result` for results that are
-/// truncated; with split exposure the five tools that find and call the others.
-/// With `reads_terminal`, `terminal_output` is among them.
-pub fn tools(
-    catalog: &ToolCatalog,
+/// truncated; with split exposure the five tools that find and call the others. The built-in tools that the request offers
+/// follow.
+pub fn tools<'c>(
+    catalog: &'c ToolCatalog,
     exposure: ToolExposure,
-    reads_terminal: bool,
-) -> Cow<'_, [ToolDefinition]> {
+    request: &RequestContext,
+) -> Cow<'c, [ToolDefinition]> {
     let mut tools = match exposure {
         ToolExposure::Direct { reads_on: false } => Cow::Borrowed(&*catalog.tools),
         ToolExposure::Direct { reads_on: true } => {
@@ -114,7 +125,11 @@ pub fn tools(
             Cow::Owned(split::split_tools(servers))
         }
     };
-    if reads_terminal {
+    if let Some(work) = &request.work {
+        let offered = work.offered.iter().map(|tool| (*tool).clone());
+        tools.to_mut().extend(offered);
+    }
+    if request.terminal.is_some() {
         tools.to_mut().push(builtin::terminal_output_tool());
     }
     tools
@@ -129,7 +144,7 @@ pub fn index(services: &SharedServices, catalog: &ToolCatalog) {
 }
 
 /// Returns how the tools are exposed for the whole of a prompt.
-pub fn exposure(config: &Config, catalog: &ToolCatalog) -> ToolExposure {
+pub fn exposure(config: &Config, catalog: &ToolCatalog, request: &RequestContext) -> ToolExposure {
     let count = catalog.tools.len();
     match count > 0 && config.tools.splits(count) {
         true => ToolExposure::Split {
@@ -137,7 +152,7 @@ pub fn exposure(config: &Config, catalog: &ToolCatalog) -> ToolExposure {
         },
         // Offered before there is a result to read, so that the tools stay the same when there is one.
         false => ToolExposure::Direct {
-            reads_on: count > 0,
+            reads_on: count > 0 || request.work.is_some(),
         },
     }
 }

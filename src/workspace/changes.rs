@@ -192,7 +192,7 @@ pub enum FileVersion {
 /// A change of one file: what it was when the change was computed, and what it becomes.
 #[derive(Debug, Clone)]
 pub struct PreparedChange {
-    target: ResolvedPath,
+    pub(crate) target: ResolvedPath,
     before: Option<FileSnapshot>,
     after: FileVersion,
 }

@@ -370,6 +370,7 @@ fn a_stop_now_does_not_wait_for_a_client_that_does_not_read_its_question() {
         cwd: "/".to_owned(),
         overrides: std::collections::BTreeMap::new(),
         tty: None,
+        work_env: std::collections::BTreeMap::new(),
     };
     let mut client = Client::request(&tools.helper, &Request::Call(Box::new(call)));
     // The question is on its way; no socket holds all of it.

@@ -22,7 +22,7 @@ fn with(provider: Provider, more: &str) -> Helper {
     let helper = Helper::with(provider);
     let base_url = helper.provider.base_url();
     helper.config_file(&format!(
-        "[models.sonnet]\nprovider = \"anthropic\"\nbase_url = \"{base_url}\"\nmodel = \"claude-sonnet-5\"\n{more}"
+        "[tools]\nbuiltin = false\n[models.sonnet]\nprovider = \"anthropic\"\nbase_url = \"{base_url}\"\nmodel = \"claude-sonnet-5\"\n{more}"
     ));
     helper
 }

@@ -270,6 +270,7 @@ impl Servers {
                             cancel.cancel();
                         }
                     }
+                    CallEvent::Output(_) => {}
                     CallEvent::Elicit(elicit, reply) => {
                         reply.send(answer(&elicit)).expect("somebody waits");
                     }

@@ -151,7 +151,7 @@ fn model_is_corrected_after_a_call_with_the_wrong_variant() {
     let servers = [files(&dir), repository, memory];
     let servers: String = servers.iter().map(lines).collect();
     helper.config(&format!(
-        "{servers}[policy.rules]\n\"op:read\" = \"allow\"\n[tools]\nexposure = \"split\"\n"
+        "{servers}[policy.rules]\n\"op:read\" = \"allow\"\n[tools]\nbuiltin = false\nexposure = \"split\"\n"
     ));
     helper.call(["start"]).run().ok();
     let list = || helper.call(["mcp", "list"]).run().ok();

@@ -51,8 +51,13 @@ impl Helper {
 
     /// Writes a config with the model `fake`, followed by `more`.
     pub fn config(&self, more: &str) {
+        // Most tests count tools and compare requests: only those of the built-in tools offer these.
+        let builtin = match more.contains("[tools]") {
+            true => "",
+            false => "[tools]\nbuiltin = false\n",
+        };
         self.config_file(&format!(
-            "default_model = \"fake\"\n[models.fake]\nbase_url = \"{}\"\nmodel = \"fake-1\"\n{more}",
+            "default_model = \"fake\"\n{builtin}[models.fake]\nbase_url = \"{}\"\nmodel = \"fake-1\"\n{more}",
             self.provider.base_url()
         ));
     }

@@ -68,7 +68,16 @@ const AREAS: &[(&str, &[&str])] = &[
     // The built-in tools, through which a model finds and calls others.
     (
         "tools",
-        &["chat", "error", "paths", "safety", "tools::source"],
+        &[
+            "chat",
+            "error",
+            "paths",
+            "safety",
+            "sandbox",
+            "tools::source",
+            "web",
+            "workspace",
+        ],
     ),
     // The sessions, and the feed of the turn that runs in each.
     (
@@ -80,6 +89,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "paths",
             "protocol",
             "safety",
+            "workspace",
         ],
     ),
     // Services shared by turns and requests: models, keys, MCP servers, the audit log.
@@ -116,11 +126,13 @@ const AREAS: &[(&str, &[&str])] = &[
             "protocol",
             "recording",
             "safety",
+            "sandbox",
             "services",
             "session",
             "terminal",
             "tools",
             "tools::source",
+            "workspace",
         ],
     ),
     ("daemon::shell_events", &["protocol", "session"]),
@@ -145,6 +157,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "terminal",
             "tools",
             "turn",
+            "workspace",
         ],
     ),
     // Recordings of terminals, written and read without the daemon.

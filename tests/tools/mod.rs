@@ -293,6 +293,19 @@ impl Client {
         })
     }
 
+    /// Waits for the next question; `None` if the turn ends before one.
+    pub fn next_question(&mut self) -> Option<ApprovalRequest> {
+        while let Some(frame) = self.next() {
+            match frame {
+                Frame::Event(Event::ApprovalRequested(question)) => return Some(*question),
+                Frame::Reply(_) => return None,
+                Frame::Failure(failure) => panic!("{failure:?}\n{:#?}", self.seen),
+                _ => {}
+            }
+        }
+        panic!("the daemon hung up: {:#?}", self.seen);
+    }
+
     /// The latest question.
     pub fn last_question(&self) -> ApprovalRequest {
         let question = self.seen.iter().rev().find_map(|frame| match frame {

@@ -20,7 +20,7 @@ const FIVE: [&str; 5] = [
     "read_result",
 ];
 
-const SPLIT: &str = "[tools]\nexposure = \"split\"\n";
+const SPLIT: &str = "[tools]\nbuiltin = false\nexposure = \"split\"\n";
 /// Trusts the server's annotations and allows reads.
 const READS: &str = "trust_annotations = true\n[policy.rules]\n\"op:read\" = \"allow\"\n";
 
@@ -195,7 +195,7 @@ fn split_exposure_starts_at_the_threshold() {
         ("exposure = \"direct\"\n", 60, false),
         ("exposure = \"split\"\n", 1, true),
     ] {
-        let more = format!("[tools]\n{exposure}");
+        let more = format!("[tools]\nbuiltin = false\n{exposure}");
         let tools = Tools::new([Script::tokens(["ok"])], &more);
         let Value::Array(mut list) = listed(count.max(3)) else {
             panic!("a list")

@@ -141,6 +141,7 @@ fn a_question_closed_in_the_replay_is_not_asked_again() {
         rule: None,
         operation: question("{}").operation,
         warning: None,
+        prints: false,
     };
     prompt.events(&[
         Event::ApprovalRequested(Box::new(question("{}"))),

@@ -13,6 +13,7 @@ fn begin_event(rule: Option<&str>) -> Event {
         rule: rule.map(str::to_owned),
         operation: OperationClass::Read,
         warning: None,
+        prints: false,
     })
 }
 

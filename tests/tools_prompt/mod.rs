@@ -59,6 +59,7 @@ fn question(arguments: &str) -> ApprovalRequest {
         warning: None,
         changes: Vec::new(),
         preview: None,
+        effect: Default::default(),
         offers: vec![
             ApprovalScope::Tool,
             ApprovalScope::Reads,

@@ -46,6 +46,9 @@ pub struct AskArgs {
     /// Offer the model only these tools: server aliases, ALIAS.TOOL, patterns and @TOOLSETS with commas between them, or none
     #[arg(long, value_name = "SELECTION", conflicts_with = "no_tools")]
     pub tools: Option<String>,
+    /// Let the built-in tools work in this directory too, for the session
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub add_dir: Vec<String>,
     /// Offer the model no tools, as --tools none
     #[arg(long)]
     pub no_tools: bool,

@@ -28,7 +28,10 @@ fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
         ),
         (
             Some(ApprovalScope::Reads),
-            format!("[r] all reads of {server}, this session "),
+            match &question.effect.workspace {
+                Some(dir) => format!("[r] all reads in {}, this session ", one_line(dir, 60)),
+                None => format!("[r] all reads of {server}, this session "),
+            },
         ),
         (Some(ApprovalScope::Always), "[A] always ".to_owned()),
         (None, "[e] edit ".to_owned()),
@@ -163,6 +166,9 @@ fn reason_not_offered(question: &ApprovalRequest, offer: ApprovalScope) -> Strin
 
 /// Describes the tools that the answer `reads` would allow.
 pub fn reading_tools(question: &ApprovalRequest) -> String {
+    if let Some(dir) = &question.effect.workspace {
+        return format!("the built-in tools that read, in {}", one_line(dir, 200));
+    }
     let (total, writing) = question.server_tools;
     let trust_note = match question.tool.trusted {
         true => "",

@@ -7,7 +7,7 @@ use crate::client::new_tools_view::{self, prose};
 use crate::client::operation::{marked, statement, word};
 use crate::client::styled_line::{SpanStyle, StyledLine, StyledSpan, columns, fold, span, spans};
 use crate::client::text_format::cut;
-use crate::protocol::tools::{ApprovalRequest, DeclaredIntent, NewTools};
+use crate::protocol::tools::{ApprovalRequest, DeclaredIntent, NewTools, ToolDiffLine};
 use crate::safety::confusables;
 use crate::safety::policy::CHANGED;
 
@@ -58,6 +58,14 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
             lines
         }
     };
+    for text in question.effect.statement.iter() {
+        let mut line = vec![span("on: ", SpanStyle::Dim)];
+        line.extend(spans(confusables::marked_pieces(text), SpanStyle::Plain));
+        lines.extend(fold(&line, room, 2));
+    }
+    if let Some(danger) = &question.effect.danger {
+        lines.extend(danger_lines(danger, room));
+    }
     if let Some(warning) = &question.warning {
         let mut line = vec![span("warning: ", SpanStyle::Alarm)];
         line.extend(spans(confusables::marked_pieces(warning), SpanStyle::Alarm));
@@ -71,6 +79,12 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
         lines.extend(reason_lines(&question.why, room));
     }
     lines
+}
+
+/// Returns the line that names what could hurt, in `room` columns.
+pub fn danger_lines(danger: &str, room: usize) -> Vec<StyledLine> {
+    let line: StyledLine = spans(confusables::marked_pieces(danger), SpanStyle::Alarm).collect();
+    fold(&line, room, 2)
 }
 
 /// Returns why a question is asked, in `room` columns.
@@ -112,7 +126,8 @@ fn declared(intent: &DeclaredIntent, room: usize) -> StyledLine {
 
 /// Returns the differences to what the user was shown last, and what the call would send. Signs in front make them readable without colour.
 pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
-    if question.changes.is_empty() && question.preview.is_none() {
+    let difference = &question.effect.difference;
+    if question.changes.is_empty() && question.preview.is_none() && difference.is_empty() {
         return Vec::new();
     }
     let mut lines = Vec::new();
@@ -136,6 +151,9 @@ pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
         line.extend(spans(confusables::marked_pieces(text), style));
         lines.extend(fold(&line, width, 4));
     }
+    for line in difference {
+        lines.extend(fold(&difference_line(line), width, 2));
+    }
     if let Some(preview) = &question.preview {
         lines.push(vec![span("what would be sent:", SpanStyle::Dim)]);
         for text in preview.lines() {
@@ -144,8 +162,33 @@ pub fn changes(question: &ApprovalRequest, width: usize) -> Vec<StyledLine> {
             lines.extend(fold(&line, width, 4));
         }
     }
-    lines.push(vec![span("arguments of the call:", SpanStyle::Dim)]);
+    if shows_arguments(question) {
+        lines.push(vec![span("arguments of the call:", SpanStyle::Dim)]);
+    }
     lines
+}
+
+/// Whether the arguments are shown: a difference says more than they do, and exactly what is done.
+pub fn shows_arguments(question: &ApprovalRequest) -> bool {
+    question.effect.difference.is_empty()
+}
+
+/// Returns the lines of a difference.
+pub fn difference_lines(lines: &[ToolDiffLine]) -> Vec<StyledLine> {
+    lines.iter().map(difference_line).collect()
+}
+
+/// Returns a line of the difference in a file, with everything invisible marked.
+fn difference_line(line: &ToolDiffLine) -> StyledLine {
+    let (sign, style) = match line.sign {
+        '+' => ("+", SpanStyle::Added),
+        '-' => ("-", SpanStyle::Gone),
+        '@' => ("", SpanStyle::Bold),
+        _ => (" ", SpanStyle::Dim),
+    };
+    let mut shown = vec![span(sign, style)];
+    shown.extend(spans(confusables::marked_pieces(&line.text), style));
+    shown
 }
 
 /// Returns the rule or reason behind the question; for the default rule, also why it applies.

@@ -5,7 +5,7 @@
 //! session takes two keys.
 
 mod approval_keys;
-pub(super) mod layout;
+pub mod layout;
 
 use std::path::Path;
 
@@ -70,7 +70,9 @@ fn prompt_loop(
                     true => layout::changes(question, width),
                     false => Vec::new(),
                 };
-                all.extend(argument_lines::lines(&arguments, width, true).lines);
+                if layout::shows_arguments(question) {
+                    all.extend(argument_lines::lines(&arguments, width, true).lines);
+                }
                 all
             };
             let (verdict, word) = match key {
@@ -142,6 +144,12 @@ fn prompt_loop(
                 progress.mark_read(pager::read(prompt, &full_text)?);
                 continue;
             }
+            if approves && question.effect.typed_yes {
+                match type_yes(prompt)? {
+                    true => return Ok((verdict, arguments)),
+                    false => continue 'redraw,
+                }
+            }
             if verdict == ApprovalVerdict::Always {
                 write_line(
                     prompt,
@@ -169,6 +177,15 @@ fn prompt_loop(
             }
             return Ok((verdict, arguments));
         }
+    }
+}
+
+/// Asks for the whole word "yes", so that a call that could hurt is never approved by one key.
+pub(super) fn type_yes(prompt: &mut TerminalPrompt<'_>) -> PromptResult<bool> {
+    prompt.write("\ntype yes to run it (Esc: back)\n> ")?;
+    match prompt.edit_line("")? {
+        EditedLine::Accepted(text) if text.trim() == "yes" => Ok(true),
+        EditedLine::Accepted(_) | EditedLine::Cancelled => Ok(false),
     }
 }
 
@@ -205,7 +222,10 @@ fn draw(
         let note = format!("… {hidden} more lines{subject}, ↓ to read all");
         prompt.frame_line("│", &vec![span(note, SpanStyle::Dim)])
     };
-    let short = argument_lines::lines(arguments, prompt.width(), false);
+    let mut short = argument_lines::lines(arguments, prompt.width(), false);
+    if !layout::shows_arguments(question) {
+        (short.lines, short.complete) = (Vec::new(), true);
+    }
     let changes = layout::changes(question, prompt.width());
     let change_rows = rows.saturating_sub(short.lines.len()).max(rows / 2);
     let visible = changes.len().min(change_rows);

@@ -1,7 +1,19 @@
-//! Compares the models of `[jobs]`.
+//! Compares where words are sent besides to the model of the shell: the models of `[jobs]`, and the server of web searches.
 
 use super::{ConfigChange, SeenConfig, changed};
 use crate::config::settings::Config;
+
+/// Keeps the server of web searches, and says so.
+pub(super) fn take_back_search(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
+    let new = &now.tools.search_url;
+    if new.is_none() || *new == seen.search_url {
+        return;
+    }
+    let shown = |url: Option<&String>| url.map_or("unset".to_owned(), |url| format!("{url:?}"));
+    let (old, new) = (shown(seen.search_url.as_ref()), shown(new.as_ref()));
+    changed(lines, "tools.search_url", &old, &new);
+    now.tools.search_url.clone_from(&seen.search_url);
+}
 
 /// Keeps the model of a job that would send its words to another address, and says so.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {

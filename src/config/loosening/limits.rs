@@ -1,6 +1,7 @@
 //! Compares numbers.
 
 use super::{ConfigChange, SeenConfig, changed};
+use crate::config::SandboxSetting;
 use crate::config::settings::{Config, RecordedPanes};
 
 pub(super) const COMMANDS: &str = "context.commands";
@@ -15,6 +16,21 @@ pub(super) const RECORD_DAYS: &str = "record.max_days";
 pub(super) const RECORD_BYTES: &str = "record.max_bytes";
 /// 0 for no panes.
 pub(super) const PANES: &str = "record.panes";
+
+/// How far commands reach, from 0 for `read-only`.
+pub(super) const SANDBOX: &str = "tools.sandbox";
+
+/// Returns how far commands reach, as a number.
+pub(super) fn reach(sandbox: SandboxSetting) -> u64 {
+    let before = SandboxSetting::ALL.iter().filter(|one| **one < sandbox);
+    before.count() as u64
+}
+
+fn sandbox(reach: u64) -> SandboxSetting {
+    let at = usize::try_from(reach).unwrap_or(usize::MAX);
+    let known = SandboxSetting::ALL.get(at).copied();
+    known.unwrap_or(SandboxSetting::ReadOnly)
+}
 
 /// Keeps limits that were stricter when a person has seen them, and says so.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
@@ -40,6 +56,10 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
                 RecordedPanes::Off.word().to_owned(),
                 now.record.panes.word().to_owned(),
             ),
+            SANDBOX => (
+                sandbox(*old).word().to_owned(),
+                now.tools.sandbox.word().to_owned(),
+            ),
             _ => (old.to_string(), new.to_string()),
         };
         changed(lines, key, &shown_old, &shown_new);
@@ -52,6 +72,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
             DAYS => set(&mut now.history.max_days, *old),
             RECORDS => set(&mut now.history.max_records, *old),
             PANES => now.record.panes = RecordedPanes::Off,
+            SANDBOX => now.tools.sandbox = sandbox(*old),
             RECORD_DAYS => set(&mut now.record.max_days, *old),
             RECORD_BYTES => set(&mut now.record.max_bytes, *old),
             _ => set(&mut now.history.max_bytes, *old),

@@ -235,11 +235,11 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "[policy.rules]\nfoo = 'deny'",
-            "/c:2: policy.rules.foo: must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network",
+            "/c:2: policy.rules.foo: must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.read\", \"fs.write\" or network",
         ),
         (
             "[policy.rules]\n'a.get_*' = 'deny'",
-            "/c:2: policy.rules.\"a.get_*\": must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network",
+            "/c:2: policy.rules.\"a.get_*\": must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.read\", \"fs.write\" or network",
         ),
         (
             "[policy.rules]\n'op:reed' = 'deny'",
@@ -260,14 +260,6 @@ fn each_fault_has_its_line_and_key() {
         (
             "[policy.rules]\n'Git_Hub.*' = 'deny'",
             "/c:2: policy.rules.\"Git_Hub.*\": an alias has 1 to 20 of the characters a-z 0-9 -, and does not begin with -",
-        ),
-        (
-            "[policy.rules]\nnetwork = 'ask'",
-            "/c:2: policy.rules.network: must be \"allow\" or \"deny\": there is no prompt for it",
-        ),
-        (
-            "[policy.rules]\n'fs.write' = 'ask'",
-            "/c:2: policy.rules.\"fs.write\": must be \"allow\" or \"deny\": there is no prompt for it",
         ),
         (
             "[tools]\nexposure = 'splt'",

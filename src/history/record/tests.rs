@@ -49,6 +49,7 @@ fn every_body() -> Vec<RecordBody> {
         | RecordBody::Server { .. }
         | RecordBody::CommandApproval { .. }
         | RecordBody::CommandResult { .. }
+        | RecordBody::Undo { .. }
         | RecordBody::ShellCommand { .. } => true,
         RecordBody::Unknown => false,
     };
@@ -160,6 +161,11 @@ fn every_body() -> Vec<RecordBody> {
             command: word(),
             terminal: some(),
             why: some(),
+        },
+        RecordBody::Undo {
+            prompt: word(),
+            restored: vec![word()],
+            kept: vec![word()],
         },
         RecordBody::CommandResult {
             token: word(),

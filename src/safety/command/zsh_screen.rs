@@ -30,6 +30,9 @@ enum Scope {
     Arithmetic(usize),
 }
 
+/// What the parser sees in place of a character that is not ASCII: part of a word.
+const OTHER_CHARACTER: char = '_';
+
 /// Returns the text for the parser.
 ///
 /// # Errors
@@ -60,7 +63,9 @@ pub fn screen(text: &str) -> Result<String, &'static str> {
         }
     }
     screen.end_word()?;
-    Ok(screen.out)
+    // The scanner of the grammar looks characters up in tables of C's `isalpha`, beyond whose end a large one leads.
+    let ascii = |c: char| if c.is_ascii() { c } else { OTHER_CHARACTER };
+    Ok(screen.out.chars().map(ascii).collect())
 }
 
 /// Whether a text evaluates arithmetic and has a subscript with a command in it, which zsh then runs: `x='a[$(rm y)]'`.

@@ -83,7 +83,7 @@ pub fn explain(
     for says in [RuleEffect::Deny, RuleEffect::Ask, RuleEffect::Allow] {
         for rule in rules
             .with_effect(says)
-            .filter(|r| r.subject.may_apply(&wish.call))
+            .filter(|r| r.subject.may_apply(wish))
         {
             let idle = rule.inactive_reason(wish).or_else(|| void(says, true));
             let decides = decides(says, &rule.source, &idle);

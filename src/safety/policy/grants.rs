@@ -30,6 +30,8 @@ pub struct ToolGrant {
     pub expires_ms: u64,
     /// The most severe operation class it covers; a call that declares more is not covered.
     operation: OperationClass,
+    /// The directory in which it applies, for a built-in tool that works on files.
+    workspace: Option<String>,
     /// The tools it covers, as identity and annotations; a tool that has changed since is not covered.
     tools: Vec<(String, ToolAnnotations)>,
 }
@@ -37,9 +39,11 @@ pub struct ToolGrant {
 impl ToolGrant {
     /// Returns its subject: `fs.read`, or `the reads of fs`.
     pub fn subject(&self) -> String {
-        match self.scope {
-            GrantScope::Tool => self.name.clone(),
-            GrantScope::Reads => format!("the reads of {}", self.name),
+        match (self.scope, &self.workspace) {
+            (GrantScope::Tool, None) => self.name.clone(),
+            (GrantScope::Tool, Some(dir)) => format!("{} in {dir}", self.name),
+            (GrantScope::Reads, None) => format!("the reads of {}", self.name),
+            (GrantScope::Reads, Some(dir)) => format!("the reads in {dir}"),
         }
     }
 
@@ -65,14 +69,23 @@ impl ToolGrant {
     /// Returns why it does not cover a call; `None` if it does.
     pub(super) fn inactive_reason(&self, wish: &CallRequest<'_>, now_ms: u64) -> Option<String> {
         let more = match self.scope {
-            GrantScope::Tool => wish.operation() > self.operation,
+            // An answer to a call that destroys says nothing about the next one.
+            GrantScope::Tool => {
+                wish.effects.operation == Some(OperationClass::Destructive)
+                    || wish.operation() > self.operation
+            }
             // A tool that is read-only by its server's annotations may count as a write if those are not trusted; it
             // was allowed in that state.
-            GrantScope::Reads => wish.intent.is_some_and(|i| i.operation > self.operation),
+            GrantScope::Reads => {
+                let raised = [wish.intent.map(|i| i.operation), wish.effects.operation];
+                raised.into_iter().flatten().any(|of| of > self.operation)
+            }
         };
         let why = if now_ms >= self.expires_ms {
             "it has expired"
-        } else if !self.covers_tool(wish) {
+        } else if self.workspace.as_deref() != wish.effects.workspace {
+            "it covers another directory"
+        } else if !self.may_apply(&wish.call) || !self.covers_tool(wish) {
             "it covers other tools, or the tool or its server has changed since"
         } else if more {
             "the call is more severe than what was allowed"
@@ -167,6 +180,7 @@ impl GrantSet {
             granted_ms: now_ms,
             expires_ms: now_ms.saturating_add(GRANT_TTL_MS),
             operation,
+            workspace: wish.effects.workspace.map(str::to_owned),
             tools,
         });
     }

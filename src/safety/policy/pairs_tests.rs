@@ -51,6 +51,12 @@ struct Known {
     configured: bool,
     changed: bool,
     protected: bool,
+    /// The action of a built-in tool.
+    action: Option<BuiltinAction>,
+    /// The arguments make the call destructive.
+    raised: bool,
+    /// The directory of the workspace in which the call stays.
+    workspace: Option<&'static str>,
     intent: Option<CallIntent>,
 }
 
@@ -111,7 +117,14 @@ fn calls() -> impl Strategy<Value = Known> {
         prop::bool::weighted(0.15),
         prop::bool::weighted(0.1),
     );
-    (which, hints, flags, intents()).prop_map(|(which, hints, flags, intent)| Known {
+    let action = prop::sample::select(&BuiltinAction::ALL[..]);
+    let effects = (
+        prop::option::weighted(0.3, action),
+        prop::bool::weighted(0.15),
+        prop::sample::select(&[None, None, Some("/a"), Some("/b")][..]),
+    );
+    let all = (which, hints, flags, intents(), effects);
+    all.prop_map(|(which, hints, flags, intent, effects)| Known {
         server: which.0,
         tool: which.1,
         version: which.2,
@@ -122,6 +135,9 @@ fn calls() -> impl Strategy<Value = Known> {
         configured: flags.1,
         changed: flags.2,
         protected: flags.3,
+        action: effects.0,
+        raised: effects.1,
+        workspace: effects.2,
         intent,
     })
 }
@@ -218,6 +234,11 @@ impl Known {
             changed: self.changed,
             intent: self.intent.as_ref(),
             protected: self.protected.then_some(PROTECTED),
+            effects: CallEffects {
+                action: self.action,
+                workspace: self.workspace,
+                operation: self.raised.then_some(OperationClass::Destructive),
+            },
         }
     }
 
@@ -304,20 +325,36 @@ fn oracle(case: &Case) -> RuleEffect {
     if let Some(sensitivity) = call.intent.as_ref().and_then(|i| i.sensitivity) {
         tightening.push(format!("sensitivity:{}", sensitivity.as_str()));
     }
+    // In `mcp.auto_approve` a name with a dot is always a tool.
+    let action = call
+        .action
+        .map(|action| format!("action {}", action.as_str()));
+    tightening.extend(action.clone());
     let mut loosening = vec![tool, server];
+    loosening.extend(action);
     // Only if this does not depend on the caller's declaration.
-    if taken_of(call, None) == taken {
-        loosening.push(format!("op:{taken}"));
-    }
+    let by_class = (taken_of(call, None) == taken).then(|| format!("op:{taken}"));
+    loosening.extend(by_class.clone());
+    // What destroys is allowed by a rule about its class only.
+    let allowing = match call.raised {
+        true => Vec::from_iter(by_class),
+        false => loosening.clone(),
+    };
     let is = |word: RuleEffect, names: &[String], project: bool| {
-        case.rules.iter().any(|&(subject, of, _, of_project)| {
-            of == word && of_project == project && names.iter().any(|n| n == SUBJECTS[subject])
-        })
+        case.rules
+            .iter()
+            .any(|&(subject, of, of_tools, of_project)| {
+                let text = SUBJECTS[subject];
+                let is_tool = of_tools && text.contains('.');
+                let is_action = |name: &str| !is_tool && name.strip_prefix("action ") == Some(text);
+                let is_named = names.iter().any(|n| n == text || is_action(n));
+                of == word && of_project == project && is_named
+            })
     };
     if is(RuleEffect::Deny, &tightening, false) || is(RuleEffect::Deny, &tightening, true) {
         return RuleEffect::Deny;
     }
-    let allowed = call.configured && is(RuleEffect::Allow, &loosening, false);
+    let allowed = call.configured && is(RuleEffect::Allow, &allowing, false);
     let lifted = allowed || call.configured && is(RuleEffect::Ask, &loosening, false);
     if case.default == RuleEffect::Deny && !lifted {
         return RuleEffect::Deny;
@@ -326,7 +363,7 @@ fn oracle(case: &Case) -> RuleEffect {
     if asked || call.changed || call.protected {
         return RuleEffect::Ask;
     }
-    let default = call.configured && case.default == RuleEffect::Allow;
+    let default = call.configured && case.default == RuleEffect::Allow && !call.raised;
     match allowed || default || case.given.iter().any(|g| covers(g, call, case.now)) {
         true => RuleEffect::Allow,
         false => RuleEffect::Ask,
@@ -349,6 +386,7 @@ fn taken(call: &Known) -> &'static str {
 
 fn taken_of(call: &Known, declared: Option<&str>) -> &'static str {
     let says = match says(call.hints()) {
+        _ if call.raised => "destructive",
         "read" if !call.trusted => "write",
         says => says,
     };
@@ -365,13 +403,15 @@ fn covers((known, said, at, others): &Given, call: &Known, now: u64) -> bool {
             .iter()
             .position(|o| *o == operation)
     };
-    let same_place = known.server == call.server && now < at + 12 * 3_600_000;
+    let same_place = known.server == call.server
+        && known.workspace == call.workspace
+        && now < at + 12 * 3_600_000;
     let same_tool =
         known.tool == call.tool && known.version == call.version && known.hints() == call.hints();
     match said {
         ApprovalScope::Once => false,
         ApprovalScope::Tool | ApprovalScope::Always => {
-            same_place && same_tool && level(taken(call)) <= level(taken(known))
+            same_place && same_tool && !call.raised && level(taken(call)) <= level(taken(known))
         }
         ApprovalScope::Reads => {
             let declares_more = call
@@ -385,7 +425,11 @@ fn covers((known, said, at, others): &Given, call: &Known, now: u64) -> bool {
                         && *version == call.version
                         && call.hints() == [*read_only, *destructive, None]
                 });
-            same_place && (among || same_tool) && says(call.hints()) == "read" && !declares_more
+            same_place
+                && (among || same_tool)
+                && says(call.hints()) == "read"
+                && !declares_more
+                && !call.raised
         }
     }
 }
@@ -509,7 +553,7 @@ fn explained(
     };
     match of(&RuleStanding::Decides)[..] {
         // None of them decides: a changed tool, or another server.
-        [] => prop_assert!(by == CHANGED || by == UNCONFIGURED || by == PROTECTED),
+        [] => prop_assert!([CHANGED, UNCONFIGURED, PROTECTED, DESTRUCTIVE].contains(&by.as_str())),
         [one] => {
             prop_assert_eq!(one.effect, told.effect);
             prop_assert_eq!(&one.source, &by);

@@ -2,24 +2,27 @@
 
 use std::fmt;
 
-use super::{CallRequest, ExactCall};
+use super::CallRequest;
 use crate::chat::{DataSensitivity, OperationClass, RuleEffect};
 
 /// Actions that aish performs itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuiltinAction {
-    /// A command proposed by the model runs in the shell (`shell`).
+    /// A command of the model runs (`shell`): a proposal in the user's shell, or a call of the tool `shell`.
     Shell,
-    /// A file of the user is written (`fs.write`): the configuration, after "always" or an import.
+    /// A file of the user is read (`fs.read`) by a built-in tool.
+    FsRead,
+    /// A file of the user is written (`fs.write`): by a built-in tool, or the configuration after "always" or an import.
     FsWrite,
-    /// A server that is not in the configuration is connected (`network`).
+    /// A server that is not in the configuration is connected, or a built-in tool reaches the network (`network`).
     Network,
 }
 
 impl BuiltinAction {
     /// All actions.
-    pub const ALL: [BuiltinAction; 3] = [
+    pub const ALL: [BuiltinAction; 4] = [
         BuiltinAction::Shell,
+        BuiltinAction::FsRead,
         BuiltinAction::FsWrite,
         BuiltinAction::Network,
     ];
@@ -28,6 +31,7 @@ impl BuiltinAction {
     pub fn as_str(self) -> &'static str {
         match self {
             BuiltinAction::Shell => "shell",
+            BuiltinAction::FsRead => "fs.read",
             BuiltinAction::FsWrite => "fs.write",
             BuiltinAction::Network => "network",
         }
@@ -87,7 +91,7 @@ impl RuleSubject {
                 });
         }
         RuleSubject::of_tools(text).ok_or_else(|| {
-            "must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.write\" or network".to_owned()
+            "must be \"alias.tool\", \"alias.*\", \"op:read\", \"sensitivity:private\", shell, \"fs.read\", \"fs.write\" or network".to_owned()
         })
     }
 
@@ -110,7 +114,7 @@ impl RuleSubject {
                 wish.tool_operation() == *operation && wish.operation() == *operation
             }
             RuleSubject::Sensitivity(_) => false,
-            _ => self.may_apply(&wish.call),
+            _ => self.may_apply(wish),
         }
     }
 
@@ -139,19 +143,21 @@ impl RuleSubject {
                 let declared = wish.intent.and_then(|i| i.sensitivity);
                 *sensitivity == DataSensitivity::Unknown || declared == Some(*sensitivity)
             }
-            _ => self.may_apply(&wish.call),
+            _ => self.may_apply(wish),
         }
     }
 
     /// Whether the rule could apply to a call of this tool, whatever its annotations and intent.
-    pub(super) fn may_apply(&self, call: &ExactCall<'_>) -> bool {
+    pub(super) fn may_apply(&self, wish: &CallRequest<'_>) -> bool {
+        let call = &wish.call;
         match self {
             RuleSubject::Tool(server, tool) => server == call.server && tool == call.tool,
             RuleSubject::Server(server) => server == call.server,
             RuleSubject::Operation(_) | RuleSubject::Sensitivity(_) => true,
             // A server may be called `fs` and have a tool `write`; the author of the rule may have meant either.
             RuleSubject::Action(own) => {
-                own.as_str().split_once('.') == Some((call.server, call.tool))
+                wish.effects.action == Some(*own)
+                    || own.as_str().split_once('.') == Some((call.server, call.tool))
             }
         }
     }
@@ -240,6 +246,27 @@ impl RuleSet {
         let project = self.project.iter().filter(|r| r.effect > RuleEffect::Allow);
         let all = self.list.iter().chain(project);
         all.filter(move |rule| rule.effect == word)
+    }
+
+    /// Returns the strictest rule that asks about or denies commands of a class. A destructive command also writes.
+    pub fn rule_for_class(&self, operation: OperationClass) -> Option<&PolicyRule> {
+        let is_about = |rule: &&PolicyRule| match rule.subject {
+            RuleSubject::Operation(class) => {
+                class == operation
+                    || class == OperationClass::Write && operation == OperationClass::Destructive
+            }
+            _ => false,
+        };
+        let words = [RuleEffect::Deny, RuleEffect::Ask].into_iter();
+        let mut found = words.filter_map(|word| self.with_effect(word).find(is_about));
+        found.next()
+    }
+
+    /// Whether a rule of the user allows calls and commands that may destroy something.
+    pub fn allows_destructive(&self) -> bool {
+        let subject = RuleSubject::Operation(OperationClass::Destructive);
+        let mut allowing = self.with_effect(RuleEffect::Allow);
+        allowing.any(|rule| rule.subject == subject)
     }
 
     /// Returns the rule that decides on an action of aish itself; `None` if no rule applies. Actions that only the

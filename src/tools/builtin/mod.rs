@@ -5,6 +5,13 @@
 //! tool that changes something is subject to the rules and to approval like a tool of a configured MCP server.
 
 mod definitions;
+mod perform;
+mod prepare;
+mod prepare_change;
+mod prepared;
+mod scope;
+mod shell_run;
+mod work_definitions;
 
 use std::sync::Arc;
 
@@ -15,6 +22,13 @@ pub use self::definitions::{
     builtin_tools, find_builtin, read_result_tool, retrieve_tools_tool, shell_tools,
     terminal_output_tool,
 };
+pub use self::perform::perform;
+pub use self::prepare::prepare;
+pub use self::prepare_change::shown_difference;
+pub use self::prepared::{PrepareError, PreparedCall};
+pub use self::scope::{HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
+pub use self::shell_run::SHELL_SIZE;
+pub use self::work_definitions::{SHELL, TOOL_GROUPS, tool_group, work_tools};
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};
 use super::search::RetrieveRequest;

@@ -12,11 +12,14 @@ use crate::error::Error;
 use crate::history::journal::now_ms;
 use crate::history::record::{ApprovalDecision, PolicyChange, RecordBody};
 use crate::protocol::QuestionOutcome;
-use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict, DeclaredIntent, Reaction};
+use crate::protocol::tools::{
+    ApprovalRequest, ApprovalVerdict, DeclaredIntent, Reaction, ShownEffect, ToolDiffLine,
+};
 use crate::safety::policy::{
     self, ApprovalScope, BUILTIN_IDENTITY, BuiltinAction, CallRequest, PolicyDecision, RuleEffect,
 };
 use crate::session::feed::{GivenAnswer, TurnEvent};
+use crate::tools::builtin::PreparedCall;
 use crate::turn::background_notice::{self, question_patience};
 use crate::turn::call_context::CallContext;
 use crate::turn::tool_view::tool_info;
@@ -31,6 +34,24 @@ pub fn recorded_scope(scope: ApprovalScope) -> ApprovalDecision {
         ApprovalScope::Tool => ApprovalDecision::Tool,
         ApprovalScope::Reads => ApprovalDecision::Reads,
         ApprovalScope::Always => ApprovalDecision::Always,
+    }
+}
+
+/// Returns what the question shows of a prepared call.
+pub fn shown_effect(prepared: &PreparedCall) -> ShownEffect {
+    ShownEffect {
+        workspace: prepared.workspace.clone(),
+        statement: prepared.statement.clone(),
+        difference: prepared
+            .difference
+            .iter()
+            .map(|(sign, text)| ToolDiffLine {
+                sign: *sign,
+                text: text.clone(),
+            })
+            .collect(),
+        danger: prepared.danger.clone(),
+        typed_yes: prepared.typed_yes,
     }
 }
 
@@ -77,6 +98,7 @@ impl CallGate<'_> {
             warning: resolved.warning.clone(),
             changes: server.map_or_else(Vec::new, |server| self.changes(server, resolved.tool)),
             preview: None,
+            effect: Default::default(),
             offers: self.offers(&request),
             digest: String::new(),
         }

@@ -8,6 +8,7 @@
 mod approval_prompt;
 mod explain;
 mod live_rules;
+mod preparation;
 mod protection;
 mod recording;
 mod resolve;
@@ -22,7 +23,6 @@ use self::recording::{RecordedDecision, reason_with_warning};
 use self::resolve::{CallResolution, ResolvedCall};
 use crate::chat::{ToolAnnotations, ToolCall, ToolDefinition};
 use crate::config::mcp::ServerSettings;
-use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::record::{ApprovalDecision, DecidedBy, PolicyChange, RecordBody, RecordedCall};
 use crate::protocol::tools::CallFinished;
@@ -36,8 +36,15 @@ use crate::tools::builtin;
 use crate::turn::background_notice::minutes;
 use crate::turn::call_context::CallContext;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
-use crate::turn::terminal_output;
 use crate::turn::tool_execution::{self, AllowedCall};
+
+/// What the gate says about a call.
+enum Admission<'a> {
+    /// It may be made.
+    Allowed(Box<AllowedCall<'a>>),
+    /// The user has edited its arguments, which are these now.
+    Edited(String),
+}
 
 /// The tool calls of one round.
 #[derive(Debug)]
@@ -57,7 +64,12 @@ impl<'a> CallGate<'a> {
     /// Creates the gate for `calls`, whose arguments are canonical JSON.
     pub fn new(context: CallContext<'a>, calls: &'a [ToolCall]) -> CallGate<'a> {
         let reads_terminal = context.request.terminal.is_some();
-        let of = |call| resolve::resolve(call, context.catalog, context.exposure, reads_terminal);
+        let work = context.request.work.as_ref();
+        let work = work.map_or(&[][..], |work| &work.offered);
+        let of = |call| {
+            let (catalog, exposure) = (context.catalog, context.exposure);
+            resolve::resolve(call, catalog, exposure, reads_terminal, work)
+        };
         CallGate {
             resolutions: calls.iter().map(of).collect(),
             context,
@@ -91,6 +103,7 @@ impl<'a> CallGate<'a> {
         // Rules do not apply to reads of built-in tools, so these need not wait until the rules are read again.
         let first = self.resolved_call(at);
         if !first.is_some_and(ResolvedCall::is_builtin_read) {
+            self.prepare(at).await;
             // Here and not once for the round: an earlier call may have made a symlink.
             let ((), reasons) = tokio::join!(self.renew(), self.protection_reasons(at));
             self.set_protected(at, reasons);
@@ -127,6 +140,9 @@ impl<'a> CallGate<'a> {
 
     /// Returns the approval of a call that needs no question, and the rule that allows it.
     fn by_rule(&self, resolved: &ResolvedCall<'_>) -> Option<(Approved, String)> {
+        if resolved.is_work() && resolved.prepared.is_none() {
+            return None;
+        }
         match self
             .decide(&self.call_request(resolved, &resolved.arguments))?
             .0
@@ -159,7 +175,15 @@ impl<'a> CallGate<'a> {
             configured: resolved.is_builtin() || configured,
             changed: !resolved.is_builtin() && self.changed(tool),
             intent: resolved.intent.as_ref(),
-            protected: resolved.protected.as_deref(),
+            protected: resolved.protected.as_deref().or_else(|| {
+                let prepared = resolved.prepared.as_ref();
+                prepared.and_then(|prepared| prepared.reason.as_deref())
+            }),
+            effects: resolved
+                .prepared
+                .as_ref()
+                .map(|prepared| prepared.effects())
+                .unwrap_or_default(),
         }
     }
 
@@ -184,7 +208,7 @@ impl<'a> CallGate<'a> {
     /// Returns the tools that the source of a tool offers, given the tool's server and identity.
     fn of_source(&self, server: &str, identity: &str) -> impl Iterator<Item = &'a ToolDefinition> {
         let tools: &'a [ToolDefinition] = match identity {
-            BUILTIN_IDENTITY if server == BUILTIN_SERVER => builtin::builtin_tools(),
+            BUILTIN_IDENTITY if server == BUILTIN_SERVER => builtin::work_tools(),
             BUILTIN_IDENTITY => builtin::shell_tools(),
             _ => &self.context.catalog.tools,
         };
@@ -240,6 +264,20 @@ impl<'a> CallGate<'a> {
         call: &'a ToolCall,
         at: usize,
     ) -> std::result::Result<AllowedCall<'a>, (CallEnd, CallSummary)> {
+        loop {
+            match self.admit_once(call, at).await? {
+                Admission::Allowed(allowed) => return Ok(*allowed),
+                // It does something else than what was shown, so it is asked about anew.
+                Admission::Edited(arguments) => self.edit(at, arguments).await,
+            }
+        }
+    }
+
+    async fn admit_once(
+        &mut self,
+        call: &'a ToolCall,
+        at: usize,
+    ) -> std::result::Result<Admission<'a>, (CallEnd, CallSummary)> {
         let mut account = self.account(at);
         if self.context.feed.cancel_token().is_cancelled() {
             return Err((CallEnd::Interrupted, account));
@@ -287,6 +325,9 @@ impl<'a> CallGate<'a> {
             PolicyDecision::Ask(asks) => {
                 let mut question = self.question(resolved, at, server.as_ref(), asks);
                 question.preview.clone_from(&prepared);
+                if let Some(prepared) = &resolved.prepared {
+                    question.effect = approval_prompt::shown_effect(prepared);
+                }
                 let (scope, arguments) = match self.consent(question).await {
                     Ok(yes) => yes,
                     Err(no) => return Err((self.deny(call, at, no), account)),
@@ -294,6 +335,9 @@ impl<'a> CallGate<'a> {
                 if prepared.is_some() && arguments != resolved.arguments {
                     let why = "the arguments of this tool cannot be edited".to_owned();
                     return Err((self.report(call, at, CallEnd::Failed(why)), account));
+                }
+                if resolved.is_work() && arguments != resolved.arguments {
+                    return Ok(Admission::Edited(arguments));
                 }
                 let request = self.call_request(resolved, &arguments);
                 // A deny rule may have been added while the user read the question.
@@ -356,29 +400,27 @@ impl<'a> CallGate<'a> {
         if decision == ApprovalDecision::Always {
             self.keep(&tool.name).await;
         }
-        Ok(AllowedCall {
+        let was_edited = self
+            .resolved_call(at)
+            .is_some_and(|resolved| resolved.edited);
+        let edited = was_edited || self.account(at).arguments.as_ref() != Some(&arguments);
+        let work = match self.resolutions.get_mut(at) {
+            Some(CallResolution::Call(resolved)) => resolved.prepared.take(),
+            _ => None,
+        };
+        Ok(Admission::Allowed(Box::new(AllowedCall {
             call,
             tool,
             approved,
-            edited: self.account(at).arguments.as_ref() != Some(&arguments),
+            edited,
             arguments,
             rule,
             operation,
             warning,
             account,
             prepared,
-        })
-    }
-
-    /// Returns the result of a call that reads the output of the user's commands, without secrets; `None` for other calls.
-    async fn terminal_output(&self, resolved: &ResolvedCall<'_>) -> Result<Option<String>> {
-        let wanted = self.context.request.terminal.as_ref();
-        let Some(wanted) = wanted.filter(|_| resolved.is_terminal_output()) else {
-            return Ok(None);
-        };
-        let services = self.context.services;
-        let text = terminal_output::for_model(services, wanted.clone(), &resolved.arguments);
-        text.await.map(Some)
+            work,
+        })))
     }
 
     /// Records a denial by a rule and reports it to the clients.

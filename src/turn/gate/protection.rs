@@ -10,6 +10,9 @@ impl CallGate<'_> {
         let services = self.context.services;
         let check = |resolution: &CallResolution<'_>| {
             let resolved = resolution.call();
+            if let Some(prepared) = resolved.and_then(|resolved| resolved.prepared.as_ref()) {
+                return ProtectionCheck::of_prepared(prepared, &self.context.request.cwd);
+            }
             let arguments = resolved.map_or("null", |resolved| resolved.arguments.as_str());
             let tool = resolved.map(|resolved| resolved.tool);
             let reads = tool.is_some_and(|tool| tool.trusted && tool.annotations.reads_only());

@@ -68,6 +68,7 @@ impl CallGate<'_> {
         mut records: Vec<RecordBody>,
         next: usize,
     ) -> Result<()> {
+        self.prepare_reads(next).await;
         let mut recorded = Vec::new();
         for (at, call) in self.calls.iter().enumerate().skip(next) {
             // Calls without an approval record need no sync.

@@ -7,6 +7,7 @@ use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
 use crate::safety::json_text;
 use crate::safety::policy::{BUILTIN_IDENTITY, BUILTIN_SERVER};
+use crate::tools::builtin::PreparedCall;
 use crate::tools::{builtin, split};
 use crate::turn::call_context::ToolExposure;
 use crate::turn::outcome::{CallEnd, CallSummary};
@@ -26,6 +27,10 @@ pub struct ResolvedCall<'a> {
     pub warning: Option<String>,
     /// Why the call must be asked about, as in [`crate::safety::policy::CallRequest::protected`].
     pub protected: Option<String>,
+    /// What a built-in tool will do.
+    pub prepared: Option<Box<PreparedCall>>,
+    /// Whether the user has edited the arguments of a prepared call.
+    pub edited: bool,
 }
 
 impl<'a> ResolvedCall<'a> {
@@ -38,6 +43,8 @@ impl<'a> ResolvedCall<'a> {
             intent: None,
             warning: None,
             protected: None,
+            prepared: None,
+            edited: false,
         }
     }
 
@@ -52,6 +59,12 @@ impl<'a> ResolvedCall<'a> {
         self.is_builtin()
             && self.tool.server == BUILTIN_SERVER
             && self.tool.annotations.reads_only()
+            && !self.is_work()
+    }
+
+    /// Whether the call is of a built-in tool that works on files, commands or pages.
+    pub fn is_work(&self) -> bool {
+        self.is_builtin() && builtin::tool_group(&self.tool.name).is_some()
     }
 
     /// Whether the call reads the output of the user's commands.
@@ -75,6 +88,14 @@ enum RefusalReason {
 }
 
 impl RefusedCall {
+    /// Refuses a call with an error that the model can correct.
+    pub fn unread(account: CallSummary, why: String) -> RefusedCall {
+        RefusedCall {
+            account,
+            why: RefusalReason::Unread(why),
+        }
+    }
+
     /// Returns how the call ends.
     pub fn outcome(&self) -> CallEnd {
         match &self.why {
@@ -110,13 +131,17 @@ impl<'a> CallResolution<'a> {
 }
 
 /// Resolves a call whose arguments are canonical JSON (see [`crate::safety::policy::canonical_arguments`]). `reads_terminal` says
-/// whether `terminal_output` is offered.
+/// whether `terminal_output` is offered, and `work` has the built-in tools that work on files, commands and pages.
 pub fn resolve<'a>(
     call: &ToolCall,
     catalog: &'a ToolCatalog,
     exposure: ToolExposure,
     reads_terminal: bool,
+    work: &[&'static ToolDefinition],
 ) -> CallResolution<'a> {
+    if let Some(tool) = work.iter().find(|tool| tool.name == call.name) {
+        return CallResolution::Call(ResolvedCall::direct(tool, call));
+    }
     let offered = match exposure {
         _ if call.name == builtin::TERMINAL_OUTPUT => reads_terminal,
         ToolExposure::Split { .. } => true,
@@ -126,7 +151,9 @@ pub fn resolve<'a>(
         return CallResolution::Call(ResolvedCall::direct(tool, call));
     }
     let resolved = match (exposure, OperationClass::from_call_tool_name(&call.name)) {
-        (ToolExposure::Split { strict }, Some(variant)) => through(variant, call, catalog, strict),
+        (ToolExposure::Split { strict }, Some(variant)) => {
+            through(variant, call, catalog, strict, work)
+        }
         (ToolExposure::Split { .. }, None) => Err(Box::new(RefusedCall {
             account: of(call),
             why: RefusalReason::Unread(intent::unknown_tool_error(&call.name)),
@@ -160,12 +187,17 @@ fn through<'a>(
     call: &ToolCall,
     catalog: &'a ToolCatalog,
     strict: bool,
+    work: &[&'static ToolDefinition],
 ) -> Result<ResolvedCall<'a>, Box<RefusedCall>> {
     let arguments = json_text::parse_object(&call.arguments).unwrap_or_default();
     let declared = intent::parse_intent(variant, &arguments);
     let target = split::parse_call_target(variant, &arguments);
     let name = |t: &split::CallTarget| format!("{}.{}", t.server, t.tool);
-    let tool = target.as_ref().ok().and_then(|t| catalog.find(&name(t)));
+    let find = |t: &split::CallTarget| match t.server.as_str() {
+        BUILTIN_SERVER => work.iter().find(|tool| tool.tool == t.tool).copied(),
+        _ => catalog.find(&name(t)),
+    };
+    let tool: Option<&'a ToolDefinition> = target.as_ref().ok().and_then(find);
     let refused = |why: RefusalReason| {
         let operation = declared.as_ref().map_or(variant, |i| i.operation);
         let annotations = tool.map_or(ToolAnnotations::default(), |t| t.annotations);
@@ -211,6 +243,8 @@ fn through<'a>(
         intent: Some(intent),
         warning,
         protected: None,
+        prepared: None,
+        edited: false,
     })
 }
 

@@ -1,0 +1,71 @@
+//! `aish-helper changes`: shows and takes back what tools changed in files.
+
+use super::args::{ChangesCommand, ChangesPlace};
+use super::{print, print_json, print_styled};
+use crate::client::approve::layout::difference_lines;
+use crate::client::connect;
+use crate::error::{Error, ErrorKind, Result};
+use crate::paths::Paths;
+use crate::protocol::{
+    ChangedFile, ChangesAction, ChangesReply, ChangesRequest, FileOutcome, Request,
+};
+use crate::safety::text::one_line;
+
+/// Longest path in a line, in columns.
+const PATH_COLUMNS: usize = 300;
+
+/// Runs the command and returns the exit code.
+///
+/// # Errors
+/// Nothing was changed, or a file was changed since.
+pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
+    match command {
+        ChangesCommand::Undo(args) => {
+            let skip = args.skip;
+            let reply = ask(paths, args.place, ChangesAction::Undo { skip })?;
+            if args.json {
+                print_json(&reply)?;
+            } else {
+                for file in &reply.files {
+                    print(&format!("{}\n", line(file, reply.is_done)))?;
+                }
+            }
+            match reply.is_done {
+                true => Ok(0),
+                false => Err(Error::new(
+                    ErrorKind::Runtime,
+                    "nothing was taken back: a file was changed since",
+                )
+                .hint("with --skip such files stay as they are and the others are restored")),
+            }
+        }
+        ChangesCommand::Diff(args) => {
+            let reply = ask(paths, args.place, ChangesAction::Diff)?;
+            match args.json {
+                true => print_json(&reply)?,
+                false => print_styled(&difference_lines(&reply.difference))?,
+            }
+            Ok(0)
+        }
+    }
+}
+
+fn ask(paths: &Paths, place: ChangesPlace, action: ChangesAction) -> Result<ChangesReply> {
+    let request = ChangesRequest {
+        session: place.session,
+        shell: place.shell,
+        cwd: super::call::current_directory(),
+        action,
+    };
+    connect::request(paths, &Request::Changes(request))
+}
+
+fn line(file: &ChangedFile, is_done: bool) -> String {
+    let path = one_line(&file.path, PATH_COLUMNS);
+    match &file.outcome {
+        FileOutcome::Restored if is_done => format!("restored  {path}"),
+        FileOutcome::Restored => format!("would be restored  {path}"),
+        FileOutcome::Same => format!("as before  {path}"),
+        FileOutcome::Changed(reason) => format!("kept  {path}: {}", one_line(reason, 200)),
+    }
+}

@@ -1,0 +1,133 @@
+//! The files that tools have changed for a prompt: showing the difference, and taking it back.
+
+use std::path::{Path, PathBuf};
+
+use super::requests;
+use crate::error::{Error, Result};
+use crate::history::record::{RecordBody, RecordIds};
+use crate::protocol::{
+    ChangedFile, ChangesAction, ChangesReply, ChangesRequest, FileOutcome, SessionChoice,
+};
+use crate::services::SharedServices;
+use crate::tools::builtin::shown_difference;
+use crate::workspace::failure::WorkspaceError;
+use crate::workspace::undo::{ConflictChoice, UndoReport, UndoResult, UndoStore};
+use crate::workspace::{Workspace, shown_path};
+
+/// Serves a request about the last prompt of a session for which tools changed files.
+///
+/// # Errors
+/// There is no such session or change, an answer of the session is running, or the files cannot be written.
+pub async fn serve(
+    services: &SharedServices,
+    request: ChangesRequest,
+    record_ids: &RecordIds,
+) -> Result<ChangesReply> {
+    let choice = match (&request.session, &request.shell) {
+        (Some(id), _) => SessionChoice::Attach(id.clone()),
+        (None, Some(shell)) if services.sessions.session_for_shell(shell).is_some() => {
+            SessionChoice::Shell
+        }
+        _ => SessionChoice::Continue,
+    };
+    let session = services
+        .sessions
+        .choose(&choice, request.shell.as_ref(), record_ids);
+    let session = session.await?;
+    let lock = session.turn().try_lock_owned();
+    let _lock = lock.map_err(|_| {
+        Error::runtime("an answer of this session is running").hint("try again when it has ended")
+    })?;
+    let (store, id) = (UndoStore::new(services.paths.undo()), session.id.clone());
+    let (action, cwd) = (request.action, PathBuf::from(request.cwd));
+    // On another thread: reads and writes files.
+    let work = tokio::task::spawn_blocking(move || perform(&store, &id, action, &cwd));
+    let reply = work
+        .await
+        .map_err(|e| Error::runtime(format!("the files cannot be read: {e}")))??;
+    if reply.is_done {
+        let with = |wanted: fn(&FileOutcome) -> bool| -> Vec<String> {
+            let files = reply.files.iter().filter(|file| wanted(&file.outcome));
+            files.map(|file| file.path.clone()).collect()
+        };
+        let body = RecordBody::Undo {
+            prompt: reply.prompt.clone(),
+            restored: with(|outcome| *outcome == FileOutcome::Restored),
+            kept: with(|outcome| matches!(outcome, FileOutcome::Changed(_))),
+        };
+        for file in &reply.files {
+            // What the model knows of the file is no longer so.
+            session.read_files.set(Path::new(&file.path), None);
+        }
+        let record_ids = match &request.shell {
+            Some(shell) => &requests::of_shell(record_ids, shell),
+            None => record_ids,
+        };
+        session.record_written(record_ids, body).await?;
+    }
+    Ok(reply)
+}
+
+fn perform(
+    store: &UndoStore,
+    session: &str,
+    action: ChangesAction,
+    cwd: &Path,
+) -> Result<ChangesReply> {
+    let failed = |e: WorkspaceError| Error {
+        hint: e.hint,
+        ..Error::runtime(e.message)
+    };
+    let whole = Workspace::new(Path::new("/"), None, &[]).map_err(|e| Error::runtime(e.message))?;
+    let resolve = |path: &Path| whole.resolve_path(path);
+    let Some(prompt) = store.turns(session).map_err(failed)?.pop() else {
+        let none = Error::usage("no changes of files are kept for this session");
+        return Err(
+            none.hint("only changes that tools have made are kept, until they are taken back")
+        );
+    };
+    let mut reply = ChangesReply {
+        session: session.to_owned(),
+        ..ChangesReply::default()
+    };
+    match action {
+        ChangesAction::Undo { skip } => {
+            let choice = match skip {
+                true => ConflictChoice::Skip,
+                false => ConflictChoice::Refuse,
+            };
+            let report = store.undo(session, &prompt, &resolve, choice);
+            let UndoReport { files, is_done } = report.map_err(failed)?;
+            reply.is_done = is_done;
+            reply.files = files
+                .into_iter()
+                .map(|(path, result)| ChangedFile {
+                    path: shown_path(&path),
+                    outcome: match result {
+                        UndoResult::Restored(_) => FileOutcome::Restored,
+                        UndoResult::AlreadyAsBefore => FileOutcome::Same,
+                        UndoResult::Conflict(reason) => FileOutcome::Changed(reason),
+                    },
+                })
+                .collect();
+        }
+        ChangesAction::Diff => {
+            for file in store.diff(session, &prompt, &resolve).map_err(failed)? {
+                let (old, new) = (file.old.as_deref(), file.new.as_deref());
+                let lines = shown_difference(&file.path, old, new, cwd).into_iter();
+                reply.difference.extend(
+                    lines.map(|(sign, text)| crate::protocol::tools::ToolDiffLine { sign, text }),
+                );
+                reply.files.push(ChangedFile {
+                    path: shown_path(&file.path),
+                    outcome: match file.changed_since {
+                        true => FileOutcome::Changed("was changed after the answer".to_owned()),
+                        false => FileOutcome::Restored,
+                    },
+                });
+            }
+        }
+    }
+    reply.prompt = prompt;
+    Ok(reply)
+}

@@ -1,0 +1,29 @@
+//! What a question shows of a call besides its arguments.
+
+use serde::{Deserialize, Serialize};
+
+/// What a call of a built-in tool would do, as it was determined before the question.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownEffect {
+    /// The directory of the workspace in which the call stays; `None` for other tools, and for a call that leaves it.
+    pub workspace: Option<String>,
+    /// What the call does, in one line, where the arguments do not say it: the resolved path of a file outside.
+    pub statement: Option<String>,
+    /// The difference that the call makes in files. It replaces the arguments in the question.
+    #[serde(default)]
+    pub difference: Vec<ToolDiffLine>,
+    /// What could hurt, in one line: `deletes files recursively outside this directory`.
+    pub danger: Option<String>,
+    /// The answer `yes` must be typed in full.
+    #[serde(default)]
+    pub typed_yes: bool,
+}
+
+/// A line of a difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolDiffLine {
+    /// `+`, `-`, a space, or `@` for a heading such as the name of a file.
+    pub sign: char,
+    /// The line.
+    pub text: String,
+}

@@ -1,0 +1,15 @@
+//! What a call of a built-in tool does, as far as aish itself determines it before the decision.
+
+use super::BuiltinAction;
+use crate::chat::OperationClass;
+
+/// What a call of a built-in tool does. Empty for the tools of MCP servers, of which only the annotations are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallEffects<'a> {
+    /// The action that rules can name: `fs.read`, `fs.write`, `shell` or `network`.
+    pub action: Option<BuiltinAction>,
+    /// The directory of the workspace in which the call stays. A grant covers calls in the same directory only.
+    pub workspace: Option<&'a str>,
+    /// The operation class of this call, from its arguments. It can only raise the class of the tool.
+    pub operation: Option<OperationClass>,
+}

@@ -1,0 +1,330 @@
+//! Performs approved calls of the built-in tools that work on files, commands and pages.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::prepared::{PreparedCall, PreparedWork, ShellWork};
+use super::scope::WorkScope;
+use super::shell_run::{self, ShellCommand, ShellEnd};
+use crate::chat::ImageContent;
+use crate::safety::policy::BuiltinAction;
+use crate::sandbox::{SandboxLevel, SandboxPolicy, denials};
+use crate::tools::source::{CallError, CallEvent, CallResult};
+use crate::web::fetch::{PrivateHost, fetch_url};
+use crate::web::searxng::searxng;
+use crate::workspace::changes::{
+    self, ChangeKind, FileDigest, FileVersion, OriginalKeeper, PreparedChange,
+};
+use crate::workspace::failure::WorkspaceError;
+use crate::workspace::find::{find_files, search_files};
+use crate::workspace::git::git;
+use crate::workspace::grep::grep;
+use crate::workspace::list::list_dir;
+use crate::workspace::read::{FileContent, read_file};
+use crate::workspace::read_context::{ListedText, OutputLimits, ReadContext};
+use crate::workspace::{PathError, ResolvedPath, shown_path};
+
+/// How often a task on another thread looks whether the call was cancelled; it does so between files and lines anyway.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Performs a prepared call, whose approval the caller has checked.
+///
+/// # Errors
+/// The call was cancelled, or has no result.
+pub async fn perform(
+    scope: &Arc<WorkScope>,
+    call: PreparedCall,
+    events: &mpsc::Sender<CallEvent>,
+    cancel: &CancellationToken,
+) -> Result<CallResult, CallError> {
+    let work = async {
+        match call.work {
+            PreparedWork::Shell(work) => run_shell(scope, work, events, cancel).await,
+            PreparedWork::FetchUrl(url) => page(&url).await,
+            PreparedWork::SearchWeb { server, query } => search_web(&server, &query).await,
+            work => {
+                let scope = scope.clone();
+                let cancelled = Arc::new(AtomicBool::new(false));
+                // Dropped with this future if the call is cancelled.
+                let _guard = CancelOnDrop(cancelled.clone());
+                let blocking = move || perform_blocking(&scope, work, &cancelled);
+                match tokio::task::spawn_blocking(blocking).await {
+                    Ok(result) => result,
+                    Err(e) => Err(CallError::Failed(format!("the tool failed: {e}"))),
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        // `run_shell` ends its processes itself.
+        () = cancel.cancelled(), if call.action != BuiltinAction::Shell => Err(CallError::Interrupted),
+        result = work => result,
+    }
+}
+
+/// Reads a web page. A name that leads to a private address is refused: the question did not show that.
+async fn page(url: &str) -> Result<CallResult, CallError> {
+    let read = fetch_url(url, PrivateHost::Refuse).await;
+    let told = |page: crate::web::fetch::FetchedPage| {
+        let cut = if page.is_cut {
+            "; only the beginning"
+        } else {
+            ""
+        };
+        format!("[{} ({}){cut}]\n{}", page.url, page.content_type, page.text)
+    };
+    text(read.map(told).map_err(|e| e.message))
+}
+
+/// Searches the web.
+async fn search_web(server: &str, query: &str) -> Result<CallResult, CallError> {
+    let hits = searxng(server, query).await;
+    let told = |hits: Vec<crate::web::searxng::WebHit>| {
+        let hits = hits.iter();
+        let lines = hits.map(|hit| format!("{}\n{}\n{}\n", hit.title, hit.url, hit.snippet));
+        match lines.collect::<Vec<_>>().join("\n") {
+            none if none.is_empty() => "nothing was found".to_owned(),
+            found => found,
+        }
+    };
+    text(hits.map(told).map_err(|e| e.message))
+}
+
+fn text(result: Result<String, String>) -> Result<CallResult, CallError> {
+    let is_error = result.is_err();
+    let (Ok(text) | Err(text)) = result;
+    Ok(CallResult {
+        bytes: text.len() as u64,
+        text,
+        is_error,
+        ..CallResult::default()
+    })
+}
+
+fn perform_blocking(
+    scope: &WorkScope,
+    work: PreparedWork,
+    cancelled: &AtomicBool,
+) -> Result<CallResult, CallError> {
+    let context = &ReadContext {
+        workspace: &scope.workspace,
+        variables: &scope.shell.variables(),
+        limits: OutputLimits::default(),
+        cancelled,
+    };
+    let listed = |listed: Result<ListedText, PathError>| {
+        text(listed.map(|listed| listed.text).map_err(|e| e.message))
+    };
+    match work {
+        PreparedWork::ReadFile {
+            path,
+            offset,
+            limit,
+        } => read(scope, context, &path, (offset, limit)),
+        PreparedWork::ListDir { path, depth } => listed(list_dir(context, &path, depth)),
+        PreparedWork::Grep(request) => listed(grep(context, &request)),
+        PreparedWork::FindFiles { pattern, dir } => listed(find_files(context, &pattern, &dir)),
+        PreparedWork::SearchFiles(query) => {
+            listed(search_files(context, &query, &scope.workspace.top()))
+        }
+        PreparedWork::SearchHistory(query) => text(scope.history.search(&query)),
+        PreparedWork::Git(request) => {
+            let answer = git(context, &request);
+            text(answer.map(|answer| answer.text).map_err(|e| e.message))
+        }
+        PreparedWork::Change(prepared) => text(commit(scope, prepared)),
+        PreparedWork::Shell(_) | PreparedWork::FetchUrl(_) | PreparedWork::SearchWeb { .. } => {
+            Err(CallError::Failed("not a task for this thread".to_owned()))
+        }
+    }
+}
+
+/// Reads a file, and remembers what the model knows of it.
+fn read(
+    scope: &WorkScope,
+    context: &ReadContext<'_>,
+    path: &ResolvedPath,
+    (offset, limit): (u64, usize),
+) -> Result<CallResult, CallError> {
+    let limits = OutputLimits {
+        lines: context.limits.lines.min(limit.max(1)),
+        ..context.limits
+    };
+    let context = ReadContext { limits, ..*context };
+    match read_file(&context, path, offset) {
+        Ok(FileContent::Text(lines)) => {
+            scope.read.set(&path.absolute, lines.sha256);
+            text(Ok(lines.text))
+        }
+        Ok(FileContent::Image { media_type, bytes }) => {
+            let note = format!("image: {media_type}, {} bytes", bytes.len());
+            Ok(CallResult {
+                text: format!("[{note}]"),
+                bytes: bytes.len() as u64,
+                notes: vec![note],
+                images: vec![ImageContent {
+                    mime: media_type.to_owned(),
+                    data: BASE64.encode(&bytes).into(),
+                }],
+                ..CallResult::default()
+            })
+        }
+        Err(e) => text(Err(e.message)),
+    }
+}
+
+/// Makes prepared changes in files, and keeps what was there.
+fn commit(scope: &WorkScope, prepared: Vec<PreparedChange>) -> Result<String, String> {
+    let told = |e: WorkspaceError| match e.hint {
+        Some(hint) => format!("{}; {hint}", e.message),
+        None => e.message,
+    };
+    let new: Vec<(PathBuf, Option<[u8; 32]>)> = prepared
+        .iter()
+        .map(|change| {
+            let digest = match change.after() {
+                FileVersion::Present { bytes, .. } => Some(FileDigest::of(bytes).0),
+                FileVersion::Absent => None,
+            };
+            (change.path().clone(), digest)
+        })
+        .collect();
+    let mut keeper = match &scope.kept {
+        Some(kept) => Some(kept.store.turn(&kept.session, &kept.prompt).map_err(told)?),
+        None => None,
+    };
+    let keeper = keeper
+        .as_mut()
+        .map(|keeper| keeper as &mut dyn OriginalKeeper);
+    let done = changes::commit(prepared, keeper).map_err(told)?;
+    for (file, digest) in &new {
+        scope.read.set(file, *digest);
+    }
+    let mut text = String::new();
+    for file in &done.files {
+        let what = match file.kind {
+            ChangeKind::Added => "added",
+            ChangeKind::Changed => "changed",
+            ChangeKind::Removed => "deleted",
+        };
+        text.push_str(&format!("{what} {}\n", shown_path(&file.path)));
+    }
+    Ok(text)
+}
+
+/// Runs a command, and tells its output with its exit code.
+async fn run_shell(
+    scope: &WorkScope,
+    work: ShellWork,
+    events: &mpsc::Sender<CallEvent>,
+    cancel: &CancellationToken,
+) -> Result<CallResult, CallError> {
+    let started = Instant::now();
+    let policy = match (work.outside, scope.shell.sandbox) {
+        (false, Some(level)) => Some(sandbox_policy(scope, level, &work)),
+        _ => None,
+    };
+    let shell: [OsString; 4] = ["zsh".into(), "-f".into(), "-c".into(), work.command.into()];
+    let helper = scope.shell.helper.clone().into_os_string();
+    let mut argv = Vec::new();
+    argv.extend(match &policy {
+        Some(policy) => [vec![helper], policy.arguments(&shell)].concat(),
+        None => shell.to_vec(),
+    });
+    let command = ShellCommand {
+        argv,
+        dir: work.dir,
+        env: scope.shell.env.clone(),
+        time_limit: work.time_limit,
+    };
+    let result = match shell_run::run(command, events, cancel).await {
+        Ok(result) => result,
+        Err(reason) => return Err(CallError::Failed(reason)),
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    let (mut heading, is_error) = match result.end {
+        ShellEnd::Exited(code) => (format!("[exit {code} after {seconds:.1} s"), code != 0),
+        ShellEnd::TimedOut => (
+            format!(
+                "[killed at its time limit of {} s",
+                work.time_limit.as_secs()
+            ),
+            true,
+        ),
+        ShellEnd::Cancelled => return Err(CallError::Interrupted),
+    };
+    let output = String::from_utf8_lossy(&result.output).into_owned();
+    let mut notes = Vec::new();
+    if let (Some(policy), true) = (&policy, is_error) {
+        let plain = strip_ansi_escapes::strip_str(&output);
+        for denial in denials(&plain, policy).into_iter().take(5) {
+            let line = format!(
+                "blocked by the sandbox: {}",
+                shown_denial(&denial.to_string(), &scope.home)
+            );
+            heading.push_str(&format!("; {line}"));
+            notes.push(line);
+        }
+        if !notes.is_empty() {
+            heading.push_str("; with outside_sandbox the user is asked to run it outside");
+        }
+    }
+    heading.push(']');
+    notes.push(
+        heading
+            .trim_matches(['[', ']'])
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+    );
+    Ok(CallResult {
+        bytes: result.output.len() as u64 + result.omitted,
+        text: output,
+        is_error,
+        notes,
+        terminal: Some(heading),
+        ..CallResult::default()
+    })
+}
+
+/// Shortens the home directory in a line about a denial.
+fn shown_denial(line: &str, home: &Path) -> String {
+    match home.to_str().filter(|home| home.len() > 1) {
+        Some(home) => line.replace(home, "~"),
+        None => line.to_owned(),
+    }
+}
+
+fn sandbox_policy(scope: &WorkScope, level: SandboxLevel, work: &ShellWork) -> SandboxPolicy {
+    let mut roots = scope.workspace.roots().map(Path::to_path_buf);
+    let first = roots.next().unwrap_or_else(|| work.dir.clone());
+    let mut policy = SandboxPolicy::new(level, first);
+    policy.write = roots.collect();
+    policy.network = work.network;
+    policy.home = Some(scope.home.clone());
+    policy.is_root = nix::unistd::geteuid().is_root();
+    policy.hidden = scope.shell.hidden.clone();
+    policy.variables = scope
+        .shell
+        .env
+        .iter()
+        .map(|(name, value)| (OsString::from(name), value.clone()))
+        .collect();
+    policy
+}

@@ -1,0 +1,359 @@
+//! Prepares calls of the built-in tools that work on files, commands and pages: reads the arguments, resolves the paths, and
+//! determines what the call will do.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::prepare_change;
+use super::prepared::{PrepareError, PreparedCall, PreparedWork, ShellWork, on_paths, resolve};
+use super::scope::WorkScope;
+use super::work_definitions::{
+    EDIT_FILE, FETCH_URL, FIND_FILES, GIT, GREP, LIST_DIR, PATCH, READ_FILE, SEARCH, SHELL,
+    WRITE_FILE,
+};
+use crate::chat::OperationClass;
+use crate::safety::command::{self, CommandPlace};
+use crate::safety::policy::BuiltinAction;
+use crate::workspace::git::{GitCommand, GitRequest};
+use crate::workspace::grep::GrepRequest;
+
+/// Time limit of a command, if the call sets none.
+const SHELL_SECONDS: u64 = 120;
+/// Longest time limit of a command.
+const MAX_SHELL_SECONDS: u64 = 3600;
+
+/// Prepares a call. Reads files, so it does not belong on the runtime thread.
+///
+/// # Errors
+/// The arguments are wrong, or a path cannot be used; for the model.
+pub fn prepare(
+    scope: &WorkScope,
+    tool: &str,
+    arguments: &str,
+) -> Result<PreparedCall, PrepareError> {
+    match tool {
+        READ_FILE => read_file(scope, parse(arguments)?),
+        LIST_DIR => list_dir(scope, parse(arguments)?),
+        GREP => grep(scope, parse(arguments)?),
+        FIND_FILES => find_files(scope, parse(arguments)?),
+        WRITE_FILE => prepare_change::write_file(scope, parse(arguments)?),
+        EDIT_FILE => prepare_change::edit_file(scope, parse(arguments)?),
+        PATCH => prepare_change::patch(scope, parse(arguments)?),
+        SHELL => shell(scope, parse(arguments)?),
+        GIT => git(scope, parse(arguments)?),
+        FETCH_URL => fetch_url(parse(arguments)?),
+        SEARCH => search(scope, parse(arguments)?),
+        _ => Err(PrepareError::from(format!("there is no tool {tool}"))),
+    }
+}
+
+fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, PrepareError> {
+    serde_json::from_str(arguments)
+        .map_err(|e| PrepareError::from(format!("the arguments are wrong: {e}")))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadFileArguments {
+    path: String,
+    offset: Option<u64>,
+    limit: Option<usize>,
+}
+
+fn read_file(scope: &WorkScope, call: ReadFileArguments) -> Result<PreparedCall, PrepareError> {
+    let path = resolve(scope, &call.path)?;
+    let work = PreparedWork::ReadFile {
+        path: path.clone(),
+        offset: call.offset.unwrap_or(1),
+        limit: call.limit.unwrap_or(usize::MAX),
+    };
+    Ok(on_paths(scope, BuiltinAction::FsRead, &[&path], work))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListDirArguments {
+    #[serde(default = "here")]
+    path: String,
+    depth: Option<usize>,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+fn list_dir(scope: &WorkScope, call: ListDirArguments) -> Result<PreparedCall, PrepareError> {
+    let path = resolve(scope, &call.path)?;
+    let depth = call.depth.unwrap_or(1).clamp(1, 5);
+    let work = PreparedWork::ListDir {
+        path: path.clone(),
+        depth,
+    };
+    Ok(on_paths(scope, BuiltinAction::FsRead, &[&path], work))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GrepArguments {
+    pattern: String,
+    #[serde(default = "here")]
+    path: String,
+    glob: Option<String>,
+    #[serde(default)]
+    ignore_case: bool,
+    #[serde(default)]
+    fixed: bool,
+    #[serde(default)]
+    context: usize,
+    #[serde(default)]
+    files_only: bool,
+}
+
+fn grep(scope: &WorkScope, call: GrepArguments) -> Result<PreparedCall, PrepareError> {
+    let path = resolve(scope, &call.path)?;
+    let request = GrepRequest {
+        glob: call.glob,
+        ignore_case: call.ignore_case,
+        fixed: call.fixed,
+        context: call.context.min(20),
+        files_only: call.files_only,
+        ..GrepRequest::new(call.pattern, path.clone())
+    };
+    let work = PreparedWork::Grep(Box::new(request));
+    Ok(on_paths(scope, BuiltinAction::FsRead, &[&path], work))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FindFilesArguments {
+    pattern: String,
+    #[serde(default = "here")]
+    path: String,
+}
+
+fn find_files(scope: &WorkScope, call: FindFilesArguments) -> Result<PreparedCall, PrepareError> {
+    let dir = resolve(scope, &call.path)?;
+    let work = PreparedWork::FindFiles {
+        pattern: call.pattern,
+        dir: dir.clone(),
+    };
+    Ok(on_paths(scope, BuiltinAction::FsRead, &[&dir], work))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShellArguments {
+    command: String,
+    dir: Option<String>,
+    timeout: Option<u64>,
+    #[serde(default)]
+    network: bool,
+    #[serde(default)]
+    outside_sandbox: bool,
+}
+
+fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, PrepareError> {
+    if call.command.trim().is_empty() {
+        return Err(PrepareError::from("the command is empty".to_owned()));
+    }
+    if call.command.contains('\0') {
+        return Err(PrepareError::from("the command has a NUL byte".to_owned()));
+    }
+    let dir = match &call.dir {
+        Some(dir) => {
+            let dir = resolve(scope, dir)?;
+            dir.open_dir().map_err(|e| PrepareError::from(e.message))?;
+            dir
+        }
+        None => scope
+            .workspace
+            .resolve_path(scope.workspace.cwd())
+            .map_err(|e| PrepareError::from(e.message))?,
+    };
+    let outside = call.outside_sandbox || scope.shell.sandbox.is_none();
+    let work = PreparedWork::Shell(ShellWork {
+        command: call.command.clone(),
+        dir: dir.absolute.clone(),
+        time_limit: Duration::from_secs(
+            call.timeout
+                .unwrap_or(SHELL_SECONDS)
+                .clamp(1, MAX_SHELL_SECONDS),
+        ),
+        network: call.network,
+        outside,
+    });
+    let mut prepared = on_paths(scope, BuiltinAction::Shell, &[&dir], work);
+    // The directory is no file that is read or written: the command says what happens there.
+    prepared.files.clear();
+    let roots: Vec<String> = scope
+        .workspace
+        .roots()
+        .map(|root| root.display().to_string())
+        .collect();
+    let assessed = command::assess(
+        &call.command,
+        &CommandPlace {
+            cwd: &dir.absolute.to_string_lossy(),
+            home: &scope.home.to_string_lossy(),
+            workspace: &roots.iter().map(String::as_str).collect::<Vec<_>>(),
+        },
+    );
+    let raised = assessed.operation();
+    prepared.operation = (raised > OperationClass::Write).then_some(raised);
+    prepared.danger = assessed.warning();
+    prepared.typed_yes = assessed.needs_typed_yes();
+    prepared.reason = match (&prepared.reason, outside, call.network) {
+        (Some(reason), ..) => Some(reason.clone()),
+        (None, true, _) => Some("it runs outside of the sandbox".to_owned()),
+        (None, false, true) => Some("it uses the network".to_owned()),
+        (None, false, false) => None,
+    };
+    let place = match (outside, call.network) {
+        (true, _) => Some("your files and the network, outside of the sandbox"),
+        (false, true) => Some("the workspace and the network"),
+        (false, false) => None,
+    };
+    prepared.statement = prepared.statement.or_else(|| place.map(str::to_owned));
+    prepared.command = Some(call.command);
+    Ok(prepared)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UrlArguments {
+    url: String,
+}
+
+fn fetch_url(call: UrlArguments) -> Result<PreparedCall, PrepareError> {
+    let is_web = |scheme: &str| {
+        let start = call.url.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    if !is_web("https://") && !is_web("http://") {
+        let message = "the url must begin with https:// or http://".to_owned();
+        return Err(PrepareError::from(message));
+    }
+    Ok(on_network(PreparedWork::FetchUrl(call.url)))
+}
+
+fn on_network(work: PreparedWork) -> PreparedCall {
+    PreparedCall {
+        action: BuiltinAction::Network,
+        workspace: None,
+        operation: None,
+        reason: None,
+        files: Vec::new(),
+        command: None,
+        statement: None,
+        difference: Vec::new(),
+        danger: None,
+        typed_yes: false,
+        work,
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchArguments {
+    query: String,
+    #[serde(rename = "in")]
+    place: SearchPlace,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SearchPlace {
+    Files,
+    History,
+    Web,
+}
+
+fn search(scope: &WorkScope, call: SearchArguments) -> Result<PreparedCall, PrepareError> {
+    match call.place {
+        SearchPlace::Files => {
+            let top = scope.workspace.top();
+            let work = PreparedWork::SearchFiles(call.query);
+            Ok(on_paths(scope, BuiltinAction::FsRead, &[&top], work))
+        }
+        SearchPlace::History => {
+            let work = PreparedWork::SearchHistory(call.query);
+            Ok(PreparedCall {
+                action: BuiltinAction::FsRead,
+                statement: Some(
+                    "the earlier prompts, answers and commands of all sessions".to_owned(),
+                ),
+                // Another project's session is nobody else's business: no rule about files covers it.
+                reason: Some("it searches the history of all sessions".to_owned()),
+                ..on_network(work)
+            })
+        }
+        SearchPlace::Web => match &scope.search_url {
+            Some(server) => Ok(PreparedCall {
+                statement: Some(format!("the search server {server}")),
+                ..on_network(PreparedWork::SearchWeb {
+                    server: server.clone(),
+                    query: call.query,
+                })
+            }),
+            None => Err(PrepareError::from(
+                "no web search is configured; the user can set search_url in [tools]".to_owned(),
+            )),
+        },
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GitArguments {
+    command: GitCommandName,
+    revision: Option<String>,
+    path: Option<String>,
+    #[serde(default)]
+    staged: bool,
+    max_count: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum GitCommandName {
+    Status,
+    Diff,
+    Log,
+    Show,
+    Blame,
+}
+
+impl From<GitCommandName> for GitCommand {
+    fn from(name: GitCommandName) -> GitCommand {
+        match name {
+            GitCommandName::Status => GitCommand::Status,
+            GitCommandName::Diff => GitCommand::Diff,
+            GitCommandName::Log => GitCommand::Log,
+            GitCommandName::Show => GitCommand::Show,
+            GitCommandName::Blame => GitCommand::Blame,
+        }
+    }
+}
+
+fn git(scope: &WorkScope, call: GitArguments) -> Result<PreparedCall, PrepareError> {
+    let path = match &call.path {
+        Some(path) => Some(resolve(scope, path)?),
+        None => None,
+    };
+    let top = scope.workspace.top();
+    let request = GitRequest {
+        revision: call.revision,
+        path: path.clone(),
+        staged: call.staged,
+        max_count: call.max_count,
+        ..GitRequest::new(call.command.into())
+    };
+    let work = PreparedWork::Git(Box::new(request));
+    let paths = match &path {
+        Some(path) => vec![&top, path],
+        None => vec![&top],
+    };
+    Ok(on_paths(scope, BuiltinAction::FsRead, &paths, work))
+}

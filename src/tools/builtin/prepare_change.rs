@@ -1,0 +1,234 @@
+//! Prepares changes of files: computes the new versions, and the difference that the question shows.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::prepared::{PrepareError, PreparedCall, PreparedWork, on_paths, resolve};
+use super::scope::WorkScope;
+use crate::chat::OperationClass;
+use crate::safety::policy::BuiltinAction;
+use crate::workspace::changes::{FileSnapshot, FileVersion, PreparedChange};
+use crate::workspace::difference::difference;
+use crate::workspace::edit::{self, EditRequest};
+use crate::workspace::failure::WorkspaceError;
+use crate::workspace::patch::{parse_patch, plan_patch};
+use crate::workspace::text_file::TextFile;
+use crate::workspace::{ResolvedPath, shown_path};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteFileArguments {
+    path: String,
+    content: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EditFileArguments {
+    path: String,
+    old_text: String,
+    new_text: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PatchArguments {
+    patch: String,
+}
+
+/// Returns the error for the model; lines of the file go only to a model that has read it.
+fn failed(error: WorkspaceError, file: Option<PathBuf>) -> PrepareError {
+    let message = match error.hint {
+        Some(hint) => format!("{}; {hint}", error.message),
+        None => error.message,
+    };
+    PrepareError {
+        message,
+        excerpt: error.excerpt,
+        file,
+    }
+}
+
+/// Reads a file that is to be changed, and checks that it still is what the model has read of it.
+fn read(scope: &WorkScope, path: &ResolvedPath) -> Result<Option<FileSnapshot>, PrepareError> {
+    let snapshot = FileSnapshot::read(path).map_err(|e| failed(e, None))?;
+    let known = scope.read.digest(&path.absolute);
+    match (&snapshot, known) {
+        (Some(now), Some(known)) if now.digest.0 != known => Err(stale(path)),
+        (None, Some(_)) => Err(stale(path)),
+        _ => Ok(snapshot),
+    }
+}
+
+fn stale(path: &ResolvedPath) -> PrepareError {
+    let path = shown_path(&path.absolute);
+    PrepareError::from(format!(
+        "{path} has changed since you read it; read it again with read_file"
+    ))
+}
+
+pub(super) fn write_file(
+    scope: &WorkScope,
+    call: WriteFileArguments,
+) -> Result<PreparedCall, PrepareError> {
+    let path = resolve(scope, &call.path)?;
+    let before = read(scope, &path)?;
+    let bytes = match &before {
+        // The encoding and the line ends of the file stay.
+        Some(snapshot) => TextFile::parse(&snapshot.bytes)
+            .and_then(|file| file.rewritten(&call.content))
+            .map_err(|e| failed(e.of(shown_path(&path.absolute)), None))?,
+        None => call.content.into_bytes(),
+    };
+    let change = PreparedChange::write(path.clone(), before, bytes);
+    let change = change.map_err(|e| failed(e, None))?;
+    if change.is_unchanged() {
+        let path = shown_path(&path.absolute);
+        return Err(PrepareError::from(format!(
+            "{path} already has this content"
+        )));
+    }
+    Ok(change_call(scope, vec![change]))
+}
+
+pub(super) fn edit_file(
+    scope: &WorkScope,
+    call: EditFileArguments,
+) -> Result<PreparedCall, PrepareError> {
+    let path = resolve(scope, &call.path)?;
+    let shown = shown_path(&path.absolute);
+    let Some(snapshot) = read(scope, &path)? else {
+        return Err(PrepareError::from(format!(
+            "{shown}: no such file; write_file makes a new one"
+        )));
+    };
+    let in_file = |e: WorkspaceError| failed(e.of(&shown), Some(path.absolute.clone()));
+    let file = TextFile::parse(&snapshot.bytes).map_err(in_file)?;
+    let request = EditRequest {
+        old: &call.old_text,
+        new: &call.new_text,
+        replace_all: call.replace_all,
+    };
+    let edited = edit::edit(&file, &snapshot.bytes, request).map_err(in_file)?;
+    let change = PreparedChange::write(path.clone(), Some(snapshot), edited.bytes);
+    let change = change.map_err(|e| failed(e, None))?;
+    Ok(change_call(scope, vec![change]))
+}
+
+pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
+    let operations = parse_patch(&call.patch).map_err(|e| failed(e, None))?;
+    // What was read of each file, by the path in the patch.
+    let mut files: BTreeMap<String, (ResolvedPath, Option<FileSnapshot>)> = BTreeMap::new();
+    let mut read_file = |path: &str| -> Result<Option<Vec<u8>>, WorkspaceError> {
+        let refused = |e: PrepareError| WorkspaceError::new(e.message);
+        let resolved = resolve(scope, path).map_err(refused)?;
+        let before = read(scope, &resolved).map_err(refused)?;
+        let bytes = before.as_ref().map(|before| before.bytes.to_vec());
+        files.insert(path.to_owned(), (resolved, before));
+        Ok(bytes)
+    };
+    // Lines of a file in an error belong to a file that is not named apart: they are left out.
+    let patched = plan_patch(&operations, &mut read_file).map_err(|e| failed(e, None))?;
+    let mut changes: Vec<PreparedChange> = Vec::new();
+    for file in patched {
+        let (target, before) = match files.get(&file.path) {
+            Some(known) => known.clone(),
+            None => {
+                let target = resolve(scope, &file.path)?;
+                let before = read(scope, &target)?;
+                (target, before)
+            }
+        };
+        if changes
+            .iter()
+            .any(|change| *change.path() == target.absolute)
+        {
+            let path = shown_path(&target.absolute);
+            return Err(PrepareError::from(format!(
+                "the patch names {path} twice, by different paths"
+            )));
+        }
+        let mode = file.moved_from.as_ref().and_then(|from| {
+            let (_, before) = files.get(from)?;
+            before.as_ref().map(|before| before.mode)
+        });
+        match (file.bytes, before) {
+            (Some(bytes), before) => {
+                let change = PreparedChange::with_mode(target, before, bytes, mode);
+                changes.push(change.map_err(|e| failed(e, None))?);
+            }
+            (None, Some(before)) => changes.push(PreparedChange::remove(target, before)),
+            (None, None) => {}
+        }
+    }
+    changes.retain(|change| !change.is_unchanged());
+    if changes.is_empty() {
+        return Err(PrepareError::from("the patch changes nothing".to_owned()));
+    }
+    Ok(change_call(scope, changes))
+}
+
+/// Returns the call that makes these changes. One that deletes a file counts as destructive.
+fn change_call(scope: &WorkScope, changes: Vec<PreparedChange>) -> PreparedCall {
+    let shown = changes
+        .iter()
+        .flat_map(|change| shown_change(change, scope.workspace.cwd()))
+        .collect();
+    let deletes = changes
+        .iter()
+        .any(|change| *change.after() == FileVersion::Absent);
+    let targets: Vec<ResolvedPath> = changes.iter().map(|change| change.target.clone()).collect();
+    let paths: Vec<&ResolvedPath> = targets.iter().collect();
+    let work = PreparedWork::Change(changes);
+    let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
+    call.difference = shown;
+    call.operation = deletes.then_some(OperationClass::Destructive);
+    call
+}
+
+/// Returns the difference that a change makes, below a heading with the path.
+pub fn shown_change(change: &PreparedChange, cwd: &Path) -> Vec<(char, String)> {
+    let old = change.before().map(|before| before.bytes.to_vec());
+    let new = match change.after() {
+        FileVersion::Present { bytes, .. } => Some(bytes.to_vec()),
+        FileVersion::Absent => None,
+    };
+    let mut lines = shown_difference(change.path(), old.as_deref(), new.as_deref(), cwd);
+    let mode = change.before().map(|before| before.mode);
+    if let (Some(old), Some(new)) = (mode, change.mode_after())
+        && old != new
+    {
+        lines.push((' ', format!("mode {old:o} becomes {new:o}")));
+    }
+    lines
+}
+
+/// Returns the difference between two versions of a file, below a heading with its path; without bytes there is no file.
+pub fn shown_difference(
+    path: &Path,
+    old: Option<&[u8]>,
+    new: Option<&[u8]>,
+    cwd: &Path,
+) -> Vec<(char, String)> {
+    let compared = difference(old.unwrap_or_default(), new.unwrap_or_default());
+    let what = match (old, new) {
+        (None, Some(_)) => "new file ",
+        (Some(_), None) => "deleted ",
+        _ => "",
+    };
+    let name = shown_path(path.strip_prefix(cwd).unwrap_or(path));
+    let counts = format!("+{} -{}", compared.added, compared.removed);
+    let mut lines = vec![('@', format!("{what}{name}  {counts}"))];
+    lines.extend(compared.lines.into_iter().map(|line| {
+        let mut text = line.text;
+        if let Some(note) = line.note {
+            text.push_str(&format!("  [{note}]"));
+        }
+        (line.sign.as_char(), text)
+    }));
+    lines
+}

@@ -1,0 +1,199 @@
+//! A call of a built-in tool that works on files, commands or pages, as it was prepared for the decision on it.
+//!
+//! Preparing resolves every path and computes every change, so that the question shows exactly what will be done, and the call
+//! does exactly what was shown.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::scope::WorkScope;
+use crate::chat::OperationClass;
+use crate::safety::policy::{BuiltinAction, CallEffects};
+use crate::safety::protected_paths::project_place;
+use crate::workspace::changes::PreparedChange;
+use crate::workspace::git::GitRequest;
+use crate::workspace::grep::GrepRequest;
+use crate::workspace::{ResolvedPath, shown_path};
+
+/// A prepared call.
+#[derive(Debug)]
+pub struct PreparedCall {
+    /// The action that rules can name.
+    pub action: BuiltinAction,
+    /// The directory of the workspace in which the call stays.
+    pub workspace: Option<String>,
+    /// The operation class of this call, if it is above that of the tool.
+    pub operation: Option<OperationClass>,
+    /// Why the call must be asked about, whatever allows it: it leaves the workspace, or the sandbox.
+    pub reason: Option<String>,
+    /// The files that the call reads or changes, by their real paths.
+    pub files: Vec<PathBuf>,
+    /// The command line that the call runs.
+    pub command: Option<String>,
+    /// What the call does, in one line, where the arguments do not say it.
+    pub statement: Option<String>,
+    /// The changes in files, each line with its sign: `+`, `-`, a space, or `@` for a heading.
+    pub difference: Vec<(char, String)>,
+    /// What could hurt, in one line.
+    pub danger: Option<String>,
+    /// The answer `yes` must be typed in full.
+    pub typed_yes: bool,
+    /// What is done after the approval.
+    pub work: PreparedWork,
+}
+
+impl PreparedCall {
+    /// Returns what the policy decides by.
+    pub fn effects(&self) -> CallEffects<'_> {
+        CallEffects {
+            action: Some(self.action),
+            workspace: self.workspace.as_deref(),
+            operation: self.operation,
+        }
+    }
+
+    /// Whether the call only reads files.
+    pub fn reads_files(&self) -> bool {
+        self.action == BuiltinAction::FsRead
+    }
+}
+
+/// Why a call cannot be made: an error that the model can correct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrepareError {
+    /// One line, without text of a file.
+    pub message: String,
+    /// Text of a file that helps to correct the call. Only for a model that may read the file.
+    pub excerpt: Option<String>,
+    /// The file that the excerpt is from.
+    pub file: Option<PathBuf>,
+}
+
+impl From<String> for PrepareError {
+    fn from(message: String) -> PrepareError {
+        PrepareError {
+            message,
+            excerpt: None,
+            file: None,
+        }
+    }
+}
+
+/// What is done after the approval.
+#[derive(Debug)]
+pub enum PreparedWork {
+    /// Reads a file from a line on.
+    ReadFile {
+        /// The file.
+        path: ResolvedPath,
+        /// The first line, from 1.
+        offset: u64,
+        /// Number of lines.
+        limit: usize,
+    },
+    /// Lists a directory.
+    ListDir {
+        /// The directory.
+        path: ResolvedPath,
+        /// Number of levels.
+        depth: usize,
+    },
+    /// Searches the text of files.
+    Grep(Box<GrepRequest>),
+    /// Searches files by a glob or a part of their path.
+    FindFiles {
+        /// The glob or the part.
+        pattern: String,
+        /// Where.
+        dir: ResolvedPath,
+    },
+    /// Searches files of the workspace by words of their names.
+    SearchFiles(String),
+    /// Searches the journal.
+    SearchHistory(String),
+    /// Searches the web.
+    SearchWeb {
+        /// The address of the SearXNG server.
+        server: String,
+        /// The words.
+        query: String,
+    },
+    /// Reads a git repository.
+    Git(Box<GitRequest>),
+    /// Reads a web page.
+    FetchUrl(String),
+    /// Changes files, all or none.
+    Change(Vec<PreparedChange>),
+    /// Runs a command.
+    Shell(ShellWork),
+}
+
+/// A command to run.
+#[derive(Debug)]
+pub struct ShellWork {
+    /// The command line.
+    pub command: String,
+    /// Where.
+    pub dir: PathBuf,
+    /// The time limit.
+    pub time_limit: Duration,
+    /// Whether it may use the network.
+    pub network: bool,
+    /// Whether it runs without the sandbox.
+    pub outside: bool,
+}
+
+/// Resolves a path of the arguments.
+pub(super) fn resolve(scope: &WorkScope, path: &str) -> Result<ResolvedPath, PrepareError> {
+    let resolved = scope.workspace.resolve(path);
+    resolved.map_err(|e| PrepareError::from(e.message))
+}
+
+/// Returns a prepared call that works on these paths. One outside of the workspace is asked about with its real path.
+pub(super) fn on_paths(
+    scope: &WorkScope,
+    action: BuiltinAction,
+    paths: &[&ResolvedPath],
+    work: PreparedWork,
+) -> PreparedCall {
+    let outside: Vec<String> = paths
+        .iter()
+        .filter(|path| path.workspace.is_none())
+        .map(|path| shown_path(&path.absolute))
+        .collect();
+    // A grant names one directory: a call that works in two of them needs a yes of its own.
+    let mut roots: Vec<&PathBuf> = paths
+        .iter()
+        .filter_map(|path| path.workspace.as_ref())
+        .collect();
+    roots.dedup();
+    let workspace = match (outside.is_empty(), roots.as_slice()) {
+        (true, [root]) => Some(shown_path(root)),
+        _ => None,
+    };
+    let writes = action == BuiltinAction::FsWrite;
+    let place = |path: &&ResolvedPath| project_place(&path.absolute);
+    let reason = match paths.iter().find_map(|path| place(path).filter(|_| writes)) {
+        Some(place) => Some(format!(
+            "it changes {place}, which no rule and no earlier answer covers"
+        )),
+        None if outside.is_empty() => None,
+        None => {
+            let roots: Vec<String> = scope.workspace.roots().map(shown_path).collect();
+            Some(format!("it is outside of {}", roots.join(" and ")))
+        }
+    };
+    PreparedCall {
+        action,
+        workspace,
+        operation: None,
+        reason,
+        files: paths.iter().map(|path| path.absolute.clone()).collect(),
+        command: None,
+        statement: (!outside.is_empty()).then(|| outside.join(", ")),
+        difference: Vec::new(),
+        danger: None,
+        typed_yes: false,
+        work,
+    }
+}

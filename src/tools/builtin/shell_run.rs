@@ -1,0 +1,233 @@
+//! Runs the command of the tool `shell`: in a pty, so that programs print at once, with a time limit, and without anything that
+//! outlives it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::tools::source::CallEvent;
+
+/// Size of the terminal that the command sees, as columns and rows: wide, so that few lines are wrapped.
+pub const SHELL_SIZE: (usize, usize) = (200, 50);
+/// How long output of the command is awaited once it has ended: another process may still hold the pty.
+const DRAIN: Duration = Duration::from_millis(200);
+/// How long the processes have between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_millis(500);
+/// Maximum size of the output that is kept: half from the beginning, half from the end.
+const MAX_OUTPUT: usize = 8 << 20;
+/// Maximum size of the output that is shown while the command runs.
+const MAX_SHOWN: usize = 256 << 10;
+
+/// A command to run.
+#[derive(Debug)]
+pub struct ShellCommand {
+    /// The program with its arguments.
+    pub argv: Vec<OsString>,
+    /// The directory.
+    pub dir: PathBuf,
+    /// The whole environment.
+    pub env: BTreeMap<String, OsString>,
+    /// The time limit.
+    pub time_limit: Duration,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellEnd {
+    /// It exited with this code; 128 and the number of the signal that killed it.
+    Exited(i32),
+    /// It was killed at its time limit.
+    TimedOut,
+    /// It was killed because the call was cancelled.
+    Cancelled,
+}
+
+/// The end and the output of a command.
+#[derive(Debug)]
+pub struct ShellResult {
+    /// How it ended.
+    pub end: ShellEnd,
+    /// What it printed, as it was printed.
+    pub output: Vec<u8>,
+    /// Number of bytes left out in the middle of the output.
+    pub omitted: u64,
+}
+
+/// Runs a command, and sends what it prints as events.
+///
+/// # Errors
+/// It cannot be started; one line.
+pub async fn run(
+    command: ShellCommand,
+    events: &mpsc::Sender<CallEvent>,
+    cancel: &CancellationToken,
+) -> Result<ShellResult, String> {
+    let (mut pty, pts) = pty_process::open().map_err(|e| format!("cannot open a pty: {e}"))?;
+    let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+    let size = pty_process::Size::new(cells(SHELL_SIZE.1), cells(SHELL_SIZE.0));
+    pty.resize(size)
+        .map_err(|e| format!("cannot set up a pty: {e}"))?;
+    let Some((program, arguments)) = command.argv.split_first() else {
+        return Err("there is no command".to_owned());
+    };
+    let spawned = pty_process::Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(&command.env)
+        .current_dir(&command.dir)
+        // Nobody can answer what it asks: it gets the end of the input at once.
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn(pts);
+    let mut child = spawned
+        .map_err(|e| format!("cannot start the command in {}: {e}", command.dir.display()))?;
+    let group = ProcessGroup::of(child.id());
+    let deadline = Instant::now() + command.time_limit;
+    let mut output = KeptOutput::default();
+    let mut buffer = vec![0; 16 << 10];
+    let mut is_open = true;
+    let end = loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => break ShellEnd::Cancelled,
+            () = sleep_until(deadline) => break ShellEnd::TimedOut,
+            read = pty.read(&mut buffer), if is_open => match read {
+                Ok(read @ 1..) => output.push(buffer.get(..read).unwrap_or_default(), events),
+                // EIO: nobody holds the pty any more.
+                Ok(0) | Err(_) => is_open = false,
+            },
+            status = child.wait() => break match status {
+                Ok(status) => ShellEnd::Exited(exit_code(status)),
+                Err(e) => return Err(format!("cannot wait for the command: {e}")),
+            },
+        }
+    };
+    if !matches!(end, ShellEnd::Exited(_)) {
+        group.signal(Signal::SIGTERM);
+        // The supervisor passes the signal on, and ends what is left.
+        if timeout(GRACE, child.wait()).await.is_err() {
+            group.signal(Signal::SIGKILL);
+            let _ = timeout(GRACE, child.wait()).await;
+        }
+    }
+    let drain = sleep(DRAIN);
+    tokio::pin!(drain);
+    while is_open {
+        tokio::select! {
+            biased;
+            read = pty.read(&mut buffer) => match read {
+                Ok(read @ 1..) => output.push(buffer.get(..read).unwrap_or_default(), events),
+                Ok(0) | Err(_) => is_open = false,
+            },
+            () = &mut drain => break,
+        }
+    }
+    group.signal(Signal::SIGKILL);
+    let (output, omitted) = output.finish();
+    Ok(ShellResult {
+        end,
+        output,
+        omitted,
+    })
+}
+
+fn exit_code(status: std::process::ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    let killed = || status.signal().map(|signal| 128 + signal);
+    status.code().or_else(killed).unwrap_or(-1)
+}
+
+/// The process group of the command, which is also its session. Killed when dropped.
+struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    fn of(pid: Option<u32>) -> ProcessGroup {
+        ProcessGroup(
+            pid.and_then(|pid| i32::try_from(pid).ok())
+                .map(Pid::from_raw),
+        )
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // Fails if no process of it is left.
+            let _ = killpg(group, signal);
+        }
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+    }
+}
+
+/// The beginning and the end of the output.
+#[derive(Debug, Default)]
+struct KeptOutput {
+    head: Vec<u8>,
+    tail: std::collections::VecDeque<u8>,
+    omitted: u64,
+    shown: usize,
+    /// The beginning of a character that is not complete yet.
+    pending: Vec<u8>,
+}
+
+impl KeptOutput {
+    fn push(&mut self, bytes: &[u8], events: &mpsc::Sender<CallEvent>) {
+        self.show(bytes, events);
+        let space = (MAX_OUTPUT / 2).saturating_sub(self.head.len());
+        let (head, tail) = bytes.split_at(space.min(bytes.len()));
+        self.head.extend_from_slice(head);
+        self.tail.extend(tail);
+        let over = self.tail.len().saturating_sub(MAX_OUTPUT / 2);
+        self.tail.drain(..over);
+        self.omitted += over as u64;
+    }
+
+    /// Sends what is printed to those who watch. A slow watcher loses text, it does not stop the command.
+    fn show(&mut self, bytes: &[u8], events: &mpsc::Sender<CallEvent>) {
+        if self.shown >= MAX_SHOWN {
+            return;
+        }
+        self.pending.extend_from_slice(bytes);
+        let whole = whole_characters(&self.pending);
+        let text =
+            String::from_utf8_lossy(self.pending.get(..whole).unwrap_or_default()).into_owned();
+        self.pending.drain(..whole);
+        self.shown += text.len();
+        let text = match self.shown >= MAX_SHOWN {
+            true => text + "\n[… the rest of the output is not shown]\n",
+            false => text,
+        };
+        let _ = events.try_send(CallEvent::Output(text));
+    }
+
+    fn finish(self) -> (Vec<u8>, u64) {
+        let mut output = self.head;
+        if self.omitted > 0 {
+            output.extend_from_slice(format!("\n[… {} bytes left out]\n", self.omitted).as_bytes());
+        }
+        output.extend(self.tail);
+        (output, self.omitted)
+    }
+}
+
+/// Returns the length of the bytes without an incomplete character at their end.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => bytes.len(),
+        Err(e) if e.error_len().is_none() => e.valid_up_to(),
+        // Invalid before its end; an incomplete character at the end is shown as invalid too.
+        Err(_) => bytes.len(),
+    }
+}

@@ -1,0 +1,197 @@
+//! Where the built-in tools of a prompt work: the workspace of the shell, and what the user has added to it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::chat::ToolDefinition;
+use crate::config::{Config, SandboxSetting};
+use crate::error::{Error, Result};
+use crate::history::record::{RecordBody, RecordIds};
+use crate::history::session_list::search_words;
+use crate::paths;
+use crate::protocol::AskRequest;
+use crate::sandbox::SandboxLevel;
+use crate::services::SharedServices;
+use crate::services::model::ChosenModel;
+use crate::session::conversation::Session;
+use crate::tools::builtin::{HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
+use crate::workspace::Workspace;
+use crate::workspace::undo::UndoStore;
+
+/// The setting of a session with the directories that were added, one per line.
+const ADDED_DIRS: &str = "add_dir";
+
+/// Returns the built-in tools of a prompt with the place where they work; `None` if none is offered.
+///
+/// # Errors
+/// A directory that the user adds cannot be used.
+pub async fn offered_work(
+    services: &SharedServices,
+    session: &Session,
+    chosen: &ChosenModel,
+    ask: &AskRequest,
+    offered: Vec<&'static ToolDefinition>,
+    prompt: Option<&str>,
+) -> Result<Option<Arc<OfferedWork>>> {
+    if offered.is_empty() {
+        return Ok(None);
+    }
+    let added = added_dirs(session, ask).await?;
+    let scope = scope(
+        services,
+        session,
+        &chosen.config,
+        &ask.cwd,
+        &ask.work_env,
+        added,
+        prompt,
+    )
+    .await;
+    match scope {
+        Ok(scope) => Ok(Some(Arc::new(OfferedWork {
+            offered,
+            scope: Arc::new(scope),
+        }))),
+        // The directory of the shell is gone: the prompt is answered without these tools.
+        Err(e) if ask.add_dirs.is_empty() => {
+            tracing::warn!("the built-in tools are not offered: {}", e.message);
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Returns where built-in tools work in a directory.
+///
+/// # Errors
+/// The directory, or one of `added`, cannot be used.
+pub async fn scope(
+    services: &SharedServices,
+    session: &Session,
+    config: &Config,
+    cwd: &str,
+    work_env: &BTreeMap<String, String>,
+    added: Vec<PathBuf>,
+    prompt: Option<&str>,
+) -> Result<WorkScope> {
+    let home = paths::variable("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let (dir, user_home) = (PathBuf::from(cwd), home.clone());
+    // On another thread: a hanging file system delays only this prompt.
+    let open = move || Workspace::new(&dir, Some(&user_home), &added);
+    let opened = tokio::task::spawn_blocking(open).await;
+    let opened = opened.map_err(|e| Error::runtime(format!("cannot open the workspace: {e}")))?;
+    let workspace = opened.map_err(|e| Error::usage(e.message))?;
+    let helper = std::env::current_exe();
+    let kept = prompt
+        .filter(|_| !session.id.is_empty())
+        .map(|prompt| KeptCopies {
+            store: UndoStore::new(services.paths.undo()),
+            session: session.id.clone(),
+            prompt: prompt.to_owned(),
+        });
+    let base = paths::child_environment(&["HOME", "USER", "LOGNAME", "SHELL", "PATH"]);
+    let base = base
+        .into_iter()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value));
+    let of_shell = work_env
+        .iter()
+        .map(|(name, value)| (name.clone(), OsString::from(value)));
+    let mut env: BTreeMap<String, OsString> = base.chain(of_shell).collect();
+    // Output for a reader that is no terminal user: no pager, no colours that only cost tokens.
+    for (name, value) in [
+        ("TERM", "dumb"),
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+    ] {
+        env.insert(name.to_owned(), value.into());
+    }
+    Ok(WorkScope {
+        workspace,
+        home,
+        kept,
+        read: session.read_files.clone(),
+        shell: ShellScope {
+            helper: helper.map_err(|e| Error::runtime(format!("cannot find aish-helper: {e}")))?,
+            sandbox: match config.tools.sandbox {
+                SandboxSetting::Off => None,
+                SandboxSetting::ReadOnly => Some(SandboxLevel::ReadOnly),
+                SandboxSetting::Workspace => Some(SandboxLevel::Workspace),
+            },
+            hidden: vec![
+                services.paths.config.clone(),
+                services.paths.data.clone(),
+                services.paths.state.clone(),
+                services.paths.run.clone(),
+                services.paths.socket_dir.clone(),
+            ],
+            env,
+        },
+        search_url: config.tools.search_url.clone(),
+        history: history_search(services),
+    })
+}
+
+/// Returns the directories that the user has added to the workspace of the session, those of this prompt included.
+async fn added_dirs(session: &Session, ask: &AskRequest) -> Result<Vec<PathBuf>> {
+    let before = session.setting(ADDED_DIRS).unwrap_or_default();
+    let mut dirs: Vec<String> = before.lines().map(str::to_owned).collect();
+    for dir in &ask.add_dirs {
+        // Relative to where the user typed it, not to the directory of a later prompt.
+        let dir = Path::new(&ask.cwd).join(dir).display().to_string();
+        if dir.contains('\n') {
+            return Err(Error::usage(
+                "--add-dir: the name of the directory has a line break",
+            ));
+        }
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    if !ask.add_dirs.is_empty() {
+        let record_ids = RecordIds::default();
+        let setting = RecordBody::SessionSetting {
+            setting: ADDED_DIRS.to_owned(),
+            value: Some(dirs.join("\n")),
+        };
+        session.record_written(&record_ids, setting).await?;
+    }
+    Ok(dirs.into_iter().map(PathBuf::from).collect())
+}
+
+/// Maximum number of sessions that a search of the journal returns.
+const FOUND_SESSIONS: usize = 20;
+
+fn history_search(services: &SharedServices) -> HistorySearch {
+    let journal = services.sessions.journal.clone();
+    HistorySearch(Box::new(move |query| {
+        let words = search_words(query);
+        if words.is_empty() {
+            return Err("the query has no words".to_owned());
+        }
+        let mut found = String::new();
+        let mut count = 0;
+        for file in journal.sessions().map_err(|e| e.message)? {
+            if count == FOUND_SESSIONS {
+                found.push_str("[more sessions have these words]\n");
+                break;
+            }
+            // One file that cannot be read must not hide the others.
+            if let Ok(Some(summary)) = journal.summary(&file.id, &words) {
+                count += 1;
+                found.push_str(&format!(
+                    "session {} ({} prompts, begins with: {})\n  {}\n",
+                    file.id, summary.prompts, summary.title, summary.excerpt
+                ));
+            }
+        }
+        match found.is_empty() {
+            true => Ok("no session has all of these words".to_owned()),
+            false => Ok(found),
+        }
+    }))
+}

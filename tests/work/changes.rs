@@ -1,0 +1,239 @@
+//! Changing files: the difference that is shown is what is written, and it can be taken back.
+
+use std::os::unix::fs::PermissionsExt;
+
+use aish::protocol::tools::ApprovalVerdict;
+use serde_json::json;
+
+use super::{Work, answer_all, difference};
+
+const READS: &str = "[policy.rules]\n\"fs.read\" = \"allow\"\n";
+
+#[test]
+fn the_difference_is_shown_and_is_what_is_written() {
+    let work = Work::calling(
+        &[(
+            "edit_file",
+            json!({"path": "a.txt", "old_text": "two", "new_text": "2"}),
+        )],
+        READS,
+    );
+    work.write("a.txt", "one\ntwo\nthree\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    assert_eq!(
+        difference(&question),
+        ["@a.txt  +1 -1", " one", "-two", "+2", " three"]
+    );
+    assert_eq!(
+        work.read("a.txt"),
+        "one\ntwo\nthree\n",
+        "not before the answer"
+    );
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    assert_eq!(work.read("a.txt"), "one\n2\nthree\n");
+    assert!(
+        work.results()[0].starts_with("changed "),
+        "{:?}",
+        work.results()
+    );
+}
+
+#[test]
+fn a_file_that_changes_while_the_question_is_open_is_not_written() {
+    let work = Work::calling(
+        &[(
+            "edit_file",
+            json!({"path": "a.txt", "old_text": "two", "new_text": "2"}),
+        )],
+        READS,
+    );
+    work.write("a.txt", "one\ntwo\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    work.write("a.txt", "one\ntwo\nmore\n");
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    assert_eq!(work.read("a.txt"), "one\ntwo\nmore\n");
+    assert!(
+        work.results()[0].contains("changed"),
+        "{:?}",
+        work.results()
+    );
+}
+
+#[test]
+fn what_was_read_must_still_be_there() {
+    let script = [
+        ("read_file", json!({"path": "a.txt"})),
+        (
+            "edit_file",
+            json!({"path": "a.txt", "old_text": "two", "new_text": "2"}),
+        ),
+        ("write_file", json!({"path": "a.txt", "content": "all\n"})),
+    ];
+    let work = Work::calling(&script, "");
+    work.write("a.txt", "one\ntwo\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    client.say(&question, ApprovalVerdict::Once);
+    // The model has the first result once it asks for the next call.
+    let path = work.path("a.txt");
+    client.until(|frame| match frame {
+        crate::tools::Frame::Event(aish::protocol::Event::ToolCallFinished(_)) => {
+            std::fs::write(&path, "one\ntwo\nchanged by the user\n").unwrap();
+            Some(())
+        }
+        _ => None,
+    });
+    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    let results = work.results();
+    for result in &results[1..] {
+        assert!(
+            result.contains("has changed since you read it"),
+            "{results:?}"
+        );
+    }
+    assert_eq!(work.read("a.txt"), "one\ntwo\nchanged by the user\n");
+}
+
+#[test]
+fn an_edit_of_the_arguments_is_asked_about_anew() {
+    let work = Work::calling(
+        &[("write_file", json!({"path": "a.txt", "content": "first\n"}))],
+        READS,
+    );
+    let mut client = work.ask("x");
+    let question = client.question();
+    let edited = "{\"path\":\"a.txt\",\"content\":\"second\\n\"}";
+    client.say_of(&question, ApprovalVerdict::Once, edited);
+    let again = client.question();
+    assert_eq!(difference(&again), ["@new file a.txt  +1 -0", "+second"]);
+    assert_eq!(again.arguments, edited);
+    assert!(!work.path("a.txt").exists());
+    client.say(&again, ApprovalVerdict::Once);
+    client.end();
+    assert_eq!(work.read("a.txt"), "second\n");
+    assert!(
+        work.results()[0].contains("the user changed the arguments"),
+        "{:?}",
+        work.results()
+    );
+}
+
+#[test]
+fn a_patch_changes_all_files_or_none_and_deletions_count_as_destructive() {
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Add File: new/b.txt\n+b\n*** Delete File: c.txt\n*** End Patch";
+    let broken = "*** Begin Patch\n*** Add File: d.txt\n+d\n*** Update File: a.txt\n@@\n-absent\n+x\n*** End Patch";
+    let work = Work::calling(
+        &[
+            ("patch", json!({"patch": broken})),
+            ("patch", json!({"patch": patch})),
+        ],
+        "[policy.rules]\n\"fs.*\" = \"allow\"\n\"fs.write\" = \"allow\"\n",
+    );
+    work.write("a.txt", "one\n");
+    work.write("c.txt", "c\n");
+    let mut client = work.ask("x");
+    let questions = answer_all(&mut client, &ApprovalVerdict::Once);
+    // `fs.write` allows changes; what deletes needs a rule about its class.
+    assert_eq!(questions.len(), 1, "{questions:#?}");
+    assert_eq!(
+        questions[0].operation,
+        aish::chat::OperationClass::Destructive
+    );
+    assert!(!work.path("d.txt").exists());
+    assert_eq!(
+        (work.read("a.txt").as_str(), work.read("new/b.txt").as_str()),
+        ("1\n", "b\n")
+    );
+    assert!(!work.path("c.txt").exists());
+}
+
+#[test]
+fn undo_restores_every_byte_and_the_model_is_told() {
+    let calls = [
+        ("write_file", json!({"path": "new.txt", "content": "new\n"})),
+        (
+            "edit_file",
+            json!({"path": "run.sh", "old_text": "two", "new_text": "2"}),
+        ),
+    ];
+    let work = Work::calling(&calls, "[policy.rules]\n\"fs.write\" = \"allow\"\n");
+    let original = "one\r\ntwo\r\nno newline at the end";
+    work.write("run.sh", original);
+    let mode = PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(work.path("run.sh"), mode).unwrap();
+    work.ask("x").end();
+    assert_eq!(work.read("run.sh"), original.replace("two", "2"));
+    let diff = work
+        .helper
+        .call(["changes", "diff", "--shell", "s1"])
+        .run()
+        .ok();
+    assert!(
+        diff.contains("-two") && diff.contains("+2") && diff.contains("new file"),
+        "{diff}"
+    );
+    let undone = work
+        .helper
+        .call(["changes", "undo", "--shell", "s1"])
+        .run()
+        .ok();
+    assert_eq!(
+        undone
+            .lines()
+            .filter(|line| line.starts_with("restored"))
+            .count(),
+        2,
+        "{undone}"
+    );
+    assert_eq!(work.read("run.sh"), original);
+    let mode = std::fs::metadata(work.path("run.sh"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o755);
+    assert!(!work.path("new.txt").exists());
+    let record = &work.helper.records_of("undo")[0];
+    assert_eq!(record["restored"].as_array().unwrap().len(), 2);
+    // Nothing is left to take back.
+    let again = work.helper.call(["changes", "undo", "--shell", "s1"]).run();
+    assert_eq!(again.code, 2, "{again:?}");
+}
+
+#[test]
+fn undo_names_what_was_changed_since() {
+    let calls = [
+        (
+            "write_file",
+            json!({"path": "a.txt", "content": "by the model\n"}),
+        ),
+        (
+            "write_file",
+            json!({"path": "b.txt", "content": "by the model\n"}),
+        ),
+    ];
+    let work = Work::calling(&calls, "[policy.rules]\n\"fs.write\" = \"allow\"\n");
+    work.ask("x").end();
+    work.write("a.txt", "by the user\n");
+    let refused = work.helper.call(["changes", "undo", "--shell", "s1"]).run();
+    assert_eq!(refused.code, 1);
+    assert_eq!(
+        work.read("b.txt"),
+        "by the model\n",
+        "nothing is half undone"
+    );
+    let skipped = work
+        .helper
+        .call(["changes", "undo", "--skip", "--shell", "s1"])
+        .run()
+        .ok();
+    assert!(
+        skipped.contains("kept") && skipped.contains("a.txt"),
+        "{skipped}"
+    );
+    assert_eq!(work.read("a.txt"), "by the user\n");
+    assert!(!work.path("b.txt").exists());
+}

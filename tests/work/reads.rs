@@ -1,0 +1,197 @@
+//! Reading: one question for the workspace, one for each path outside of it.
+
+use aish::protocol::AskRequest;
+use aish::protocol::tools::ApprovalVerdict;
+use serde_json::json;
+
+use super::{Work, answer_all};
+
+#[test]
+fn the_workspace_is_asked_about_once_and_named() {
+    let work = Work::calling(
+        &[
+            ("read_file", json!({"path": "src/main.rs"})),
+            ("list_dir", json!({"path": "."})),
+            ("grep", json!({"pattern": "fn m"})),
+            ("find_files", json!({"pattern": "*.rs"})),
+            ("search", json!({"query": "main", "in": "files"})),
+        ],
+        "",
+    );
+    work.write("src/main.rs", "fn main() {}\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    assert_eq!(question.tool.name, "read_file");
+    let root = work.path("").display().to_string();
+    let root = root.trim_end_matches('/');
+    assert_eq!(question.effect.workspace.as_deref(), Some(root));
+    assert!(
+        question
+            .offers
+            .contains(&aish::safety::policy::ApprovalScope::Reads)
+    );
+    client.say(&question, ApprovalVerdict::Reads);
+    client.end();
+    let results = work.results();
+    assert_eq!(results[0], "1\tfn main() {}\n");
+    assert!(results[1].contains("src/"), "{results:?}");
+    assert!(
+        results[2].contains("src/main.rs") && results[2].contains("fn main"),
+        "{results:?}"
+    );
+    assert!(results[3].contains("src/main.rs"), "{results:?}");
+    assert!(results[4].contains("src/main.rs"), "{results:?}");
+    // Each call has its approval in the journal, the later ones by the grant.
+    let approvals = work.helper.records_of("approval");
+    let decisions: Vec<&str> = approvals
+        .iter()
+        .map(|r| r["decision"].as_str().unwrap())
+        .collect();
+    assert_eq!(decisions, ["reads", "rule", "rule", "rule", "rule"]);
+    assert!(
+        approvals[1]["reason"].as_str().unwrap().contains(root),
+        "{approvals:?}"
+    );
+}
+
+#[test]
+fn a_path_outside_is_asked_about_with_its_real_path_whatever_is_allowed() {
+    let work = Work::calling(
+        &[
+            ("read_file", json!({"path": "link"})),
+            ("read_file", json!({"path": "../outside.txt"})),
+            ("read_file", json!({"path": "inside.txt"})),
+        ],
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n\"aish.read_file\" = \"allow\"\n",
+    );
+    let outside = work.helper.home.path("outside.txt");
+    std::fs::write(&outside, "private\n").unwrap();
+    let outside = outside.canonicalize().unwrap();
+    std::os::unix::fs::symlink(&outside, work.path("link")).unwrap();
+    work.write("inside.txt", "public\n");
+    let mut client = work.ask("x");
+    let questions = answer_all(&mut client, &ApprovalVerdict::No { words: None });
+    assert_eq!(questions.len(), 2, "{questions:#?}");
+    for question in &questions {
+        assert_eq!(question.effect.statement.as_deref(), outside.to_str());
+        assert_eq!(question.effect.workspace, None);
+        assert!(question.offers.is_empty(), "{question:?}");
+        assert!(
+            question.why.starts_with("it is outside of "),
+            "{}",
+            question.why
+        );
+    }
+    let results = work.results();
+    assert_eq!(results[0], "[denied by the user]");
+    assert_eq!(results[2], "1\tpublic\n");
+}
+
+#[test]
+fn an_added_directory_belongs_to_the_workspace_of_the_session() {
+    let work = Work::calling(
+        &[("read_file", json!({"path": "../other/a.txt"}))],
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n",
+    );
+    let other = work.helper.home.path("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("a.txt"), "there\n").unwrap();
+    let mut client = work.ask_as(AskRequest {
+        text: "x".to_owned(),
+        add_dirs: vec!["../other".to_owned()],
+        ..AskRequest::default()
+    });
+    assert!(answer_all(&mut client, &ApprovalVerdict::Stop).is_empty());
+    assert_eq!(work.results(), ["1\tthere\n"]);
+}
+
+#[test]
+fn rules_and_selections_decide_what_is_offered_and_allowed() {
+    let work = Work::calling(
+        &[
+            ("read_file", json!({"path": "a"})),
+            ("grep", json!({"pattern": "x"})),
+        ],
+        "[policy.rules]\n\"aish.read_file\" = \"deny\"\n\"fs.read\" = \"allow\"\n",
+    );
+    work.write("a", "x\n");
+    let mut client = work.ask_as(AskRequest {
+        text: "x".to_owned(),
+        tools: Some("fs,git".to_owned()),
+        ..AskRequest::default()
+    });
+    assert!(answer_all(&mut client, &ApprovalVerdict::Stop).is_empty());
+    let offered = work.offered(0);
+    assert!(offered.contains(&"edit_file".to_owned()) && offered.contains(&"git".to_owned()));
+    assert!(!offered.contains(&"shell".to_owned()), "{offered:?}");
+    assert!(!offered.contains(&"fetch_url".to_owned()), "{offered:?}");
+    let results = work.results();
+    assert!(results[0].contains("denied by the user's rule policy.rules.\"aish.read_file\""));
+    assert!(results[1].contains("a:1"), "{results:?}");
+}
+
+#[test]
+fn aish_own_files_and_start_up_files_are_asked_about_whatever_is_allowed() {
+    let work = Work::calling(
+        &[
+            ("read_file", json!({"path": "../aish/config/config.toml"})),
+            (
+                "write_file",
+                json!({"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"}),
+            ),
+            (
+                "write_file",
+                json!({"path": ".mcp.json", "content": "{}\n"}),
+            ),
+            (
+                "write_file",
+                json!({"path": ".vscode/tasks.json", "content": "{}\n"}),
+            ),
+            ("write_file", json!({"path": ".aish.toml", "content": "\n"})),
+            (
+                "write_file",
+                json!({"path": "fine.txt", "content": "fine\n"}),
+            ),
+        ],
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n\"fs.write\" = \"allow\"\n",
+    );
+    let mut client = work.ask("x");
+    let questions = answer_all(&mut client, &ApprovalVerdict::No { words: None });
+    assert_eq!(questions.len(), 5, "{questions:#?}");
+    assert_eq!(work.read("fine.txt"), "fine\n");
+    assert!(!work.path(".mcp.json").exists() && !work.path(".git/hooks").exists());
+}
+
+#[test]
+fn what_cannot_be_read_is_said_in_one_line() {
+    let work = Work::calling(
+        &[
+            ("read_file", json!({"path": "fifo"})),
+            ("read_file", json!({"path": "maine.rs"})),
+            ("read_file", json!({"path": "."})),
+            ("read_file", json!({"path": "binary"})),
+            ("read_file", json!({})),
+            ("read_file", json!({"path": "loop/x"})),
+        ],
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n",
+    );
+    nix::unistd::mkfifo(&work.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    work.write("main.rs", "fn main() {}\n");
+    std::fs::write(work.path("binary"), [0u8, 1, 2, 3, 0, 5]).unwrap();
+    std::os::unix::fs::symlink("loop", work.path("loop")).unwrap();
+    let mut client = work.ask("x");
+    assert!(answer_all(&mut client, &ApprovalVerdict::Stop).is_empty());
+    let results = work.results();
+    let expected = [
+        "FIFO",
+        "main.rs",
+        "list_dir",
+        "binary",
+        "missing field `path`",
+        "symbolic links",
+    ];
+    for (result, expected) in results.iter().zip(expected) {
+        assert!(result.contains(expected), "{expected} in {result:?}");
+        assert_eq!(result.trim_end().lines().count(), 1, "{result}");
+    }
+}
