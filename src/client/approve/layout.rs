@@ -15,6 +15,8 @@ use crate::safety::policy::CHANGED;
 const MAX_WIDTH: usize = 96;
 /// Width of the column of names in the details.
 const NAME_WIDTH: usize = 17;
+/// Deepest indentation of a line of code that is shown as it is.
+const MAX_CODE_INDENT: usize = 60;
 /// Deepest indentation of a changed line: its text must stay visible.
 const MAX_INDENT: usize = 24;
 
@@ -186,8 +188,15 @@ fn difference_line(line: &ToolDiffLine) -> StyledLine {
         '@' => ("", SpanStyle::Bold),
         _ => (" ", SpanStyle::Dim),
     };
-    let mut shown = vec![span(sign, style)];
-    shown.extend(spans(confusables::marked_pieces(&line.text), style));
+    // Usual indentation stays as it is; more could push the text out of sight, and is counted.
+    let text = line.text.trim_start_matches(' ');
+    let indent = line.text.len() - text.len();
+    let (indent, text) = match indent <= MAX_CODE_INDENT && !text.is_empty() {
+        true => (indent, text),
+        false => (0, line.text.as_str()),
+    };
+    let mut shown = vec![span(format!("{sign}{:indent$}", ""), style)];
+    shown.extend(spans(confusables::marked_pieces(text), style));
     shown
 }
 
@@ -252,4 +261,27 @@ pub fn details(
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_difference_shows_what_is_invisible() {
+        let shown = |sign: char, text: &str| -> String {
+            let line = ToolDiffLine {
+                sign,
+                text: text.to_owned(),
+            };
+            let line = difference_line(&line);
+            line.iter().map(|span| span.text.as_str()).collect()
+        };
+        assert_eq!(shown('+', "    return a"), "+    return a");
+        assert_eq!(shown('-', "\u{202e}x\u{200b}"), "-‹\\u{202e}›x‹\\u{200b}›");
+        assert_eq!(shown('+', "    "), "+‹4 spaces›");
+        let far = format!("{}x", " ".repeat(61));
+        assert_eq!(shown(' ', &far), " ‹61 spaces›x");
+        assert_eq!(shown('@', "a.py"), "a.py");
+    }
 }
