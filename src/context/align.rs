@@ -163,7 +163,7 @@ pub fn cut(
     let start = match own {
         Some(found) => found.echo.last_row + 1,
         // Nothing is above the next prompt but the rest of this output, if no other prompt is.
-        None if screen.is_cut && current.is_certain && lines.len() == wanted - missed => 0,
+        None if screen.is_cut && current.is_certain && missed == 0 && lines.len() == wanted => 0,
         None => return None,
     };
     let end = next.echo.first_row.checked_sub(height)?.max(start);

@@ -131,3 +131,20 @@ fn a_window_that_may_be_another_one_must_show_the_running_line() {
     screen.is_confirmed = true;
     assert_eq!(last(&screen, &["make"]).unwrap()[0], "the other error");
 }
+
+#[test]
+fn rows_above_the_first_line_are_the_output_of_the_command_before_it_only() {
+    let screen = Screen {
+        is_cut: true,
+        ..screen(80, &["2999", "3000", "$ ls", "a.c", "$ llm fix it"])
+    };
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    let known = commands(&["echo one; false", "seq 3000", "ls"]);
+    let output = cut(&screen, &known, running, 2).unwrap();
+    assert_eq!(output.lines, ["2999", "3000"]);
+    assert!(cut(&screen, &known, running, 3).is_none());
+}
