@@ -330,8 +330,10 @@ mod tests {
         let tokens = TokenStore::new(dir.path().join("state"));
         let server = "https://example.com/mcp";
         let lock = tokens.lock(server).await.unwrap();
-        lock.write(&record(server)).await.unwrap();
-        assert_eq!(tokens.read(server).unwrap(), Some(record(server)));
+        // Once: it has the current time.
+        let written = record(server);
+        lock.write(&written).await.unwrap();
+        assert_eq!(tokens.read(server).unwrap(), Some(written));
         for other in [
             "https://example.com/",
             "https://example.com/mcp/",
