@@ -9,8 +9,8 @@
 //! function.
 //!
 //! Imports point down. From the bottom: `error`, `chat`, `address`, `secret`, `paths`; then [`safety`], [`config`],
-//! [`protocol`] and [`context`]; then [`broker`], [`history`], [`tools`], [`mcp`] and
-//! [`recording`]; then [`session`], [`services`],
+//! [`protocol`] and [`context`]; then [`broker`], [`history`], [`tools`], [`mcp`],
+//! [`python`] and [`recording`]; then [`session`], [`services`],
 //! [`turn`] and [`daemon`]; then [`client`] and [`cli`], which use [`protocol`] and nothing inside the daemon.
 //! `ARCHITECTURE.md` has the invariants and their reasons; `tests/tidy` checks the imports.
 
@@ -28,6 +28,7 @@ pub mod http_client;
 pub mod mcp;
 pub mod paths;
 pub mod protocol;
+pub mod python;
 pub mod recording;
 pub mod safety;
 pub mod sandbox;

@@ -17,6 +17,7 @@ mod fuzz_corpus;
 mod mcp;
 mod onboarding;
 mod picture;
+mod python;
 mod real;
 mod record;
 #[cfg(target_os = "linux")]

@@ -3,6 +3,7 @@
 mod activity;
 mod ask;
 mod changes;
+mod helper;
 mod launcher;
 mod model;
 mod plugin;
@@ -24,6 +25,7 @@ use crate::protocol::ShellId;
 pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::ask::AskArgs;
 pub use self::changes::{ChangesCommand, ChangesPlace};
+pub use self::helper::HelperCommand;
 pub use self::launcher::{Launcher, LauncherArgs, LauncherCommand, LauncherRecordArgs};
 pub use self::model::{AddModelArgs, InstallArgs, ModelCommand};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs, RecordPaneArgs};
@@ -101,6 +103,9 @@ pub enum CliCommand {
     /// Show and take back what tools changed in files
     #[command(subcommand)]
     Changes(ChangesCommand),
+    /// Add, list and try Python helpers: functions of your own that are tools
+    #[command(subcommand)]
+    Helper(HelperCommand),
     /// Show the rules for tool calls, explain a decision, and revoke what was allowed
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod doctor;
 mod dry_run;
 mod fix;
+mod helper;
 mod last_answer;
 pub mod launcher;
 mod man_page;
@@ -202,6 +203,7 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Tools(command) => tools::run(&paths()?, command)?,
         CliCommand::Call(command) => return call::run(&paths()?, command),
         CliCommand::Changes(command) => return changes::run(&paths()?, command),
+        CliCommand::Helper(command) => return helper::run(&paths()?, command),
         CliCommand::Completions { program } => print(&completions::zsh_completions(program))?,
         CliCommand::Man { page } => print(&man_page::render(page)?)?,
         CliCommand::Propose(args) => {

@@ -17,7 +17,7 @@ use super::value_checks::{
     ALIAS_MAX, check_server_header, check_server_variable, check_token, check_variable_name,
     is_public_header, server_url,
 };
-pub use super::value_checks::{check_url, is_alias, variable_reference};
+pub use super::value_checks::{check_url, is_alias, is_reserved_alias, variable_reference};
 use crate::address;
 use crate::secret::{Secret, fingerprint};
 
@@ -36,6 +36,7 @@ pub fn free_alias(name: &str, taken: impl Fn(&str) -> bool) -> String {
         "" => "server",
         like => like,
     };
+    let taken = |alias: &str| is_reserved_alias(alias) || taken(alias);
     if !taken(like) {
         return like.to_string();
     }

@@ -17,8 +17,8 @@ use super::setting_types::word_setting;
 use super::table_reader::TableReader;
 use super::toolsets::{ToolSelection, Toolsets};
 use super::value_checks::{
-    check_alias, check_context_variable, check_model_name, check_program_name, check_search_url,
-    check_session_prefix, nearest_name,
+    check_context_variable, check_model_name, check_program_name, check_search_url,
+    check_server_alias, check_session_prefix, nearest_name,
 };
 use crate::error::{Error, Result};
 use crate::safety::budget::Amounts;
@@ -210,7 +210,7 @@ section! {
         /// The maximum size of a tool result that is sent to the model, in bytes.
         max_result_bytes: usize = 65_536, range(1_024, 16_777_216);
         /// The MCP servers, by the aliases that you choose: 1 to 20 of the characters `a-z 0-9 -`.
-        servers: BTreeMap<String, ServerSettings> = BTreeMap::new(), check(check_alias), example("tracker");
+        servers: BTreeMap<String, ServerSettings> = BTreeMap::new(), check(check_server_alias), example("tracker");
         /// Rules for tools in a shorter form: `true` allows, `false` asks. The names are those of `policy.rules`.
         auto_approve: AutoApprovals = AutoApprovals::default(), example("\"tracker.get_issue\" = true");
     }

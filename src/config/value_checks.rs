@@ -4,6 +4,8 @@
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
+use crate::safety::policy::{BUILTIN_SERVER, HELPER_SERVER};
+
 /// Returns the most similar of `names`, if one is similar enough to be a likely typo.
 pub fn nearest_name<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let word = word.to_lowercase();
@@ -75,6 +77,21 @@ pub(super) const ALIAS_MAX: usize = 20;
 pub fn is_alias(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=ALIAS_MAX).contains(&text.len()) && text.chars().all(allowed) && !text.starts_with('-')
+}
+
+/// Whether an alias is that of aish's own tools, which no server may have: their rules and names would be the same.
+pub fn is_reserved_alias(alias: &str) -> bool {
+    [BUILTIN_SERVER, HELPER_SERVER].contains(&alias)
+}
+
+/// Checks the alias of a configured server.
+pub(super) fn check_server_alias(name: &str) -> Result<(), String> {
+    match is_reserved_alias(name) {
+        true => Err(format!(
+            "the alias {name} is reserved for the tools of aish itself; choose another one"
+        )),
+        false => check_alias(name),
+    }
 }
 
 /// Checks the alias of a server, which precedes the dot in the names of its tools.

@@ -6,21 +6,22 @@ use serde_json::json;
 
 use super::mcp;
 use crate::chat::{CallStatus, OperationClass, ToolCall};
-use crate::config::ConfigOverrides;
+use crate::config::{ConfigOverrides, ToolSelection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::tools::{ManualCall, ManualCallResult};
 use crate::protocol::{self, kind};
-use crate::safety::policy::{self, BUILTIN_SERVER};
+use crate::safety::policy::{self, BUILTIN_SERVER, HELPER_SERVER};
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, mcp_startup, tool_history};
 use crate::session::conversation::Session;
-use crate::tools::builtin::{self, OfferedWork};
+use crate::tools::builtin::OfferedWork;
 use crate::tools::results;
 use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
 use crate::turn::rules_in_force::{self, RequestContext};
+use crate::turn::tool_exposure::SelectedTools;
 use crate::turn::work_scope;
 
 /// Maximum size of the result text, so that the reply fits a frame even after JSON escaping.
@@ -47,11 +48,15 @@ pub async fn call(
     let session = Session::outside(services.audit_log.log());
     let mut work = None;
     match request.name.split_once([':', '.']) {
-        Some((BUILTIN_SERVER, _)) => {
+        Some((BUILTIN_SERVER | HELPER_SERVER, _)) => {
             let (cwd, env) = (&request.cwd, &request.work_env);
-            let scope = work_scope::scope(services, &session, &config, cwd, env, Vec::new(), None);
+            let helpers = services.helpers.catalog(&services.paths).await;
+            let selection = ToolSelection::Matching(vec!["*".to_owned()]);
+            let offered = SelectedTools::work_tools(&selection, &helpers);
+            let place = (Vec::new(), helpers);
+            let scope = work_scope::scope(services, &session, &config, cwd, env, place, None);
             work = Some(Arc::new(OfferedWork {
-                offered: builtin::work_tools().iter().collect(),
+                offered,
                 scope: Arc::new(scope.await?),
             }));
         }
@@ -93,6 +98,7 @@ pub async fn call(
     };
     let calls = [call];
     let used = CallGate::new(context, &calls).make(0).await;
+    services.helpers.workers.end_session(&session.id).await;
     let mut called = ManualCallResult {
         status: CallStatus::Interrupted,
         text: String::new(),

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::chat::ToolDefinition;
 use crate::config::mcp::{
     ServerSettings, ServerTransport, TokenSource, check_url, free_alias_for_url, is_alias,
+    is_reserved_alias,
 };
 use crate::config::{Config, ConfigOverrides, nearest_name};
 use crate::error::{Error, ErrorKind, Result};
@@ -397,6 +398,10 @@ async fn connect(
     if let Some(alias) = alias.as_ref().filter(|a| !is_alias(a)) {
         return Err(Error::usage(format!("{alias} cannot be an alias"))
             .hint("an alias has 1 to 20 of the characters a-z 0-9 -, and does not begin with -"));
+    }
+    if let Some(alias) = alias.as_ref().filter(|a| is_reserved_alias(a)) {
+        return Err(Error::usage(format!("{alias} cannot be an alias"))
+            .hint("it is reserved for the tools of aish itself; choose another one"));
     }
     let listed = list(services, config);
     let is_there = |info: &ServerInfo| {

@@ -53,6 +53,7 @@ use crate::protocol::ShellId;
 use crate::safety::redact::Redactor;
 use crate::services::SharedServices;
 use crate::services::audit_log::AuditLog;
+use crate::services::helpers::PythonHelpers;
 use crate::services::model::ModelRegistry;
 use crate::services::spending::Spending;
 use crate::services::token_ratios::TokenRatios;
@@ -217,6 +218,7 @@ pub async fn run(
         tool_history: ToolHistory::new(&paths.state),
         missing_env: Mutex::default(),
         finder: Arc::default(),
+        helpers: PythonHelpers::new(&paths)?,
         results: Arc::new(ResultStore::new(paths.state.join("results"))),
         models: ModelRegistry::new(&paths, audit_log.clone()),
         token_ratios: TokenRatios::default(),
@@ -265,6 +267,7 @@ pub async fn run(
         let _ = fs::remove_file(daemon.services.paths.socket());
     }
     drop(listener);
+    daemon.services.helpers.workers.end_all().await;
     daemon.services.mcp.shutdown().await;
     daemon.services.models.shutdown().await;
     daemon.services.results.clear();

@@ -325,6 +325,7 @@ pub async fn rename_session(
 /// There is no such session, or a request uses it.
 pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Result<()> {
     let id = services.sessions.find(wanted).await?;
+    services.helpers.workers.end_session(&id).await;
     let services = services.clone();
     blocking(move || {
         // Before the lock: a queued record would be written to the removed file.

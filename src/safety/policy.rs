@@ -194,6 +194,17 @@ pub const BUILTIN_IDENTITY: &str = "builtin";
 /// Alias of the built-in tools.
 pub const BUILTIN_SERVER: &str = "aish";
 
+/// Alias of the Python helpers.
+pub const HELPER_SERVER: &str = "helper";
+
+/// How the identity of a Python helper begins; the digest of its file and description follows.
+pub const HELPER_IDENTITY: &str = "helper:";
+
+/// Whether a tool with this identity is one that aish performs itself: built in, or a Python helper.
+pub fn is_own_tool(identity: &str) -> bool {
+    identity == BUILTIN_IDENTITY || identity.starts_with(HELPER_IDENTITY)
+}
+
 /// What the record names as the rule for a built-in call.
 pub const BUILTIN_RULE: &str = "built-in";
 

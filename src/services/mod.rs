@@ -2,6 +2,7 @@
 
 pub mod audit_log;
 pub mod client_handle;
+pub mod helpers;
 pub mod key_commands;
 pub mod mcp_startup;
 pub mod model;
@@ -49,6 +50,8 @@ pub struct SharedServices {
     pub missing_env: mcp_startup::MissingEnvMap,
     /// The search index of the tools.
     pub finder: Arc<ToolFinder>,
+    /// The Python helpers.
+    pub helpers: helpers::PythonHelpers,
     /// Truncated tool results, which the model can read in parts.
     pub results: Arc<ResultStore>,
     /// The configuration, keys and detected models.

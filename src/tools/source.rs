@@ -103,6 +103,19 @@ pub enum CallEvent {
     Output(String),
     /// The server asks the user. Dropping the sender counts as a dismissal.
     Elicit(ElicitationRequest, oneshot::Sender<ElicitationResponse>),
+    /// Code calls a Python helper. Dropping the sender counts as a call that was not made.
+    Helper(HelperRequest),
+}
+
+/// A call of a Python helper that code makes: it passes the gate like every other call.
+#[derive(Debug)]
+pub struct HelperRequest {
+    /// Name of the function, without `helper.`.
+    pub name: String,
+    /// The arguments, a JSON object.
+    pub arguments: String,
+    /// Receives the text of the result, or why there is none.
+    pub reply: oneshot::Sender<Result<String, String>>,
 }
 
 /// A question of a server to the user.

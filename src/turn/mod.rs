@@ -11,6 +11,7 @@ pub mod feed_guard;
 pub mod gate;
 mod git_state;
 pub mod machine;
+pub mod nested_call;
 pub mod outbound_redaction;
 pub mod outcome;
 pub mod plan;

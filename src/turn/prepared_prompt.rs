@@ -110,8 +110,12 @@ impl PreparedPrompt {
         // Their descriptions would fill much of a small window.
         let has_space = chosen.window.is_none_or(|window| window > SMALL_WINDOW);
         let offered = match chosen.config.tools.builtin && !is_small && has_space {
-            true => SelectedTools::work_tools(&selection),
-            false => Vec::new(),
+            true => {
+                let all = services.helpers.catalog(&services.paths).await;
+                let helpers = SelectedTools::helpers(&selection, &all);
+                (SelectedTools::work_tools(&selection, &helpers), helpers)
+            }
+            false => Default::default(),
         };
         let prompt = prompt_id.as_deref();
         let work =

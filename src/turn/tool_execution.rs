@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::background_notice::{self, question_patience};
 use super::call_context::CallContext;
+use super::nested_call::{self, NestedCall};
 use crate::chat::{CallStatus, OperationClass, ToolCall, ToolDefinition};
 use crate::error::Error;
 use crate::history::journal::now_ms;
@@ -23,12 +24,12 @@ use crate::protocol::tools::{
     CallFinished, CallStarted, ElicitationAction, ElicitationPrompt, Reaction,
 };
 use crate::recording::screen::captured_text;
-use crate::safety::policy::{Approved, BUILTIN_IDENTITY, ExactCall};
+use crate::safety::policy::{Approved, BUILTIN_IDENTITY, ExactCall, is_own_tool};
 use crate::safety::redact::global_redactor;
 use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
 use crate::tools::builtin::{BuiltinSource, PreparedCall, SHELL, SHELL_SIZE, perform};
 use crate::tools::results;
-use crate::tools::source::{SourceCall, ToolSource};
+use crate::tools::source::{HelperRequest, SourceCall, ToolSource};
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// Time that cancelled calls have to send the cancellation to their servers.
@@ -102,7 +103,12 @@ enum ElicitationEnd {
 }
 
 /// Runs the calls concurrently and returns their outcomes in order. Cancelling the turn cancels them.
-pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Vec<CallOutcome> {
+/// `nest` makes the calls of helpers that code makes.
+pub async fn run<'c>(
+    context: &CallContext<'_>,
+    allowed: Vec<AllowedCall<'_>>,
+    nest: &(dyn Fn(HelperRequest) -> NestedCall<'c> + Sync),
+) -> Vec<CallOutcome> {
     let (services, feed) = (context.services, context.feed);
     let cancel = feed.cancel_token().child_token();
     let (sender, mut events) = mpsc::channel(QUEUE);
@@ -142,6 +148,7 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
     });
     let mut waiting: VecDeque<WaitingElicitation> = VecDeque::new();
     let mut asked: Option<AskedElicitation> = None;
+    let mut nested: Option<NestedCall<'_>> = None;
     loop {
         if asked.is_none()
             && let Some((question, server)) = waiting.pop_front()
@@ -154,13 +161,23 @@ pub async fn run(context: &CallContext<'_>, allowed: Vec<AllowedCall<'_>>) -> Ve
             () = &mut late => break,
             Some(event) = events.recv() => match event {
                 // Progress lines would be drawn over the open question.
-                CallEvent::Progress(_) if asked.is_some() => {}
+                CallEvent::Progress(_) if asked.is_some() || nested.is_some() => {}
                 CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
                 CallEvent::Output(text) => feed.push(TurnEvent::CallOutput(text)),
                 CallEvent::Elicit(..)
                     if waiting.len() + usize::from(asked.is_some()) >= MAX_ELICITATIONS => {}
+                // Code makes one call at a time; a second one is dropped, which the code is told.
+                CallEvent::Helper(_) if nested.is_some() => {}
+                CallEvent::Helper(request) => nested = Some(nest(request)),
                 CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
             },
+            stops = nested_call::ended(&mut nested) => {
+                nested = None;
+                // The user stopped the turn at the question about the nested call.
+                if stops {
+                    cancel.cancel();
+                }
+            }
             end = answered(context, asked.as_mut()) => {
                 if let Some(question) = asked.take() {
                     close(feed, question, end);
@@ -306,7 +323,7 @@ async fn call(
         arguments: &one.arguments,
     };
     let (approved, max_bytes) = (one.approved, results::MAX_RESULT_BYTES);
-    if call.identity != BUILTIN_IDENTITY {
+    if !is_own_tool(call.identity) {
         let pool = &context.services.mcp;
         return pool
             .call(approved, &call, now_ms(), max_bytes, &events, &cancel)

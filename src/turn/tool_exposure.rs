@@ -10,6 +10,8 @@ use crate::chat::ToolDefinition;
 use crate::config::{Config, ToolSelection};
 use crate::error::Result;
 use crate::mcp::ToolCatalog;
+use crate::python::catalog::HelperCatalog;
+use crate::safety::policy::HELPER_SERVER;
 use crate::services::SharedServices;
 use crate::services::mcp_startup::{self, PendingStart};
 use crate::services::model::ChosenModel;
@@ -80,14 +82,29 @@ impl SelectedTools {
         selected
     }
 
-    /// Returns the built-in tools that are selected, by `aish.NAME` or by their group, such as `fs`.
-    pub fn work_tools(selection: &ToolSelection) -> Vec<&'static ToolDefinition> {
+    /// Returns the helpers that are selected, by `helper.NAME` or by the group `python`.
+    pub fn helpers(selection: &ToolSelection, all: &HelperCatalog) -> HelperCatalog {
+        all.selected(|name| {
+            selection.matches(&format!("{HELPER_SERVER}.{name}"))
+                || selection.matches(&format!("{}.{name}", builtin::PYTHON))
+        })
+    }
+
+    /// Returns the built-in tools that are selected, by `aish.NAME` or by their group, such as `fs`, and the helpers. The tool
+    /// `python` is offered where there are helpers, or where it is named.
+    pub fn work_tools(selection: &ToolSelection, helpers: &HelperCatalog) -> Vec<ToolDefinition> {
+        let is_useful = |tool: &&ToolDefinition| {
+            let has_helpers = !helpers.functions().is_empty();
+            tool.name != builtin::PYTHON || has_helpers || *selection != ToolSelection::All
+        };
         let is_selected = |tool: &&ToolDefinition| {
             let group = builtin::tool_group(&tool.tool).unwrap_or_default();
             selection.matches(&format!("{}.{}", tool.server, tool.tool))
                 || selection.matches(&format!("{group}.{}", tool.tool))
         };
-        builtin::work_tools().iter().filter(is_selected).collect()
+        let work = builtin::work_tools().iter();
+        let work = work.filter(is_selected).filter(is_useful).cloned();
+        work.chain(helpers.definitions()).collect()
     }
 
     /// Returns a notice if the selection names tools and none of them exists.
@@ -126,8 +143,7 @@ pub fn tools<'c>(
         }
     };
     if let Some(work) = &request.work {
-        let offered = work.offered.iter().map(|tool| (*tool).clone());
-        tools.to_mut().extend(offered);
+        tools.to_mut().extend(work.offered.iter().cloned());
     }
     if request.terminal.is_some() {
         tools.to_mut().push(builtin::terminal_output_tool());

@@ -12,11 +12,14 @@ use crate::history::record::{RecordBody, RecordIds};
 use crate::history::session_list::search_words;
 use crate::paths;
 use crate::protocol::AskRequest;
+use crate::python::catalog::HelperCatalog;
 use crate::sandbox::SandboxLevel;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
-use crate::tools::builtin::{HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
+use crate::tools::builtin::{
+    HelperScope, HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope,
+};
 use crate::workspace::Workspace;
 use crate::workspace::undo::UndoStore;
 
@@ -32,7 +35,7 @@ pub async fn offered_work(
     session: &Session,
     chosen: &ChosenModel,
     ask: &AskRequest,
-    offered: Vec<&'static ToolDefinition>,
+    (offered, helpers): (Vec<ToolDefinition>, HelperCatalog),
     prompt: Option<&str>,
 ) -> Result<Option<Arc<OfferedWork>>> {
     if offered.is_empty() {
@@ -45,7 +48,7 @@ pub async fn offered_work(
         &chosen.config,
         &ask.cwd,
         &ask.work_env,
-        added,
+        (added, helpers),
         prompt,
     )
     .await;
@@ -73,7 +76,7 @@ pub async fn scope(
     config: &Config,
     cwd: &str,
     work_env: &BTreeMap<String, String>,
-    added: Vec<PathBuf>,
+    (added, helpers): (Vec<PathBuf>, HelperCatalog),
     prompt: Option<&str>,
 ) -> Result<WorkScope> {
     let home = paths::variable("HOME")
@@ -133,6 +136,11 @@ pub async fn scope(
         },
         search_url: config.tools.search_url.clone(),
         history: history_search(services),
+        helpers: HelperScope {
+            catalog: helpers,
+            workers: services.helpers.workers.clone(),
+            session: session.id.clone(),
+        },
     })
 }
 

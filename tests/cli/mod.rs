@@ -14,6 +14,7 @@ mod failures;
 mod fallback;
 mod fix_it;
 mod follow;
+mod helper;
 mod launcher;
 mod mcp;
 mod model_add;

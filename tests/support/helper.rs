@@ -299,6 +299,12 @@ impl ProgramCall {
         self
     }
 
+    /// Sets the working directory; it is the home otherwise.
+    pub fn dir(mut self, dir: PathBuf) -> ProgramCall {
+        self.command.current_dir(dir);
+        self
+    }
+
     /// Sets the input, sent through a pipe.
     pub fn stdin(mut self, input: impl Into<Vec<u8>>) -> ProgramCall {
         self.command.stdin(Stdio::piped());

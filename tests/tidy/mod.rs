@@ -65,6 +65,8 @@ const AREAS: &[(&str, &[&str])] = &[
             "tools::source",
         ],
     ),
+    // Python helpers: their registry, environments and workers.
+    ("python", &["chat", "error", "paths", "safety", "sandbox"]),
     // The built-in tools, through which a model finds and calls others.
     (
         "tools",
@@ -72,6 +74,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "chat",
             "error",
             "paths",
+            "python",
             "safety",
             "sandbox",
             "tools::source",
@@ -105,6 +108,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "python",
             "safety",
             "secret",
             "session",
@@ -124,6 +128,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "python",
             "recording",
             "safety",
             "sandbox",
@@ -190,6 +195,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "mcp",
             "paths",
             "protocol",
+            "python",
             "recording",
             "safety",
             "sandbox",
@@ -301,6 +307,7 @@ const PURE: &[&str] = &[
     "history::index::row",
     "history::record",
     "protocol",
+    "python::metadata",
     "recording::alternate_screen",
     "recording::event",
     "recording::marks",

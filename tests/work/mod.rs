@@ -3,6 +3,7 @@
 mod changes;
 mod coding;
 mod escapes;
+mod python;
 mod reads;
 mod shell;
 

@@ -356,6 +356,26 @@ env = { A = "s3cret", B = "$SHOWN" }
 }
 
 #[test]
+fn aliases_of_aish_are_reserved() {
+    for alias in ["aish", "helper"] {
+        let text = format!("[mcp.servers.{alias}]\nurl = 'https://x.example/mcp'\n");
+        let read = parse(&text, FileFormat::Toml, Path::new("/c"));
+        // A fault is found where the file is read, or where its values are.
+        let message = match read {
+            Err(problems) => format!("{problems:?}"),
+            Ok(file) => {
+                let resolved = resolve(&file, &ConfigOverrides::default());
+                resolved.unwrap_err().message
+            }
+        };
+        assert!(
+            message.contains("is reserved for the tools of aish"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn alias_is_derived_from_a_name_or_url() {
     let free = |_: &str| false;
     for (name, alias) in [
@@ -368,6 +388,7 @@ fn alias_is_derived_from_a_name_or_url() {
         assert_eq!(mcp::free_alias(name, free), alias);
         assert!(mcp::is_alias(alias));
     }
+    assert_eq!(mcp::free_alias("Helper", free), "helper-2");
     assert_eq!(mcp::free_alias("a", |a| a == "a" || a == "a-2"), "a-3");
     let long = "abcdefghijklmnopqrst";
     assert_eq!(mcp::free_alias(long, |a| a == long), "abcdefghijklmnopqr-2");

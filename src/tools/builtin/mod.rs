@@ -5,6 +5,7 @@
 //! tool that changes something is subject to the rules and to approval like a tool of a configured MCP server.
 
 mod definitions;
+mod helper_run;
 mod perform;
 mod prepare;
 mod prepare_change;
@@ -26,9 +27,9 @@ pub use self::perform::perform;
 pub use self::prepare::prepare;
 pub use self::prepare_change::shown_difference;
 pub use self::prepared::{PrepareError, PreparedCall};
-pub use self::scope::{HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
+pub use self::scope::{HelperScope, HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
 pub use self::shell_run::SHELL_SIZE;
-pub use self::work_definitions::{SHELL, TOOL_GROUPS, tool_group, work_tools};
+pub use self::work_definitions::{PYTHON, SHELL, TOOL_GROUPS, tool_group, work_tools};
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};
 use super::search::RetrieveRequest;

@@ -11,11 +11,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::helper_run;
 use super::prepared::{PreparedCall, PreparedWork, ShellWork};
 use super::scope::WorkScope;
 use super::shell_run::{self, ShellCommand, ShellEnd};
 use crate::chat::ImageContent;
-use crate::safety::policy::BuiltinAction;
 use crate::sandbox::{SandboxLevel, SandboxPolicy, denials};
 use crate::tools::source::{CallError, CallEvent, CallResult};
 use crate::web::fetch::{PrivateHost, fetch_url};
@@ -51,9 +51,17 @@ pub async fn perform(
     events: &mpsc::Sender<CallEvent>,
     cancel: &CancellationToken,
 ) -> Result<CallResult, CallError> {
+    // These end their processes themselves.
+    let ends_itself = matches!(
+        call.work,
+        PreparedWork::Shell(_) | PreparedWork::Helper { .. } | PreparedWork::Python(_)
+    );
     let work = async {
         match call.work {
             PreparedWork::Shell(work) => run_shell(scope, work, events, cancel).await,
+            work @ (PreparedWork::Helper { .. } | PreparedWork::Python(_)) => {
+                helper_run::run(scope, work, events, cancel).await
+            }
             PreparedWork::FetchUrl(url) => page(&url).await,
             PreparedWork::SearchWeb { server, query } => search_web(&server, &query).await,
             work => {
@@ -71,8 +79,7 @@ pub async fn perform(
     };
     tokio::select! {
         biased;
-        // `run_shell` ends its processes itself.
-        () = cancel.cancelled(), if call.action != BuiltinAction::Shell => Err(CallError::Interrupted),
+        () = cancel.cancelled(), if !ends_itself => Err(CallError::Interrupted),
         result = work => result,
     }
 }
@@ -148,7 +155,11 @@ fn perform_blocking(
             text(answer.map(|answer| answer.text).map_err(|e| e.message))
         }
         PreparedWork::Change(prepared) => text(commit(scope, prepared)),
-        PreparedWork::Shell(_) | PreparedWork::FetchUrl(_) | PreparedWork::SearchWeb { .. } => {
+        PreparedWork::Shell(_)
+        | PreparedWork::FetchUrl(_)
+        | PreparedWork::SearchWeb { .. }
+        | PreparedWork::Helper { .. }
+        | PreparedWork::Python(_) => {
             Err(CallError::Failed("not a task for this thread".to_owned()))
         }
     }

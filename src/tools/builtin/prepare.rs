@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::helper_run;
 use super::prepare_change;
 use super::prepared::{PrepareError, PreparedCall, PreparedWork, ShellWork, on_paths, resolve};
 use super::scope::WorkScope;
 use super::work_definitions::{
-    EDIT_FILE, FETCH_URL, FIND_FILES, GIT, GREP, LIST_DIR, PATCH, READ_FILE, SEARCH, SHELL,
+    EDIT_FILE, FETCH_URL, FIND_FILES, GIT, GREP, LIST_DIR, PATCH, PYTHON, READ_FILE, SEARCH, SHELL,
     WRITE_FILE,
 };
 use crate::chat::OperationClass;
@@ -45,6 +46,10 @@ pub fn prepare(
         GIT => git(scope, parse(arguments)?),
         FETCH_URL => fetch_url(parse(arguments)?),
         SEARCH => search(scope, parse(arguments)?),
+        PYTHON => helper_run::python(scope, parse(arguments)?),
+        _ if scope.helpers.catalog.find(tool).is_some() => {
+            helper_run::helper(scope, tool, arguments)
+        }
         _ => Err(PrepareError::from(format!("there is no tool {tool}"))),
     }
 }
@@ -240,7 +245,7 @@ fn fetch_url(call: UrlArguments) -> Result<PreparedCall, PrepareError> {
 
 fn on_network(work: PreparedWork) -> PreparedCall {
     PreparedCall {
-        action: BuiltinAction::Network,
+        action: Some(BuiltinAction::Network),
         workspace: None,
         operation: None,
         reason: None,
@@ -280,7 +285,7 @@ fn search(scope: &WorkScope, call: SearchArguments) -> Result<PreparedCall, Prep
         SearchPlace::History => {
             let work = PreparedWork::SearchHistory(call.query);
             Ok(PreparedCall {
-                action: BuiltinAction::FsRead,
+                action: Some(BuiltinAction::FsRead),
                 statement: Some(
                     "the earlier prompts, answers and commands of all sessions".to_owned(),
                 ),

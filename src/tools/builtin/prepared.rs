@@ -4,10 +4,12 @@
 //! does exactly what was shown.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::scope::WorkScope;
 use crate::chat::OperationClass;
+use crate::python::catalog::HelperFunction;
 use crate::safety::policy::{BuiltinAction, CallEffects};
 use crate::safety::protected_paths::project_place;
 use crate::workspace::changes::PreparedChange;
@@ -19,7 +21,7 @@ use crate::workspace::{ResolvedPath, shown_path};
 #[derive(Debug)]
 pub struct PreparedCall {
     /// The action that rules can name.
-    pub action: BuiltinAction,
+    pub action: Option<BuiltinAction>,
     /// The directory of the workspace in which the call stays.
     pub workspace: Option<String>,
     /// The operation class of this call, if it is above that of the tool.
@@ -46,7 +48,7 @@ impl PreparedCall {
     /// Returns what the policy decides by.
     pub fn effects(&self) -> CallEffects<'_> {
         CallEffects {
-            action: Some(self.action),
+            action: self.action,
             workspace: self.workspace.as_deref(),
             operation: self.operation,
         }
@@ -54,7 +56,7 @@ impl PreparedCall {
 
     /// Whether the call only reads files.
     pub fn reads_files(&self) -> bool {
-        self.action == BuiltinAction::FsRead
+        self.action == Some(BuiltinAction::FsRead)
     }
 }
 
@@ -126,6 +128,15 @@ pub enum PreparedWork {
     Change(Vec<PreparedChange>),
     /// Runs a command.
     Shell(ShellWork),
+    /// Calls a Python helper.
+    Helper {
+        /// The helper, with the source that was shown when it was added.
+        function: Arc<HelperFunction>,
+        /// The arguments.
+        arguments: String,
+    },
+    /// Runs Python code.
+    Python(String),
 }
 
 /// A command to run.
@@ -184,7 +195,7 @@ pub(super) fn on_paths(
         }
     };
     PreparedCall {
-        action,
+        action: Some(action),
         workspace,
         operation: None,
         reason,

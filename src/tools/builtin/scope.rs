@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::chat::ToolDefinition;
+use crate::python::catalog::HelperCatalog;
+use crate::python::workers::HelperWorkers;
 use crate::sandbox::SandboxLevel;
 use crate::workspace::undo::UndoStore;
 use crate::workspace::{ReadFiles, Workspace};
@@ -14,7 +16,7 @@ use crate::workspace::{ReadFiles, Workspace};
 #[derive(Debug)]
 pub struct OfferedWork {
     /// The tools.
-    pub offered: Vec<&'static ToolDefinition>,
+    pub offered: Vec<ToolDefinition>,
     /// Where they work.
     pub scope: Arc<WorkScope>,
 }
@@ -36,6 +38,19 @@ pub struct WorkScope {
     pub search_url: Option<String>,
     /// Searches the journal.
     pub history: HistorySearch,
+    /// The Python helpers.
+    pub helpers: HelperScope,
+}
+
+/// The Python helpers that a prompt offers, and what runs them.
+#[derive(Debug)]
+pub struct HelperScope {
+    /// The helpers.
+    pub catalog: HelperCatalog,
+    /// The processes that run them.
+    pub workers: Arc<HelperWorkers>,
+    /// The session that the processes belong to.
+    pub session: String,
 }
 
 impl ShellScope {

@@ -30,9 +30,11 @@ pub const GIT: &str = "git";
 pub const FETCH_URL: &str = "fetch_url";
 /// Searches files by name, the journal, and the web.
 pub const SEARCH: &str = "search";
+/// Runs Python code that calls helpers.
+pub const PYTHON: &str = "python";
 
 /// The groups in which the tools are selected, with their tools: `--tools fs,shell,git`.
-pub const TOOL_GROUPS: [(&str, &[&str]); 4] = [
+pub const TOOL_GROUPS: [(&str, &[&str]); 5] = [
     (
         "fs",
         &[
@@ -42,6 +44,7 @@ pub const TOOL_GROUPS: [(&str, &[&str]); 4] = [
     ("shell", &[SHELL]),
     ("git", &[GIT]),
     ("web", &[FETCH_URL, SEARCH]),
+    (PYTHON, &[PYTHON]),
 ];
 
 /// Returns the group of a built-in tool.
@@ -151,6 +154,14 @@ fn definitions() -> Vec<ToolDefinition> {
             &["query", "in"],
         ),
         READS_REMOTE,
+    ));
+    all.push(builtin_tool(
+        PYTHON,
+        "Runs a block of Python code that combines calls of the helpers. Each helper is a function, by its name; the user may be asked \
+         about each call, and a refused one raises HelperError. Returns what the code prints and the value of its last expression. \
+         It runs in a sandbox without network, and changes no files itself.",
+        &object(&json!({"code": {"type": "string"}}), &["code"]),
+        WRITES,
     ));
     all
 }
@@ -263,7 +274,8 @@ mod tests {
             let hints = &tool.annotations;
             assert!(hints.read_only.is_some() && hints.destructive.is_some());
             assert!(hints.idempotent.is_some() && hints.open_world.is_some());
-            let writes = [WRITE_FILE, EDIT_FILE, PATCH, SHELL].contains(&tool.name.as_str());
+            let writes =
+                [WRITE_FILE, EDIT_FILE, PATCH, SHELL, PYTHON].contains(&tool.name.as_str());
             let expected = if writes {
                 OperationClass::Write
             } else {

@@ -16,7 +16,8 @@ use crate::protocol::tools::{
     ApprovalRequest, ApprovalVerdict, DeclaredIntent, Reaction, ShownEffect, ToolDiffLine,
 };
 use crate::safety::policy::{
-    self, ApprovalScope, BUILTIN_IDENTITY, BuiltinAction, CallRequest, PolicyDecision, RuleEffect,
+    self, ApprovalScope, BuiltinAction, CallRequest, HELPER_SERVER, PolicyDecision, RuleEffect,
+    is_own_tool,
 };
 use crate::session::feed::{GivenAnswer, TurnEvent};
 use crate::tools::builtin::PreparedCall;
@@ -26,6 +27,16 @@ use crate::turn::tool_view::tool_info;
 
 /// What a question shows as the server of a built-in tool.
 const BUILTIN_TARGET: &str = "built in";
+
+/// What a question shows as the server of a helper.
+const HELPER_TARGET: &str = "a Python helper of yours";
+
+fn own_target(resolved: &ResolvedCall<'_>) -> String {
+    match resolved.tool.server == HELPER_SERVER {
+        true => HELPER_TARGET.to_owned(),
+        false => BUILTIN_TARGET.to_owned(),
+    }
+}
 
 /// Returns the recorded decision for an approval scope.
 pub fn recorded_scope(scope: ApprovalScope) -> ApprovalDecision {
@@ -83,7 +94,7 @@ impl CallGate<'_> {
         ApprovalRequest {
             id: uuid::Uuid::now_v7().to_string(),
             tool: tool_info(resolved.tool),
-            target: server.map_or_else(|| BUILTIN_TARGET.to_owned(), ServerSettings::target),
+            target: server.map_or_else(|| own_target(resolved), ServerSettings::target),
             arguments: resolved.arguments.clone(),
             number: at + 1,
             of: self.calls.len(),
@@ -150,7 +161,7 @@ impl CallGate<'_> {
         let file = self.context.config.file.as_deref();
         let is_toml = file.is_some_and(|f| f.extension().is_some_and(|e| e == "toml"));
         // A rule names the alias, which could also be that of an MCP server.
-        let is_builtin = request.call.identity == BUILTIN_IDENTITY;
+        let is_builtin = is_own_tool(request.call.identity);
         request.configured && is_toml && !denied && !is_builtin
     }
 

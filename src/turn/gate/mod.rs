@@ -6,6 +6,7 @@
 //! the feed of the turn, so only clients that watch this turn see them.
 
 mod approval_prompt;
+mod code_call;
 mod explain;
 mod live_rules;
 mod preparation;
@@ -27,8 +28,8 @@ use crate::history::journal::now_ms;
 use crate::history::record::{ApprovalDecision, DecidedBy, PolicyChange, RecordBody, RecordedCall};
 use crate::protocol::tools::CallFinished;
 use crate::safety::policy::{
-    self, Approved, BUILTIN_IDENTITY, BUILTIN_SERVER, CallRequest, ExactCall, PolicyDecision,
-    RuleSet,
+    self, Approved, BUILTIN_IDENTITY, BUILTIN_SERVER, CallRequest, ExactCall, HELPER_SERVER,
+    PolicyDecision, RuleSet, is_own_tool,
 };
 use crate::session::feed::TurnEvent;
 use crate::session::lock;
@@ -36,7 +37,7 @@ use crate::tools::builtin;
 use crate::turn::background_notice::minutes;
 use crate::turn::call_context::CallContext;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
-use crate::turn::tool_execution::{self, AllowedCall};
+use crate::turn::tool_execution::AllowedCall;
 
 /// What the gate says about a call.
 enum Admission<'a> {
@@ -125,7 +126,7 @@ impl<'a> CallGate<'a> {
                 }),
             }
         }
-        used.extend(tool_execution::run(&self.context, allowed).await);
+        used.extend(code_call::run(&self.context, allowed).await);
         used
     }
 
@@ -187,6 +188,12 @@ impl<'a> CallGate<'a> {
         }
     }
 
+    /// Returns the built-in tools and helpers that the request offers.
+    fn offered_work(&self) -> &'a [ToolDefinition] {
+        let work = self.context.request.work.as_ref();
+        work.map_or(&[], |work| &work.offered)
+    }
+
     fn rules(&self) -> &RuleSet {
         &self.context.config.policy
     }
@@ -197,9 +204,9 @@ impl<'a> CallGate<'a> {
         &self,
         request: &CallRequest<'_>,
     ) -> Option<(PolicyDecision, Option<ServerSettings>)> {
-        let server = match request.call.identity {
-            BUILTIN_IDENTITY => None,
-            _ => Some(self.context.services.mcp.server(request.call.server)?),
+        let server = match is_own_tool(request.call.identity) {
+            true => None,
+            false => Some(self.context.services.mcp.server(request.call.server)?),
         };
         let grants = lock(&self.context.session.grants);
         Some((self.judge(request, &grants), server))
@@ -210,6 +217,7 @@ impl<'a> CallGate<'a> {
         let tools: &'a [ToolDefinition] = match identity {
             BUILTIN_IDENTITY if server == BUILTIN_SERVER => builtin::work_tools(),
             BUILTIN_IDENTITY => builtin::shell_tools(),
+            _ if server == HELPER_SERVER => self.offered_work(),
             _ => &self.context.catalog.tools,
         };
         tools.iter().filter(move |tool| tool.server == server)

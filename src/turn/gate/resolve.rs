@@ -6,7 +6,7 @@ use crate::history::record;
 use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
 use crate::safety::json_text;
-use crate::safety::policy::{BUILTIN_IDENTITY, BUILTIN_SERVER};
+use crate::safety::policy::{BUILTIN_SERVER, HELPER_SERVER, is_own_tool};
 use crate::tools::builtin::PreparedCall;
 use crate::tools::{builtin, split};
 use crate::turn::call_context::ToolExposure;
@@ -48,9 +48,9 @@ impl<'a> ResolvedCall<'a> {
         }
     }
 
-    /// Whether the tool is built in rather than a tool of an MCP server.
+    /// Whether the tool is built in, or a Python helper, rather than a tool of an MCP server.
     pub fn is_builtin(&self) -> bool {
-        self.tool.identity == BUILTIN_IDENTITY
+        is_own_tool(&self.tool.identity)
     }
 
     /// Whether the call is of a built-in tool that only reads data of the session. Such calls need no rule, and their approval
@@ -62,9 +62,10 @@ impl<'a> ResolvedCall<'a> {
             && !self.is_work()
     }
 
-    /// Whether the call is of a built-in tool that works on files, commands or pages.
+    /// Whether the call is of a built-in tool that works on files, commands or pages, or of a Python helper.
     pub fn is_work(&self) -> bool {
-        self.is_builtin() && builtin::tool_group(&self.tool.name).is_some()
+        let is_helper = self.tool.server == HELPER_SERVER;
+        self.is_builtin() && (is_helper || builtin::tool_group(&self.tool.name).is_some())
     }
 
     /// Whether the call reads the output of the user's commands.
@@ -115,7 +116,7 @@ impl RefusedCall {
 #[derive(Debug)]
 pub enum CallResolution<'a> {
     /// A call of a tool that the model was offered.
-    Call(ResolvedCall<'a>),
+    Call(Box<ResolvedCall<'a>>),
     /// A call that cannot be made.
     RefusedCall(Box<RefusedCall>),
 }
@@ -137,10 +138,10 @@ pub fn resolve<'a>(
     catalog: &'a ToolCatalog,
     exposure: ToolExposure,
     reads_terminal: bool,
-    work: &[&'static ToolDefinition],
+    work: &'a [ToolDefinition],
 ) -> CallResolution<'a> {
     if let Some(tool) = work.iter().find(|tool| tool.name == call.name) {
-        return CallResolution::Call(ResolvedCall::direct(tool, call));
+        return CallResolution::Call(Box::new(ResolvedCall::direct(tool, call)));
     }
     let offered = match exposure {
         _ if call.name == builtin::TERMINAL_OUTPUT => reads_terminal,
@@ -148,7 +149,7 @@ pub fn resolve<'a>(
         ToolExposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
     };
     if let Some(tool) = builtin::find_builtin(&call.name).filter(|_| offered) {
-        return CallResolution::Call(ResolvedCall::direct(tool, call));
+        return CallResolution::Call(Box::new(ResolvedCall::direct(tool, call)));
     }
     let resolved = match (exposure, OperationClass::from_call_tool_name(&call.name)) {
         (ToolExposure::Split { strict }, Some(variant)) => {
@@ -167,7 +168,7 @@ pub fn resolve<'a>(
         },
     };
     match resolved {
-        Ok(resolved) => CallResolution::Call(resolved),
+        Ok(resolved) => CallResolution::Call(Box::new(resolved)),
         Err(refused) => CallResolution::RefusedCall(refused),
     }
 }
@@ -187,14 +188,17 @@ fn through<'a>(
     call: &ToolCall,
     catalog: &'a ToolCatalog,
     strict: bool,
-    work: &[&'static ToolDefinition],
+    work: &'a [ToolDefinition],
 ) -> Result<ResolvedCall<'a>, Box<RefusedCall>> {
     let arguments = json_text::parse_object(&call.arguments).unwrap_or_default();
     let declared = intent::parse_intent(variant, &arguments);
     let target = split::parse_call_target(variant, &arguments);
     let name = |t: &split::CallTarget| format!("{}.{}", t.server, t.tool);
     let find = |t: &split::CallTarget| match t.server.as_str() {
-        BUILTIN_SERVER => work.iter().find(|tool| tool.tool == t.tool).copied(),
+        BUILTIN_SERVER | HELPER_SERVER => {
+            let mut work = work.iter();
+            work.find(|tool| tool.server == t.server && tool.tool == t.tool)
+        }
         _ => catalog.find(&name(t)),
     };
     let tool: Option<&'a ToolDefinition> = target.as_ref().ok().and_then(find);

@@ -1,0 +1,92 @@
+//! Calls of helpers that code makes: each passes a gate of its own, with the rules, questions and records of every call.
+
+use super::CallGate;
+use crate::chat::{CallStatus, ToolCall};
+use crate::history::record::RecordBody;
+use crate::safety::policy::{self, HELPER_SERVER};
+use crate::tools::results;
+use crate::tools::source::HelperRequest;
+use crate::turn::call_context::{CallContext, ToolExposure};
+use crate::turn::nested_call::NestedCall;
+use crate::turn::outcome::{CallEnd, CallOutcome};
+use crate::turn::tool_execution::{self, AllowedCall};
+
+/// Runs allowed calls, and makes the calls that their code makes.
+pub(super) async fn run(
+    context: &CallContext<'_>,
+    allowed: Vec<AllowedCall<'_>>,
+) -> Vec<CallOutcome> {
+    let nest = |request| make(context, request);
+    tool_execution::run(context, allowed, &nest).await
+}
+
+/// Makes a call and sends its result to the code.
+fn make<'a>(context: &'a CallContext<'_>, request: HelperRequest) -> NestedCall<'a> {
+    Box::pin(async move {
+        let HelperRequest {
+            name,
+            arguments,
+            reply,
+        } = request;
+        let (result, stops) = call(context, &name, &arguments).await;
+        // The code may have been cancelled meanwhile.
+        let _ = reply.send(result);
+        stops
+    })
+}
+
+/// Returns the result for the code, and whether the user stopped the turn.
+async fn call(
+    context: &CallContext<'_>,
+    name: &str,
+    arguments: &str,
+) -> (Result<String, String>, bool) {
+    let Ok(arguments) = policy::canonical_arguments(arguments) else {
+        return (Err("the arguments are not a JSON object".to_owned()), false);
+    };
+    let calls = [ToolCall {
+        id: uuid::Uuid::now_v7().to_string(),
+        name: format!("{HELPER_SERVER}.{name}"),
+        arguments,
+        extra: None,
+    }];
+    // The code gets the whole result; the record is truncated as for a model.
+    let mut whole = context.config.clone();
+    whole.mcp.max_result_bytes = results::MAX_RESULT_BYTES;
+    let inner = CallContext {
+        services: context.services,
+        session: context.session,
+        config: &whole,
+        request: context.request,
+        catalog: context.catalog,
+        exposure: ToolExposure::Direct { reads_on: false },
+        feed: context.feed,
+        record_ids: context.record_ids.clone(),
+    };
+    let made = CallGate::new(inner, &calls).make(0).await;
+    let [called] = &calls;
+    let Some(made) = made.into_iter().next() else {
+        return (Err("the call was not made".to_owned()), false);
+    };
+    let stops = matches!(made.outcome, CallEnd::Stopped | CallEnd::Interrupted);
+    let mut record = made.outcome.record(called, made.ms, made.account);
+    let mut result = Err("the call was not made".to_owned());
+    if let RecordBody::Tool {
+        text,
+        status,
+        error,
+        ..
+    } = &mut record
+    {
+        let kept = results::truncate(text, context.config.mcp.max_result_bytes, None);
+        let whole = std::mem::replace(text, kept);
+        result = match (*status, error) {
+            (CallStatus::Success, _) => Ok(whole),
+            (_, Some(error)) => Err(error.clone()),
+            (_, None) => Err(whole),
+        };
+    }
+    let session = context.session;
+    let recorded = session.record_written(&context.record_ids, record).await;
+    (recorded.map_err(|e| e.message).and(result), stops)
+}
