@@ -125,6 +125,25 @@ pub struct ImageContent {
     pub data: Arc<str>,
 }
 
+impl ImageContent {
+    /// Returns the MIME type of an image that providers accept, by its first bytes.
+    pub fn mime_of(bytes: &[u8]) -> Option<&'static str> {
+        if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+            return Some("image/webp");
+        }
+        let signatures: [(&[u8], _); 4] = [
+            (b"\x89PNG\r\n\x1a\n", "image/png"),
+            (b"\xff\xd8\xff", "image/jpeg"),
+            (b"GIF87a", "image/gif"),
+            (b"GIF89a", "image/gif"),
+        ];
+        let known = signatures
+            .iter()
+            .find(|(start, _)| bytes.starts_with(start));
+        known.map(|(_, mime)| *mime)
+    }
+}
+
 /// A tool that can be called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolDefinition {

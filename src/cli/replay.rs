@@ -303,7 +303,7 @@ impl Replay {
     fn status(&self) -> String {
         let us = self.clock.us(Instant::now()).min(self.length_us);
         let mark = match (self.player.is_guess(), self.clock.is_paused()) {
-            // The screen is being rebuilt from what came before.
+            // The screen is being rebuilt from earlier output.
             (true, _) => "…",
             (false, true) => "‖",
             (false, false) => "▶",

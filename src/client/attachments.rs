@@ -11,6 +11,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::chat::ImageContent;
 use crate::client::output::print_notice;
 use crate::client::text_format::grouped;
 use crate::error::{Error, Result};
@@ -65,7 +66,7 @@ impl PromptAttachments {
             return self.add_directory(path, &name);
         }
         let bytes = self.read(open(path)?, &name)?;
-        match image_type(&bytes) {
+        match ImageContent::mime_of(&bytes) {
             Some(mime) => {
                 if bytes.len() > MAX_IMAGE {
                     return Err(Error::usage(format!(
@@ -308,31 +309,6 @@ fn decoded(bytes: Vec<u8>) -> std::result::Result<String, ()> {
         true => Err(()),
         false => Ok(String::from_utf8(bytes)
             .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())),
-    }
-}
-
-/// Returns the MIME type of an image that providers accept, by its signature.
-fn image_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
     }
 }
 

@@ -5,8 +5,8 @@
 //! prompt is recognized because it stands in front of other commands too. What stands between the line of a command and the
 //! next prompt is its output. Rows of a prompt above its last one are those that all prompts on the screen have in common.
 //!
-//! In doubt there is no output: the text of a command that is not known, or was typed with a leading space to keep it out of
-//! the history, never counts as the output of another.
+//! In doubt it returns no output: the text of an unknown command, or of one typed with a leading space to keep it out of the
+//! history, must never be returned as the output of another.
 
 mod assign;
 mod current;

@@ -68,6 +68,32 @@ pub async fn serve(
     Ok(reply)
 }
 
+/// Restores files that a killed daemon was overwriting.
+pub(super) fn restore_interrupted(undo: &UndoStore) {
+    let restored = Workspace::new(Path::new("/"), None, &[])
+        .map_err(|error| error.message)
+        .and_then(|whole| {
+            let resolve = |path: &Path| whole.resolve_path(path);
+            undo.recover_all(&resolve).map_err(|error| error.message)
+        });
+    for session in restored.unwrap_or_else(|message| {
+        tracing::warn!("cannot restore interrupted changes: {message}");
+        Vec::new()
+    }) {
+        match session {
+            Ok(files) => {
+                for file in files {
+                    tracing::warn!(
+                        "restored {}, whose change was interrupted",
+                        shown_path(&file)
+                    );
+                }
+            }
+            Err(error) => tracing::warn!("cannot restore an interrupted change: {}", error.message),
+        }
+    }
+}
+
 fn perform(
     store: &UndoStore,
     session: &str,

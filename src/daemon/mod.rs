@@ -63,6 +63,7 @@ use crate::session::shell_registry::ShellRegistry;
 use crate::session::store::SessionStore;
 use crate::tools::results::ResultStore;
 use crate::turn::background_notice;
+use crate::workspace::undo::UndoStore;
 
 /// Time for clients to read the rest of completed answers when the daemon stops. A client may render more slowly than
 /// the answer came, and the answer must not be truncated for that.
@@ -183,7 +184,12 @@ pub async fn run(
     // Before a session can be opened, but not on the runtime thread: the files may be large.
     let recovered = {
         let (journal, dir) = (journal.clone(), paths.partial_answers());
-        tokio::task::spawn_blocking(move || partial_answer::recover(&journal, &dir)).await
+        let undo = UndoStore::new(paths.undo());
+        tokio::task::spawn_blocking(move || {
+            changes::restore_interrupted(&undo);
+            partial_answer::recover(&journal, &dir)
+        })
+        .await
     };
     match recovered {
         Ok(Ok(answers)) => report_recovered(&paths, &answers),

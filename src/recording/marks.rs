@@ -58,7 +58,7 @@ impl std::fmt::Debug for MarkParser {
 
 #[derive(Debug)]
 enum State {
-    /// So many bytes of the prefix have been read and are held back.
+    /// This number of bytes of the prefix has been read and is held back.
     Output(usize),
     /// The fields of a mark, and whether its end has begun.
     Fields(Vec<u8>, bool),

@@ -22,14 +22,14 @@ const MAX_WAITING: usize = 1000;
 /// What a recorder has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// So many bytes of output, the next of the batch.
+    /// The next bytes of output of the batch.
     Output {
         /// Number of bytes.
         bytes: usize,
         /// Why the bytes are left out.
         left_out: Option<GapReason>,
     },
-    /// So many bytes of output that were not kept, because the writer is too slow.
+    /// Number of bytes of output that were dropped because the writer is too slow.
     Dropped(u64),
     /// A new size, as columns and rows.
     Resize(u16, u16),

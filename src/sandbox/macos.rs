@@ -1,7 +1,7 @@
 //! The sandbox of macOS: `sandbox-exec` with a profile. Untested: written from its documentation, without a Mac at hand.
 //!
-//! There is no supervisor: the process becomes `sandbox-exec`. Limits, the closing of descriptors and the report of changed files
-//! are missing.
+//! There is no supervisor: the process becomes `sandbox-exec`. Limits, the closing of descriptors and the report of
+//! changed files are not built.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! What a file contains, by its first bytes.
 
+use crate::chat::ImageContent;
+
 /// Number of bytes that are looked at.
 pub(super) const HEAD_BYTES: usize = 4096;
 
@@ -61,28 +63,7 @@ const MAGIC: &[(&[u8], &str)] = &[
 
 /// Returns the kind of a file that begins with `head`, its first [`HEAD_BYTES`].
 pub(super) fn file_kind(head: &[u8]) -> FileKind {
-    let image = match head {
-        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    };
-    match (image, head) {
+    match (ImageContent::mime_of(head), head) {
         (Some(media_type), _) => return FileKind::Image(media_type),
         (None, [b'%', b'P', b'D', b'F', b'-', ..]) => return FileKind::Pdf,
         (None, [0xff, 0xfe, 0, 0, ..]) => return FileKind::Binary("UTF-32 text"),

@@ -278,6 +278,25 @@ impl UndoStore {
         Ok(restored)
     }
 
+    /// Does [`UndoStore::recover`] for each session. Returns the restored files of each, or why there are none.
+    ///
+    /// # Errors
+    /// The sessions cannot be listed.
+    pub fn recover_all(
+        &self,
+        resolve: PathResolver<'_>,
+    ) -> Result<Vec<Result<Vec<PathBuf>, WorkspaceError>>, WorkspaceError> {
+        let sessions = match fs::read_dir(&self.root) {
+            Ok(sessions) => sessions,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(&self.root, &error)),
+        };
+        let names = sessions.flatten().map(|entry| entry.file_name());
+        Ok(names
+            .filter_map(|name| Some(self.recover(name.to_str()?, resolve)))
+            .collect())
+    }
+
     fn session(&self, session: &str) -> Result<PathBuf, WorkspaceError> {
         check_name(session)?;
         Ok(self.root.join(session))

@@ -18,7 +18,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ("paths", &["error"]),
     ("http_client", &["address", "paths"]),
     // The files of the user's project; prints nothing, and decides nothing about calls.
-    ("workspace", &["error"]),
+    ("workspace", &["chat", "error"]),
     // Pages of the web for the model.
     ("web", &["address", "error", "http_client"]),
     // Runs a command with as few rights as possible; knows nothing of sessions or models.

@@ -12,6 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 use tempfile::TempDir;
 
+use crate::support::helper::Helper;
+
 use super::{Project, Tree, assert_tidy, tree};
 
 /// More than one part of a write, so that a file can be overwritten half-way.
@@ -178,6 +180,29 @@ fn a_commit_that_is_killed_at_any_step_leaves_whole_files_and_can_be_undone() {
     }
     assert!(kills > 20, "{kills} steps");
     assert!(restored_files > 0, "no file was overwritten half-way");
+}
+
+#[test]
+fn the_next_daemon_restores_a_file_that_was_overwritten_half_way() {
+    let helper = Helper::saying("fine");
+    // Where the daemon keeps its copies, so that the child's are found.
+    let root = helper.path("data");
+    for step in 1.. {
+        for name in ["files", "undo"] {
+            let _ = fs::remove_dir_all(root.join(name));
+        }
+        let project = prepare(&root);
+        let output = child(&root, "child_commits", step).output();
+        let output = output.expect("a process");
+        assert_eq!(output.status.signal(), Some(9), "{}", text(&output));
+        let bytes = project.read("grows");
+        if !(bytes.contains(&b'N') && bytes.contains(&b'o')) {
+            continue;
+        }
+        helper.call(["start"]).run().ok();
+        assert_eq!(project.read("grows"), "o".repeat(LARGE).into_bytes());
+        break;
+    }
 }
 
 /// Commits on a file system that is full, until it has space again.

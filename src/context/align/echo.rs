@@ -272,7 +272,7 @@ fn beginning(text: &str, limit: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Whether a text takes at least so many columns. A long one is not measured to its end.
+/// Whether a text takes at least `columns` columns. Stops measuring once it does.
 fn is_as_wide(text: &str, columns: usize) -> bool {
     let mut width = 0;
     let mut widths = text.chars().map(|c| c.width().unwrap_or(0));

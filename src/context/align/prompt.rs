@@ -34,7 +34,7 @@ pub struct PromptLine<'a> {
 }
 
 impl<'a> PromptLine<'a> {
-    /// Returns `None` for a text that is no prompt: a word, nothing, or a long text.
+    /// Returns `None` if the text cannot be a prompt: it is empty, longer than [`MAX_LENGTH`], or ends with a letter or digit.
     pub fn new(text: &'a str, cwd: &'a str) -> Option<PromptLine<'a>> {
         let end = text.chars().next_back()?;
         let is_prompt =

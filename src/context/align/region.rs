@@ -80,7 +80,7 @@ pub fn first_prompt(rows: &[ScreenRow], lines: &[&Found<'_>]) -> Option<usize> {
     rows.iter().position(begins)
 }
 
-/// Returns the first row that may begin with the prompt, where `count` rows at least do: so many lines are known to have been
+/// Returns the first row that may begin with the prompt, if at least `count` rows do: `count` lines are known to have been
 /// entered there. A line of the output that looks like a prompt ends the output too early, which is better than too late.
 pub fn first_possible_prompt(rows: &[ScreenRow], next: &Found<'_>, count: usize) -> Option<usize> {
     let prompt = next.prompt.text;
