@@ -1,10 +1,15 @@
 //! The files that tools have changed for a prompt: showing the difference, and taking it back.
 
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
 use super::requests;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::history::record::{RecordBody, RecordIds};
+use crate::paths::{Paths, make_dir, open_own};
 use crate::protocol::{
     ChangedFile, ChangesAction, ChangesReply, ChangesRequest, FileOutcome, SessionChoice,
 };
@@ -68,8 +73,43 @@ pub async fn serve(
     Ok(reply)
 }
 
-/// Restores files that a killed daemon was overwriting.
-pub(super) fn restore_interrupted(undo: &UndoStore) {
+/// Restores files that a killed daemon was overwriting, unless another one uses the same data. Returns the lock that tells the
+/// next one that this one may be changing files.
+pub(super) fn restore_interrupted(paths: &Paths) -> Option<Flock<File>> {
+    match lock_data(paths) {
+        Ok((lock, is_alone)) => {
+            if is_alone {
+                restore(&UndoStore::new(paths.undo()));
+                // The lock stays exclusive if this fails, and the next daemon waits.
+                let _ = lock.relock(FlockArg::LockShared);
+            }
+            Some(lock)
+        }
+        Err(e) => {
+            tracing::warn!("{}", e.message);
+            None
+        }
+    }
+}
+
+/// Locks the data of aish: exclusively if no other daemon uses them, which is the second value.
+fn lock_data(paths: &Paths) -> Result<(Flock<File>, bool)> {
+    make_dir(&paths.data)?;
+    let path = paths.data.join("undo.lock");
+    let mut options = OpenOptions::new();
+    let file = open_own(options.write(true).create(true).truncate(false), &path)
+        .context(|| format!("cannot open {}", path.display()))?;
+    let failed = |e: Errno| Error::runtime(format!("cannot lock {}: {e}", path.display()));
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok((lock, true)),
+        Err((file, _)) => match Flock::lock(file, FlockArg::LockShared) {
+            Ok(lock) => Ok((lock, false)),
+            Err((_, e)) => Err(failed(e)),
+        },
+    }
+}
+
+fn restore(undo: &UndoStore) {
     let restored = Workspace::new(Path::new("/"), None, &[])
         .map_err(|error| error.message)
         .and_then(|whole| {

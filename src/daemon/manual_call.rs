@@ -98,7 +98,10 @@ pub async fn call(
     };
     let calls = [call];
     let used = CallGate::new(context, &calls).make(0).await;
-    services.helpers.workers.end_session(&session.id).await;
+    if let Some(work) = &request.work {
+        let helpers = &work.scope.helpers;
+        helpers.workers.end_session(&helpers.session).await;
+    }
     let mut called = ManualCallResult {
         status: CallStatus::Interrupted,
         text: String::new(),

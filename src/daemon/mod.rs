@@ -63,7 +63,6 @@ use crate::session::shell_registry::ShellRegistry;
 use crate::session::store::SessionStore;
 use crate::tools::results::ResultStore;
 use crate::turn::background_notice;
-use crate::workspace::undo::UndoStore;
 
 /// Time for clients to read the rest of completed answers when the daemon stops. A client may render more slowly than
 /// the answer came, and the answer must not be truncated for that.
@@ -184,18 +183,27 @@ pub async fn run(
     // Before a session can be opened, but not on the runtime thread: the files may be large.
     let recovered = {
         let (journal, dir) = (journal.clone(), paths.partial_answers());
-        let undo = UndoStore::new(paths.undo());
+        let data = paths.clone();
         tokio::task::spawn_blocking(move || {
-            changes::restore_interrupted(&undo);
-            partial_answer::recover(&journal, &dir)
+            let lock = changes::restore_interrupted(&data);
+            (lock, partial_answer::recover(&journal, &dir))
         })
         .await
     };
-    match recovered {
-        Ok(Ok(answers)) => report_recovered(&paths, &answers),
-        Ok(Err(e)) => tracing::warn!("{}", e.message),
-        Err(e) => tracing::warn!("cannot recover partial answers: {e}"),
-    }
+    // Held until this daemon ends, so that no other one restores what it is changing.
+    let _data_lock = match recovered {
+        Ok((lock, answers)) => {
+            match answers {
+                Ok(answers) => report_recovered(&paths, &answers),
+                Err(e) => tracing::warn!("{}", e.message),
+            }
+            lock
+        }
+        Err(e) => {
+            tracing::warn!("cannot recover partial answers: {e}");
+            None
+        }
+    };
     let (log, records) = match journal.open_shells() {
         Ok((log, records)) => (Some(log), records),
         Err(e) => {

@@ -20,6 +20,7 @@ use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, model};
 use crate::session::lock;
 use crate::turn::terminal_output::WantedOutput;
+use crate::workspace::undo::UndoStore;
 
 /// How long `status` waits for the model's endpoint.
 const PROBE: Duration = Duration::from_secs(2);
@@ -325,14 +326,17 @@ pub async fn rename_session(
 /// There is no such session, or a request uses it.
 pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Result<()> {
     let id = services.sessions.find(wanted).await?;
-    services.helpers.workers.end_session(&id).await;
-    let services = services.clone();
+    let (shared, deleted) = (services.clone(), id.clone());
     blocking(move || {
         // Before the lock: a queued record would be written to the removed file.
-        services.sessions.journal.drain();
-        services.sessions.delete(&id)
+        shared.sessions.journal.drain();
+        shared.sessions.delete(&deleted)?;
+        let undo = UndoStore::new(shared.paths.undo());
+        undo.forget(&deleted).map_err(|e| Error::runtime(e.message))
     })
-    .await
+    .await?;
+    services.helpers.workers.end_session(&id).await;
+    Ok(())
 }
 
 /// Adds the shell to the ids of a record.

@@ -12,6 +12,7 @@ use crate::history::retention::{DroppedCounts, Retention, RetentionLimits};
 use crate::recording;
 use crate::services::SharedServices;
 use crate::session::lock;
+use crate::workspace::undo::UndoStore;
 
 /// How often the limits are applied.
 const INTERVAL: Duration = Duration::from_secs(3600);
@@ -88,11 +89,18 @@ fn apply(
     // Once for all sessions: `remove` holds the lock that every opening of a session needs, and does not wait.
     sessions.journal.drain();
     let in_use = sessions.in_use();
+    let undo = UndoStore::new(services.paths.undo());
     retention.apply(
         &sessions.journal,
         limits,
         &in_use,
         &logs,
-        |id, updated_ms| sessions.remove(id, updated_ms),
+        |id, updated_ms| {
+            let is_removed = sessions.remove(id, updated_ms)?;
+            if is_removed && let Err(e) = undo.forget(id) {
+                tracing::warn!("{}", e.message);
+            }
+            Ok(is_removed)
+        },
     )
 }

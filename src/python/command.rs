@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::error::{Error, ErrorContext};
 use crate::paths::{Paths, child_environment, variable};
-use crate::sandbox::{SandboxLevel, SandboxPolicy};
+use crate::sandbox::{PROCESS_MARK, SandboxLevel, SandboxPolicy};
 
 /// Variables that a worker gets, beside those that are set here.
 const VARIABLES: &[&str] = &[
@@ -22,9 +22,6 @@ const THREAD_COUNTS: &[&str] = &[
     "MKL_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 ];
-
-/// Marks the processes of a worker, so that those that left its process group are found.
-pub(super) const WORKER_MARK: &str = "AISH_WORKER";
 
 /// Reads the runtime from the channel, which is stdin: a command line that is short, and no file that could be changed.
 const BOOT: &str = "import os
@@ -144,7 +141,7 @@ pub(super) fn worker_command(spec: &WorkerSpec<'_>, mark: &str) -> Result<Comman
     let mut variables = child_environment(VARIABLES);
     let threads = THREAD_COUNTS.iter().map(|name| (name.into(), "1".into()));
     variables.extend(threads);
-    variables.push((WORKER_MARK.into(), mark.into()));
+    variables.push((PROCESS_MARK.into(), mark.into()));
     let mut command = match &limits.sandbox {
         Some(sandbox) => {
             let policy = worker_policy(spec, sandbox, &variables)?;
@@ -198,7 +195,7 @@ fn worker_policy(
     let prefix = program.parent().and_then(Path::parent);
     policy.read.extend(
         prefix
-            .filter(|dir| dir.parent().is_some())
+            .filter(|dir| dir.parent().is_some() && !sandbox.home.starts_with(dir))
             .map(Path::to_owned),
     );
     if let Some(packages) = spec.packages {

@@ -18,8 +18,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::call::HelperCall;
-use super::command::{WORKER_MARK, WorkerSpec, worker_command};
+use super::command::{WorkerSpec, worker_command};
 use super::output::{CallOutput, OutputPipe};
+use crate::sandbox::kill_marked;
 
 const RUNTIME: &str = include_str!("runtime.py");
 const SCHEMA: &str = include_str!("schema.py");
@@ -385,29 +386,5 @@ fn exit_text(status: ExitStatus) -> String {
             format!("was killed by signal {signal} ({name}) before it had a result{reason}")
         }
         (None, None) => "ended before it had a result".to_owned(),
-    }
-}
-
-/// Kills the processes that left the process group of a worker, by the mark in their environment. A process that also
-/// replaced its environment is not found: only a process namespace holds it.
-fn kill_marked(mark: &str) {
-    if !cfg!(target_os = "linux") {
-        return;
-    }
-    let wanted = format!("{WORKER_MARK}={mark}").into_bytes();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    for entry in entries {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        // Fails for processes of other users.
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        if environment
-            .split(|byte| *byte == 0)
-            .any(|variable| variable == wanted)
-        {
-            let _ = nix::sys::signal::kill(Pid::from_raw(pid), Signal::SIGKILL);
-        }
     }
 }

@@ -10,6 +10,7 @@ mod linux;
 mod macos;
 mod path_rules;
 mod policy;
+mod process_mark;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::denials::{Denial, DeniedAccess, denials};
 pub use self::path_rules::PathRules;
 pub use self::policy::{SandboxLevel, SandboxLimits, SandboxPolicy};
+pub use self::process_mark::{PROCESS_MARK, kill_marked};
 
 use crate::error::{Error, ErrorContext, Result};
 

@@ -6,6 +6,7 @@ pub mod call_context;
 pub mod command_extractor;
 mod compaction;
 mod cost;
+mod elicitation;
 mod fallback;
 pub mod feed_guard;
 pub mod gate;

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::PLACE_VARIABLES;
 use crate::config::mcp::{ServerSettings, ServerTransport};
@@ -84,11 +84,13 @@ impl ProtectionCheck {
     pub fn of_prepared(prepared: &PreparedCall, cwd: &str) -> ProtectionCheck {
         let files = prepared.files.iter();
         let texts = files.map(|file| file.to_string_lossy().into_owned());
-        let texts = texts.chain(prepared.command.clone());
+        let files = texts.map(Value::String).collect::<Vec<_>>();
+        // By its key the command is read as one.
+        let arguments = json!({"files": files, "command": prepared.command});
         ProtectionCheck {
-            arguments: Some(Value::Array(texts.map(Value::String).collect())),
+            arguments: Some(arguments),
             reads: prepared.reads_files(),
-            bases: vec![PathBuf::from(cwd)],
+            bases: vec![prepared.directory().unwrap_or(Path::new(cwd)).to_owned()],
         }
     }
 
@@ -292,8 +294,11 @@ impl ProtectedFiles {
                 return None;
             }
             let path = entry.path();
-            let is_link = |meta: &fs::Metadata| meta.is_symlink() || meta.nlink() > 1;
-            if !entry.metadata().is_ok_and(|meta| is_link(&meta)) {
+            // An own file may be a link from elsewhere to this very file.
+            let is_own = |meta: &fs::Metadata| meta.is_file() && self.paths.find(&path).is_some();
+            let counts =
+                |meta: &fs::Metadata| meta.is_symlink() || meta.nlink() > 1 || is_own(meta);
+            if !entry.metadata().is_ok_and(|meta| counts(&meta)) {
                 continue;
             }
             let path = resolved(&path).unwrap_or(path);

@@ -12,21 +12,19 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::background_notice::{self, question_patience};
 use super::call_context::CallContext;
+use super::elicitation::{AskedElicitation, answered, ask, close};
 use super::nested_call::{self, NestedCall};
 use crate::chat::{CallStatus, OperationClass, ToolCall, ToolDefinition};
 use crate::error::Error;
 use crate::history::journal::now_ms;
 use crate::mcp::{self, CallError, CallEvent, CallResult, ElicitationResponse};
 use crate::protocol::QuestionOutcome;
-use crate::protocol::tools::{
-    CallFinished, CallStarted, ElicitationAction, ElicitationPrompt, Reaction,
-};
+use crate::protocol::tools::{CallFinished, CallStarted, ElicitationPrompt};
 use crate::recording::screen::captured_text;
 use crate::safety::policy::{Approved, BUILTIN_IDENTITY, ExactCall, is_own_tool};
 use crate::safety::redact::global_redactor;
-use crate::session::feed::{GivenAnswer, TurnEvent, TurnFeed};
+use crate::session::feed::{TurnEvent, TurnFeed};
 use crate::tools::builtin::{BuiltinSource, PreparedCall, SHELL, SHELL_SIZE, perform};
 use crate::tools::results;
 use crate::tools::source::{HelperRequest, SourceCall, ToolSource};
@@ -88,20 +86,6 @@ struct RunningCall<'a> {
 /// A queued elicitation and the channel for its response.
 type WaitingElicitation = (ElicitationPrompt, oneshot::Sender<ElicitationResponse>);
 
-/// The open elicitation; at most one is open at a time.
-struct AskedElicitation {
-    id: String,
-    server: oneshot::Sender<ElicitationResponse>,
-    answer: oneshot::Receiver<GivenAnswer>,
-    patience: Duration,
-}
-
-/// How an elicitation ends.
-enum ElicitationEnd {
-    Given(GivenAnswer),
-    Closed(QuestionOutcome),
-}
-
 /// Runs the calls concurrently and returns their outcomes in order. Cancelling the turn cancels them.
 /// `nest` makes the calls of helpers that code makes.
 pub async fn run<'c>(
@@ -119,6 +103,10 @@ pub async fn run<'c>(
         context.session.id.as_str(),
         context.config.mcp.max_result_bytes,
     );
+    let graces = allowed
+        .iter()
+        .filter_map(|one| one.work.as_ref()?.cancel_grace());
+    let grace = graces.max().unwrap_or(CANCEL_GRACE);
     let mut running = Vec::new();
     for mut one in allowed {
         feed.push(TurnEvent::CallStarted(CallStarted {
@@ -144,7 +132,7 @@ pub async fn run<'c>(
     // Cancelled calls get a short time to notify their servers.
     let mut late = pin!(async {
         cancel.cancelled().await;
-        tokio::time::sleep(CANCEL_GRACE).await;
+        tokio::time::sleep(grace).await;
     });
     let mut waiting: VecDeque<WaitingElicitation> = VecDeque::new();
     let mut asked: Option<AskedElicitation> = None;
@@ -162,14 +150,13 @@ pub async fn run<'c>(
             Some(event) = events.recv() => match event {
                 // Progress lines would be drawn over the open question.
                 CallEvent::Progress(_) if asked.is_some() || nested.is_some() => {}
-                CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
-                CallEvent::Output(text) => feed.push(TurnEvent::CallOutput(text)),
                 CallEvent::Elicit(..)
                     if waiting.len() + usize::from(asked.is_some()) >= MAX_ELICITATIONS => {}
                 // Code makes one call at a time; a second one is dropped, which the code is told.
                 CallEvent::Helper(_) if nested.is_some() => {}
                 CallEvent::Helper(request) => nested = Some(nest(request)),
                 CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
+                event => show(feed, event),
             },
             stops = nested_call::ended(&mut nested) => {
                 nested = None;
@@ -194,6 +181,14 @@ pub async fn run<'c>(
     }
     if let Some(question) = asked {
         feed.close_question(&question.id, None, QuestionOutcome::Withdrawn);
+    }
+    // Printed right before the end.
+    while let Ok(event) = events.try_recv() {
+        show(feed, event);
+    }
+    // Its question is open, or its result is not recorded yet, although the code did not wait for it.
+    if let Some(nested) = nested.take() {
+        nested.await;
     }
     let mut outcomes = Vec::new();
     for one in running {
@@ -234,78 +229,14 @@ pub async fn run<'c>(
     outcomes
 }
 
-/// Opens an elicitation for all clients that watch the turn.
-fn ask(
-    context: &CallContext<'_>,
-    mut question: ElicitationPrompt,
-    server: oneshot::Sender<ElicitationResponse>,
-) -> AskedElicitation {
-    question.digest = question.shown_digest();
-    let (id, digest) = (question.id.clone(), question.digest.clone());
-    let event = TurnEvent::ElicitationRequested(Box::new(question));
-    let answer = context.feed.open_question(&id, &digest, event);
-    AskedElicitation {
-        id,
-        server,
-        answer,
-        patience: question_patience(context.config),
+/// Passes on what a call prints.
+fn show(feed: &TurnFeed, event: CallEvent) {
+    match event {
+        CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
+        CallEvent::Output(text) => feed.push(TurnEvent::CallOutput(text)),
+        // Dropped: the server learns that nobody answers.
+        CallEvent::Elicit(..) | CallEvent::Helper(_) => {}
     }
-}
-
-/// Waits for the answer to the open elicitation; pending forever if none is open. Cancel-safe.
-async fn answered(
-    context: &CallContext<'_>,
-    asked: Option<&mut AskedElicitation>,
-) -> ElicitationEnd {
-    let Some(asked) = asked else {
-        return std::future::pending().await;
-    };
-    let CallContext { services, feed, .. } = context;
-    let announce = || background_notice::question_waits(services, feed);
-    tokio::select! {
-        biased;
-        given = &mut asked.answer => match given {
-            Ok(given) => ElicitationEnd::Given(given),
-            Err(_) => ElicitationEnd::Closed(QuestionOutcome::Withdrawn),
-        },
-        outcome = feed.unanswerable(&asked.id, asked.patience, announce) => ElicitationEnd::Closed(outcome),
-    }
-}
-
-/// Sends the response to the server and closes the elicitation for the clients.
-fn close(feed: &TurnFeed, asked: AskedElicitation, end: ElicitationEnd) {
-    let (elicited, answered_in, outcome) = match end {
-        ElicitationEnd::Given(GivenAnswer {
-            reaction: Reaction::Elicit {
-                content, action, ..
-            },
-            answered_in,
-            ..
-        }) => {
-            let (elicited, outcome) = match action {
-                ElicitationAction::Accept => (
-                    ElicitationResponse::Accept(content),
-                    QuestionOutcome::Accepted,
-                ),
-                ElicitationAction::Decline => {
-                    (ElicitationResponse::Decline, QuestionOutcome::Declined)
-                }
-                ElicitationAction::Cancel | ElicitationAction::NoTerminal => {
-                    (ElicitationResponse::Cancel, QuestionOutcome::Dismissed)
-                }
-            };
-            (elicited, answered_in, outcome)
-        }
-        ElicitationEnd::Given(_) => (
-            ElicitationResponse::Cancel,
-            None,
-            QuestionOutcome::Withdrawn,
-        ),
-        ElicitationEnd::Closed(outcome) => (ElicitationResponse::Cancel, None, outcome),
-    };
-    feed.close_question(&asked.id, answered_in, outcome);
-    // The call may have ended, which drops the receiver.
-    let _ = asked.server.send(elicited);
 }
 
 /// Makes a call at the source of its tool.

@@ -139,7 +139,11 @@ pub async fn scope(
         helpers: HelperScope {
             catalog: helpers,
             workers: services.helpers.workers.clone(),
-            session: session.id.clone(),
+            // A call by hand has no session, and processes of its own.
+            session: match session.id.as_str() {
+                "" => uuid::Uuid::now_v7().to_string(),
+                id => id.to_owned(),
+            },
         },
     })
 }

@@ -88,11 +88,16 @@ pub struct TurnDifference {
     pub changed_since: bool,
 }
 
+/// Marks a turn that was undone but for files that were changed after it.
+const SKIPPED: &str = "skipped";
+
 /// A file of a turn: its state before the first and after the last commit.
 struct TurnFile {
     path: PathBuf,
     first: KeptEntry,
     last: KeptEntry,
+    /// Something else changed it between two commits, and that version is kept nowhere else.
+    is_mixed: bool,
 }
 
 impl UndoStore {
@@ -130,13 +135,16 @@ impl UndoStore {
         Ok(TurnKeeper::new(session, directory, self.limit))
     }
 
-    /// Returns the turns of a session whose copies are kept, the oldest first.
+    /// Returns the turns of a session that can be undone, the oldest first.
     ///
     /// # Errors
     /// The directory cannot be read.
     pub fn turns(&self, session: &str) -> Result<Vec<String>, WorkspaceError> {
         let turns = turn_directories(&self.session(session)?)?;
-        Ok(turns.into_iter().map(|(_, name, _)| name).collect())
+        let left = turns
+            .into_iter()
+            .filter(|(_, _, path)| !path.join(SKIPPED).exists());
+        Ok(left.map(|(_, name, _)| name).collect())
     }
 
     /// Puts the files of a turn back as they were before it: all of them, or none.
@@ -193,18 +201,22 @@ impl UndoStore {
         commit_observed(changes, Some(&mut keeper), observer)?;
         report.is_done = true;
         remove_empty(&directories, resolve);
-        if !report.has_conflicts() {
+        if report.has_conflicts() {
+            // The next undo is about the turn before; the copies of the skipped files stay within the limit.
+            let mark = directory.join(SKIPPED);
+            fs::File::create(&mark).map_err(|error| failed(&mark, &error))?;
+        } else {
             remove_directory(&directory)?;
         }
         Ok(report)
     }
 
-    /// Drops the kept copies of a turn.
+    /// Drops the kept copies of a session.
     ///
     /// # Errors
     /// They cannot be removed.
-    pub fn forget(&self, session: &str, turn: &str) -> Result<(), WorkspaceError> {
-        remove_directory(&self.turn_directory(session, turn)?)
+    pub fn forget(&self, session: &str) -> Result<(), WorkspaceError> {
+        remove_directory(&self.session(session)?)
     }
 
     /// Returns what a turn changed: the files before it and now.
@@ -250,10 +262,10 @@ impl UndoStore {
         let mut restored = Vec::new();
         for directory in directories {
             for pending in kept_file::list(&directory, kept_file::PENDING)? {
-                let kept = match KeptFile::read(&pending) {
-                    Ok(kept) => kept,
+                let kept = match KeptFile::read_pending(&pending)? {
+                    Some(kept) => kept,
                     // Killed while the copies were written: nothing had been changed yet.
-                    Err(_) => {
+                    None => {
                         fs::remove_file(&pending).map_err(|error| failed(&pending, &error))?;
                         continue;
                     }
@@ -330,6 +342,9 @@ impl TurnFile {
                 None => "was deleted after the turn".to_owned(),
             });
         }
+        if self.is_mixed {
+            return Err("was also changed by something else during the turn".to_owned());
+        }
         let change = match (self.first.old_bytes(), now) {
             (Some(bytes), now) => {
                 PreparedChange::with_mode(target, now, bytes, self.first.old_mode())
@@ -361,11 +376,15 @@ fn turn_files(directory: &Path) -> Result<(Vec<TurnFile>, Vec<PathBuf>), Workspa
         directories.extend(kept.directories);
         for entry in kept.entries {
             match files.iter_mut().find(|file| file.path == entry.path) {
-                Some(file) => file.last = entry,
+                Some(file) => {
+                    file.is_mixed |= !entry.follows(&file.last);
+                    file.last = entry;
+                }
                 None => files.push(TurnFile {
                     path: entry.path.clone(),
                     first: entry.clone(),
                     last: entry,
+                    is_mixed: false,
                 }),
             }
         }

@@ -246,23 +246,6 @@ fn removal_asks_and_a_change_is_told() {
     assert!(gone.stderr.contains("no helper file tools.py was added"));
 }
 
-/// Counts the processes of workers of this home. The sandbox has process ids of its own, so that what a worker prints is no help.
-fn workers(helper: &Helper) -> usize {
-    let home = helper.home.path("");
-    let home = format!("HOME={}", home.display());
-    let home = home.trim_end_matches('/').as_bytes();
-    let is_worker = |process: &std::fs::DirEntry| {
-        let holds = |file: &str, part: &[u8]| {
-            let text = std::fs::read(process.path().join(file)).unwrap_or_default();
-            text.split(|byte| *byte == 0)
-                .any(|word| word.windows(part.len()).any(|window| window == part))
-        };
-        holds("cmdline", b"aish-runtime") && holds("environ", home)
-    };
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter(is_worker).count()
-}
-
 #[test]
 fn call_by_hand_is_interrupted_by_ctrl_c() {
     let source = "def waits() -> str:\n    \"Waits.\"\n    print('is waiting')\n    import time\n    time.sleep(600)\n";
@@ -271,9 +254,9 @@ fn call_by_hand_is_interrupted_by_ctrl_c() {
     let zsh = Zsh::start(&helper.home);
     zsh.send("mkdir workspace && cd workspace && aish-helper helper test waits; print exit $?\r");
     zsh.wait_text("is waiting");
-    assert!(workers(&helper) > 0);
+    assert!(helper.workers() > 0);
     zsh.send("\x03");
     zsh.wait_text("[aish] interrupted");
-    helper.until("the worker is gone", || workers(&helper) == 0);
+    helper.until("the worker is gone", || helper.workers() == 0);
     drop(zsh);
 }

@@ -95,6 +95,20 @@ impl Helper {
         self.home.path("aish").join(name)
     }
 
+    /// Counts the processes of Python workers for workspaces in this home, by their command lines: in the sandbox they have
+    /// process ids of their own.
+    pub fn workers(&self) -> usize {
+        let home = self.home.path("").canonicalize().expect("a home");
+        let home = home.to_str().expect("UTF-8");
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let is_worker = |process: &std::fs::DirEntry| {
+            let words = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words);
+            words.contains("aish-runtime") && words.contains(home)
+        };
+        processes.filter(is_worker).count()
+    }
+
     /// Prepares a call of the helper, with empty stdin.
     pub fn call<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> ProgramCall {
         self.program(helper()).args(args)

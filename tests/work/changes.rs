@@ -237,3 +237,46 @@ fn undo_names_what_was_changed_since() {
     assert_eq!(work.read("a.txt"), "by the user\n");
     assert!(!work.path("b.txt").exists());
 }
+
+#[test]
+fn a_difference_that_is_too_large_for_a_question_is_refused() {
+    let work = Work::calling(
+        &[(
+            "patch",
+            json!({"patch": "*** Begin Patch\n*** Delete File: dump\n*** End Patch"}),
+        )],
+        READS,
+    );
+    work.write("dump", &"x\n".repeat(1 << 20));
+    work.ask("x").end();
+    let results = work.results();
+    assert!(results[0].contains("too large to be shown"), "{results:?}");
+    assert!(work.path("dump").exists());
+}
+
+#[test]
+fn kept_copies_are_deleted_with_their_session() {
+    let work = Work::calling(
+        &[("write_file", json!({"path": "a.txt", "content": "x"}))],
+        "[policy.rules]\n\"fs.write\" = \"allow\"\n",
+    );
+    work.ask("x").end();
+    let kept = || {
+        std::fs::read_dir(work.helper.path("data/undo"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(kept(), 1);
+    let id = std::fs::read_dir(work.helper.path("data/undo"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .file_name();
+    let id = id.to_str().unwrap().to_owned();
+    work.helper
+        .call(["session", "delete", "--yes", &id])
+        .run()
+        .ok();
+    assert_eq!(kept(), 0);
+}

@@ -84,12 +84,15 @@ impl Work {
         let path = std::env::var("PATH").unwrap_or_default();
         let ask = AskRequest {
             shell: Some(shell_id("s1")),
-            cwd: self
-                .path("")
-                .display()
-                .to_string()
-                .trim_end_matches('/')
-                .to_owned(),
+            cwd: match ask.cwd.as_str() {
+                "" => self
+                    .path("")
+                    .display()
+                    .to_string()
+                    .trim_end_matches('/')
+                    .to_owned(),
+                cwd => cwd.to_owned(),
+            },
             can_answer: true,
             work_env: [("PATH".to_owned(), path)].into(),
             ..ask

@@ -241,6 +241,60 @@ fn code_is_shown_whole_and_its_calls_pass_the_gate() {
 }
 
 #[test]
+fn code_gets_the_result_of_a_call_whose_arguments_the_user_edited() {
+    let work = calling(&[("python", json!({"code": "add(1, 2) + 1"}))], "");
+    let mut client = work.ask("x");
+    let question = client.question();
+    client.say(&question, ApprovalVerdict::Once);
+    let nested = client.question();
+    let edited = r#"{"a":10,"b":20}"#;
+    client.say_of(&nested, ApprovalVerdict::Once, edited);
+    while let Some(question) = client.next_question() {
+        client.say(&question, ApprovalVerdict::Once);
+    }
+    let results = work.results();
+    assert!(results[0].trim_end().ends_with("31"), "{results:?}");
+}
+
+#[test]
+fn a_call_that_code_does_not_wait_for_is_recorded() {
+    let code = "import threading\nthreading.Thread(target=lambda: keep('kept.txt', 'x')).start()";
+    let work = calling(&[("python", json!({"code": code}))], "");
+    let mut client = work.ask("x");
+    let question = client.question();
+    client.say(&question, ApprovalVerdict::Once);
+    let nested = client.question();
+    assert_eq!(nested.tool.name, "helper.keep");
+    client.say(&nested, ApprovalVerdict::Once);
+    client.end();
+    let records = work.helper.records();
+    let of_keep = |r: &&Value| r["type"] == "tool" && r["name"] == "helper.keep";
+    assert_eq!(records.iter().filter(of_keep).count(), 1, "{records:#?}");
+}
+
+#[test]
+fn a_rule_about_the_network_allows_no_helper_that_writes() {
+    let source = SOURCE.replace(
+        "\"dial\": {\"read_only\": True},",
+        "\"keep\": {\"network\": True},",
+    );
+    let call = json!({"name": "kept.txt", "text": "x"}).to_string();
+    let script = [
+        Script::calls("", &[("c", "helper.keep", &call)]),
+        Script::tokens(["done"]),
+    ];
+    let helper = Helper::new(script);
+    add_helpers(&helper, &source);
+    let work = Work::with(helper, "[policy.rules]\nnetwork = \"allow\"\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    assert_eq!(question.why, "it uses the network and may change files");
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    assert_eq!(work.read("kept.txt"), "x");
+}
+
+#[test]
 fn stopping_at_a_nested_question_stops_the_turn() {
     let code = "try:\n    add(1, 2)\nexcept BaseException:\n    pass\nadd(3, 4)";
     let work = started(&[("python", json!({"code": code}))], "", false);
@@ -265,12 +319,12 @@ fn ctrl_c_ends_a_helper() {
     let mut client = work.ask("x");
     work.helper
         .until("the helper runs", || work.path("begun").exists());
-    assert!(workers(&work) > 0);
+    assert!(work.helper.workers() > 0);
     let since = std::time::Instant::now();
     client.cancel();
     assert!(client.next_question().is_none());
     work.helper
-        .until("no worker is left", || workers(&work) == 0);
+        .until("no worker is left", || work.helper.workers() == 0);
     assert!(since.elapsed() < Duration::from_secs(10));
 }
 
@@ -279,23 +333,10 @@ fn workers_end_with_the_daemon() {
     let rules = "[policy.rules]\n\"helper.*\" = \"allow\"\n";
     let work = calling(&[("helper.add", json!({"a": 1, "b": 1}))], rules);
     work.ask("x").end();
-    assert!(workers(&work) > 0);
+    assert!(work.helper.workers() > 0);
     work.helper.call(["stop"]).run().ok();
     work.helper
-        .until("no worker is left", || workers(&work) == 0);
-}
-
-/// The number of processes that work for helpers of this test.
-fn workers(work: &Work) -> usize {
-    let dir = work.path("");
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let is_worker = |entry: &std::fs::DirEntry| {
-        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-        let command = String::from_utf8_lossy(&read("cmdline")).into_owned();
-        command.contains("aish-runtime")
-            && command.contains(dir.to_str().unwrap().trim_end_matches('/'))
-    };
-    entries.filter(is_worker).count()
+        .until("no worker is left", || work.helper.workers() == 0);
 }
 
 #[test]

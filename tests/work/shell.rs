@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aish::protocol::Event;
 use aish::protocol::tools::ApprovalVerdict;
+use aish::protocol::{AskRequest, Event};
 use serde_json::json;
 
 use super::{Work, answer_all};
@@ -84,6 +84,43 @@ fn outside_of_the_sandbox_is_asked_about_whatever_is_allowed() {
 }
 
 #[test]
+fn a_rule_about_the_network_restricts_commands_that_use_it() {
+    let work = Work::calling(
+        &[("shell", json!({"command": "true", "network": true}))],
+        "[policy.rules]\nshell = \"allow\"\nnetwork = \"deny\"\n",
+    );
+    work.ask("x").end();
+    let results = work.results();
+    assert!(results[0].contains("network"), "{results:?}");
+    assert!(!results[0].contains("exit 0"), "{results:?}");
+}
+
+#[test]
+fn own_files_are_looked_for_from_the_directory_of_the_command() {
+    let work = Work::calling(
+        &[
+            ("shell", json!({"command": "print x >>zshrc", "dir": ".."})),
+            ("shell", json!({"command": "print x >>zshrc"})),
+        ],
+        SHELL,
+    );
+    work.write("zshrc", "");
+    work.write("sub/zshrc", "");
+    let link = work.helper.home.path(".zshrc");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(work.path("zshrc"), link).unwrap();
+    let mut client = work.ask_as(AskRequest {
+        text: "x".to_owned(),
+        cwd: work.path("sub").display().to_string(),
+        ..AskRequest::default()
+    });
+    let no = ApprovalVerdict::No { words: None };
+    assert_eq!(answer_all(&mut client, &no).len(), 1);
+    assert_eq!(work.read("zshrc"), "");
+    assert_eq!(work.read("sub/zshrc"), "x\n");
+}
+
+#[test]
 fn nothing_outlives_its_time_limit_or_its_end() {
     let work = Work::calling(
         &[
@@ -92,10 +129,16 @@ fn nothing_outlives_its_time_limit_or_its_end() {
                 json!({"command": "print $$ >first; sleep 1000", "timeout": 1}),
             ),
             ("shell", json!({"command": "(sleep 1000 &); print started"})),
+            (
+                "shell",
+                json!({"command": "setsid sleep 1000 & print started", "outside_sandbox": true}),
+            ),
         ],
         SHELL,
     );
-    work.ask("x").end();
+    // The last one runs without the supervisor of the sandbox, and is asked about.
+    let mut client = work.ask("x");
+    assert_eq!(answer_all(&mut client, &ApprovalVerdict::Once).len(), 1);
     let results = work.results();
     assert!(
         results[0].starts_with("[killed at its time limit of 1 s"),

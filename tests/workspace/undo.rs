@@ -162,9 +162,58 @@ fn a_conflict_stops_the_undo_unless_the_rest_is_wanted() {
     assert_eq!(project.read("mine"), b"old");
     assert_eq!(project.read("other"), b"by the user");
     assert!(!project.path("gone").exists());
-    // The copies of the conflicts are kept until they are forgotten.
-    kept.store.forget("s", "1").expect("forgotten");
+    // The next undo is about the turn before.
     assert!(kept.store.turns("s").expect("turns").is_empty());
+    let root = kept.data.path().join("undo");
+    assert!(root.join("s").exists());
+    kept.store.forget("s").expect("forgotten");
+    assert!(!root.join("s").exists());
+}
+
+#[test]
+fn a_version_that_is_kept_nowhere_else_is_not_overwritten() {
+    let kept = Kept::new();
+    let project = &kept.project;
+    project.write("a", "old");
+    kept.commit("1", vec![project.writing("a", "by the model")]);
+    project.write("a", "by the user");
+    kept.commit("1", vec![project.writing("a", "by the model again")]);
+    let report = kept.undo("1", ConflictChoice::Refuse);
+    let conflict = "was also changed by something else during the turn".to_owned();
+    assert_eq!(
+        report.files,
+        [(project.path("a"), UndoResult::Conflict(conflict))]
+    );
+    assert_eq!(project.read("a"), b"by the model again");
+}
+
+#[test]
+fn a_pending_copy_of_another_version_is_not_removed() {
+    let kept = Kept::new();
+    let project = &kept.project;
+    project.write("a", "old");
+    kept.commit("1", vec![project.writing("a", "new")]);
+    let root = kept.data.path().join("undo");
+    let file = tree(&root)
+        .into_keys()
+        .find(|name| name.extension().is_some_and(|e| e == "kept"))
+        .map(|name| root.join(name))
+        .expect("a copy");
+    let pending = file.with_extension("pending");
+    let text = fs::read_to_string(&file).expect("a copy");
+    fs::remove_file(&file).expect("removed");
+    let other = text.replacen("\"version\":1", "\"version\":2", 1);
+    assert_ne!(other, text);
+    fs::write(&pending, &other).expect("written");
+    let resolver = project.resolver();
+    kept.store
+        .recover("s", &resolver)
+        .expect_err("another version");
+    assert!(pending.exists());
+    // One whose writing was interrupted is of no use.
+    fs::write(&pending, &text[..10]).expect("written");
+    kept.store.recover("s", &resolver).expect("recovered");
+    assert!(!pending.exists());
 }
 
 #[test]

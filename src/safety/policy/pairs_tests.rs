@@ -53,6 +53,8 @@ struct Known {
     protected: bool,
     /// The action of a built-in tool.
     action: Option<BuiltinAction>,
+    /// Another action of it.
+    second_action: Option<BuiltinAction>,
     /// The arguments make the call destructive.
     raised: bool,
     /// The directory of the workspace in which the call stays.
@@ -117,9 +119,13 @@ fn calls() -> impl Strategy<Value = Known> {
         prop::bool::weighted(0.15),
         prop::bool::weighted(0.1),
     );
-    let action = prop::sample::select(&BuiltinAction::ALL[..]);
+    let action = || prop::sample::select(&BuiltinAction::ALL[..]);
+    let actions = (
+        prop::option::weighted(0.3, action()),
+        prop::option::weighted(0.1, action()),
+    );
     let effects = (
-        prop::option::weighted(0.3, action),
+        actions,
         prop::bool::weighted(0.15),
         prop::sample::select(&[None, None, Some("/a"), Some("/b")][..]),
     );
@@ -135,7 +141,8 @@ fn calls() -> impl Strategy<Value = Known> {
         configured: flags.1,
         changed: flags.2,
         protected: flags.3,
-        action: effects.0,
+        action: effects.0.0,
+        second_action: effects.0.1,
         raised: effects.1,
         workspace: effects.2,
         intent,
@@ -236,6 +243,7 @@ impl Known {
             protected: self.protected.then_some(PROTECTED),
             effects: CallEffects {
                 action: self.action,
+                second_action: self.second_action,
                 workspace: self.workspace,
                 operation: self.raised.then_some(OperationClass::Destructive),
             },
@@ -326,12 +334,13 @@ fn oracle(case: &Case) -> RuleEffect {
         tightening.push(format!("sensitivity:{}", sensitivity.as_str()));
     }
     // In `mcp.auto_approve` a name with a dot is always a tool.
-    let action = call
-        .action
-        .map(|action| format!("action {}", action.as_str()));
-    tightening.extend(action.clone());
+    let name = |action: BuiltinAction| format!("action {}", action.as_str());
+    tightening.extend(call.action.map(name));
+    tightening.extend(call.second_action.map(name));
     let mut loosening = vec![tool, server];
-    loosening.extend(action);
+    if call.second_action.is_none() {
+        loosening.extend(call.action.map(name));
+    }
     // Only if this does not depend on the caller's declaration.
     let by_class = (taken_of(call, None) == taken).then(|| format!("op:{taken}"));
     loosening.extend(by_class.clone());

@@ -36,6 +36,11 @@ impl BuiltinAction {
             BuiltinAction::Network => "network",
         }
     }
+
+    /// Whether the call is of a server and tool that have the name of this action, such as `fs.write`.
+    fn is_name_of(self, wish: &CallRequest<'_>) -> bool {
+        self.as_str().split_once('.') == Some((wish.call.server, wish.call.tool))
+    }
 }
 
 /// The subject of a rule.
@@ -114,6 +119,9 @@ impl RuleSubject {
                 wish.tool_operation() == *operation && wish.operation() == *operation
             }
             RuleSubject::Sensitivity(_) => false,
+            RuleSubject::Action(own) if wish.effects.second_action.is_some() => {
+                own.is_name_of(wish)
+            }
             _ => self.may_apply(wish),
         }
     }
@@ -156,8 +164,8 @@ impl RuleSubject {
             RuleSubject::Operation(_) | RuleSubject::Sensitivity(_) => true,
             // A server may be called `fs` and have a tool `write`; the author of the rule may have meant either.
             RuleSubject::Action(own) => {
-                wish.effects.action == Some(*own)
-                    || own.as_str().split_once('.') == Some((call.server, call.tool))
+                let actions = [wish.effects.action, wish.effects.second_action];
+                actions.contains(&Some(*own)) || own.is_name_of(wish)
             }
         }
     }

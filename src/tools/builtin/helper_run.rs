@@ -33,6 +33,11 @@ pub(super) fn helper(
     if has_network {
         prepared.action = Some(BuiltinAction::Network);
         prepared.statement = Some("the network".to_owned());
+        // A grant for the helpers of this workspace is not about those that reach the network.
+        prepared.workspace = None;
+        if !function.record.read_only {
+            prepared.reason = Some("it uses the network and may change files".to_owned());
+        }
     }
     Ok(prepared)
 }

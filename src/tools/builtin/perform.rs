@@ -51,10 +51,13 @@ pub async fn perform(
     events: &mpsc::Sender<CallEvent>,
     cancel: &CancellationToken,
 ) -> Result<CallResult, CallError> {
-    // These end their processes themselves.
+    // These end their processes themselves, or are done at once and completely.
     let ends_itself = matches!(
         call.work,
-        PreparedWork::Shell(_) | PreparedWork::Helper { .. } | PreparedWork::Python(_)
+        PreparedWork::Shell(_)
+            | PreparedWork::Helper { .. }
+            | PreparedWork::Python(_)
+            | PreparedWork::Change(_)
     );
     let work = async {
         match call.work {
@@ -64,6 +67,7 @@ pub async fn perform(
             }
             PreparedWork::FetchUrl(url) => page(&url).await,
             PreparedWork::SearchWeb { server, query } => search_web(&server, &query).await,
+            PreparedWork::Change(_) if cancel.is_cancelled() => Err(CallError::Interrupted),
             work => {
                 let scope = scope.clone();
                 let cancelled = Arc::new(AtomicBool::new(false));

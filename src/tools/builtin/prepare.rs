@@ -206,6 +206,7 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
         },
     );
     let raised = assessed.operation();
+    prepared.second_action = call.network.then_some(BuiltinAction::Network);
     prepared.operation = (raised > OperationClass::Write).then_some(raised);
     prepared.danger = assessed.warning();
     prepared.typed_yes = assessed.needs_typed_yes();
@@ -246,6 +247,7 @@ fn fetch_url(call: UrlArguments) -> Result<PreparedCall, PrepareError> {
 fn on_network(work: PreparedWork) -> PreparedCall {
     PreparedCall {
         action: Some(BuiltinAction::Network),
+        second_action: None,
         workspace: None,
         operation: None,
         reason: None,

@@ -17,6 +17,12 @@ use crate::workspace::patch::{parse_patch, plan_patch};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{ResolvedPath, shown_path};
 
+/// Maximum size of a difference, so that the question fits a frame with its escapes.
+const MAX_DIFFERENCE: usize = 8 << 20;
+
+/// Number of bytes that a line takes in a frame beside its text.
+const LINE_COST: usize = 32;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFileArguments {
@@ -92,7 +98,7 @@ pub(super) fn write_file(
             "{path} already has this content"
         )));
     }
-    Ok(change_call(scope, vec![change]))
+    change_call(scope, vec![change])
 }
 
 pub(super) fn edit_file(
@@ -116,7 +122,7 @@ pub(super) fn edit_file(
     let edited = edit::edit(&file, &snapshot.bytes, request).map_err(in_file)?;
     let change = PreparedChange::write(path.clone(), Some(snapshot), edited.bytes);
     let change = change.map_err(|e| failed(e, None))?;
-    Ok(change_call(scope, vec![change]))
+    change_call(scope, vec![change])
 }
 
 pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
@@ -169,15 +175,28 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
     if changes.is_empty() {
         return Err(PrepareError::from("the patch changes nothing".to_owned()));
     }
-    Ok(change_call(scope, changes))
+    change_call(scope, changes)
 }
 
 /// Returns the call that makes these changes. One that deletes a file counts as destructive.
-fn change_call(scope: &WorkScope, changes: Vec<PreparedChange>) -> PreparedCall {
-    let shown = changes
+///
+/// # Errors
+/// The difference is too large for a question.
+fn change_call(
+    scope: &WorkScope,
+    changes: Vec<PreparedChange>,
+) -> Result<PreparedCall, PrepareError> {
+    let shown: Vec<(char, String)> = changes
         .iter()
         .flat_map(|change| shown_change(change, scope.workspace.cwd()))
         .collect();
+    let size: usize = shown.iter().map(|(_, text)| text.len() + LINE_COST).sum();
+    if size > MAX_DIFFERENCE {
+        let limit = MAX_DIFFERENCE >> 20;
+        return Err(PrepareError::from(format!(
+            "the difference is larger than {limit} MB, too large to be shown; change less at once, or use a command of shell"
+        )));
+    }
     let deletes = changes
         .iter()
         .any(|change| *change.after() == FileVersion::Absent);
@@ -187,7 +206,7 @@ fn change_call(scope: &WorkScope, changes: Vec<PreparedChange>) -> PreparedCall 
     let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
     call.difference = shown;
     call.operation = deletes.then_some(OperationClass::Destructive);
-    call
+    Ok(call)
 }
 
 /// Returns the difference that a change makes, below a heading with the path.

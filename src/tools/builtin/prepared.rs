@@ -3,7 +3,7 @@
 //! Preparing resolves every path and computes every change, so that the question shows exactly what will be done, and the call
 //! does exactly what was shown.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +17,16 @@ use crate::workspace::git::GitRequest;
 use crate::workspace::grep::GrepRequest;
 use crate::workspace::{ResolvedPath, shown_path};
 
+/// Time that changes of files have to be completed once they are cancelled.
+const CHANGE_GRACE: Duration = Duration::from_secs(10);
+
 /// A prepared call.
 #[derive(Debug)]
 pub struct PreparedCall {
     /// The action that rules can name.
     pub action: Option<BuiltinAction>,
+    /// An action that the call takes as well: rules restrict the call by it, and none allows the call by one of the two.
+    pub second_action: Option<BuiltinAction>,
     /// The directory of the workspace in which the call stays.
     pub workspace: Option<String>,
     /// The operation class of this call, if it is above that of the tool.
@@ -49,9 +54,24 @@ impl PreparedCall {
     pub fn effects(&self) -> CallEffects<'_> {
         CallEffects {
             action: self.action,
+            second_action: self.second_action,
             workspace: self.workspace.as_deref(),
             operation: self.operation,
         }
+    }
+
+    /// Returns the directory in which the call runs a command.
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.work {
+            PreparedWork::Shell(work) => Some(&work.dir),
+            _ => None,
+        }
+    }
+
+    /// Returns how long the call may go on when it is cancelled, if it is not stopped half-way: a change of files that went on
+    /// unnoticed could be neither told nor undone.
+    pub fn cancel_grace(&self) -> Option<Duration> {
+        matches!(self.work, PreparedWork::Change(_)).then_some(CHANGE_GRACE)
     }
 
     /// Whether the call only reads files.
@@ -196,6 +216,7 @@ pub(super) fn on_paths(
     };
     PreparedCall {
         action: Some(action),
+        second_action: None,
         workspace,
         operation: None,
         reason,

@@ -13,7 +13,9 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
+use crate::sandbox::{PROCESS_MARK, kill_marked};
 use crate::tools::source::CallEvent;
 
 /// Size of the terminal that the command sees, as columns and rows: wide, so that few lines are wrapped.
@@ -79,10 +81,12 @@ pub async fn run(
     let Some((program, arguments)) = command.argv.split_first() else {
         return Err("there is no command".to_owned());
     };
+    let mark = Uuid::new_v4().simple().to_string();
     let spawned = pty_process::Command::new(program)
         .args(arguments)
         .env_clear()
         .envs(&command.env)
+        .env(PROCESS_MARK, &mark)
         .current_dir(&command.dir)
         // Nobody can answer what it asks: it gets the end of the input at once.
         .stdin(Stdio::null())
@@ -132,6 +136,8 @@ pub async fn run(
         }
     }
     group.signal(Signal::SIGKILL);
+    // Without the sandbox, whose supervisor finds all, a process may have left the group. On another thread: reads many files.
+    let _ = tokio::task::spawn_blocking(move || kill_marked(&mark)).await;
     let (output, omitted) = output.finish();
     Ok(ShellResult {
         end,

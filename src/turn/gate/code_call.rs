@@ -1,7 +1,7 @@
 //! Calls of helpers that code makes: each passes a gate of its own, with the rules, questions and records of every call.
 
 use super::CallGate;
-use crate::chat::{CallStatus, ToolCall};
+use crate::chat::ToolCall;
 use crate::history::record::RecordBody;
 use crate::safety::policy::{self, HELPER_SERVER};
 use crate::tools::results;
@@ -69,23 +69,22 @@ async fn call(
         return (Err("the call was not made".to_owned()), false);
     };
     let stops = matches!(made.outcome, CallEnd::Stopped | CallEnd::Interrupted);
-    let mut record = made.outcome.record(called, made.ms, made.account);
-    let mut result = Err("the call was not made".to_owned());
-    if let RecordBody::Tool {
-        text,
-        status,
-        error,
-        ..
-    } = &mut record
-    {
+    let mut outcome = made.outcome;
+    let mut result = None;
+    if let CallEnd::Said { text, is_error, .. } = &mut outcome {
         let kept = results::truncate(text, context.config.mcp.max_result_bytes, None);
         let whole = std::mem::replace(text, kept);
-        result = match (*status, error) {
-            (CallStatus::Success, _) => Ok(whole),
-            (_, Some(error)) => Err(error.clone()),
-            (_, None) => Err(whole),
-        };
+        result = Some(match is_error {
+            true => Err(whole),
+            false => Ok(whole),
+        });
     }
+    let record = outcome.record(called, made.ms, made.account);
+    // Without a result of the helper, what the model would read.
+    let result = result.unwrap_or_else(|| match &record {
+        RecordBody::Tool { text, error, .. } => Err(error.as_ref().unwrap_or(text).clone()),
+        _ => Err("the call was not made".to_owned()),
+    });
     let session = context.session;
     let recorded = session.record_written(&context.record_ids, record).await;
     (recorded.map_err(|e| e.message).and(result), stops)

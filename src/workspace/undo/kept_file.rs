@@ -196,21 +196,49 @@ pub(super) fn complete(pending: &Path) -> Result<(), WorkspaceError> {
     fs::rename(pending, pending.with_extension(KEPT)).map_err(|error| failed(pending, &error))
 }
 
+/// Why the content of a kept file is unusable.
+enum ContentFault {
+    /// Its writing was interrupted.
+    Torn,
+    /// It is complete, and of another version.
+    Foreign,
+}
+
+impl ContentFault {
+    fn of_file(self, path: &Path) -> WorkspaceError {
+        let fault = match self {
+            ContentFault::Torn => "are damaged",
+            ContentFault::Foreign => "were written by another version of aish",
+        };
+        let path = shown_path(path);
+        WorkspaceError::new(format!("{path}: the kept copies of changed files {fault}"))
+    }
+}
+
 impl KeptFile {
     /// Reads a kept file and checks the bytes in it.
     pub fn read(path: &Path) -> Result<KeptFile, WorkspaceError> {
         let content = fs::read(path).map_err(|error| failed(path, &error))?;
-        let damaged = || {
-            WorkspaceError::new(format!(
-                "{}: the kept copies of changed files are damaged",
-                shown_path(path)
-            ))
-        };
-        let line_end = memchr::memchr(b'\n', &content).ok_or_else(damaged)?;
+        KeptFile::parse(&content).map_err(|fault| fault.of_file(path))
+    }
+
+    /// Same as [`KeptFile::read`], but `None` for a file whose writing was interrupted.
+    pub fn read_pending(path: &Path) -> Result<Option<KeptFile>, WorkspaceError> {
+        let content = fs::read(path).map_err(|error| failed(path, &error))?;
+        match KeptFile::parse(&content) {
+            Ok(kept) => Ok(Some(kept)),
+            Err(ContentFault::Torn) => Ok(None),
+            Err(fault) => Err(fault.of_file(path)),
+        }
+    }
+
+    fn parse(content: &[u8]) -> Result<KeptFile, ContentFault> {
+        let line_end = memchr::memchr(b'\n', content).ok_or(ContentFault::Torn)?;
         let (line, blobs) = content.split_at(line_end);
-        let manifest: CommitManifest = serde_json::from_slice(line).map_err(|_| damaged())?;
+        let manifest: CommitManifest =
+            serde_json::from_slice(line).map_err(|_| ContentFault::Foreign)?;
         if manifest.version != VERSION {
-            return Err(damaged());
+            return Err(ContentFault::Foreign);
         }
         let mut blobs = blobs.get(1..).unwrap_or_default();
         let mut next = |length: usize| {
@@ -220,14 +248,14 @@ impl KeptFile {
         };
         let mut entries = Vec::new();
         for file in manifest.files {
-            let old = next(file.old_bytes).ok_or_else(damaged)?;
-            let new = next(file.new_bytes).ok_or_else(damaged)?;
+            let old = next(file.old_bytes).ok_or(ContentFault::Torn)?;
+            let new = next(file.new_bytes).ok_or(ContentFault::Torn)?;
             if file
                 .before
                 .as_ref()
                 .is_some_and(|before| before.sha256 != FileDigest::of(&old))
             {
-                return Err(damaged());
+                return Err(ContentFault::Torn);
             }
             entries.push(KeptEntry {
                 path: file.path.into_path(),
@@ -259,6 +287,12 @@ impl KeptEntry {
     /// Returns the permission bits of the old version.
     pub fn old_mode(&self) -> Option<u32> {
         self.before.as_ref().and_then(|before| before.mode)
+    }
+
+    /// Whether the commit found the file as an earlier one had left it.
+    pub fn follows(&self, earlier: &KeptEntry) -> bool {
+        let digest = |version: &Option<KeptVersion>| version.as_ref().map(|v| v.sha256);
+        digest(&self.before) == digest(&earlier.after)
     }
 
     /// Whether the file is as it was before the commit.
