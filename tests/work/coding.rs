@@ -57,10 +57,10 @@ fn a_failing_test_is_repaired_in_a_terminal_and_taken_back() {
     zsh.wait_text("zsh -f test.zsh");
     press(&zsh, "y", "add 2 3: -1, not 5");
     zsh.wait_text("all reads in");
-    press(&zsh, "r", "+1 -1");
+    press(&zsh, "r", "+add() { echo $(( $1 + $2 )) }");
     let shown = zsh.screen();
     for line in [
-        "lib/add.zsh",
+        "lib/add.zsh  +1 -1",
         "-add() { echo $(( $1 - $2 )) }",
         "+add() { echo $(( $1 + $2 )) }",
     ] {
