@@ -116,7 +116,7 @@ impl NetworkZone {
     }
 
     /// A phrase that follows an address.
-    fn description(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             NetworkZone::Outside => "is on the internet",
             NetworkZone::Inside => "is in a private network",

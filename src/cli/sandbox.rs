@@ -37,6 +37,7 @@ fn invocation(args: SandboxArgs) -> Result<SandboxInvocation> {
     policy.write = args.write;
     policy.read = args.read;
     policy.hidden = args.hide;
+    policy.shown = args.show;
     policy.network = args.network;
     policy.variables = args.env.into_iter().map(variable).collect::<Result<_>>()?;
     policy.keep_fd = args.keep_fd;
@@ -71,7 +72,7 @@ fn invocation(args: SandboxArgs) -> Result<SandboxInvocation> {
         stage: args.stage.map(Into::into),
         status_fd: args.status_fd,
     };
-    invocation.set_private_tmp(args.private_tmp);
+    invocation.set_prepared(args.private_tmp, args.guard);
     Ok(invocation)
 }
 

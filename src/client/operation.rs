@@ -4,6 +4,7 @@ use super::styled_line::{SpanStyle, StyledSpan, span};
 use crate::chat::OperationClass;
 use crate::protocol::tools::ToolInfo;
 use crate::safety::confusables;
+use crate::safety::policy::BUILTIN_SERVER;
 
 /// Returns the one-column mark of an operation: `r`ead, `w`rite, `!` destructive.
 pub fn mark(operation: OperationClass) -> &'static str {
@@ -61,6 +62,8 @@ pub(super) fn statement(tool: &ToolInfo, operation: OperationClass) -> String {
         _ if operation == claimed => return format!("{claim}, says {server}"),
         true if !tool.trusted => "trust_annotations is off",
         true => "by the name of the tool",
+        // The command that a built-in tool runs is analysed.
+        false if tool.server == BUILTIN_SERVER => "by what the command does",
         false => "as the model declares",
     };
     format!("{claim}, says {server}; {treated} ({reason})")

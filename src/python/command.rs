@@ -61,10 +61,8 @@ pub struct WorkerSandbox {
     pub helper: PathBuf,
     /// The user's home directory.
     pub home: PathBuf,
-    /// Directories that no worker may read: those of aish.
+    /// Directories that no worker may read beside the packages of its helper: those of aish.
     pub hidden: Vec<PathBuf>,
-    /// The data of aish, which no worker may read beside the packages of its helper.
-    pub data: PathBuf,
 }
 
 impl Default for WorkerLimits {
@@ -93,11 +91,11 @@ impl WorkerLimits {
             home: variable("HOME").map(PathBuf::from).unwrap_or_default(),
             hidden: vec![
                 paths.config.clone(),
+                paths.data.clone(),
                 paths.state.clone(),
                 paths.run.clone(),
                 paths.socket_dir.clone(),
             ],
-            data: paths.data.clone(),
         };
         Ok(WorkerLimits {
             sandbox: Some(sandbox),
@@ -172,9 +170,8 @@ fn worker_policy(
         true => SandboxLevel::Workspace,
         false => SandboxLevel::ReadOnly,
     };
-    let holds = |dir: &Path| dir.starts_with(spec.directory);
     // The sandbox refuses it too, in words for its own command line.
-    if spec.writes && holds(&sandbox.home) {
+    if spec.writes && sandbox.home.starts_with(spec.directory) {
         return Err(
             "cannot be started: a helper that changes files does not run in a workspace that contains the home directory; change to a directory below it"
                 .to_owned(),
@@ -190,28 +187,22 @@ fn worker_policy(
     // The private temporary directory takes the place of the user's.
     let passed = variables.iter().filter(|(name, _)| name != "TMPDIR");
     policy.variables = passed.cloned().collect();
-    // The program and its library: bin/python3 and lib/python3.N below one directory.
+    // The program and its libraries, and not what else is below the same directory, which may be ~/.local.
     let program = spec.python.canonicalize().unwrap_or_default();
-    let prefix = program.parent().and_then(Path::parent);
-    policy.read.extend(
-        prefix
-            .filter(|dir| dir.parent().is_some() && !sandbox.home.starts_with(dir))
-            .map(Path::to_owned),
-    );
+    if let Some(prefix) = program.parent().and_then(Path::parent) {
+        policy.read.extend(
+            ["lib", "lib64"]
+                .map(|name| prefix.join(name))
+                .into_iter()
+                .filter(|dir| dir.is_dir()),
+        );
+        policy.read.push(program);
+    }
     if let Some(packages) = spec.packages {
-        // What is hidden cannot be opened in part, so the data of aish must be out of reach in another way.
-        if holds(&sandbox.home) || holds(&sandbox.data) {
-            return Err(
-                "cannot be started: a helper with packages does not run in a workspace that contains the home directory"
-                    .to_owned(),
-            );
-        }
         // From site-packages up to the environment: venv/lib/python3.N/site-packages.
         let environment = packages.ancestors().nth(4).unwrap_or(packages);
         policy.read.push(environment.to_owned());
-        policy.home = Some(environment.to_owned());
-    } else {
-        policy.hidden.push(sandbox.data.clone());
+        policy.shown.push(environment.to_owned());
     }
     Ok(policy)
 }

@@ -14,6 +14,7 @@ use super::command::{WorkerLimits, WorkerSpec};
 use super::environment::{PythonInterpreter, find_interpreter};
 use super::process::{Exchange, MAX_LINE, WorkerFault, WorkerProcess};
 use crate::chat::ImageContent;
+use crate::sandbox::GuardedFiles;
 
 /// Which calls share a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -112,10 +113,11 @@ impl HelperWorkers {
             cancel: scope.cancel,
             calls: None,
         };
+        let guarded = GuardedWorkspace::read(&key).await;
         match worker.process.ask(request, &exchange).await {
             Ok(answer) => {
                 let is_loaded = answer.message.get("loaded") == Some(&Value::Bool(true));
-                let (result, ends) = result(answer.message, answer.printed, false);
+                let (mut result, ends) = result(answer.message, answer.printed, false);
                 if is_loaded {
                     worker.loaded.insert(file.name.clone(), file.sha256.clone());
                 }
@@ -126,11 +128,22 @@ impl HelperWorkers {
                         end_when_idle(&slot, number, &self.limits);
                     }
                 }
+                result.notes.extend(guarded.changes().await);
                 Ok(result)
             }
             Err(fault) => {
                 worker.process.end(self.limits.grace).await;
-                Err(told(fault, &format!("the process of helper {name}")))
+                let subject = format!("the process of helper {name}");
+                Err(match (told(fault, &subject), guarded.changes().await) {
+                    (fault, changes) if changes.is_empty() => fault,
+                    (HelperFault::Failed(why), changes) => {
+                        HelperFault::Failed(format!("{why}; {}", changes.join("; ")))
+                    }
+                    (HelperFault::Interrupted, changes) => HelperFault::Failed(format!(
+                        "{subject} was interrupted; {}",
+                        changes.join("; ")
+                    )),
+                })
             }
         }
     }
@@ -303,6 +316,30 @@ impl HelperWorkers {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let has_worker = |slot: &&SharedSlot| slot.try_lock().is_ok_and(|p| p.worker.is_some());
         slots.values().filter(has_worker).count()
+    }
+}
+
+/// What decides which programs run later, in the workspace of a helper that changes files. The supervisor of the sandbox tells
+/// only at the end of the worker, when nobody reads it.
+struct GuardedWorkspace(Option<GuardedFiles>);
+
+impl GuardedWorkspace {
+    async fn read(key: &WorkerKey) -> GuardedWorkspace {
+        if !key.writes {
+            return GuardedWorkspace(None);
+        }
+        let dir = key.directory.clone();
+        let read = move || GuardedFiles::read(dir.canonicalize().into_iter().collect());
+        GuardedWorkspace(tokio::task::spawn_blocking(read).await.ok())
+    }
+
+    /// Names the changes, one line each.
+    async fn changes(self) -> Vec<String> {
+        let Some(files) = self.0 else {
+            return Vec::new();
+        };
+        let changes = tokio::task::spawn_blocking(move || files.changes()).await;
+        changes.unwrap_or_default()
     }
 }
 

@@ -15,7 +15,7 @@ mod unknown_text;
 
 pub use candidates::path_candidates;
 pub use path_text::{PathCandidate, PathUse, Unchecked, Variables};
-pub use project_places::project_place;
+pub use project_places::{GIT_SETTINGS, PROJECT_PLACES, project_place};
 pub use reach::{FileSystem, ReachSearch};
 
 use std::path::{Component, Path};

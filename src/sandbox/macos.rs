@@ -4,12 +4,14 @@
 //! changed files are not built.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::path_rules::{GUARDED, PathRules};
-use super::{SandboxInvocation, SandboxOutcome, SandboxSupport, not_run};
+use super::path_rules::PathRules;
+use super::places::Places;
+use super::{SandboxInvocation, SandboxLevel, SandboxOutcome, SandboxSupport, not_run};
 use crate::error::{ErrorContext, Result};
+use crate::safety::protected_paths::{GIT_SETTINGS, PROJECT_PLACES};
 
 /// Part of macOS; deprecated there, but without a successor for programs of others.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
@@ -35,6 +37,10 @@ pub(super) fn run(mut invocation: SandboxInvocation) -> Result<SandboxOutcome> {
     std::fs::create_dir(&tmp).context(|| format!("cannot create {}", tmp.display()))?;
     policy.private_tmp = Some(resolve(&tmp)?);
     policy.read.extend(invocation.programs.iter().cloned());
+    if policy.level == SandboxLevel::Workspace {
+        let dirs: Vec<PathBuf> = policy.write.iter().chain([&policy.dir]).cloned().collect();
+        policy.guarded = Places::find(&dirs).to_guard(&dirs);
+    }
     let mut command = Command::new(SANDBOX_EXEC);
     command
         .arg("-p")
@@ -81,9 +87,17 @@ fn profile(rules: &PathRules, network: bool) -> String {
         rule("allow file-read* file-write*", path);
     }
     for dir in &rules.write {
-        for name in GUARDED {
-            rule("deny file-write*", &dir.join(name));
+        let settings = GIT_SETTINGS.iter().map(|name| dir.join(".git").join(name));
+        for path in PROJECT_PLACES
+            .iter()
+            .map(|name| dir.join(name))
+            .chain(settings)
+        {
+            rule("deny file-write*", &path);
         }
+    }
+    for path in &rules.guarded {
+        rule("deny file-write*", path);
     }
     for path in &rules.hidden {
         rule("deny file-read* file-write*", path);

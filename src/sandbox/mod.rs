@@ -4,11 +4,13 @@
 //! Landlock and seccomp, in namespaces where they work, and becomes the command. `docs/sandbox.md` says what holds.
 
 mod denials;
+mod guarded_files;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
 mod path_rules;
+mod places;
 mod policy;
 mod process_mark;
 
@@ -18,6 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::denials::{Denial, DeniedAccess, denials};
+pub use self::guarded_files::GuardedFiles;
 pub use self::path_rules::PathRules;
 pub use self::policy::{SandboxLevel, SandboxLimits, SandboxPolicy};
 pub use self::process_mark::{PROCESS_MARK, kill_marked};
@@ -70,9 +73,10 @@ pub struct SandboxInvocation {
 }
 
 impl SandboxInvocation {
-    /// Sets the private temporary directory that the supervisor made.
-    pub fn set_private_tmp(&mut self, dir: Option<PathBuf>) {
-        self.policy.private_tmp = dir;
+    /// Sets what the supervisor found and made: the private temporary directory, and what stays as it is.
+    pub fn set_prepared(&mut self, private_tmp: Option<PathBuf>, guarded: Vec<PathBuf>) {
+        self.policy.private_tmp = private_tmp;
+        self.policy.guarded = guarded;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::policy::{SandboxLevel, SandboxPolicy};
+use crate::safety::protected_paths::{GIT_SETTINGS, PROJECT_PLACES};
 
 /// Programs, libraries and settings of the system.
 const SYSTEM: &[&str] = &[
@@ -218,20 +219,6 @@ const ETC_OF_ROOT: &[&str] = &[
     "zsh",
 ];
 
-/// What runs later without a question, in a workspace: kept unchanged where namespaces work, and reported where not.
-pub(super) const GUARDED: &[&str] = &[
-    ".aish.toml",
-    ".envrc",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/hooks",
-    ".git/info/attributes",
-    ".gitmodules",
-    ".idea",
-    ".mcp.json",
-    ".vscode",
-];
-
 /// Which paths may be read and changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathRules {
@@ -243,6 +230,10 @@ pub struct PathRules {
     pub devices: Vec<PathBuf>,
     /// Files and directories that are excluded from all others.
     pub hidden: Vec<PathBuf>,
+    /// What is not hidden although it is below something hidden.
+    pub shown: Vec<PathBuf>,
+    /// What stays as it is in the directories that may be changed.
+    pub guarded: Vec<PathBuf>,
 }
 
 impl PathRules {
@@ -282,12 +273,15 @@ impl PathRules {
             write,
             devices: absolute(DEVICES),
             hidden,
+            shown: policy.shown.clone(),
+            guarded: policy.guarded.clone(),
         }
     }
 
     /// Whether `path` is hidden, or below something hidden.
     pub fn is_hidden(&self, path: &Path) -> bool {
-        self.hidden.iter().any(|secret| path.starts_with(secret))
+        let beneath = |dirs: &[PathBuf]| dirs.iter().any(|dir| path.starts_with(dir));
+        beneath(&self.hidden) && !beneath(&self.shown)
     }
 
     /// Whether something below `path` is hidden.
@@ -308,12 +302,28 @@ impl PathRules {
     /// Whether `path` may be changed.
     pub fn may_write(&self, path: &Path) -> bool {
         let beneath = |dirs: &[PathBuf]| dirs.iter().any(|dir| path.starts_with(dir));
-        let is_guarded = self.write.iter().any(|dir| {
-            let guarded = GUARDED.iter().map(|name| dir.join(name));
-            guarded.into_iter().any(|guarded| path.starts_with(guarded))
-        });
-        (beneath(&self.write) || beneath(&self.devices)) && !self.is_hidden(path) && !is_guarded
+        (beneath(&self.write) || beneath(&self.devices))
+            && !self.is_hidden(path)
+            && !beneath(&self.guarded)
+            && !is_guarded_name(path)
     }
+}
+
+/// Whether a path has the name of something that the supervisor keeps as it is, if it is there before the command runs.
+fn is_guarded_name(path: &Path) -> bool {
+    let mut parts = path
+        .iter()
+        .map(|part| part.to_string_lossy().to_lowercase());
+    if parts.any(|part| PROJECT_PLACES.contains(&part.as_str())) {
+        return true;
+    }
+    let text = format!("{}/", path.display());
+    // Of a submodule or a linked worktree, the directory lies deeper.
+    text.find("/.git/").is_some_and(|at| {
+        let inside = text.get(at + "/.git".len()..).unwrap_or_default();
+        let mut names = GIT_SETTINGS.iter().map(|name| format!("/{name}/"));
+        names.any(|name| inside.contains(&name))
+    })
 }
 
 #[cfg(test)]
@@ -323,10 +333,13 @@ mod tests {
     fn rules(level: SandboxLevel) -> PathRules {
         let mut policy = SandboxPolicy::new(level, "/home/u/project");
         policy.hidden.push("/home/u/aish".into());
+        policy.shown.push("/home/u/aish/packages".into());
+        policy.read.push("/home/u/aish/packages".into());
         policy.is_root = true;
         policy.home = Some("/home/u".into());
         policy.read.push("/srv/tools/bin".into());
         policy.private_tmp = Some("/tmp/private".into());
+        policy.guarded.push("/home/u/project/tools".into());
         PathRules::new(&policy)
     }
 
@@ -353,6 +366,7 @@ mod tests {
             "/usr/bin/cc",
             "/etc/passwd",
             "/srv/tools/bin/x",
+            "/home/u/aish/packages/x.py",
             "/tmp/private/x",
             "/dev/null",
         ] {
@@ -370,6 +384,9 @@ mod tests {
         assert!(rules.may_write(Path::new("/home/u/project/.git/index")));
         for path in [
             "/home/u/project/.git/hooks/pre-commit",
+            "/home/u/project/a/.git/modules/m/config",
+            "/home/u/project/.vscode/tasks.json",
+            "/home/u/project/tools/hook",
             "/home/u/.zshrc",
             "/home/u/.cargo/config.toml",
             "/usr/bin/x",

@@ -62,6 +62,10 @@ pub struct SandboxPolicy {
     pub read: Vec<PathBuf>,
     /// Files and directories that it may not read wherever they are; absolute paths. aish's own directories belong here.
     pub hidden: Vec<PathBuf>,
+    /// What may be read although it is below something hidden; absolute paths.
+    pub shown: Vec<PathBuf>,
+    /// Files and directories of the workspace that stay as they are. The supervisor adds what decides which programs run later.
+    pub(super) guarded: Vec<PathBuf>,
     /// The home directory: toolchains below it may be read, secrets may not. By default that of the supervisor.
     pub home: Option<PathBuf>,
     /// The private temporary directory. The supervisor makes it.
@@ -89,6 +93,8 @@ impl SandboxPolicy {
             write: Vec::new(),
             read: Vec::new(),
             hidden: Vec::new(),
+            shown: Vec::new(),
+            guarded: Vec::new(),
             home: None,
             private_tmp: None,
             is_root: false,
@@ -131,6 +137,8 @@ impl SandboxPolicy {
             ("--write", &self.write),
             ("--read", &self.read),
             ("--hide", &self.hidden),
+            ("--show", &self.shown),
+            ("--guard", &self.guarded),
         ] {
             paths.iter().for_each(|path| option(name, path.as_os_str()));
         }
@@ -179,6 +187,8 @@ mod tests {
         policy.write.push("/x y".into());
         policy.read.push("/r".into());
         policy.hidden.push("/h".into());
+        policy.shown.push("/h/s".into());
+        policy.guarded.push("/w/.envrc".into());
         policy.home = Some("/u".into());
         policy.variables.push(("A".into(), "b=c".into()));
         policy.keep_fd = Some(7);
@@ -196,6 +206,8 @@ mod tests {
                 "--write=/x y",
                 "--read=/r",
                 "--hide=/h",
+                "--show=/h/s",
+                "--guard=/w/.envrc",
                 "--home=/u",
                 "--env=A=b=c",
                 "--max-memory=5",

@@ -100,7 +100,11 @@ async fn follow(client: &WebClient, approved: &Url) -> Result<FetchedPage> {
     )))
 }
 
-fn web_url(text: &str) -> Result<Url> {
+/// Reads a URL of the web.
+///
+/// # Errors
+/// It is too long, is no URL, is not of http or https, or contains a user name.
+pub fn web_url(text: &str) -> Result<Url> {
     let invalid = |reason: &str| Error::usage(format!("invalid URL: {reason}"));
     if text.len() > MAX_URL_BYTES {
         return Err(invalid("it is longer than 8,192 bytes"));

@@ -1,5 +1,6 @@
 //! `aish-helper sandbox`: real programs, with and without namespaces.
 
 mod escapes;
+mod guarded;
 mod place;
 mod work;

@@ -22,7 +22,7 @@ const AREAS: &[(&str, &[&str])] = &[
     // Pages of the web for the model.
     ("web", &["address", "error", "http_client"]),
     // Runs a command with as few rights as possible; knows nothing of sessions or models.
-    ("sandbox", &["error"]),
+    ("sandbox", &["error", "safety"]),
     ("protocol", &["chat", "error"]),
     (
         "config",
@@ -71,6 +71,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "tools",
         &[
+            "address",
             "chat",
             "error",
             "paths",

@@ -258,7 +258,8 @@ fn code_gets_the_result_of_a_call_whose_arguments_the_user_edited() {
 
 #[test]
 fn a_call_that_code_does_not_wait_for_is_recorded() {
-    let code = "import threading\nthreading.Thread(target=lambda: keep('kept.txt', 'x')).start()";
+    // The code ends as soon as the thread waits for the reply.
+    let code = "import sys, threading, time\nthread = threading.Thread(target=lambda: keep('kept.txt', 'x'))\nthread.start()\nwhile sys._current_frames()[thread.ident].f_code.co_name != 'read':\n    time.sleep(0.001)";
     let work = calling(&[("python", json!({"code": code}))], "");
     let mut client = work.ask("x");
     let question = client.question();

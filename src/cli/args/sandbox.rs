@@ -49,6 +49,12 @@ pub struct SandboxArgs {
     /// A file or directory that the command may not read
     #[arg(long, value_name = "PATH", hide = true)]
     pub hide: Vec<PathBuf>,
+    /// What may be read although it is below something hidden
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub show: Vec<PathBuf>,
+    /// What stays as it is in the workspace (internal)
+    #[arg(long, value_name = "PATH", hide = true, requires = "stage")]
+    pub guard: Vec<PathBuf>,
     /// The home directory
     #[arg(long, value_name = "DIR", hide = true)]
     pub home: Option<PathBuf>,

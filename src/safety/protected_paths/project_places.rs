@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// Names of directories and files whose change is always asked about, in any directory.
-const NAMES: [&str; 18] = [
+/// Names of directories and files that decide what other programs run, in any directory; in lower case.
+pub const PROJECT_PLACES: [&str; 18] = [
     ".aish",
     ".aish.toml",
     ".claude",
@@ -24,8 +24,26 @@ const NAMES: [&str; 18] = [
     "claude_desktop_config.json",
 ];
 
-/// What stands in a git directory and decides what git runs.
-const GIT_NAMES: [&str; 4] = ["config", "config.worktree", "hooks", "info"];
+/// What a git directory has that decides which programs git runs or which other directory it obeys, see
+/// [gitrepository-layout](https://git-scm.com/docs/gitrepository-layout).
+pub const GIT_SETTINGS: [&str; 6] = [
+    "commondir",
+    "config",
+    "config.worktree",
+    "gitdir",
+    "hooks",
+    "info/attributes",
+];
+
+/// Files of a git directory that are only text for git.
+const GIT_TEXTS: [&str; 6] = [
+    "commit_editmsg",
+    "description",
+    "info/exclude",
+    "merge_msg",
+    "squash_msg",
+    "tag_editmsg",
+];
 
 /// Returns the name of the place that a path belongs to, if a change of it lets another program run something; `None` for other
 /// paths. Case does not count, because it does not on some file systems.
@@ -35,20 +53,28 @@ pub fn project_place(path: &Path) -> Option<String> {
         .map(|part| part.to_string_lossy().to_lowercase())
         .collect();
     for (at, part) in parts.iter().enumerate() {
-        if NAMES.contains(&part.as_str()) {
+        if PROJECT_PLACES.contains(&part.as_str()) {
             return Some(part.clone());
         }
-        let is_git = part == ".git" || part.ends_with(".git");
-        // Of a submodule or a worktree, its own directory lies deeper.
         let inside = parts.get(at + 1..).unwrap_or_default();
-        let place = inside
-            .iter()
-            .find(|name| GIT_NAMES.contains(&name.as_str()));
-        match place {
-            Some(place) if is_git => return Some(format!("{part}/{place}")),
-            // The whole directory, or a file that names another one.
-            None if is_git && inside.is_empty() => return Some(part.clone()),
-            _ => {}
+        let inside_text = inside.join("/");
+        if part == ".git" {
+            // The whole directory, a file that names another one, or anything but a text in it: a rebase in progress
+            // has commands as well, and another git directory may lie deeper.
+            return match GIT_TEXTS.contains(&inside_text.as_str()) {
+                true => None,
+                false if inside.is_empty() => Some(part.clone()),
+                false => Some(format!("{part}/{inside_text}")),
+            };
+        }
+        if part.ends_with(".git") {
+            let is_setting = |name: &&&str| {
+                let tail = inside_text.strip_prefix(**name);
+                tail.is_some_and(|tail| tail.is_empty() || tail.starts_with('/'))
+            };
+            if let Some(name) = GIT_SETTINGS.iter().find(is_setting) {
+                return Some(format!("{part}/{name}"));
+            }
         }
     }
     None
@@ -67,6 +93,13 @@ mod tests {
             "/p/.git/worktrees/a/config.worktree",
             "/p/.GIT/Hooks/x",
             "/p/.git",
+            "/p/.git/commondir",
+            "/p/.git/HEAD",
+            "/p/.git/info/attributes",
+            "/p/.git/rebase-merge/git-rebase-todo",
+            "/srv/p.git/config",
+            "/srv/p.git/commondir",
+            "/srv/p.git/hooks/update",
             "/p/a/.vscode/tasks.json",
             "/p/.idea/workspace.xml",
             "/p/.mcp.json",
@@ -80,6 +113,9 @@ mod tests {
             "/p/src/hooks/x.rs",
             "/p/config",
             "/p/.git/description",
+            "/p/.git/COMMIT_EDITMSG",
+            "/p/.git/info/exclude",
+            "/p/site.git/src/config",
             "/p/git/config",
             "/p/.gitignore",
             "/p/.github/workflows/ci.yml",

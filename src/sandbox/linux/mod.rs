@@ -5,7 +5,6 @@
 //! namespaces, the supervisor starts the stage `plain`, which becomes the command, and traces it.
 
 mod descriptors;
-mod guarded_files;
 mod landlock_rules;
 mod limits;
 mod metadata_calls;
@@ -26,9 +25,9 @@ use std::process::Command;
 use nix::fcntl::OFlag;
 use nix::unistd::{Uid, User, close, pipe2};
 
-use self::guarded_files::GuardedFiles;
 use self::private_tmp::PrivateTmp;
 use self::supervision::{Supervision, SupervisionEnd};
+use super::guarded_files::GuardedFiles;
 use super::path_rules::PathRules;
 use super::policy::{SandboxLevel, SandboxPolicy};
 use super::{SandboxInvocation, SandboxOutcome, SandboxStage, SandboxSupport};
@@ -56,6 +55,7 @@ struct Supervisor {
     invocation: SandboxInvocation,
     working_directory: PathBuf,
     tmp: PrivateTmp,
+    guarded: GuardedFiles,
 }
 
 impl Supervisor {
@@ -80,23 +80,29 @@ impl Supervisor {
         check_workspace(policy)?;
         let tmp = PrivateTmp::create()?;
         policy.private_tmp = Some(tmp.path().to_owned());
+        let guarded = match policy.level {
+            SandboxLevel::Workspace => GuardedFiles::read(writable_dirs(policy)),
+            SandboxLevel::ReadOnly => GuardedFiles::default(),
+        };
+        policy.guarded = guarded.to_guard();
+        policy.guarded.extend(own_program());
         let current = std::env::current_dir().ok();
         let working_directory = current
-            .filter(|current| current.starts_with(&policy.dir))
+            .filter(|current| {
+                let mut dirs = policy.write.iter().chain([&policy.dir]);
+                dirs.any(|dir| current.starts_with(dir))
+            })
             .unwrap_or_else(|| policy.dir.clone());
         Ok(Supervisor {
             invocation,
             working_directory,
             tmp,
+            guarded,
         })
     }
 
     fn run(self) -> Result<SandboxOutcome> {
         let policy = &self.invocation.policy;
-        let guarded = match policy.level {
-            SandboxLevel::Workspace => GuardedFiles::read(policy),
-            SandboxLevel::ReadOnly => GuardedFiles::default(),
-        };
         let wanted = match policy.namespaces {
             true => namespaces::disabled_reason(),
             false => Some(Error::runtime("turned off")),
@@ -109,7 +115,7 @@ impl Supervisor {
             Some(reason) => (self.supervise(SandboxStage::Plain)??, Some(reason.message)),
         };
         let mut notices = end.notices;
-        notices.extend(guarded.changes());
+        notices.extend(self.guarded.changes());
         Ok(SandboxOutcome {
             code: end.code,
             notices,
@@ -158,6 +164,19 @@ impl Supervisor {
     }
 }
 
+/// Returns the file of this program, which runs again outside of the sandbox.
+fn own_program() -> Option<PathBuf> {
+    std::env::current_exe().ok()?.canonicalize().ok()
+}
+
+/// Returns the directories that the command may change.
+fn writable_dirs(policy: &SandboxPolicy) -> Vec<PathBuf> {
+    match policy.level {
+        SandboxLevel::ReadOnly => Vec::new(),
+        SandboxLevel::Workspace => policy.write.iter().chain([&policy.dir]).cloned().collect(),
+    }
+}
+
 /// Makes every path absolute and free of symlinks.
 fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     let resolve = |path: &Path| {
@@ -165,7 +184,8 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
             .context(|| format!("cannot open {}", path.display()))
     };
     policy.dir = resolve(&policy.dir)?;
-    for path in policy.write.iter_mut().chain(&mut policy.read) {
+    let opened = policy.write.iter_mut().chain(&mut policy.read);
+    for path in opened.chain(&mut policy.shown) {
         *path = resolve(path)?;
     }
     // What is hidden need not exist. Its name counts as well as the place that it leads to.

@@ -1,5 +1,6 @@
 //! Separates this process from the machine with namespaces: users, mounts, processes, IPC and network.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,6 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::mount_table::{self, MountEntry};
 use crate::error::{Error, ErrorContext, Result};
-use crate::sandbox::path_rules::GUARDED;
 
 /// First kernel in which the maximum process id belongs to a namespace.
 const PID_MAX_PER_NAMESPACE: (u32, u32) = (6, 14);
@@ -26,6 +26,8 @@ pub(super) struct NamespacePlan<'a> {
     pub writable: &'a [PathBuf],
     /// What the command may not read; inside the writable directories, it must not change either.
     pub hidden: &'a [PathBuf],
+    /// What must not change inside the writable directories.
+    pub guarded: &'a [PathBuf],
     /// The private temporary directory, and its size in MiB.
     pub private_tmp: (&'a Path, u64),
     /// The network of the machine stays.
@@ -68,17 +70,25 @@ fn mount_all(plan: &NamespacePlan<'_>) -> Result<()> {
     for dir in plan.writable {
         bind(dir)?;
         let flags = mount_table::flags_at(&table, dir) - MsFlags::MS_RDONLY;
-        // A mount point cannot be renamed: nobody can put another .git in its place.
-        let git = dir.join(".git");
-        if git.is_dir() && !git.is_symlink() {
-            bind(&git)?;
-        }
-        GUARDED
+        // A mount point cannot be renamed: nobody can put another git directory in its place.
+        let own = dir.join(".git");
+        let git_dirs = plan.guarded.iter().filter_map(|path| path.parent());
+        let git_dirs: BTreeSet<&Path> = git_dirs
+            .filter(|parent| parent.starts_with(dir) && *parent != dir)
+            .filter(|parent| parent.join("HEAD").symlink_metadata().is_ok())
+            .chain(Some(own.as_path()).filter(|own| own.is_dir()))
+            .collect();
+        // In the order of paths, an outer one comes before an inner one.
+        git_dirs
+            .into_iter()
+            .filter(|path| is_inside(path, dir))
+            .try_for_each(bind)?;
+        // What is obeyed through a symlink is where it leads.
+        plan.guarded
             .iter()
-            .map(|name| dir.join(name))
-            .chain(Some(git).filter(|git| git.is_file()))
-            .chain(plan.hidden.iter().cloned())
-            .filter(|path| path.starts_with(dir) && is_inside(path, dir))
+            .chain(plan.hidden)
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| path.starts_with(dir) && path != dir)
             .try_for_each(|path| bind(&path).and_then(|()| read_only(&path, flags)))?;
     }
     let (tmp, size) = plan.private_tmp;

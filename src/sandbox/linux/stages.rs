@@ -17,10 +17,10 @@ use super::landlock_rules::{self, LandlockScope};
 use super::namespaces::{self, NamespacePlan};
 use super::supervision::{self, Supervision};
 use super::syscall_filter::{self, FilterScope, MetadataCalls};
-use super::{close_kept, limits, metadata_calls, stage_command};
+use super::{close_kept, limits, metadata_calls, stage_command, writable_dirs};
 use crate::error::{Error, ErrorContext, Result};
 use crate::sandbox::path_rules::PathRules;
-use crate::sandbox::policy::{SandboxLevel, SandboxPolicy};
+use crate::sandbox::policy::SandboxPolicy;
 use crate::sandbox::{SandboxInvocation, SandboxOutcome, SandboxStage, SandboxSupport, not_run};
 
 /// First version of Landlock that also restricts truncation; without namespaces nothing else would.
@@ -93,13 +93,6 @@ fn end_with_parent() -> Result<()> {
     set_pdeathsig(Signal::SIGKILL).context(|| "cannot tie the sandbox to its supervisor".into())
 }
 
-fn writable_dirs(policy: &SandboxPolicy) -> Vec<std::path::PathBuf> {
-    match policy.level {
-        SandboxLevel::ReadOnly => Vec::new(),
-        SandboxLevel::Workspace => policy.write.iter().chain([&policy.dir]).cloned().collect(),
-    }
-}
-
 fn enter_namespaces(
     invocation: &SandboxInvocation,
     status: &StatusReport,
@@ -113,6 +106,7 @@ fn enter_namespaces(
         writable: &writable_dirs(policy),
         private_tmp: (tmp, policy.limits.temporary_mib),
         hidden: &PathRules::new(policy).hidden,
+        guarded: &policy.guarded,
         network: policy.network,
     })?;
     let mut command = stage_command(

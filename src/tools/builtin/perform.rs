@@ -250,6 +250,13 @@ async fn run_shell(
     cancel: &CancellationToken,
 ) -> Result<CallResult, CallError> {
     let started = Instant::now();
+    // The directory may have been replaced by a link while the question waited.
+    if !work.dir.canonicalize().is_ok_and(|real| real == work.dir) {
+        return Err(CallError::Failed(format!(
+            "{} is no longer the directory that was shown",
+            shown_path(&work.dir)
+        )));
+    }
     let policy = match (work.outside, scope.shell.sandbox) {
         (false, Some(level)) => Some(sandbox_policy(scope, level, &work)),
         _ => None,

@@ -14,9 +14,11 @@ use super::work_definitions::{
     EDIT_FILE, FETCH_URL, FIND_FILES, GIT, GREP, LIST_DIR, PATCH, PYTHON, READ_FILE, SEARCH, SHELL,
     WRITE_FILE,
 };
+use crate::address::NetworkZone;
 use crate::chat::OperationClass;
 use crate::safety::command::{self, CommandPlace};
 use crate::safety::policy::BuiltinAction;
+use crate::web::fetch::web_url;
 use crate::workspace::git::{GitCommand, GitRequest};
 use crate::workspace::grep::GrepRequest;
 
@@ -233,15 +235,22 @@ struct UrlArguments {
 }
 
 fn fetch_url(call: UrlArguments) -> Result<PreparedCall, PrepareError> {
-    let is_web = |scheme: &str| {
-        let start = call.url.get(..scheme.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-    };
-    if !is_web("https://") && !is_web("http://") {
-        let message = "the url must begin with https:// or http://".to_owned();
-        return Err(PrepareError::from(message));
-    }
-    Ok(on_network(PreparedWork::FetchUrl(call.url)))
+    let url = web_url(&call.url).map_err(|e| PrepareError::from(e.message))?;
+    let host = url.host_str().unwrap_or_default().to_owned();
+    // An address has many spellings: what is asked about, and read, is what it means.
+    let statement = (!call.url.to_lowercase().contains(&host)).then(|| url.to_string());
+    let zone = NetworkZone::named(&url);
+    let reason = (zone != NetworkZone::Outside).then(|| {
+        format!(
+            "{host} {}, which no rule and no earlier answer covers",
+            zone.description()
+        )
+    });
+    Ok(PreparedCall {
+        reason,
+        statement,
+        ..on_network(PreparedWork::FetchUrl(url.into()))
+    })
 }
 
 fn on_network(work: PreparedWork) -> PreparedCall {

@@ -1,0 +1,211 @@
+//! What decides which programs run later: it stays as it is where namespaces work, and what is new is reported.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use super::place::{Holder, Place, SANDBOXES, stderr};
+
+/// A repository that git accepts.
+fn repository(place: &Place, name: &str) {
+    let path = place.path(name);
+    let mut git = Command::new("git");
+    git.args(["init", "-q", "--template="]).arg(&path);
+    assert!(git.status().expect("git").success());
+    fs::create_dir_all(path.join(".git/hooks")).expect("a directory");
+    fs::write(path.join(".git/hooks/sample"), "").expect("a file");
+}
+
+fn sh(place: &Place, holder: Holder, script: &str) -> String {
+    let output = place.run(holder, &[], &["sh", "-c", script]);
+    stderr(&output)
+}
+
+/// A changed file is kept with namespaces, and named without them.
+fn assert_kept_or_reported(place: &Place, holder: Holder, name: &str, before: &str, errors: &str) {
+    let path = place.path(name);
+    let report = format!("aish: the command changed {}, which", path.display());
+    match holder {
+        Holder::Namespaces => {
+            assert_eq!(place.read(name), before, "{name}: {errors}");
+            assert!(!errors.contains("the command changed"), "{name}: {errors}");
+        }
+        _ => assert!(errors.contains(&report), "{name}: {errors}"),
+    }
+}
+
+#[test]
+fn other_repositories_of_a_workspace_count_too() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        repository(&place, "ws/group/main");
+        repository(&place, "bare");
+        fs::rename(place.path("bare/.git"), place.path("ws/bare")).expect("a directory");
+        let module = place.path("ws/.git/modules/a/b");
+        fs::create_dir_all(module.parent().expect("a parent")).expect("a directory");
+        fs::rename(place.path("ws/bare"), &module).expect("a directory");
+        for dir in ["group/main/.git", ".git/modules/a/b"] {
+            let file = format!("ws/{dir}/config");
+            let before = place.read(&file);
+            let errors = sh(
+                &place,
+                holder,
+                &format!("echo '[core] fsmonitor = evil' >>{dir}/config"),
+            );
+            assert_kept_or_reported(&place, holder, &file, &before, &errors);
+            let hook = format!("ws/{dir}/hooks/pre-commit");
+            let errors = sh(
+                &place,
+                holder,
+                &format!("echo evil >{dir}/hooks/pre-commit"),
+            );
+            assert_kept_or_reported(&place, holder, &hook, "", &errors);
+        }
+        if holder == Holder::Namespaces {
+            sh(&place, holder, "mv group/main/.git group/main/old");
+            assert!(place.path("ws/group/main/.git/config").exists());
+        }
+    }
+}
+
+#[test]
+fn a_git_directory_that_is_named_counts_too() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        repository(&place, "other");
+        let write = format!("--write={}", place.path("other/.git").display());
+        let script = "echo '[core] fsmonitor = evil' >>../other/.git/config; echo x >../other/.git/COMMIT_EDITMSG";
+        let before = place.read("other/.git/config");
+        let output = place.run(holder, &[&write], &["sh", "-c", script]);
+        assert_kept_or_reported(
+            &place,
+            holder,
+            "other/.git/config",
+            &before,
+            &stderr(&output),
+        );
+        assert_eq!(place.read("other/.git/COMMIT_EDITMSG"), "x\n");
+    }
+}
+
+#[test]
+fn a_git_directory_cannot_be_led_to_another_one() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        repository(&place, "ws/repo");
+        let script = "git init -q repo/evil && echo evil/.git >repo/.git/commondir && mv repo/evil/.git repo/.git/evil && echo evil >repo/.git/commondir";
+        let errors = sh(&place, holder, script);
+        assert!(
+            errors.contains("repo/.git/commondir, which the command made"),
+            "{errors}"
+        );
+        assert!(!place.path("ws/repo/.git/commondir").exists());
+        // A linked worktree has one.
+        let identity =
+            "GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a";
+        let errors = sh(
+            &place,
+            holder,
+            &format!(
+                "cd repo && {identity} git commit -q --allow-empty -m x && git worktree add -q ../linked && cd ../linked && git status -s"
+            ),
+        );
+        assert!(
+            place
+                .path("ws/repo/.git/worktrees/linked/commondir")
+                .exists(),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn a_link_hides_no_change() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        fs::create_dir(place.path("ws/editor")).expect("a directory");
+        fs::write(place.path("ws/editor/tasks.json"), "{}").expect("a file");
+        symlink("editor", place.path("ws/.vscode")).expect("a link");
+        let errors = sh(&place, holder, "echo evil >.vscode/tasks.json");
+        assert_kept_or_reported(&place, holder, "ws/editor/tasks.json", "{}", &errors);
+        let errors = sh(
+            &place,
+            holder,
+            "rm .vscode; mkdir other; echo evil >other/tasks.json; ln -s other .vscode",
+        );
+        assert!(errors.contains("ws/.vscode, which"), "{errors}");
+        let errors = sh(&place, holder, "ln -s other .idea");
+        assert!(errors.contains("ws/.idea, which"), "{errors}");
+    }
+}
+
+#[test]
+fn a_large_directory_hides_no_change() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        fs::create_dir_all(place.path("ws/.idea/a")).expect("a directory");
+        for n in 0..5000 {
+            fs::write(place.path(&format!("ws/.idea/a/{n}")), "").expect("a file");
+        }
+        let errors = sh(&place, holder, "mkdir sub; echo '{}' >sub/.mcp.json");
+        assert!(errors.contains("ws/sub/.mcp.json, which"), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}
+
+#[test]
+fn a_new_repository_is_reported_in_one_line() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let errors = sh(
+            &place,
+            holder,
+            "git init -q sub/new && git -C sub/new config core.fsmonitor evil",
+        );
+        let line = format!(
+            "aish: the command changed {}, which other programs run or obey: review it\n",
+            place.path("ws/sub/new/.git").display()
+        );
+        assert_eq!(errors, line);
+    }
+}
+
+#[test]
+fn hooks_in_the_work_tree_count_too() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        repository(&place, "ws/repo");
+        let config = place.path("ws/repo/.git/config");
+        let text = fs::read_to_string(&config).expect("text");
+        fs::write(
+            &config,
+            format!("{text}[core]\n\thooksPath = .husky\n[include]\n\tpath = ../settings.inc\n"),
+        )
+        .expect("a file");
+        fs::create_dir(place.path("ws/repo/.husky")).expect("a directory");
+        for (name, text) in [
+            ("ws/repo/.husky/pre-commit", "true\n"),
+            ("ws/repo/settings.inc", "[a]\n"),
+        ] {
+            fs::write(place.path(name), text).expect("a file");
+            let inside = name.strip_prefix("ws/").expect("a name");
+            let errors = sh(&place, holder, &format!("echo evil >>{inside}"));
+            assert_kept_or_reported(&place, holder, name, text, &errors);
+        }
+    }
+}
+
+#[test]
+fn the_plugin_and_the_program_stay_as_they_are() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        fs::create_dir_all(place.path("ws/zsh/functions")).expect("a directory");
+        for name in ["ws/zsh/aish.plugin.zsh", "ws/zsh/functions/llm"] {
+            fs::write(place.path(name), "true\n").expect("a file");
+        }
+        let errors = sh(&place, holder, "echo evil >zsh/aish.plugin.zsh");
+        assert_kept_or_reported(&place, holder, "ws/zsh/aish.plugin.zsh", "true\n", &errors);
+        let errors = sh(&place, holder, "echo evil >zsh/functions/llm");
+        assert_kept_or_reported(&place, holder, "ws/zsh/functions/llm", "true\n", &errors);
+    }
+}
