@@ -41,6 +41,7 @@ fn invocation(args: SandboxArgs) -> Result<SandboxInvocation> {
     policy.network = args.network;
     policy.variables = args.env.into_iter().map(variable).collect::<Result<_>>()?;
     policy.keep_fd = args.keep_fd;
+    policy.adopts = args.adopt;
     policy.namespaces = !args.no_namespaces;
     let limits = &mut policy.limits;
     limits.memory_mib = args.max_memory;

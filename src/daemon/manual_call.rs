@@ -1,12 +1,10 @@
 //! A tool call from the command line (`aish-helper call`): same checks, gate and record as for a call of a model.
 
-use std::sync::Arc;
-
 use serde_json::json;
 
 use super::mcp;
 use crate::chat::{CallStatus, OperationClass, ToolCall};
-use crate::config::{ConfigOverrides, ToolSelection};
+use crate::config::ConfigOverrides;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::tools::{ManualCall, ManualCallResult};
@@ -15,13 +13,11 @@ use crate::safety::policy::{self, BUILTIN_SERVER, HELPER_SERVER};
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, mcp_startup, tool_history};
 use crate::session::conversation::Session;
-use crate::tools::builtin::OfferedWork;
 use crate::tools::results;
 use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
 use crate::turn::rules_in_force::{self, RequestContext};
-use crate::turn::tool_exposure::SelectedTools;
 use crate::turn::work_scope;
 
 /// Maximum size of the result text, so that the reply fits a frame even after JSON escaping.
@@ -50,15 +46,8 @@ pub async fn call(
     match request.name.split_once([':', '.']) {
         Some((BUILTIN_SERVER | HELPER_SERVER, _)) => {
             let (cwd, env) = (&request.cwd, &request.work_env);
-            let helpers = services.helpers.catalog(&services.paths).await;
-            let selection = ToolSelection::Matching(vec!["*".to_owned()]);
-            let offered = SelectedTools::work_tools(&selection, &helpers);
-            let place = (Vec::new(), helpers);
-            let scope = work_scope::scope(services, &session, &config, cwd, env, place, None);
-            work = Some(Arc::new(OfferedWork {
-                offered,
-                scope: Arc::new(scope.await?),
-            }));
+            let offered = work_scope::offer_all(services, &session, &config, cwd, env).await?;
+            work = Some(offered);
         }
         // Reports an unknown server here; other errors in the name are reported by the gate.
         Some((alias, _)) => mcp::ready(services, client, &config, Some(alias)).await?,

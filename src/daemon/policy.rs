@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::mcp;
-use crate::chat::{DataSensitivity, OperationClass, ToolCall};
+use crate::chat::{DataSensitivity, OperationClass, ToolCall, ToolDefinition};
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
 use crate::config::{self, Config, ConfigOverrides};
@@ -19,7 +19,8 @@ use crate::protocol::policy::{
 use crate::protocol::{self, kind};
 use crate::safety::command::{self, CommandPlace};
 use crate::safety::policy::{
-    self, BuiltinAction, PolicyRule, RuleEffect, RuleStanding, RuleSubject, ToolGrant,
+    self, BUILTIN_SERVER, BuiltinAction, HELPER_SERVER, PolicyRule, RuleEffect, RuleStanding,
+    RuleSubject, ToolGrant,
 };
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, mcp_startup, tool_history};
@@ -29,6 +30,7 @@ use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
 use crate::turn::rules_in_force::{self, RequestContext};
+use crate::turn::work_scope;
 
 /// Serves one request about the policy. Returns the reply frame.
 ///
@@ -276,17 +278,33 @@ async fn explain(
         return Err(Error::usage(message).hint(hint));
     };
     mcp_startup::refresh_for(services, client, config).await?;
-    mcp::ready(services, client, config, Some(alias)).await?;
-    let catalog = tool_history::catalog(services, Duration::ZERO).await;
+    let outside = Session::outside(services.audit_log.log());
     let name = format!("{alias}.{tool}");
-    let found = catalog.find(&name);
-    let found = found.ok_or_else(|| mcp::no_such_tool(&name, &catalog.tools))?;
+    let mut request_context = request_context.clone();
+    let is_own = matches!(alias, BUILTIN_SERVER | HELPER_SERVER);
+    if is_own {
+        let (cwd, env) = (&request_context.cwd, BTreeMap::new());
+        let work = work_scope::offer_all(services, &outside, config, cwd, &env).await?;
+        request_context.work = Some(work);
+    } else {
+        mcp::ready(services, client, config, Some(alias)).await?;
+    }
+    let request_context = &request_context;
+    let catalog = tool_history::catalog(services, Duration::ZERO).await;
+    let offered: &[ToolDefinition] = match &request_context.work {
+        Some(work) => &work.offered,
+        None => &catalog.tools,
+    };
+    // Built-in tools have no prefix.
+    let listed = if alias == BUILTIN_SERVER { tool } else { &name };
+    let found = offered.iter().find(|found| found.name == listed);
+    let found = found.ok_or_else(|| mcp::no_such_tool(listed, offered))?;
     let shell = request_context.shell.as_ref();
     let session = match shell.and_then(|shell| services.sessions.session_for_shell(shell)) {
         Some(id) => services.sessions.get(&id).await.ok(),
         None => None,
     };
-    let session = session.unwrap_or_else(|| Session::outside(services.audit_log.log()));
+    let session = session.unwrap_or(outside);
     let ask = async |call: ToolCall, exposure: ToolExposure| {
         let context = CallContext {
             services,
@@ -327,9 +345,18 @@ async fn explain(
     }
     let explained = match explained {
         Ok(explained) => Ok(explained),
-        Err(_) => ask(call(&name, plain), ToolExposure::Direct { reads_on: false }).await,
+        Err(_) => {
+            ask(
+                call(&found.name, plain),
+                ToolExposure::Direct { reads_on: false },
+            )
+            .await
+        }
     };
-    let explained = explained.map_err(|_| Error::runtime("the server was disconnected"))?;
+    let explained = explained.map_err(|end| match end {
+        CallEnd::Rejected(why) | CallEnd::Unread(why) => Error::usage(why),
+        _ => Error::runtime("the server was disconnected"),
+    })?;
     Ok(PolicyExplanation {
         name: format!("{alias}:{tool}"),
         effect: explained.effect,

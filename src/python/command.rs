@@ -182,6 +182,7 @@ fn worker_policy(
     policy.home = Some(sandbox.home.clone());
     policy.is_root = nix::unistd::geteuid().is_root();
     policy.network = spec.network;
+    policy.adopts = true;
     policy.limits.memory_mib = Some(spec.limits.memory_bytes >> 20);
     policy.limits.file_mib = spec.limits.file_bytes >> 20;
     // The private temporary directory takes the place of the user's.

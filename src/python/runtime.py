@@ -272,6 +272,11 @@ def leftovers():
                 return "a process"
         except ChildProcessError:
             break
+    # In namespaces, /proc shows this sandbox only: its first process, which adopts orphans, and this one.
+    if os.getppid() == 1:
+        others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
+        if others:
+            return "a process"
     threading = sys.modules.get("threading")
     if threading and threading.active_count() > 1:
         return "a thread"

@@ -78,6 +78,8 @@ pub struct SandboxPolicy {
     pub variables: Vec<(OsString, OsString)>,
     /// A descriptor besides stdin, stdout and stderr that stays open.
     pub keep_fd: Option<i32>,
+    /// Whether orphaned processes of the command become its children. With namespaces, the first process adopts them.
+    pub adopts: bool,
     /// Limits of resources.
     pub limits: SandboxLimits,
     /// Whether namespaces are used where they work. Only tests choose otherwise.
@@ -101,6 +103,7 @@ impl SandboxPolicy {
             network: false,
             variables: Vec::new(),
             keep_fd: None,
+            adopts: false,
             limits: SandboxLimits::default(),
             namespaces: true,
         }
@@ -170,6 +173,9 @@ impl SandboxPolicy {
         if self.network {
             words.push("--network".into());
         }
+        if self.adopts {
+            words.push("--adopt".into());
+        }
         if !self.namespaces {
             words.push("--no-namespaces".into());
         }
@@ -193,6 +199,7 @@ mod tests {
         policy.variables.push(("A".into(), "b=c".into()));
         policy.keep_fd = Some(7);
         policy.network = true;
+        policy.adopts = true;
         policy.namespaces = false;
         policy.limits.memory_mib = Some(5);
         let words = policy.arguments(&["echo", "--level"]);
@@ -216,6 +223,7 @@ mod tests {
                 "--max-processes=2048",
                 "--keep-fd=7",
                 "--network",
+                "--adopt",
                 "--no-namespaces",
                 "--",
                 "echo",

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::tool_exposure::SelectedTools;
 use crate::chat::ToolDefinition;
-use crate::config::{Config, SandboxSetting};
+use crate::config::{Config, SandboxSetting, ToolSelection};
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::history::session_list::search_words;
@@ -146,6 +147,28 @@ pub async fn scope(
             },
         },
     })
+}
+
+/// Returns all built-in tools and helpers for a call outside of a session.
+///
+/// # Errors
+/// The directory cannot be used.
+pub async fn offer_all(
+    services: &SharedServices,
+    session: &Session,
+    config: &Config,
+    cwd: &str,
+    work_env: &BTreeMap<String, String>,
+) -> Result<Arc<OfferedWork>> {
+    let helpers = services.helpers.catalog(&services.paths).await;
+    let selection = ToolSelection::Matching(vec!["*".to_owned()]);
+    let offered = SelectedTools::work_tools(&selection, &helpers);
+    let place = (Vec::new(), helpers);
+    let scope = scope(services, session, config, cwd, work_env, place, None).await?;
+    Ok(Arc::new(OfferedWork {
+        offered,
+        scope: Arc::new(scope),
+    }))
 }
 
 /// Returns the directories that the user has added to the workspace of the session, those of this prompt included.

@@ -364,8 +364,18 @@ fn builtin_actions_and_unknown_names_are_explained() {
         "{explanation}"
     );
 
+    let arguments = "--json-args={\"url\": \"http://2130706433/\"}";
+    let explanation = policy(helper, &["explain", "aish:fetch_url", arguments])
+        .run()
+        .ok();
+    assert!(
+        explanation.contains("127.0.0.1 is this machine, which no rule"),
+        "{explanation}"
+    );
+
     for (words, says) in [
-        (&["fs:atc"][..], "did you mean fs.act?"),
+        (&["aish:fetch_ulr"][..], "did you mean fetch_url?"),
+        (&["fs:atc"], "did you mean fs.act?"),
         (&["fx:act"], "no MCP server is called fx"),
         (&["act"], "SERVER:TOOL"),
         (&["fs:act", "--json_args", "[]"], "not a JSON object"),

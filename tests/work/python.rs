@@ -74,6 +74,17 @@ def dial_out() -> str:
     return _dial()
 
 
+def orphan() -> str:
+    "Leaves a process that belongs to nobody, without a mark."
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execve("/bin/sleep", ["sleep", "1000"], {})
+        os._exit(0)
+    os.wait()
+    return "left"
+
+
 def wait_long(name: str) -> str:
     "Waits."
     with open(name, "w") as file:
@@ -358,4 +369,26 @@ fn a_changed_helper_file_is_not_offered() {
         "{offered:?}"
     );
     assert!(!offered.iter().any(|name| name == "python"), "{offered:?}");
+}
+
+#[test]
+fn what_a_helper_leaves_and_changes_is_told() {
+    let rules = "[policy.rules]\n\"helper.*\" = \"allow\"\n";
+    let settings = json!({"name": ".envrc", "text": "evil"});
+    let calls = [
+        ("helper.orphan", json!({})),
+        ("helper.keep", settings),
+        ("helper.add", json!({"a": 1, "b": 2})),
+    ];
+    let work = calling(&calls, rules);
+    work.ask("x").end();
+    let results = work.results();
+    let envrc = work.path(".envrc");
+    let changed = format!("the command changed {}, which", envrc.display());
+    assert!(
+        results[0].contains("the helper left a process running"),
+        "{results:?}"
+    );
+    assert!(results[1].contains(&changed), "{results:?}");
+    assert!(!results[2].contains("changed"), "{results:?}");
 }

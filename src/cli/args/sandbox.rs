@@ -58,6 +58,9 @@ pub struct SandboxArgs {
     /// The home directory
     #[arg(long, value_name = "DIR", hide = true)]
     pub home: Option<PathBuf>,
+    /// Orphaned processes become children of the command
+    #[arg(long, hide = true)]
+    pub adopt: bool,
     /// Use no namespaces (for tests)
     #[arg(long, hide = true)]
     pub no_namespaces: bool,

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use nix::errno::Errno;
-use nix::sys::prctl::set_pdeathsig;
+use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, close, setsid};
@@ -172,6 +172,9 @@ fn run_plain(invocation: &SandboxInvocation, status: &StatusReport) -> Result<Sa
     };
     let metadata = metadata.context(|| "cannot wait for the supervisor".into())?;
     let ready = restrict(&invocation.policy, false, metadata)?;
+    if invocation.policy.adopts {
+        set_child_subreaper(true).context(|| "cannot adopt orphaned processes".into())?;
+    }
     status.send(&ready)?;
     let Some(mut command) = command(&invocation.command) else {
         return Ok(ended(0, Vec::new()));

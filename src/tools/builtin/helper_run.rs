@@ -144,11 +144,15 @@ pub(super) async fn run(
 
 fn call_result(result: HelperResult) -> CallResult {
     let HelperResult {
-        text,
+        mut text,
         is_error,
         images,
         notes,
     } = result;
+    // For the model as well.
+    for note in &notes {
+        text.push_str(&format!("\n[{note}]"));
+    }
     CallResult {
         bytes: text.len() as u64,
         text,

@@ -12,6 +12,13 @@ impl CallGate<'_> {
     /// # Errors
     /// The call ends before the policy is applied; how it ends.
     pub async fn explain(&mut self, at: usize) -> Result<DecisionTrace, CallEnd> {
+        // Without arguments, the answer is about the tool.
+        if self
+            .resolved_call(at)
+            .is_some_and(|call| call.arguments != "{}")
+        {
+            self.prepare(at).await;
+        }
         let reasons = self.protection_reasons(at).await;
         self.set_protected(at, reasons);
         match self.resolutions.get(at) {
