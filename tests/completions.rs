@@ -178,7 +178,7 @@ fn every_command_completes_the_options_of_its_help() {
 }
 
 #[test]
-fn names_that_the_daemon_knows_complete_from_the_daemon() {
+fn names_that_a_command_lists_complete_from_it() {
     let text = run(&["completions"]);
     let count = |list: &str| {
         text.matches(&format!(
@@ -186,6 +186,9 @@ fn names_that_the_daemon_knows_complete_from_the_daemon() {
         ))
         .count()
     };
+    // The ids of recordings, without the daemon: show, export, delete, replay.
+    let recordings = "_call_program names aish-helper recording list --names";
+    assert_eq!(text.matches(recordings).count(), 4);
     // Aliases: tools, resources, prompts, disconnect, login, logout. Tools: mcp tool, three calls, policy explain.
     assert_eq!((count("list"), count("tools"), count("prompts")), (6, 5, 1));
 }
@@ -245,6 +248,24 @@ fn tab_completes_in_a_real_zsh() {
     zsh.wait_text("aish-helper session show --limit");
     zsh.send("\x15llm --no-t\t");
     zsh.wait_text("llm --no-tools");
+    let recordings = home.path("aish/data/recordings");
+    for id in [
+        "0193a000-0000-7000-8000-0000a1b2c3d4",
+        "0193a000-0000-7000-8000-0000e5f60718",
+    ] {
+        std::fs::create_dir_all(recordings.join(id)).unwrap();
+        // Without it the daemon would remove the directory.
+        std::fs::write(recordings.join(id).join("events.jsonl"), "").unwrap();
+    }
+    for command in [
+        "recording show",
+        "recording export",
+        "recording delete",
+        "replay",
+    ] {
+        zsh.send(format!("\x15aish-helper {command} e\t"));
+        zsh.wait_text(&format!("aish-helper {command} e5f60718"));
+    }
     zsh.send("\x15");
     zsh.run("true");
 }

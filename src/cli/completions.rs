@@ -4,23 +4,28 @@ use clap::{Arg, Command, CommandFactory, ValueHint};
 
 use super::args::{Cli, CompletedProgram, Launcher};
 
-/// Arguments that complete to names known to the running daemon: command, argument, list of `aish-helper mcp`.
-const DAEMON_NAMES: &[(&str, &str, &str)] = &[
-    ("mcp tools", "alias", "list"),
-    ("mcp resources", "alias", "list"),
-    ("mcp prompts", "alias", "list"),
-    ("mcp disconnect", "alias", "list"),
-    ("mcp login", "alias", "list"),
-    ("mcp logout", "alias", "list"),
-    ("mcp tool", "name", "tools"),
-    ("mcp prompt", "name", "prompts"),
-    ("call tool-read", "tool_name", "tools"),
-    ("call tool-write", "tool_name", "tools"),
-    ("call tool-destructive", "tool_name", "tools"),
-    ("policy explain", "name", "tools"),
+/// Arguments that complete to the names which a command of `aish-helper` prints with `--names`: command, argument, that command.
+/// Those of `mcp` are known to the running daemon.
+const LISTED_NAMES: &[(&str, &str, &str)] = &[
+    ("mcp tools", "alias", "mcp list"),
+    ("mcp resources", "alias", "mcp list"),
+    ("mcp prompts", "alias", "mcp list"),
+    ("mcp disconnect", "alias", "mcp list"),
+    ("mcp login", "alias", "mcp list"),
+    ("mcp logout", "alias", "mcp list"),
+    ("mcp tool", "name", "mcp tools"),
+    ("mcp prompt", "name", "mcp prompts"),
+    ("call tool-read", "tool_name", "mcp tools"),
+    ("call tool-write", "tool_name", "mcp tools"),
+    ("call tool-destructive", "tool_name", "mcp tools"),
+    ("policy explain", "name", "mcp tools"),
+    ("recording show", "id", "recording list"),
+    ("recording export", "id", "recording list"),
+    ("recording delete", "ids", "recording list"),
+    ("replay", "id", "recording list"),
 ];
 
-/// Precedes the list in the help of an argument of [`DAEMON_NAMES`], until the generated line is completed.
+/// Precedes the command in the help of an argument of [`LISTED_NAMES`], until the generated line is completed.
 const LIST_MARK: char = '⟦';
 
 /// Generates the zsh completions of a program.
@@ -42,18 +47,18 @@ pub fn zsh_completions(program: CompletedProgram) -> String {
         .collect()
 }
 
-/// Replaces the marked list of a generated line with a call of the daemon.
+/// Replaces the marked command of a generated line with a call of it.
 fn complete_values(line: &str) -> String {
     let Some((before, marked)) = line.split_once(LIST_MARK) else {
         return without_message(line);
     };
     let end = marked
-        .find(|c: char| !c.is_ascii_lowercase())
+        .find(|c: char| !c.is_ascii_lowercase() && c != ' ')
         .unwrap_or(marked.len());
     let (list, after) = marked.split_at(end);
     let after = after.strip_suffix(":' \\").unwrap_or(after);
     format!(
-        "{before}{after}:{{compadd -- ${{(f)\"$(_call_program names aish-helper mcp {list} --names)\"}}}}' \\"
+        "{before}{after}:{{compadd -- ${{(f)\"$(_call_program names aish-helper {list} --names)\"}}}}' \\"
     )
 }
 
@@ -118,7 +123,7 @@ fn visible_arg(command: &Command, arg: &Arg, path: &str) -> Arg {
         copy = copy.short(short);
     }
     if let Some(help) = arg.get_help() {
-        let list = DAEMON_NAMES
+        let list = LISTED_NAMES
             .iter()
             .find(|(of, id, _)| *of == path && arg.get_id() == *id);
         copy = copy.help(match list {

@@ -145,10 +145,10 @@ pub fn run(args: LauncherArgs) -> Result<u8> {
         Some(Err(NoTmux::Failed(reason))) => without_tmux(&reason),
     }
     // The relay needs the directories of aish.
-    match args.no_tmux && paths.is_some() {
-        true => Err(relay::run_shell(&shell)),
-        false => Err(shell.exec(None)),
-    }
+    Err(match paths {
+        Some(paths) if args.no_tmux && !args.no_record => relay::run_shell(&shell, &paths),
+        _ => shell.exec(None),
+    })
 }
 
 /// Why there is no tmux session.

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::args::{RecordArgs, RecordPaneArgs};
 use crate::client::record_pane::{self, RecordedPane};
 use crate::client::relay::{self, RECORDING_VARIABLE, RecordedCommand, RecordingPlace};
-use crate::config::{self, ConfigOverrides, RecordSettings};
+use crate::config::{self, ConfigOverrides, ConfigStamp, RecordSettings, RecordedPanes};
 use crate::error::{Error, Result};
 use crate::paths::{self, Paths};
 
@@ -105,13 +105,31 @@ fn shown(program: &OsString, arguments: &[OsString]) -> Vec<String> {
 /// # Errors
 /// The recording cannot be created.
 pub fn pane(args: RecordPaneArgs) -> Result<()> {
-    record_pane::run(&RecordedPane {
+    let pane = RecordedPane {
         recordings: args.recordings,
         max_bytes: args.max_bytes,
         shell: args.shell,
         notice: args.notice,
         tty: args.tty,
         term: args.term,
+    };
+    // The environment is that of the server of tmux. Nothing but the configuration is read here.
+    let paths = Paths {
+        config: args.config,
+        data: PathBuf::new(),
+        state: PathBuf::new(),
+        run: PathBuf::new(),
+        socket_dir: PathBuf::new(),
+    };
+    let mut read = None;
+    record_pane::run(&pane, &mut || {
+        let stamp = Some(ConfigStamp::of(&paths));
+        if std::mem::replace(&mut read, stamp.clone()) == stamp {
+            return false;
+        }
+        // A file with mistakes may be one that is being edited.
+        let config = config::load(&paths, &ConfigOverrides::default());
+        config.is_ok_and(|config| config.record.panes == RecordedPanes::Off)
     })
 }
 

@@ -1,9 +1,9 @@
 //! `aish-helper recording`: lists, shows, exports and deletes recordings, without the daemon.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chrono::{Local, TimeZone, Utc};
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::recording::commands::{RecordedCommand, commands};
 use crate::recording::event::RecordingSource;
+use crate::recording::list::{directories, is_being_written};
 use crate::recording::reader::{self, Recording, RecordingSummary};
 use crate::recording::secrets::RecordingSecrets;
 use crate::recording::{asciicast, transcript};
@@ -33,10 +34,17 @@ const MAX_TEXT: usize = 500;
 /// No recording has the id, or it cannot be read or written.
 pub fn run(paths: &Paths, command: RecordingCommand) -> Result<()> {
     match command {
-        RecordingCommand::List { json } => list(paths, json),
+        RecordingCommand::List { names: true, .. } => list_names(paths),
+        RecordingCommand::List { json, .. } => list(paths, json),
         RecordingCommand::Show { id, json } => show(paths, &open(paths, &id)?, json),
-        RecordingCommand::Export { id, format, output } => {
-            export(paths, &open(paths, &id)?, format, output.as_deref())
+        RecordingCommand::Export {
+            id,
+            format,
+            output,
+            force,
+        } => {
+            let output = output.as_deref().map(|path| ExportFile { path, force });
+            export(paths, &open(paths, &id)?, format, output)
         }
         RecordingCommand::Delete { ids, yes } => delete(paths, &ids, yes),
     }
@@ -60,10 +68,24 @@ fn configured_redactor(paths: &Paths) -> Result<Redactor> {
     Ok(redactor)
 }
 
+/// Returns the directories of the recordings, oldest first.
+fn all(paths: &Paths) -> Result<Vec<PathBuf>> {
+    let recordings = paths.recordings();
+    directories(&recordings).context(|| format!("cannot list {}", recordings.display()))
+}
+
+/// Prints the ids as the list shows them, without reading the recordings.
+fn list_names(paths: &Paths) -> Result<()> {
+    let all = all(paths)?;
+    let names = all.iter().filter_map(|dir| dir.file_name()?.to_str());
+    let lines: Vec<String> = names.map(|id| format!("{}\n", short_id(id))).collect();
+    print(&lines.concat())
+}
+
 fn list(paths: &Paths, json: bool) -> Result<()> {
     let mut rows = Vec::new();
     let mut values = Vec::new();
-    for dir in reader::directories(&paths.recordings())? {
+    for dir in all(paths)? {
         let opened = Recording::open(&dir).and_then(|r| Ok((r.id(), r.summary()?)));
         let (id, summary) = match opened {
             Ok(found) => found,
@@ -225,8 +247,11 @@ fn export(
     paths: &Paths,
     recording: &Recording,
     format: RecordingFormat,
-    output: Option<&Path>,
+    output: Option<ExportFile<'_>>,
 ) -> Result<()> {
+    if let Some(file) = &output {
+        file.check()?;
+    }
     let is_terminal = output.is_none() && std::io::stdout().is_terminal();
     if is_terminal && format == RecordingFormat::Raw {
         return Err(
@@ -273,8 +298,11 @@ fn raw(recording: &Recording, out: &mut dyn Write) -> Result<()> {
 }
 
 /// Lets `work` write to a file or to stdout. A reader of stdout that has had enough is no error.
-fn write_to(output: Option<&Path>, work: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let Some(path) = output else {
+fn write_to(
+    output: Option<ExportFile<'_>>,
+    work: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let Some(file) = output else {
         let mut out = PipeWriter::default();
         let worked = work(&mut out);
         return match out.is_closed {
@@ -282,14 +310,53 @@ fn write_to(output: Option<&Path>, work: impl FnOnce(&mut dyn Write) -> Result<(
             false => worked,
         };
     };
-    let mut options = OpenOptions::new();
-    let cannot = || format!("cannot write {}", path.display());
-    // A recording is private, and so is its export until the user decides otherwise.
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let file = options.open(path).context(cannot)?;
-    let mut out = BufWriter::new(file);
+    let mut out = BufWriter::new(file.create()?);
     work(&mut out)?;
-    out.flush().context(cannot)
+    out.flush().context(|| file.cannot())
+}
+
+/// The file of `--output`.
+#[derive(Clone, Copy)]
+struct ExportFile<'a> {
+    path: &'a Path,
+    /// Overwrite an existing file.
+    force: bool,
+}
+
+impl ExportFile<'_> {
+    fn cannot(&self) -> String {
+        format!("cannot write {}", self.path.display())
+    }
+
+    /// Checks that no file is overwritten, before a long recording is read.
+    fn check(&self) -> Result<()> {
+        match self.path.is_file() && !self.force {
+            true => Err(self.exists()),
+            false => Ok(()),
+        }
+    }
+
+    fn exists(&self) -> Error {
+        Error::usage(format!("{} exists already", self.path.display()))
+            .hint("overwrite it with --force, or give another file with --output")
+    }
+
+    /// Creates the file.
+    fn create(&self) -> Result<File> {
+        let mut options = OpenOptions::new();
+        // A recording is private, and so is its export until the user decides otherwise.
+        options.write(true).mode(0o600);
+        // A pipe or a device, as in `--output >(gzip)`, is not overwritten.
+        let is_special = fs::metadata(self.path).is_ok_and(|meta| !meta.is_file());
+        match self.force || is_special {
+            true => options.create(true).truncate(true),
+            false => options.create_new(true),
+        };
+        match options.open(self.path) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(self.exists()),
+            opened => opened.context(|| self.cannot()),
+        }
+    }
 }
 
 /// Stdout, which may be closed early.
@@ -345,7 +412,7 @@ fn delete(paths: &Paths, ids: &[String], yes: bool) -> Result<()> {
     let mut dirs = Vec::new();
     for id in ids {
         let dir = reader::find(&paths.recordings(), id)?;
-        if reader::is_written(&dir) {
+        if is_being_written(&dir) {
             let name = dir.file_name().unwrap_or_default().to_string_lossy();
             return Err(Error::usage(format!("{name} is still recording"))
                 .hint("end the shell or command that it records first"));

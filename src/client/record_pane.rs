@@ -41,11 +41,12 @@ pub struct RecordedPane {
     pub term: String,
 }
 
-/// Records the pane until it is closed or its shell exits.
+/// Records the pane until it is closed, its shell exits, or `is_off` says that panes are no longer recorded, which is asked for all
+/// output.
 ///
 /// # Errors
 /// The recording cannot be created.
-pub fn run(pane: &RecordedPane) -> Result<()> {
+pub fn run(pane: &RecordedPane, is_off: &mut dyn FnMut() -> bool) -> Result<()> {
     // Sockets of the server of tmux must not stay open.
     connect::close_inherited();
     let mut size = pane_size(&pane.tty).unwrap_or((80, 24));
@@ -59,6 +60,7 @@ pub fn run(pane: &RecordedPane) -> Result<()> {
         shell: Some(pane.shell.clone()),
         source: RecordingSource::Tmux,
         tty: pane.tty.display().to_string(),
+        relay_tty: String::new(),
         command: None,
     };
     let writer = RecordingWriter::create(&pane.recordings, &start, pane.max_bytes)?;
@@ -78,6 +80,9 @@ pub fn run(pane: &RecordedPane) -> Result<()> {
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
+        if is_off() {
+            break;
+        }
         let terminal = open_terminal(&pane.tty);
         if let Some(now) = terminal.as_ref().ok().and_then(size_of)
             && now != size
@@ -106,7 +111,8 @@ pub fn run(pane: &RecordedPane) -> Result<()> {
     recorder.output(&parser.finish(), None);
     recorder.end(None, !left);
     if !left && open_terminal(&pane.tty).is_ok() {
-        // The user has closed the pipe or has put another program in its place, which must not get marks.
+        // The user has closed the pipe or has put another program in its place, which must not get marks; or panes are no longer
+        // recorded.
         leave_nonce(&pane.notice, "")?;
     }
     Ok(())

@@ -88,20 +88,22 @@ pub fn run(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> {
 
 /// Refuses to record a terminal twice.
 fn refuse_nested(place: &RecordingPlace) -> Result<()> {
-    let Some(id) = &place.within else {
-        return Ok(());
-    };
-    let dir = place.recordings.join(id);
-    let tty = ttyname(io::stdin()).ok();
-    let recorded = start_of(&dir).map(|start| PathBuf::from(start.tty));
-    let is_same = recorded.is_some() && recorded == tty;
-    // In another terminal, as that of a multiplexer, the variable was inherited only.
-    match is_same && is_being_written(&dir) {
-        true => Err(Error::usage(format!(
-            "this shell is already recorded: {id}"
+    match recorded_here(&place.recordings, place.within.as_deref()) {
+        Some(start) => Err(Error::usage(format!(
+            "this shell is already recorded: {}",
+            start.id
         ))),
-        false => Ok(()),
+        None => Ok(()),
     }
+}
+
+/// Returns the start of the recording `within` ([`RECORDING_VARIABLE`]) if it is being written and is that of this terminal. In
+/// another terminal, as that of a multiplexer, the variable was inherited only.
+pub fn recorded_here(recordings: &Path, within: Option<&str>) -> Option<RecordingStart> {
+    let dir = recordings.join(within?);
+    let start = start_of(&dir).filter(|_| is_being_written(&dir))?;
+    let is_here = ttyname(io::stdin()).is_ok_and(|tty| tty == Path::new(&start.tty));
+    is_here.then_some(start)
 }
 
 /// Why a relay did not start.
@@ -151,6 +153,7 @@ fn start(
         shell: None,
         source: RecordingSource::Relay,
         tty: tty.display().to_string(),
+        relay_tty: ttyname(&stdin).map_or_else(|_| String::new(), |tty| tty.display().to_string()),
         command: command.shown.clone(),
     };
     let writer = RecordingWriter::create(&place.recordings, &start, place.max_bytes)?;

@@ -166,7 +166,7 @@ section! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RecordSettings in "record" {
         /// `"tmux"` records the panes of tmux in which a shell with the plugin runs, `"off"` only what `aish-helper record`
-        /// runs. A pane whose output you pipe somewhere yourself is never recorded.
+        /// and `aish --no-tmux` run. A pane whose output you pipe somewhere yourself is never recorded.
         panes: RecordedPanes = RecordedPanes::Off;
         /// The maximum age of a recording, in days.
         max_days: u32 = 30, range(1, 36_500);

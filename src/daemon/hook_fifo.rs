@@ -7,11 +7,12 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::panes;
+use super::panes::PaneRecordings;
 use super::shell_events::ShellEventDecoder;
 use crate::error::{Error, ErrorContext, Result};
 use crate::services::SharedServices;
 use crate::session::lock;
+use crate::session::shell_registry::ShellEvent;
 
 /// Creates the FIFO, or reuses that of an earlier daemon.
 ///
@@ -47,12 +48,14 @@ pub async fn listen(path: &Path, services: &Arc<SharedServices>) -> Result<()> {
     let _writer = pipe::OpenOptions::new().open_sender(path).context(what)?;
     let mut decoder = ShellEventDecoder::default();
     let mut buffer = vec![0; 16 << 10];
+    let panes = PaneRecordings::default();
     loop {
         let length = reader.read(&mut buffer).await.context(what)?;
         decoder.push(&buffer[..length], &mut |shell, event| {
             let session = services.sessions.session_for_shell(shell);
-            panes::record(services, shell, &event);
+            let greeted = matches!(event, ShellEvent::Hello { .. }).then(|| shell.clone());
             lock(&services.shells).take(shell, event, session);
+            panes.update(services, greeted);
         });
     }
 }

@@ -110,6 +110,9 @@ pub struct RecordingStart {
     /// The recorded terminal, `/dev/pts/3`.
     #[serde(default)]
     pub tty: String,
+    /// The terminal that a relay runs in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub relay_tty: String,
     /// The command of `record -- COMMAND`.
     #[serde(default)]
     pub command: Option<Vec<String>>,

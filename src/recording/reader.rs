@@ -1,17 +1,16 @@
-//! Reads recordings: the list, the events and the output of one.
+//! Reads the events and the output of a recording.
 //!
 //! What a recording contains is untrusted: the output is hostile text, and both files may be torn, cut or edited. Every
 //! number is brought within its limits here, so that what uses the events can rely on them: times and offsets do not
 //! decrease, no offset leads beyond the output, and sizes are those of a terminal. Memory does not grow with a recording.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg};
-
 use super::event::{EVENTS_FILE, OUTPUT_FILE, RecordingEvent, RecordingLine, RecordingStart};
+use super::list;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::read_own;
 
@@ -205,7 +204,7 @@ impl Recording {
             start: self.start.clone(),
             length_us: last.map_or(0, |line| line.us),
             bytes: length.saturating_add(self.output_length()),
-            is_written: is_written(&self.dir),
+            is_written: list::is_being_written(&self.dir),
             has_ended: end.is_some(),
             exit: end.flatten(),
         })
@@ -363,42 +362,15 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// Returns whether a recorder holds the recording in `dir`: it locks the events as long as it writes.
-pub fn is_written(dir: &Path) -> bool {
-    // Released at once.
-    let file = File::open(dir.join(EVENTS_FILE)).ok();
-    file.is_some_and(|file| Flock::lock(file, FlockArg::LockSharedNonblock).is_err())
-}
-
-/// Returns the directories of all recordings below `dir`, oldest first: their names begin with the time.
-///
-/// # Errors
-/// The directory cannot be read; a missing one is empty.
-pub fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.context(|| format!("cannot list {}", dir.display()))?,
-    };
-    let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let entries = entries.flatten().filter(is_dir);
-    let mut found: Vec<_> = entries.map(|entry| entry.path()).collect();
-    found.sort();
-    Ok(found)
-}
-
 /// Finds the recording whose id begins or ends with `part`; lists show the end.
 ///
 /// # Errors
 /// None has it, or several.
 pub fn find(dir: &Path, part: &str) -> Result<PathBuf> {
     let hint = "see: aish-helper recording list";
-    let all = directories(dir)?;
-    let name = |path: &PathBuf| -> String {
-        let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
-    };
+    let all = list::directories(dir).context(|| format!("cannot list {}", dir.display()))?;
     let matches = |path: &&PathBuf| {
-        let name = name(path);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         !part.is_empty() && (name.starts_with(part) || name.ends_with(part))
     };
     let mut found = all.iter().filter(matches);

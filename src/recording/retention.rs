@@ -98,6 +98,7 @@ mod tests {
             shell: None,
             source: RecordingSource::Relay,
             tty: "/dev/pts/0".into(),
+            relay_tty: String::new(),
             command: None,
         };
         let mut writer = RecordingWriter::create(recordings, &start, 1 << 20).unwrap();

@@ -37,6 +37,7 @@ impl TestRecording {
             shell: None,
             source: RecordingSource::Relay,
             tty: "/dev/pts/9".into(),
+            relay_tty: String::new(),
             command: None,
         }));
         recording

@@ -64,6 +64,8 @@ pub struct RecordingWriter {
     size: (u16, u16),
     /// Bytes that have been left out since the last event of output.
     gap: Option<(GapReason, u64)>,
+    /// A line has ended in the gap, which is one of [`GapReason::EchoOff`].
+    gap_has_line_end: bool,
     /// The running command, while the history forgets it.
     hidden: bool,
     command: Option<String>,
@@ -147,6 +149,7 @@ impl RecordingWriter {
             announced: false,
             size: (start.cols, start.rows),
             gap: None,
+            gap_has_line_end: false,
             hidden: false,
             command: None,
             prompt: None,
@@ -200,7 +203,9 @@ impl RecordingWriter {
                 let length = self.screen.advance(rest);
                 rest = rest.get(length..).unwrap_or_default();
             }
-            return self.leave_out(us, reason, bytes.len() as u64);
+            self.leave_out(us, reason, bytes.len() as u64);
+            self.gap_has_line_end |= reason == GapReason::EchoOff && bytes.contains(&b'\n');
+            return;
         }
         self.close_gap(us);
         let mut rest = bytes;
@@ -234,11 +239,23 @@ impl RecordingWriter {
     }
 
     fn close_gap(&mut self, us: u64) {
-        let Some((reason, bytes)) = self.gap.take() else {
+        let Some((reason, mut bytes)) = self.gap.take() else {
             return;
         };
+        // One line end stands for all that a program printed while nothing was echoed. Without it, what follows would go on in
+        // the line of the password prompt.
+        let line_end: &[u8] = match std::mem::take(&mut self.gap_has_line_end) {
+            true => b"\r\n",
+            false => b"",
+        };
+        bytes = bytes.saturating_sub(line_end.len() as u64);
         if bytes > 0 {
             self.plan.push((us, RecordingEvent::Gap { reason, bytes }));
+        }
+        if !line_end.is_empty() {
+            let bytes = line_end.len() as u64;
+            self.plan.push((us, RecordingEvent::Output { bytes }));
+            self.data.extend_from_slice(line_end);
         }
         if let Some(prompt) = &mut self.prompt {
             prompt.left_out += bytes;

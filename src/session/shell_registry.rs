@@ -266,6 +266,12 @@ impl ShellRegistry {
         })
     }
 
+    /// Returns the shells that have greeted this daemon.
+    pub fn greeted(&self) -> Vec<ShellId> {
+        let greeted = self.shells.iter().filter(|(_, s)| s.terminal.is_some());
+        greeted.map(|(shell, _)| shell.clone()).collect()
+    }
+
     /// Returns the shell of a terminal device that ran a command last.
     pub fn of_tty(&self, tty: &str) -> Option<ShellId> {
         let last_start = |state: &ShellState| match state.commands.back().map(|kept| &kept.body) {

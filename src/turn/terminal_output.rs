@@ -70,14 +70,12 @@ impl WantedOutput {
 /// is one line.
 pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<TerminalOutput> {
     let on_screen = lock(&services.shells).on_screen(&wanted.shell);
-    let unknown =
-        || Error::usage("this shell has reported no command").hint("see: aish-helper doctor");
     let ShellOnScreen {
         commands,
         tty,
         terminal,
-    } = on_screen.ok_or_else(unknown)?;
-    let position = position(&commands, wanted.command).ok_or_else(unknown)?;
+    } = on_screen.ok_or_else(no_commands)?;
+    let position = position(&commands, wanted.command)?;
     if let Some(recorded) = recorded(services, &tty, &commands, position).await {
         return Ok(recorded);
     }
@@ -134,7 +132,7 @@ struct ToolArguments {
 /// Returns what the tool `terminal_output` tells the model: the last lines of an output, without secrets.
 ///
 /// # Errors
-/// The arguments are wrong, or there is no output.
+/// The arguments are wrong ([`crate::error::ErrorKind::Usage`], which the model can correct), or there is no output.
 pub async fn for_model(
     services: &SharedServices,
     wanted: WantedOutput,
@@ -174,7 +172,10 @@ pub async fn for_model(
 }
 
 /// Returns the index of the command number `wanted` from the last one that is no call of aish.
-fn position(commands: &[KeptCommand], wanted: usize) -> Option<usize> {
+///
+/// # Errors
+/// There is no such command: [`crate::error::ErrorKind::Usage`], with the numbers that exist.
+fn position(commands: &[KeptCommand], wanted: usize) -> Result<usize> {
     let own = commands
         .iter()
         .enumerate()
@@ -183,7 +184,21 @@ fn position(commands: &[KeptCommand], wanted: usize) -> Option<usize> {
             RecordBody::ShellCommand { command, .. } => !is_aish(command),
             _ => false,
         });
-    own.map(|(at, _)| at).nth(wanted.checked_sub(1)?)
+    let own: Vec<usize> = own.map(|(at, _)| at).collect();
+    let found = wanted.checked_sub(1).and_then(|at| own.get(at).copied());
+    found.ok_or_else(|| match own.len() {
+        0 => no_commands(),
+        1 => Error::usage(format!(
+            "there is no command number {wanted}: only the last one, number 1, is known"
+        )),
+        count => Error::usage(format!(
+            "there is no command number {wanted}: the numbers 1 (the last command) to {count} are known"
+        )),
+    })
+}
+
+fn no_commands() -> Error {
+    Error::usage("this shell has reported no command").hint("see: aish-helper doctor")
 }
 
 fn cut(

@@ -57,6 +57,20 @@ impl Terminals {
         self.tmux(&["list-sessions", "-F", "#{session_name}:#{session_attached}"])
     }
 
+    /// The line that says that a shell is recorded.
+    fn recorded_line(&self) -> String {
+        format!(
+            "[aish] the output of this shell, not your input, is recorded in {} (off: aish --no-tmux --no-record)",
+            self.home.path("aish/data/recordings").display()
+        )
+    }
+
+    /// Number of recordings.
+    fn recordings(&self) -> usize {
+        let dir = std::fs::read_dir(self.home.path("aish/data/recordings"));
+        dir.map_or(0, Iterator::count)
+    }
+
     /// Waits until the list of sessions is this one; tmux notices a closed terminal later.
     fn until_sessions(&self, wanted: &str) {
         let deadline = Instant::now() + PATIENCE;
@@ -265,6 +279,10 @@ fn without_tmux_zsh_runs_in_the_relay() {
     let terminals = Terminals::new();
     let zsh = terminals.start(&["--no-tmux"]);
     zsh.wait_text("<1>");
+    assert_eq!(
+        zsh.screen().lines().next(),
+        Some(&*terminals.recorded_line())
+    );
     // The relay takes the place of `aish`.
     says(&zsh, "print pid:$PPID.", &format!("pid:{}.", zsh.pid()));
     has_plugin(&zsh, "");
@@ -275,6 +293,28 @@ fn without_tmux_zsh_runs_in_the_relay() {
         "[aish] this shell was started by aish already\ncode:0.",
     );
     assert_eq!(terminals.sessions(), "");
+    assert_eq!(terminals.recordings(), 1);
+    // Without a recording.
+    let zsh = terminals.start(&["--no-tmux", "--no-record"]);
+    zsh.wait_text("<1>");
+    assert!(zsh.screen().starts_with("<1>"), "{}", zsh.screen());
+    has_plugin(&zsh, "");
+    assert_eq!(terminals.recordings(), 1);
+}
+
+#[test]
+fn in_a_recorded_terminal_the_shell_is_not_recorded_twice() {
+    let terminals = Terminals::new();
+    let command = PtyCommand::new("aish-helper").args(["record", "--", "zsh"]);
+    let zsh = Zsh::spawn(&terminals.home, command.env_clear().envs(terminals.env()));
+    zsh.wait_text("<1>");
+    says(
+        &zsh,
+        "aish --no-tmux",
+        "[aish] this terminal is recorded already: ",
+    );
+    has_plugin(&zsh, "");
+    assert_eq!(terminals.recordings(), 1);
 }
 
 #[test]
@@ -301,6 +341,19 @@ fn in_another_tmux_session_the_pane_gets_a_zsh_with_the_plugin() {
     says(
         &zsh,
         "aish",
+        "[aish] tmux runs in this terminal already: zsh starts in this pane",
+    );
+    has_plugin(&zsh, "tmux");
+    assert_eq!(terminals.sessions(), "mine:1\n");
+    // In a recorded shell of the pane, whose terminal is another one.
+    says(
+        &zsh,
+        "PS1=recor''ded: aish-helper record -- zsh -f",
+        "recorded:",
+    );
+    says(
+        &zsh,
+        "clear; aish",
         "[aish] tmux runs in this terminal already: zsh starts in this pane",
     );
     has_plugin(&zsh, "tmux");
@@ -581,7 +634,8 @@ fn a_zshenv_of_the_system_that_sets_zdotdir_is_respected() {
         "#!/bin/sh\n: ${ZDOTDIR:=$HOME/system}; export ZDOTDIR; exec /usr/bin/zsh \"$@\"\n",
     );
     let zsh = start();
-    assert!(zsh.screen().starts_with("system\n<1>"), "{}", zsh.screen());
+    let system = format!("{}\nsystem\n<1>", terminals.recorded_line());
+    assert!(zsh.screen().starts_with(&system), "{}", zsh.screen());
     has_plugin(&zsh, "");
     drop(zsh);
     home.program(
@@ -589,8 +643,9 @@ fn a_zshenv_of_the_system_that_sets_zdotdir_is_respected() {
         "#!/bin/sh\nZDOTDIR=$HOME/system; export ZDOTDIR; exec /usr/bin/zsh \"$@\"\n",
     );
     let zsh = start();
-    let line = "[aish] /etc/zshenv sets ZDOTDIR: only .zshrc decides about the plugin\nsystem\n<1>";
-    assert!(zsh.screen().starts_with(line), "{}", zsh.screen());
+    let line = "[aish] /etc/zshenv sets ZDOTDIR: only .zshrc decides about the plugin\n";
+    let line = format!("{line}{system}");
+    assert!(zsh.screen().starts_with(&line), "{}", zsh.screen());
 }
 
 #[test]

@@ -270,6 +270,18 @@ fn text_is_what_a_person_saw_and_raw_what_the_terminal_got() {
         fs::metadata(file).unwrap().permissions().mode() & 0o777,
         0o600
     );
+    // A second export does not replace it without being told to.
+    fs::write(file, "mine").unwrap();
+    let args = ["recording", "export", ID, "--format", "text", "--output"];
+    let refused = helper.call(args).args([file]).run().fails(2);
+    assert!(
+        refused.contains("exists already") && refused.contains("--force"),
+        "{refused}"
+    );
+    assert_eq!(fs::read_to_string(file).unwrap(), "mine");
+    helper.call(args).args([file, "--force"]).run().ok();
+    assert_eq!(fs::read_to_string(file).unwrap(), text);
+    helper.call(args).args(["/dev/null"]).run().ok();
 }
 
 #[test]

@@ -257,6 +257,55 @@ fn a_pipe_that_the_user_opens_later_stays() {
     assert_eq!(tmux.recordings(), [dir]);
 }
 
+#[test]
+fn open_panes_follow_the_configuration() {
+    let helper = Helper::saying("x");
+    let on = || helper.config("[record]\npanes = \"tmux\"\n");
+    let tmux = Tmux::start(&helper, "zsh -d -i");
+    tmux.wait_text("<1>");
+    on();
+    // The end of the command tells the daemon to look.
+    tmux.type_line("print be''fore");
+    let dir = tmux.wait_recorder();
+    tmux.wait_text("<2>");
+    tmux.type_line("true");
+    tmux.wait_text("<3>");
+    tmux.type_line("print o''ne");
+    tmux.wait_text("<4>");
+    helper.config("");
+    tmux.type_line("print se''cret");
+    tmux.wait_text("secret\n<5>");
+    let recorded = tmux.read(&dir);
+    assert_eq!(recorded.commands(), [command("print o''ne", 0)]);
+    assert!(!recorded.contains("se''cret") && !recorded.contains("secret"));
+    // The shell has read that nobody takes its marks any more.
+    let notices = helper.path("run/notices");
+    helper.until("the recorder has told the shell", || {
+        tmux.type_line("");
+        let files = fs::read_dir(&notices).expect("a directory");
+        files.count() == 0
+    });
+
+    // On again, and this time the user has a pipe.
+    tmux.run(&["pipe-pane", "-t", "0", "cat >>mine"]);
+    let calls = helper.home.read("tmux-calls");
+    on();
+    tmux.type_line("print mi''ne");
+    helper.until("the daemon has asked tmux", || {
+        helper.home.read("tmux-calls") != calls
+    });
+    helper.until("the user's program has the output", || {
+        helper.home.read("mine").contains("mine\r\n")
+    });
+    helper.config("");
+    tmux.type_line("print st''ays");
+    helper.until("the user's program has the output", || {
+        helper.home.read("mine").contains("stays\r\n")
+    });
+    assert!(!helper.home.read("mine").contains("7717"));
+    assert_eq!(tmux.recordings(), [dir]);
+}
+
 /// Size of the burst, and of the same with CR before each LF: six times what the server of tmux may grow.
 const BURST: (u64, u64) = (50_000_000, 50_625_000);
 /// Size at which the recording of the burst stops.

@@ -176,6 +176,32 @@ fn a_model_may_ask_for_output_and_the_question_shows_it() {
 }
 
 #[test]
+fn a_model_that_asks_for_an_unknown_command_is_told_which_ones_there_are() {
+    let provider = Provider::answering(|request| {
+        let messages = request.json["messages"].to_string();
+        match messages.contains("\"role\":\"tool\"") {
+            true => Script::tokens(["I was wrong."]),
+            false => Script::calls("", &[("c1", "terminal_output", r#"{"command":7}"#)]),
+        }
+    });
+    let helper = Helper::with(provider);
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("seq 5");
+    shell.run("true");
+    shell.run("llm tell me about numbers");
+    shell.wait_text("I was wrong.");
+    let last = helper.provider.requests().pop().expect("a request");
+    let messages = last.json["messages"].as_array().expect("messages");
+    let content = &messages.last().expect("a message")["content"];
+    assert_eq!(
+        *content,
+        "there is no command number 7: the numbers 1 (the last command) to 2 are known"
+    );
+    let told = shell.output(7);
+    assert_eq!(told["reason"], *content, "{told}");
+}
+
+#[test]
 fn plugin_and_daemon_know_the_same_variables() {
     let load = include_str!("../../zsh/functions/_aish_load");
     let line = load.lines().find(|line| line.starts_with("  terminal '"));

@@ -30,9 +30,12 @@ pub struct LauncherArgs {
     /// What to do instead of starting a shell
     #[command(subcommand)]
     pub command: Option<LauncherCommand>,
-    /// Start zsh in this terminal, without tmux
+    /// Start zsh in this terminal, without tmux, and record its output
     #[arg(long)]
     pub no_tmux: bool,
+    /// With --no-tmux: do not record the output
+    #[arg(long, requires = "no_tmux")]
+    pub no_record: bool,
     /// Start a new session, even if one could be attached
     #[arg(long, conflicts_with = "no_tmux")]
     pub new: bool,

@@ -66,6 +66,9 @@ pub struct RecordPaneArgs {
     /// The directory of the recordings
     #[arg(long, value_name = "DIR")]
     pub recordings: PathBuf,
+    /// The directory of the configuration
+    #[arg(long, value_name = "DIR")]
+    pub config: PathBuf,
     /// The maximum size of the recording
     #[arg(long, value_name = "N")]
     pub max_bytes: u64,

@@ -13,6 +13,9 @@ pub enum RecordingCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Print only the ids, one per line, for the completion
+        #[arg(long, conflicts_with = "json")]
+        names: bool,
     },
     /// Show a recording and its commands
     Show {
@@ -35,6 +38,9 @@ pub enum RecordingCommand {
         /// Write to this file instead of stdout
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Overwrite FILE if it exists
+        #[arg(long, requires = "output")]
+        force: bool,
     },
     /// Delete recordings, after a question
     Delete {

@@ -6,7 +6,10 @@ use std::process::Command;
 
 use super::notice;
 use super::shell::Shell;
+use crate::client::relay::{self, RECORDING_VARIABLE};
 use crate::error::{Error, Result};
+use crate::paths::{Paths, variable};
+use crate::recording::event::RecordingStart;
 
 /// Returns a command that runs this binary as `aish-helper record` with these words.
 fn recording(words: impl IntoIterator<Item = OsString>) -> Result<Command> {
@@ -18,20 +21,38 @@ fn recording(words: impl IntoIterator<Item = OsString>) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs the shell in this terminal through the relay. Without the relay the shell runs alone. Returns why neither could start.
-pub(super) fn run_shell(shell: &Shell) -> Error {
+/// Returns the start of the recording of this terminal, if a relay records it.
+pub(super) fn recorded_here(paths: &Paths) -> Option<RecordingStart> {
+    let within = variable(RECORDING_VARIABLE)?.into_string().ok();
+    relay::recorded_here(&paths.recordings(), within.as_deref())
+}
+
+/// Runs the shell in this terminal through the relay, and says so. Without the relay the shell runs alone. Returns why neither
+/// could start.
+pub(super) fn run_shell(shell: &Shell, paths: &Paths) -> Error {
+    if let Some(recording) = recorded_here(paths) {
+        notice(&format!(
+            "this terminal is recorded already: {}",
+            recording.id
+        ));
+        return shell.exec(None);
+    }
     if let Some(zsh) = shell.commands(None).next() {
+        notice(&format!(
+            "the output of this shell, not your input, is recorded in {} (off: aish --no-tmux --no-record)",
+            paths.recordings().display()
+        ));
         let words = [OsString::from("--"), zsh.get_program().to_owned()];
         let words = words.into_iter().chain(zsh.get_args().map(OsString::from));
         let failure = match recording(words) {
-            Ok(mut relay) => {
+            Ok(mut command) => {
                 for (name, value) in zsh.get_envs() {
                     match value {
-                        Some(value) => relay.env(name, value),
-                        None => relay.env_remove(name),
+                        Some(value) => command.env(name, value),
+                        None => command.env_remove(name),
                     };
                 }
-                relay.exec().to_string()
+                command.exec().to_string()
             }
             Err(e) => e.message,
         };

@@ -8,6 +8,7 @@ use nix::sys::stat::Mode;
 
 use super::NoTmux;
 use super::pane::{Handover, PaneProgram};
+use super::relay;
 use super::shell::Shell;
 use super::tmux::Tmux;
 use crate::client::terminal;
@@ -54,7 +55,9 @@ pub(super) fn attach(
     mask: Mode,
     is_new: bool,
 ) -> Result<Command, NoTmux> {
-    let tmux = Tmux::find()?;
+    // A relay that records the pane of tmux gives the shell another terminal.
+    let relay_tty = relay::recorded_here(paths).map(|recording| recording.relay_tty);
+    let tmux = Tmux::find(relay_tty.as_deref())?;
     let sessions = sessions(&tmux);
     let cwd = std::env::current_dir().unwrap_or_default();
     let home = variable("HOME").map(PathBuf::from);

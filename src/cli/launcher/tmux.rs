@@ -34,11 +34,11 @@ pub(super) struct Tmux {
 }
 
 impl Tmux {
-    /// Finds tmux for a session in this terminal.
+    /// Finds tmux for a session in this terminal, which a relay in the terminal `relay_tty` may record.
     ///
     /// # Errors
     /// This terminal belongs to a multiplexer, tmux is missing or too old, or it cannot draw on this terminal.
-    pub(super) fn find() -> Result<Tmux, NoTmux> {
+    pub(super) fn find(relay_tty: Option<&str>) -> Result<Tmux, NoTmux> {
         let program = on_path("tmux").into_iter().next();
         if let Some(name) = other_multiplexer() {
             return Err(NoTmux::Inside(name));
@@ -51,7 +51,7 @@ impl Tmux {
             is_stale: false,
         };
         if variable("TMUX").is_some() {
-            if tmux.owns_terminal() {
+            if tmux.owns_terminal(relay_tty) {
                 return Err(NoTmux::Inside("tmux"));
             }
             tmux.is_stale = true;
@@ -84,15 +84,17 @@ impl Tmux {
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 
-    /// Returns whether this terminal is the pane that the variables name.
-    fn owns_terminal(&self) -> bool {
+    /// Returns whether this terminal, or that of the relay, is the pane that the variables name.
+    fn owns_terminal(&self, relay_tty: Option<&str>) -> bool {
         let Some(pane) = variable("TMUX_PANE") else {
             return false;
         };
         let words = ["display-message", "-p", "-t"].map(OsStr::new);
         let words = words.into_iter().chain([&*pane, OsStr::new("#{pane_tty}")]);
         let name = self.query(words).unwrap_or_default();
-        ttyname(std::io::stdin()).is_ok_and(|tty| tty.as_os_str() == name.trim_end_matches('\n'))
+        let name = name.trim_end_matches('\n');
+        relay_tty.is_some_and(|tty| !tty.is_empty() && tty == name)
+            || ttyname(std::io::stdin()).is_ok_and(|tty| tty.as_os_str() == name)
     }
 
     fn check_version(&self) -> Result<(), String> {

@@ -79,6 +79,8 @@ pub struct Relay {
     /// Marks, each with its place in the output.
     marks: Vec<(usize, Mark)>,
     input: Vec<u8>,
+    /// Input has reached the pty since the echo was last seen on.
+    has_typed: bool,
 }
 
 impl Relay {
@@ -102,6 +104,7 @@ impl Relay {
             written: 0,
             marks: Vec::new(),
             input: Vec::with_capacity(INPUT),
+            has_typed: false,
         }
     }
 
@@ -227,6 +230,7 @@ impl Relay {
     fn write_input(&mut self) {
         match (&self.pty).write(&self.input) {
             Ok(n) => {
+                self.has_typed = true;
                 self.input.drain(..n.min(self.input.len()));
             }
             Err(e) if is_transient(&e) => {}
@@ -253,7 +257,11 @@ impl Relay {
         if length == 0 {
             return Ok(());
         }
-        let left_out = reads_unseen(&self.pty).then_some(GapReason::EchoOff);
+        let is_unseen = reads_unseen(&self.pty);
+        self.has_typed &= is_unseen;
+        // The modes are those of now, the output is older: a part of it may be from before the echo was turned off. What was typed
+        // without echo can only be in it once something was typed.
+        let left_out = (is_unseen && self.has_typed).then_some(GapReason::EchoOff);
         self.output.clear();
         self.written = 0;
         let (output, marks) = (&mut self.output, &mut self.marks);

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 use crate::recording::event::GapReason;
 
@@ -226,16 +228,21 @@ fn a_summary_needs_only_both_ends() {
 #[test]
 fn ids_are_found_by_either_end() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["0190aaaa-1111", "0190aaaa-2222", "0190bbbb-3333"] {
+    let first = "0190aaaa-0000-7000-8000-000000001111";
+    let second = "0190aaaa-0000-7000-8000-000000002222";
+    let third = "0190bbbb-0000-7000-8000-000000003333";
+    // A recording that is not complete yet has a point before its id.
+    let other = format!(".{third}");
+    for name in [first, second, third, &other, "0190bbbb"] {
         fs::create_dir(dir.path().join(name)).unwrap();
     }
     let found = |part| find(dir.path(), part).map(|path| path.file_name().unwrap().to_owned());
-    assert_eq!(found("0190b").unwrap(), "0190bbbb-3333");
-    assert_eq!(found("2222").unwrap(), "0190aaaa-2222");
+    assert_eq!(found("0190b").unwrap(), third);
+    assert_eq!(found("2222").unwrap(), second);
     assert!(found("0190a").unwrap_err().message.contains("several"));
     assert!(found("aaaa").unwrap_err().message.contains("no recording"));
     assert!(found("").is_err());
     assert!(found("..").is_err());
     let missing = dir.path().join("none");
-    assert!(directories(&missing).unwrap().is_empty());
+    assert!(list::directories(&missing).unwrap().is_empty());
 }

@@ -21,6 +21,7 @@ fn recording(max_bytes: u64) -> Recording {
         shell: None,
         source: RecordingSource::Relay,
         tty: "/dev/pts/0".into(),
+        relay_tty: String::new(),
         command: None,
     };
     let writer = RecordingWriter::create(&home.path().join("all"), &start, max_bytes).unwrap();
@@ -173,6 +174,41 @@ fn what_is_left_out_is_counted_where_it_ends() {
         "1 gap Dropped 100",
         "1 output 1",
         "2 the end",
+    ];
+    assert_eq!(recording.events(), expected);
+}
+
+#[test]
+fn of_the_line_ends_in_a_gap_without_echo_one_stays() {
+    let mut recording = recording(1 << 20);
+    recording.output("password: ");
+    recording.left_out("\r\n", Some(GapReason::EchoOff));
+    recording.output("one\r\n");
+    recording.left_out("again:", Some(GapReason::EchoOff));
+    recording.left_out(" got\r\nit\r\n\x1b[?1049h", Some(GapReason::EchoOff));
+    recording.output("two\r\n");
+    // Of what the history forgets nothing stays.
+    recording.mark(Mark::Prompt);
+    recording.command(None);
+    recording.left_out("\r\n", Some(GapReason::EchoOff));
+    recording.mark(Mark::CommandEnd { exit: 0 });
+    recording.left_out("none", Some(GapReason::EchoOff));
+    recording.output("three");
+    assert_eq!(recording.text(), "password: \r\none\r\n\r\ntwo\r\nthree");
+    let expected = [
+        "0 output 10",
+        "10 output 2",
+        "12 output 5",
+        "17 gap EchoOff 22",
+        "17 output 2",
+        "19 screen true",
+        "19 output 5",
+        "24 prompt",
+        "24 start None",
+        "24 gap NotInHistory 2",
+        "24 end 0",
+        "24 gap EchoOff 4",
+        "24 output 5",
     ];
     assert_eq!(recording.events(), expected);
 }

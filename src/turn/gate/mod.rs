@@ -318,9 +318,7 @@ impl<'a> CallGate<'a> {
             PolicyDecision::Deny(_) => None,
             _ => match self.terminal_output(resolved).await {
                 Ok(text) => text,
-                Err(e) => {
-                    return Err((self.report(call, at, CallEnd::Failed(e.message)), account));
-                }
+                Err(end) => return Err((self.report(call, at, end), account)),
             },
         };
         let (approved, scope, arguments, rule, granted) = match decision {

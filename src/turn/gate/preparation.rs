@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::CallGate;
 use super::resolve::{CallResolution, RefusedCall, ResolvedCall};
-use crate::error::Result;
+use crate::error::ErrorKind;
 use crate::tools::builtin::{PrepareError, prepare};
+use crate::turn::outcome::CallEnd;
 use crate::turn::terminal_output;
 
 /// Time limit of the preparation. A file system may hang.
@@ -83,17 +84,21 @@ impl CallGate<'_> {
         self.set_protected(at, reasons);
     }
 
-    /// Returns the result of a call that reads the output of the user's commands, without secrets; `None` for other calls.
+    /// Returns the result of a call that reads the output of the user's commands, without secrets; `None` for other calls. An error
+    /// that the model can correct ends the call, not the turn.
     pub(super) async fn terminal_output(
         &self,
         resolved: &ResolvedCall<'_>,
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<String>, CallEnd> {
         let wanted = self.context.request.terminal.as_ref();
         let Some(wanted) = wanted.filter(|_| resolved.is_terminal_output()) else {
             return Ok(None);
         };
         let services = self.context.services;
         let text = terminal_output::for_model(services, wanted.clone(), &resolved.arguments);
-        text.await.map(Some)
+        text.await.map(Some).map_err(|e| match e.kind {
+            ErrorKind::Usage => CallEnd::Unread(e.message),
+            _ => CallEnd::Failed(e.message),
+        })
     }
 }
