@@ -103,14 +103,15 @@ pub enum CallEvent {
     Output(String),
     /// The server asks the user. Dropping the sender counts as a dismissal.
     Elicit(ElicitationRequest, oneshot::Sender<ElicitationResponse>),
-    /// Code calls a Python helper. Dropping the sender counts as a call that was not made.
-    Helper(HelperRequest),
+    /// The call makes another one. Dropping the sender counts as a call that was not made.
+    Nested(NestedRequest),
 }
 
-/// A call of a Python helper that code makes: it passes the gate like every other call.
+/// A call that a running call makes: code calls a Python helper, or a command that the sandbox blocked runs again outside. It
+/// passes the gate like every other call.
 #[derive(Debug)]
-pub struct HelperRequest {
-    /// Name of the function, without `helper.`.
+pub struct NestedRequest {
+    /// Name of the tool, as a model would call it.
     pub name: String,
     /// The arguments, a JSON object.
     pub arguments: String,

@@ -84,6 +84,21 @@ impl TurnCost {
     }
 }
 
+/// Adds the usage of a round to that of the rounds before.
+pub fn sum_usage(total: Option<TokenUsage>, usage: Option<TokenUsage>) -> Option<TokenUsage> {
+    let Some((a, b)) = total.zip(usage) else {
+        return total.or(usage);
+    };
+    Some(TokenUsage {
+        prompt_tokens: a.prompt_tokens.saturating_add(b.prompt_tokens),
+        completion_tokens: a.completion_tokens.saturating_add(b.completion_tokens),
+        cache_read_tokens: a.cache_read_tokens.saturating_add(b.cache_read_tokens),
+        cache_write_tokens: a.cache_write_tokens.saturating_add(b.cache_write_tokens),
+        reasoning_tokens: a.reasoning_tokens.saturating_add(b.reasoning_tokens),
+        cost_picodollars: None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

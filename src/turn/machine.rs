@@ -15,8 +15,9 @@ use crate::safety::budget::ModelPrice;
 use crate::safety::{policy, utf8};
 use crate::session::feed::TurnEvent;
 
+use super::code_blocks;
 use super::command_extractor::{AnswerPiece, CommandExtractor};
-use super::cost::TurnCost;
+use super::cost::{self, TurnCost};
 use super::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// Maximum text of a turn that is shown and recorded, in bytes. The rest is counted.
@@ -80,6 +81,8 @@ pub struct TurnSettings {
     pub show_cost: ShownCost,
     /// Maximum number of rounds with calls.
     pub depth: u32,
+    /// Helpers that code in an answer may call; empty where the tool `python` is not offered.
+    pub code_helpers: Vec<String>,
 }
 
 /// The state of a turn.
@@ -289,14 +292,19 @@ impl TurnMachine {
         let whole = matches!(result, Ok(FinishReason::Stop | FinishReason::Paused));
         let calls = std::mem::take(&mut self.calls);
         // Calls of a failed answer are dropped, because none of them would get a result.
-        let calls = if result.is_ok() { calls } else { Vec::new() };
+        let mut calls = if result.is_ok() { calls } else { Vec::new() };
+        if calls.is_empty() && matches!(result, Ok(FinishReason::Stop)) && self.omitted == 0 {
+            calls = code_blocks::calls(&self.text, &self.setting.code_helpers);
+            // The answer as the provider sent it has no calls, which results would have to follow.
+            self.native = self.native.take().filter(|_| calls.is_empty());
+        }
         let (finish, failure) = match result {
             Ok(finish) => (finish, None),
             Err(e) if e.kind == ErrorKind::Interrupted => (FinishReason::Interrupted, None),
             Err(e) => (FinishReason::Error, Some(e)),
         };
         let usage = self.usage.take();
-        self.total = sum(self.total, usage);
+        self.total = cost::sum_usage(self.total, usage);
         let (cost, cost_estimated) = self.cost.end_round(usage, finish, &self.text, &calls);
         effects.push(TurnEffect::Record(Box::new(RecordBody::Assistant {
             text: std::mem::take(&mut self.text),
@@ -482,20 +490,6 @@ fn recorded(call: &ToolCall) -> record::Call {
 
 fn notice(text: impl Into<String>) -> TurnEffect {
     TurnEffect::Event(TurnEvent::Notice(text.into()))
-}
-
-fn sum(total: Option<TokenUsage>, usage: Option<TokenUsage>) -> Option<TokenUsage> {
-    let Some((a, b)) = total.zip(usage) else {
-        return total.or(usage);
-    };
-    Some(TokenUsage {
-        prompt_tokens: a.prompt_tokens.saturating_add(b.prompt_tokens),
-        completion_tokens: a.completion_tokens.saturating_add(b.completion_tokens),
-        cache_read_tokens: a.cache_read_tokens.saturating_add(b.cache_read_tokens),
-        cache_write_tokens: a.cache_write_tokens.saturating_add(b.cache_write_tokens),
-        reasoning_tokens: a.reasoning_tokens.saturating_add(b.reasoning_tokens),
-        cost_picodollars: None,
-    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod background_notice;
 pub mod call_context;
+mod code_blocks;
 pub mod command_extractor;
 mod compaction;
 mod cost;

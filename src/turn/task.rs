@@ -24,7 +24,7 @@ use crate::services::model::{self, ChosenModel};
 use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::{HangUpPolicy, TurnEvent, TurnFeed};
 use crate::session::short_id;
-use crate::tools::builtin::TERMINAL_OUTPUT;
+use crate::tools::builtin::{OfferedWork, PYTHON, TERMINAL_OUTPUT};
 use crate::turn::machine::TurnSettings;
 
 /// Spawns the task of a prompt, which ends with the feed.
@@ -189,7 +189,12 @@ async fn converse(
     let mut fallbacks = Fallbacks::new(&plan, &chosen, thinks, has_images);
     let rounds = async {
         loop {
-            let setting = turn_settings::settings(session, &chosen);
+            let mut setting = turn_settings::settings(session, &chosen);
+            setting.code_helpers = request
+                .work
+                .as_deref()
+                .map(code_helpers)
+                .unwrap_or_default();
             let ids = record_ids.clone();
             let mut run = TurnRun::new(services, &chosen, session, feed, setting, ids, &request);
             run.prompt_stored = prompt_stored.take();
@@ -241,6 +246,18 @@ async fn converse(
         sessions.offer(shell, &session.id, &record_ids, commands, again, effect);
     }
     Ok(answer)
+}
+
+/// Returns the helpers that code in an answer may call.
+fn code_helpers(work: &OfferedWork) -> Vec<String> {
+    if !work.offered.iter().any(|tool| tool.name == PYTHON) {
+        return Vec::new();
+    }
+    let functions = work.scope.helpers.catalog.functions();
+    functions
+        .iter()
+        .map(|function| function.record.name.clone())
+        .collect()
 }
 
 /// Whether the model has read the output of a command in this turn.

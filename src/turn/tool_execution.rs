@@ -27,7 +27,7 @@ use crate::safety::redact::global_redactor;
 use crate::session::feed::{TurnEvent, TurnFeed};
 use crate::tools::builtin::{BuiltinSource, PreparedCall, SHELL, SHELL_SIZE, perform};
 use crate::tools::results;
-use crate::tools::source::{HelperRequest, SourceCall, ToolSource};
+use crate::tools::source::{NestedRequest, SourceCall, ToolSource};
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 
 /// Time that cancelled calls have to send the cancellation to their servers.
@@ -87,11 +87,11 @@ struct RunningCall<'a> {
 type WaitingElicitation = (ElicitationPrompt, oneshot::Sender<ElicitationResponse>);
 
 /// Runs the calls concurrently and returns their outcomes in order. Cancelling the turn cancels them.
-/// `nest` makes the calls of helpers that code makes.
+/// `nest` makes the calls that running calls make.
 pub async fn run<'c>(
     context: &CallContext<'_>,
     allowed: Vec<AllowedCall<'_>>,
-    nest: &(dyn Fn(HelperRequest) -> NestedCall<'c> + Sync),
+    nest: &(dyn Fn(NestedRequest) -> NestedCall<'c> + Sync),
 ) -> Vec<CallOutcome> {
     let (services, feed) = (context.services, context.feed);
     let cancel = feed.cancel_token().child_token();
@@ -152,9 +152,9 @@ pub async fn run<'c>(
                 CallEvent::Progress(_) if asked.is_some() || nested.is_some() => {}
                 CallEvent::Elicit(..)
                     if waiting.len() + usize::from(asked.is_some()) >= MAX_ELICITATIONS => {}
-                // Code makes one call at a time; a second one is dropped, which the code is told.
-                CallEvent::Helper(_) if nested.is_some() => {}
-                CallEvent::Helper(request) => nested = Some(nest(request)),
+                // One at a time; a second one is dropped, which its maker is told.
+                CallEvent::Nested(_) if nested.is_some() => {}
+                CallEvent::Nested(request) => nested = Some(nest(request)),
                 CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
                 event => show(feed, event),
             },
@@ -235,7 +235,7 @@ fn show(feed: &TurnFeed, event: CallEvent) {
         CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
         CallEvent::Output(text) => feed.push(TurnEvent::CallOutput(text)),
         // Dropped: the server learns that nobody answers.
-        CallEvent::Elicit(..) | CallEvent::Helper(_) => {}
+        CallEvent::Elicit(..) | CallEvent::Nested(_) => {}
     }
 }
 

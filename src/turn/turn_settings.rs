@@ -26,6 +26,7 @@ pub(super) fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings 
         provider: chosen.endpoint.host(),
         show_cost: chosen.shown_cost(),
         depth: chosen.config.mcp.max_tool_depth,
+        code_helpers: Vec::new(),
     }
 }
 

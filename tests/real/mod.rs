@@ -270,7 +270,7 @@ impl Servers {
                             cancel.cancel();
                         }
                     }
-                    CallEvent::Output(_) | CallEvent::Helper(_) => {}
+                    CallEvent::Output(_) | CallEvent::Nested(_) => {}
                     CallEvent::Elicit(elicit, reply) => {
                         reply.send(answer(&elicit)).expect("somebody waits");
                     }

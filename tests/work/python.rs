@@ -392,3 +392,27 @@ fn what_a_helper_leaves_and_changes_is_told() {
     assert!(results[1].contains(&changed), "{results:?}");
     assert!(!results[2].contains("changed"), "{results:?}");
 }
+
+#[test]
+fn a_block_of_code_in_an_answer_is_a_call() {
+    let answer = "I add them.\n```python\nprint(add(20, 22))\n```\n";
+    let other = "This is how:\n```python\nprint(1)\n```\n";
+    let helper = Helper::new([Script::tokens([answer]), Script::tokens([other])]);
+    add_helpers(&helper, SOURCE);
+    let work = Work::with(helper, "[policy.rules]\n\"helper.add\" = \"allow\"\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    assert_eq!(question.tool.name, "python");
+    assert!(
+        question.arguments.contains("print(add(20, 22))"),
+        "{}",
+        question.arguments
+    );
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    assert!(work.results()[0].contains("42"), "{:?}", work.results());
+    let messages = &work.helper.provider.requests()[1].json["messages"];
+    let assistant = messages.as_array().unwrap().iter().rev().nth(1).unwrap();
+    assert_eq!(assistant["content"], answer);
+    assert_eq!(assistant["tool_calls"][0]["function"]["name"], "python");
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aish::protocol::tools::ApprovalVerdict;
 use aish::protocol::{AskRequest, Event};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Work, answer_all};
 use crate::fakes::provider::Script;
@@ -50,9 +50,19 @@ fn writes_stay_in_the_workspace_and_a_denial_is_named() {
         SHELL,
     );
     let mut client = work.ask("x");
-    // aish's own files are asked about, and the sandbox keeps them from the command even so.
-    let questions = answer_all(&mut client, &ApprovalVerdict::Once);
-    assert_eq!(questions.len(), 1, "{questions:#?}");
+    // What was blocked can run outside after a question. aish's own files are asked about, and the sandbox keeps them from the
+    // command even so.
+    let no = ApprovalVerdict::No { words: None };
+    let mut whys = Vec::new();
+    while let Some(question) = client.next_question() {
+        let outside = question.arguments.contains("outside_sandbox");
+        whys.push((outside, question.why.clone()));
+        let verdict = if outside { &no } else { &ApprovalVerdict::Once };
+        client.say(&question, verdict.clone());
+    }
+    let outside: Vec<bool> = whys.iter().map(|(outside, _)| *outside).collect();
+    assert_eq!(outside, [true, false, true], "{whys:#?}");
+    assert_eq!(whys[0].1, "it runs outside of the sandbox");
     assert_eq!(work.read("inside.txt"), "in\n");
     assert!(!work.helper.home.path("outside.txt").exists());
     let results = work.results();
@@ -61,6 +71,8 @@ fn writes_stay_in_the_workspace_and_a_denial_is_named() {
         "{results:?}"
     );
     assert!(results[1].contains("outside.txt"), "{results:?}");
+    let told = "the user did not have it run outside of the sandbox";
+    assert!(results[1].contains(told), "{results:?}");
     assert!(!results[2].contains("fake-1"), "{results:?}");
 }
 
@@ -81,6 +93,31 @@ fn outside_of_the_sandbox_is_asked_about_whatever_is_allowed() {
     client.end();
     let text = std::fs::read_to_string(work.helper.home.path("outside.txt")).unwrap();
     assert_eq!(text, "out\n");
+}
+
+#[test]
+fn a_blocked_command_runs_outside_of_the_sandbox_after_a_yes() {
+    let command = "print out >../outside.txt && cat ../outside.txt";
+    let work = Work::calling(&[("shell", json!({"command": command}))], SHELL);
+    let mut client = work.ask("x");
+    let question = client.question();
+    assert_eq!(question.why, "it runs outside of the sandbox");
+    assert!(question.arguments.contains(command), "{question:?}");
+    assert!(!work.helper.home.path("outside.txt").exists());
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    let results = work.results();
+    assert!(results[0].contains("blocked by the sandbox"), "{results:?}");
+    assert!(
+        results[0].contains("the user had it run again"),
+        "{results:?}"
+    );
+    assert!(results[0].contains("[exit 0"), "{results:?}");
+    assert!(results[0].ends_with("out\n"), "{results:?}");
+    // Both are in the record.
+    let records = work.helper.records();
+    let of_shell = |r: &&Value| r["type"] == "tool" && r["name"] == "shell";
+    assert_eq!(records.iter().filter(of_shell).count(), 2);
 }
 
 #[test]

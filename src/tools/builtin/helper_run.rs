@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::prepared::{PrepareError, PreparedCall, PreparedWork, on_paths};
 use super::scope::WorkScope;
 use crate::python::call::{CallScope, HelperFault, HelperResult};
-use crate::safety::policy::BuiltinAction;
-use crate::tools::source::{CallError, CallEvent, CallResult, HelperRequest};
+use crate::safety::policy::{BuiltinAction, HELPER_SERVER};
+use crate::tools::source::{CallError, CallEvent, CallResult, NestedRequest};
 
 /// Number of printed lines that wait to be shown; more are dropped.
 const WAITING_LINES: usize = 256;
@@ -121,13 +121,13 @@ pub(super) async fn run(
             biased;
             Some(line) = lines.recv() => show(line),
             Some(call) = called.recv() => {
-                let request = HelperRequest {
-                    name: call.name,
+                let request = NestedRequest {
+                    name: format!("{HELPER_SERVER}.{}", call.name),
                     arguments: call.arguments,
                     reply: call.reply,
                 };
                 // Without a receiver the reply is dropped, which the code is told.
-                let _ = events.send(CallEvent::Helper(request)).await;
+                let _ = events.send(CallEvent::Nested(request)).await;
             }
             ended = &mut running => break ended,
         }

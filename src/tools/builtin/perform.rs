@@ -8,16 +8,18 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use tokio::sync::mpsc;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::helper_run;
 use super::prepared::{PreparedCall, PreparedWork, ShellWork};
 use super::scope::WorkScope;
 use super::shell_run::{self, ShellCommand, ShellEnd};
+use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
 use crate::sandbox::{SandboxLevel, SandboxPolicy, denials};
-use crate::tools::source::{CallError, CallEvent, CallResult};
+use crate::tools::source::{CallError, CallEvent, CallResult, NestedRequest};
 use crate::web::fetch::{PrivateHost, fetch_url};
 use crate::web::searxng::searxng;
 use crate::workspace::changes::{
@@ -261,6 +263,13 @@ async fn run_shell(
         (false, Some(level)) => Some(sandbox_policy(scope, level, &work)),
         _ => None,
     };
+    let again = json!({
+        "command": work.command,
+        "dir": work.dir,
+        "timeout": work.time_limit.as_secs(),
+        "network": work.network,
+        "outside_sandbox": true,
+    });
     let shell: [OsString; 4] = ["zsh".into(), "-f".into(), "-c".into(), work.command.into()];
     let helper = scope.shell.helper.clone().into_os_string();
     let mut argv = Vec::new();
@@ -302,8 +311,22 @@ async fn run_shell(
             heading.push_str(&format!("; {line}"));
             notes.push(line);
         }
-        if !notes.is_empty() {
-            heading.push_str("; with outside_sandbox the user is asked to run it outside");
+        if let Some(blocked) = notes.first() {
+            // A question follows: the person sees what it is about.
+            let _ = events.send(CallEvent::Progress(blocked.clone())).await;
+            match run_outside(again, events).await {
+                Some(text) => {
+                    heading.push_str("; the user had it run again outside of the sandbox]");
+                    return Ok(CallResult {
+                        bytes: text.len() as u64,
+                        text: format!("{heading}\n{text}"),
+                        is_error: false,
+                        notes,
+                        ..CallResult::default()
+                    });
+                }
+                None => heading.push_str("; the user did not have it run outside of the sandbox"),
+            }
         }
     }
     heading.push(']');
@@ -323,6 +346,18 @@ async fn run_shell(
         terminal: Some(heading),
         ..CallResult::default()
     })
+}
+
+/// Asks the user to run a command that the sandbox blocked outside of it. Returns its result, or `None` if it was not run.
+async fn run_outside(arguments: Value, events: &mpsc::Sender<CallEvent>) -> Option<String> {
+    let (reply, result) = oneshot::channel();
+    let request = NestedRequest {
+        name: SHELL.to_owned(),
+        arguments: arguments.to_string(),
+        reply,
+    };
+    events.send(CallEvent::Nested(request)).await.ok()?;
+    result.await.ok()?.ok()
 }
 
 /// Shortens the home directory in a line about a denial.

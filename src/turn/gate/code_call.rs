@@ -1,17 +1,17 @@
-//! Calls of helpers that code makes: each passes a gate of its own, with the rules, questions and records of every call.
+//! Calls that running calls make: each passes a gate of its own, with the rules, questions and records of every call.
 
 use super::CallGate;
 use crate::chat::ToolCall;
 use crate::history::record::RecordBody;
-use crate::safety::policy::{self, HELPER_SERVER};
+use crate::safety::policy;
 use crate::tools::results;
-use crate::tools::source::HelperRequest;
+use crate::tools::source::NestedRequest;
 use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::nested_call::NestedCall;
 use crate::turn::outcome::{CallEnd, CallOutcome};
 use crate::turn::tool_execution::{self, AllowedCall};
 
-/// Runs allowed calls, and makes the calls that their code makes.
+/// Runs allowed calls, and makes the calls that they make.
 pub(super) async fn run(
     context: &CallContext<'_>,
     allowed: Vec<AllowedCall<'_>>,
@@ -20,22 +20,22 @@ pub(super) async fn run(
     tool_execution::run(context, allowed, &nest).await
 }
 
-/// Makes a call and sends its result to the code.
-fn make<'a>(context: &'a CallContext<'_>, request: HelperRequest) -> NestedCall<'a> {
+/// Makes a call and sends its result to its maker.
+fn make<'a>(context: &'a CallContext<'_>, request: NestedRequest) -> NestedCall<'a> {
     Box::pin(async move {
-        let HelperRequest {
+        let NestedRequest {
             name,
             arguments,
             reply,
         } = request;
         let (result, stops) = call(context, &name, &arguments).await;
-        // The code may have been cancelled meanwhile.
+        // It may have been cancelled meanwhile.
         let _ = reply.send(result);
         stops
     })
 }
 
-/// Returns the result for the code, and whether the user stopped the turn.
+/// Returns the result for its maker, and whether the user stopped the turn.
 async fn call(
     context: &CallContext<'_>,
     name: &str,
@@ -46,11 +46,11 @@ async fn call(
     };
     let calls = [ToolCall {
         id: uuid::Uuid::now_v7().to_string(),
-        name: format!("{HELPER_SERVER}.{name}"),
+        name: name.to_owned(),
         arguments,
         extra: None,
     }];
-    // The code gets the whole result; the record is truncated as for a model.
+    // The maker gets the whole result; the record is truncated as for a model.
     let mut whole = context.config.clone();
     whole.mcp.max_result_bytes = results::MAX_RESULT_BYTES;
     let inner = CallContext {

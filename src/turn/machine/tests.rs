@@ -14,6 +14,7 @@ fn turn() -> TurnMachine {
         provider: None,
         show_cost: ShownCost::OnTerminal,
         depth: 2,
+        code_helpers: Vec::new(),
     })
 }
 
