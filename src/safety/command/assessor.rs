@@ -4,6 +4,7 @@ mod builtins;
 mod calls;
 mod flows;
 mod shell;
+mod uses;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -12,7 +13,7 @@ use super::class::CommandClass::{Destroys, Network, Reads, RunsDownloadedCode, U
 use super::findings::Findings;
 use super::roles::{InputRole, OutputRole, input_role, output_role};
 use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
-use super::targets::{CommandPlace, build_file};
+use super::targets::{CommandPlace, is_sink, written};
 use super::zsh_screen;
 
 /// Texts that are analysed for one command line, those in `sh -c '…'` included.
@@ -231,20 +232,10 @@ impl<'p> Assessor<'p> {
                 if downloads {
                     self.downloaded.push(target.clone());
                 }
-                let is_sink = matches!(
-                    target.as_str(),
-                    "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty"
-                ) || target.starts_with("/dev/fd/");
-                if is_sink {
+                if is_sink(&target) && !target.is_empty() && target != "-" {
                     return;
                 }
-                match (self.place.protected(&target), build_file(&target)) {
-                    (Some(reason), _) => self.findings.add_grave(Destroys, reason),
-                    (None, Some(name)) => self
-                        .findings
-                        .add(Writes, format!("writes {name}, which tools run later")),
-                    (None, None) => self.findings.add(Writes, ""),
-                }
+                written(&target, self.place, &mut self.findings);
                 if prints_forever(script, &redirection.commands) {
                     self.findings.add(Destroys, "fills the disk");
                 }

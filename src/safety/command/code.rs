@@ -259,6 +259,52 @@ fn imported(code: &str) -> Vec<&str> {
     names
 }
 
+/// Words of code in other languages that may change something.
+const CHANGING: [&str; 33] = [
+    "cd",
+    "clear",
+    "cmd",
+    "copy",
+    "cp",
+    "delete",
+    "duplicate",
+    "empty",
+    "erase",
+    "file",
+    "keystroke",
+    "key",
+    "mv",
+    "move",
+    "perform",
+    "process",
+    "quit",
+    "remove",
+    "restart",
+    "rm",
+    "run",
+    "save",
+    "script",
+    "send",
+    "set",
+    "shell",
+    "shutdown",
+    "sink",
+    "source",
+    "system2",
+    "trash",
+    "writeLines",
+    "pipe",
+];
+
+/// Judges code in another language, such as AppleScript, R or Tcl, by its words alone.
+pub fn other_code_effect(code: &str) -> CodeEffect {
+    let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    match code_effect(code) {
+        CodeEffect::Harmless if words.any(|word| CHANGING.contains(&word)) => CodeEffect::Unknown,
+        effect => effect,
+    }
+}
+
 /// What SQL does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SqlEffect {
@@ -308,7 +354,11 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
         || upper.contains(".SYSTEM")
         || has("PROGRAM")
         || upper.contains("INTO OUTFILE")
-        || upper.contains("LOAD_EXTENSION");
+        || upper.contains("LOAD_EXTENSION")
+        || upper.contains(".LOAD")
+        || upper.contains("WRITEFILE(")
+        || upper.contains("EDIT(")
+        || upper.trim_start().starts_with('.') && upper.contains('|');
     // Settings of Redis with which it writes files elsewhere, follows another server or loads code.
     let reconfigures = has("CONFIG") && has("SET")
         || has("SLAVEOF")
@@ -333,7 +383,12 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
         "LOAD",
         "ATTACH",
     ];
-    match WRITING.iter().any(|name| has(name)) {
+    let writes_file = [
+        ".OUTPUT", ".ONCE", ".READ", ".BACKUP", ".RESTORE", ".IMPORT", ".LOG", ".CLONE", ".SAVE",
+    ]
+    .iter()
+    .any(|name| upper.contains(name));
+    match writes_file || WRITING.iter().any(|name| has(name)) {
         true => SqlEffect::Writes,
         false => SqlEffect::Reads,
     }

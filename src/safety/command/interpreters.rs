@@ -22,6 +22,25 @@ pub fn is_shell(name: &str) -> bool {
     )
 }
 
+/// Whether the code of an interpreter is in a language whose words are judged one by one.
+pub fn has_other_language(name: &str) -> bool {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    !matches!(
+        plain,
+        "python"
+            | "pypy"
+            | "ipython"
+            | "perl"
+            | "ruby"
+            | "jruby"
+            | "node"
+            | "nodejs"
+            | "deno"
+            | "bun"
+            | "php"
+    )
+}
+
 /// The options with which an interpreter takes code, or `None` if a program is no interpreter.
 pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -33,8 +52,8 @@ pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
         "deno" => &["eval"],
         "bun" => &["-e", "--eval", "-p", "--print"],
         "php" => &["-r"],
-        "lua" | "luajit" | "osascript" | "Rscript" | "elixir" | "julia" | "ghc" | "groovy"
-        | "scala" => &["-e", "-E"],
+        "lua" | "luajit" | "osascript" | "Rscript" | "R" | "elixir" | "julia" | "ghc"
+        | "groovy" | "scala" => &["-e", "-E"],
         "tclsh" | "wish" | "expect" | "guile" | "racket" => &["-c", "-e"],
         _ => return None,
     })

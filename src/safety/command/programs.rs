@@ -1,10 +1,17 @@
 //! The table of programs: what each does, by subcommand and options. The table is in `programs.txt` and `families.txt`.
 
+mod arguments;
+mod uses;
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::class::CommandClass;
 use super::word::UNKNOWN;
+use uses::{SHELL_WORDS, UseRule};
+
+pub use arguments::{ArgumentList, find_option};
+pub use uses::ArgumentUse;
 
 /// Words of subcommands that delete, in any program that has subcommands.
 const DELETING: [&str; 17] = [
@@ -66,7 +73,10 @@ pub struct ProgramEntry {
     takes: Vec<&'static str>,
     /// A single dash begins a long option: `-delete`.
     has_long_dash: bool,
+    /// Options that neither write, run nor delete, though their names say so.
+    harmless: Vec<&'static str>,
     rules: Vec<ProgramRule>,
+    uses: Vec<UseRule>,
 }
 
 #[derive(Debug)]
@@ -88,77 +98,6 @@ pub struct ProgramVerdict {
     pub class: CommandClass,
     /// Why, for the user; empty if the class says it all.
     pub reason: String,
-}
-
-/// The arguments of a program, sorted.
-#[derive(Debug, Default)]
-pub struct ArgumentList<'a> {
-    /// Options, in order, without their values in other arguments.
-    pub options: Vec<&'a str>,
-    /// The other arguments.
-    pub operands: Vec<&'a str>,
-    has_long_dash: bool,
-}
-
-impl<'a> ArgumentList<'a> {
-    /// Sorts arguments; an option in `takes` consumes the next one.
-    pub fn new(arguments: &'a [String], takes: &[&str], has_long_dash: bool) -> ArgumentList<'a> {
-        let mut list = ArgumentList {
-            has_long_dash,
-            ..ArgumentList::default()
-        };
-        let mut at = 0;
-        while let Some(argument) = arguments.get(at) {
-            at += 1;
-            if argument == "--" {
-                list.operands
-                    .extend(arguments.iter().skip(at).map(String::as_str));
-                break;
-            }
-            if !argument.starts_with('-') || argument == "-" {
-                list.operands.push(argument);
-                continue;
-            }
-            list.options.push(argument);
-            let is_long = argument.starts_with("--") || has_long_dash;
-            let last = argument.char_indices().next_back().map_or(0, |(at, _)| at);
-            let takes_next = takes
-                .iter()
-                .any(|option| match is_long || option.len() > 2 {
-                    true => argument == option,
-                    // The last letter of a cluster.
-                    false => argument.get(last..) == option.get(1..),
-                });
-            if takes_next {
-                at += 1;
-            }
-        }
-        list
-    }
-
-    /// Whether an option is given: as a letter of a cluster, as a long option with or without a value, or abbreviated.
-    pub fn has(&self, option: &str) -> bool {
-        self.options.iter().any(|given| {
-            if *given == option || option.contains('=') {
-                return *given == option;
-            }
-            if given.starts_with("--") {
-                let name = given.split('=').next().unwrap_or(given);
-                return option.starts_with("--") && name.len() > 3 && option.starts_with(name);
-            }
-            match option.strip_prefix('-') {
-                Some(letter) if letter.chars().count() == 1 && !self.has_long_dash => {
-                    given.trim_start_matches('-').contains(letter)
-                }
-                _ => given.split('=').next() == Some(option),
-            }
-        })
-    }
-
-    /// Whether one of several options is given.
-    pub fn has_any(&self, options: &[&str]) -> bool {
-        options.iter().any(|option| self.has(option))
-    }
 }
 
 /// Adds a line of a table.
@@ -186,31 +125,14 @@ fn add_line(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static str)
         }
         return;
     }
-    if let Some((names, options)) = line.split_once(" takes ") {
-        for name in names.split(',') {
-            table
-                .entry(name)
-                .or_default()
-                .takes
-                .extend(options.split_whitespace());
-        }
-        return;
-    }
-    if let Some(names) = line.strip_suffix(" has long options with one dash") {
-        for name in names.split(',') {
-            table.entry(name).or_default().has_long_dash = true;
-        }
-        return;
-    }
     let Some((subject, rest)) = line.split_once(" => ") else {
+        add_options(table, line);
         return;
     };
     let (rest, reason) = rest.split_once("; ").unwrap_or((rest, ""));
     let (rest, none) = rest.split_once(" unless ").unwrap_or((rest, ""));
     let (class, any) = rest.split_once(" if ").unwrap_or((rest, ""));
-    let mut subject = subject.split_whitespace();
-    let names = subject.next().unwrap_or_default();
-    let path: Vec<Vec<&str>> = subject.map(|part| part.split(',').collect()).collect();
+    let (names, path) = split_subject(subject);
     let class = CommandClass::from_name(class.trim()).unwrap_or(CommandClass::Unknown);
     for name in names.split(',') {
         table.entry(name).or_default().rules.push(ProgramRule {
@@ -220,6 +142,58 @@ fn add_line(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static str)
             none: none.split_whitespace().collect(),
             reason,
         });
+    }
+}
+
+/// Splits `NAME,NAME SUBCOMMAND,SUBCOMMAND …`.
+fn split_subject(subject: &'static str) -> (&'static str, Vec<Vec<&'static str>>) {
+    let mut subject = subject.split_whitespace();
+    let names = subject.next().unwrap_or_default();
+    (
+        names,
+        subject.map(|part| part.split(',').collect()).collect(),
+    )
+}
+
+/// Adds a line that describes options.
+fn add_options(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static str) {
+    if let Some(names) = line.strip_suffix(" has long options with one dash") {
+        for name in names.split(',') {
+            table.entry(name).or_default().has_long_dash = true;
+        }
+        return;
+    }
+    for (word, is_takes) in [(" takes ", true), (" has harmless ", false)] {
+        let Some((names, options)) = line.split_once(word) else {
+            continue;
+        };
+        // The options of a subcommand count for all.
+        let names = names.split(' ').next().unwrap_or_default();
+        for name in names.split(',') {
+            let entry = table.entry(name).or_default();
+            let list = match is_takes {
+                true => &mut entry.takes,
+                false => &mut entry.harmless,
+            };
+            list.extend(options.split_whitespace());
+        }
+        return;
+    }
+    for (word, purpose) in ArgumentUse::WORDS {
+        let Some((subject, arguments)) = line.split_once(word) else {
+            continue;
+        };
+        let (arguments, others) = arguments.split_once(" not ").unwrap_or((arguments, ""));
+        let (names, path) = split_subject(subject);
+        for name in names.split(',') {
+            table.entry(name).or_default().uses.push(UseRule {
+                path: path.clone(),
+                purpose,
+                arguments: arguments.split_whitespace().collect(),
+                others: others.split_whitespace().collect(),
+            });
+        }
+        return;
     }
 }
 
@@ -237,6 +211,11 @@ impl ProgramEntry {
     /// Sorts the arguments of this program.
     pub fn arguments<'a>(&self, arguments: &'a [String]) -> ArgumentList<'a> {
         ArgumentList::new(arguments, &self.takes, self.has_long_dash)
+    }
+
+    /// The options that take a value.
+    pub fn value_options(&self) -> &[&'static str] {
+        &self.takes
     }
 
     /// Returns what the program does with these arguments.
@@ -277,12 +256,13 @@ impl ProgramEntry {
                 _ => format!("what {name} does with these arguments is not known"),
             },
         });
-        let deletes = matches!(verdict.class, CommandClass::Writes | CommandClass::Network)
-            && (may_delete
-                || DELETING_OPTIONS
-                    .iter()
-                    .any(|option| list.options.contains(option)))
-            && !list.has_any(&["--dry-run", "--dryrun"]);
+        let changes = matches!(verdict.class, CommandClass::Writes | CommandClass::Network);
+        let reads = verdict.class == CommandClass::Reads && !SHELL_WORDS.contains(&name);
+        let mut options = DELETING_OPTIONS.iter();
+        let has_option = (changes || reads)
+            && options.any(|option| list.options.contains(option) && !self.knows(option));
+        let deletes =
+            (changes && may_delete || has_option) && !list.has_any(&["--dry-run", "--dryrun"]);
         match deletes {
             true => ProgramVerdict {
                 class: CommandClass::Destroys,
@@ -295,10 +275,7 @@ impl ProgramEntry {
 
 impl ProgramRule {
     fn applies(&self, list: &ArgumentList<'_>) -> bool {
-        let is_path = self.path.iter().enumerate().all(|(at, names)| {
-            let operand = list.operands.get(at);
-            operand.is_some_and(|operand| names.iter().any(|name| name == operand))
-        });
+        let is_path = holds_path(&self.path, list);
         let rest = list.operands.get(self.path.len()..).unwrap_or_default();
         let holds = |condition: &&str| match *condition {
             "@none" => rest.is_empty(),
@@ -317,6 +294,15 @@ impl ProgramRule {
             }),
             "@unknown" => list.operands.first().is_none_or(|o| o.contains(UNKNOWN)),
             "@device" => list.operands.iter().any(|o| o.starts_with("/dev/")),
+            "@dashes" => list.has_dashes,
+            "@sets" => list
+                .options
+                .iter()
+                .chain(rest)
+                .any(|word| word.contains('=')),
+            "@digits" => rest
+                .iter()
+                .any(|o| o.starts_with(|c: char| c.is_ascii_digit())),
             "@path" => rest.iter().any(|operand| is_path_like(operand)),
             option if option.starts_with('-') && option.len() > 1 => list.has(option),
             word => match word.strip_suffix('*') {
@@ -332,6 +318,14 @@ impl ProgramRule {
     }
 }
 
+/// Whether the first operands are these subcommands.
+fn holds_path(path: &[Vec<&'static str>], list: &ArgumentList<'_>) -> bool {
+    path.iter().enumerate().all(|(at, names)| {
+        let operand = list.operands.get(at);
+        operand.is_some_and(|operand| names.iter().any(|name| name == operand))
+    })
+}
+
 /// Whether an argument of `git checkout` is a path rather than a branch: `.`, or a file name with an extension.
 fn is_path_like(operand: &str) -> bool {
     let name = operand.rsplit('/').next().unwrap_or_default();
@@ -340,8 +334,17 @@ fn is_path_like(operand: &str) -> bool {
         let is_word = !e.is_empty() && e.len() < 6 && e.chars().all(|c| c.is_ascii_alphanumeric());
         is_word && e.chars().any(|c| c.is_ascii_alphabetic())
     });
-    matches!(operand, "." | ":/" | "*")
-        || operand.starts_with("./")
+    matches!(
+        operand,
+        "." | ":/"
+            | "*"
+            | "Makefile"
+            | "Dockerfile"
+            | "Gemfile"
+            | "Rakefile"
+            | "LICENSE"
+            | "README"
+    ) || operand.starts_with("./")
         || operand.ends_with('/')
         || operand.contains('*')
         || is_extension

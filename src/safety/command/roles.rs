@@ -78,10 +78,10 @@ pub fn env_command(arguments: &[String]) -> WrappedCommand {
                 let text = arguments.get(at + 1..).unwrap_or_default().join(" ");
                 return WrappedCommand::Text(text);
             }
-            argument if argument.starts_with("-S") || argument.starts_with("--split-string=") => {
-                let text = argument
-                    .trim_start_matches("--split-string=")
-                    .trim_start_matches("-S");
+            argument if argument.starts_with("-S") || argument.starts_with("--s") => {
+                let text = argument.split_once('=').map(|(_, text)| text);
+                let text = text.filter(|_| argument.starts_with("--"));
+                let text = text.unwrap_or(argument.trim_start_matches("-S"));
                 return WrappedCommand::Text(text.to_owned());
             }
             argument if argument.starts_with('-') || argument.contains('=') => at += 1,
@@ -249,7 +249,7 @@ pub fn input_role(arguments: &[String]) -> InputRole {
         "source" | "." if from_input => InputRole::Shell,
         "psql" | "mysql" | "mariadb" | "sqlite3" | "redis-cli" | "mongosh" | "mongo" | "duckdb"
         | "cqlsh" | "clickhouse-client" | "usql" | "sqlcmd" | "sqlplus" => InputRole::Query,
-        "at" | "batch" | "crontab" | "parallel" => InputRole::Opaque,
+        "at" | "batch" | "crontab" | "parallel" | "ed" | "ex" => InputRole::Opaque,
         // Without a command, the shell of the other machine reads its input.
         "ssh" => InputRole::Shell,
         "make" | "gmake" if operands.windows(2).any(|pair| pair == ["-f", "-"]) => {

@@ -1,13 +1,16 @@
 //! Programs whose effect depends on more than the table can tell: on paths, on numbers, on code in an argument.
 
+mod awk;
 mod databases;
 mod files;
 mod git;
+mod languages;
+mod sed;
 mod transfer;
 
 use super::class::CommandClass;
 use super::findings::Findings;
-use super::programs::{self, ArgumentList};
+use super::programs::{self, ArgumentList, find_option};
 use super::targets::CommandPlace;
 
 /// A program with its arguments.
@@ -25,6 +28,8 @@ pub struct ProgramCall<'a> {
 pub enum InnerCommand {
     /// A text for a shell.
     Text(String),
+    /// The same, for a program that gets files or input that are not known.
+    Fed(String),
     /// A program and its arguments.
     Arguments(Vec<String>),
 }
@@ -60,29 +65,22 @@ impl<'a> ProgramCall<'a> {
         }
     }
 
-    /// Returns the value of an option: `-o FILE`, `-oFILE`, `--output FILE`, `--output=FILE`.
+    /// Returns the value of an option in any of its forms.
     fn option_value(&self, names: &[&str]) -> Option<&'a str> {
         self.option_values(names).into_iter().next()
     }
 
     fn option_values(&self, names: &[&str]) -> Vec<&'a str> {
-        let mut values = Vec::new();
-        for (at, argument) in self.arguments.iter().enumerate() {
-            for name in names {
-                let Some(rest) = argument.strip_prefix(name) else {
-                    continue;
-                };
-                if rest.is_empty() {
-                    values.extend(self.arguments.get(at + 1).map(String::as_str));
-                } else if let Some(value) = rest.strip_prefix('=') {
-                    values.push(value);
-                } else if name.len() == 2 && !name.starts_with("--") {
-                    values.push(rest);
-                }
-            }
-        }
-        values
+        find_values(self, names, false)
     }
+}
+
+fn find_values<'a>(call: &ProgramCall<'a>, names: &[&str], has_long_dash: bool) -> Vec<&'a str> {
+    let takes = programs::find(call.name).map_or(&[][..], |entry| entry.value_options());
+    let found = names
+        .iter()
+        .flat_map(|name| find_option(call.arguments, name, takes, has_long_dash));
+    found.map(|option| option.value(call.arguments)).collect()
 }
 
 /// Judges a call of a program that is special. The table is asked as well unless the outcome is complete.
@@ -103,10 +101,10 @@ pub fn judge(
         "find" | "gfind" | "bfs" => files::find(call, place, findings),
         "fd" | "fdfind" => files::fd(call),
         "sed" | "gsed" | "perl" | "ruby" | "sort" => files::in_place(call, place, findings),
-        "awk" | "gawk" | "mawk" | "nawk" => files::awk(call, findings),
+        "awk" | "gawk" | "mawk" | "nawk" => files::awk(call, place, findings),
         "tar" | "bsdtar" | "gtar" | "unzip" => files::archive(call, place, findings),
         "kill" => files::kill(call, findings),
-        "git" => git::judge(call, findings),
+        "git" => git::judge(call, place, findings),
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" => {
             transfer::download(call, place, findings)
         }
@@ -136,14 +134,14 @@ pub fn judge(
                 ..CallOutcome::default()
             }
         }
-        "vim" | "vi" | "nvim" | "ex" | "ed" | "emacs" | "gdb" | "lldb" | "view" => {
+        "ed" | "emacs" | "dc" | "mlr" => {
             let runs = call.arguments.iter().any(|argument| {
                 let argument = argument.as_str();
                 argument.contains('!')
                     || argument.contains("system(")
                     || argument.contains("shell ")
                     || argument.contains("shell-command")
-                    || argument.contains(":delete")
+                    || argument.contains("exec(")
             });
             if runs {
                 findings.add(
@@ -153,6 +151,6 @@ pub fn judge(
             }
             CallOutcome::default()
         }
-        _ => CallOutcome::default(),
+        _ => languages::judge(call, findings),
     }
 }

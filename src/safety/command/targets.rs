@@ -1,6 +1,13 @@
 //! The files that a command line reaches, by their paths alone.
 
+use std::path::Path;
+
+use super::class::CommandClass::{Destroys, Writes};
+use super::findings::Findings;
+use super::programs;
 use super::word::UNKNOWN;
+use super::wrappers;
+use crate::safety::protected_paths::{self, project_place};
 
 /// Where a command line would run. Only compared as text; nothing is looked up.
 #[derive(Debug, Clone, Copy)]
@@ -63,20 +70,9 @@ const HARMLESS: [&str; 10] = [
     "/dev/pts",
 ];
 
-/// Files of the home directory or a project that run later without a question. A name with `/` at its end is a directory.
-const RUN_LATER: [&str; 42] = [
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".inputrc",
+/// Files that run later without a question, besides those of [`project_place`] and [`protected_paths::NAMES`]. A name with `/`
+/// at its end is a directory.
+const RUN_LATER: [&str; 45] = [
     ".xprofile",
     ".xinitrc",
     ".xsession",
@@ -85,41 +81,69 @@ const RUN_LATER: [&str; 42] = [
     ".tcshrc",
     ".kshrc",
     ".login",
-    ".vimrc",
-    ".exrc",
     ".tmux.conf",
-    ".gitconfig",
-    ".gitmodules",
-    ".envrc",
+    ".screenrc",
     ".npmrc",
     ".pypirc",
     ".netrc",
     ".pgpass",
-    ".aish.toml",
-    ".mcp.json",
+    ".curlrc",
+    ".wgetrc",
+    ".mailcap",
+    ".lesskey",
+    ".emacs",
+    ".gdbinit",
+    ".gdbearlyinit",
+    ".lldbinit",
+    ".irbrc",
+    ".pryrc",
+    ".psqlrc",
+    ".sqliterc",
+    ".pdbrc",
+    ".rprofile",
+    ".pam_environment",
+    ".claude.json",
     ".pythonstartup",
     "sitecustomize.py",
+    "usercustomize.py",
+    "mcp.json",
     "authorized_keys",
     ".ssh/",
     ".gnupg/",
     ".git/",
-    ".vscode/",
-    ".idea/",
     ".husky/",
+    ".cargo/",
+    ".vim/",
+    ".emacs.d/",
     "autostart/",
+    "environment.d/",
+    "node_modules/.bin/",
 ];
 
-/// Directories below the home directory whose files run later.
-const RUN_LATER_DIRS: [&str; 9] = [
-    ".config/fish",
-    ".config/zsh",
-    ".config/systemd",
-    ".config/autostart",
-    ".config/git",
+/// Directories and files below the home directory that run later, besides [`protected_paths::HOME_DIRS`].
+const RUN_LATER_HOME: [&str; 22] = [
+    ".aws/config",
     ".config/aish",
-    ".oh-my-zsh",
-    "Library/LaunchAgents",
+    ".config/code/user",
+    ".config/containers",
+    ".config/emacs",
+    ".config/fish",
+    ".config/gdb",
+    ".config/git",
+    ".config/kitty",
+    ".config/lesskey",
+    ".config/nvim",
+    ".config/pip",
+    ".config/systemd",
+    ".config/tmux",
+    ".config/wezterm",
+    ".config/zed",
+    ".docker/config.json",
+    ".kube/config",
+    ".local/share/applications",
     ".local/share/systemd",
+    "library/application support/code/user",
+    "library/launchagents",
 ];
 
 /// Files of a project that tools run.
@@ -253,30 +277,65 @@ impl CommandPlace<'_> {
             return Some("changes files of the system");
         }
         let is_known_hosts = full.ends_with("/.ssh/known_hosts");
-        let runs_later = RUN_LATER.iter().any(|name| match name.strip_suffix('/') {
-            Some(directory) => {
-                full.contains(&format!("/{directory}/")) && !full.ends_with("/info/exclude")
-            }
-            None => full.rsplit('/').next() == Some(name),
-        });
-        let home = self.home.trim_end_matches('/');
-        let in_home = full
-            .strip_prefix(home)
-            .map(|rest| rest.trim_start_matches('/'));
-        let in_directory = in_home.is_some_and(|rest| {
-            RUN_LATER_DIRS
-                .iter()
-                .any(|directory| is_below(rest, directory))
-        });
         let is_completion = full.contains("/completions/") || full.contains("/site-functions/");
-        match !is_known_hosts
-            && !is_completion
-            && (runs_later || in_directory || full.contains("/cron"))
-        {
-            true => Some("changes a file that runs later or that holds keys"),
-            false => None,
+        if is_known_hosts || is_completion || full.ends_with("/.git/info/exclude") {
+            return None;
         }
+        // On some file systems `.ZSHRC` is the same file.
+        let full = full.to_lowercase();
+        let name = full.rsplit('/').next().unwrap_or_default();
+        let is_place = protected_paths::NAMES.contains(&name)
+            || project_place(Path::new(&full)).is_some()
+            || RUN_LATER.iter().any(|place| match place.strip_suffix('/') {
+                Some(directory) => {
+                    full.contains(&format!("/{place}")) || full.ends_with(&format!("/{directory}"))
+                }
+                None => name == *place,
+            });
+        let home = self.home.to_lowercase();
+        let in_home = full.strip_prefix(home.trim_end_matches('/'));
+        let is_home_place = in_home.is_some_and(|rest| {
+            let rest = rest.trim_start_matches('/');
+            let mut places = RUN_LATER_HOME.iter().chain(protected_paths::HOME_DIRS);
+            places.any(|place| is_below(rest, place))
+        });
+        let is_code = full.ends_with(".pth") && full.contains("/site-packages/");
+        if is_place || is_home_place || is_code || full.contains("/cron") {
+            return Some("changes a file that runs later or that holds keys");
+        }
+        self.replaces_program(&full)
+            .then_some("replaces a program, which runs later")
     }
+
+    /// Whether a file has the name of a known program and lies where programs are looked for, outside of the project.
+    fn replaces_program(&self, full: &str) -> bool {
+        let Some((directory, name)) = full.rsplit_once('/') else {
+            return false;
+        };
+        let is_searched = directory.ends_with("/bin") || directory.ends_with("/sbin");
+        let is_known = programs::find(name).is_some()
+            || name == "env"
+            || wrappers::wrapped(name, &[name.to_owned()]).is_some();
+        let mut own = std::iter::once(self.cwd).chain(self.workspace.iter().copied());
+        is_searched && is_known && !own.any(|root| is_below(full, root))
+    }
+}
+
+/// Adds a finding for a file that is written.
+pub fn written(path: &str, place: &CommandPlace<'_>, findings: &mut Findings) {
+    match (place.protected(path), build_file(path)) {
+        (Some(reason), _) => findings.add_grave(Destroys, reason),
+        (None, Some(name)) => findings.add(Writes, format!("writes {name}, which tools run later")),
+        (None, None) => findings.add(Writes, ""),
+    }
+}
+
+/// Whether a path is no file: a stream, or what discards its input.
+pub fn is_sink(path: &str) -> bool {
+    matches!(
+        path,
+        "" | "-" | "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty"
+    ) || path.starts_with("/dev/fd/")
 }
 
 /// Returns the name of a file of a project that tools run, such as a makefile.

@@ -1,10 +1,10 @@
-//! `eval`, `source`, `alias`, and terminal multiplexers.
+//! `eval`, `source`, `alias`, `tmux` and `screen`.
 
 use super::shell::ShellCall;
 use super::{Assessor, ScriptFacts};
-use crate::safety::command::class::CommandClass::{RunsDownloadedCode, Unknown, Writes};
+use crate::safety::command::class::CommandClass::{Reads, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::interpreters::{code_options, is_shell};
-use crate::safety::command::programs;
+use crate::safety::command::programs::{self, ArgumentList};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Subcommands and options with which programs print settings for `eval` and `source`.
@@ -161,79 +161,141 @@ impl Assessor<'_> {
         }
     }
 
-    /// Judges terminal multiplexers, whose last argument may be a command. Returns whether it was one.
-    pub(super) fn multiplexer(&mut self, call: &ShellCall<'_>) -> bool {
-        let sub = call
-            .arguments
-            .iter()
-            .find(|argument| !argument.starts_with('-'))
-            .map(String::as_str);
-        let types = matches!(
-            sub,
-            Some(
-                "send-keys"
-                    | "send"
-                    | "run-shell"
-                    | "run"
-                    | "if-shell"
-                    | "if"
-                    | "pipe-pane"
-                    | "respawn-pane"
-                    | "respawn-window"
-            )
-        ) || call.name == "screen"
-            && call.arguments.iter().any(|argument| argument == "stuff");
-        if types {
-            let at = call
-                .arguments
-                .iter()
-                .position(|argument| Some(argument.as_str()) == sub)
-                .unwrap_or(0);
-            let mut rest = call.arguments.get(at + 1..).unwrap_or_default().iter();
-            let mut text = Vec::new();
-            while let Some(argument) = rest.next() {
-                match argument.as_str() {
-                    "-t" => drop(rest.next()),
-                    argument if argument.starts_with('-') => {}
-                    "Enter" | "C-m" | "C-c" | "Escape" | "C-d" => {}
-                    argument => text.push(argument),
+    /// Judges `tmux`: its commands, which are separated by `;`.
+    pub(super) fn tmux(&mut self, call: &ShellCall<'_>) {
+        let mut rest = call.arguments;
+        while let Some(option) = rest.first().filter(|argument| argument.starts_with('-')) {
+            let value = rest.get(1).map(String::as_str).unwrap_or_default();
+            match option.as_str() {
+                "-f" => self.file_of_commands(value),
+                "-c" => self.shell_text(value),
+                _ => {}
+            }
+            let takes_next = matches!(option.as_str(), "-f" | "-c" | "-L" | "-S" | "-T");
+            rest = rest.get(1 + usize::from(takes_next)..).unwrap_or_default();
+        }
+        for command in rest.split_inclusive(|argument| argument.ends_with(';')) {
+            let mut command = command.to_vec();
+            if let Some(last) = command.last_mut().filter(|last| last.ends_with(';')) {
+                last.pop();
+                if last.is_empty() {
+                    command.pop();
                 }
             }
+            self.tmux_command(&command);
+        }
+        self.findings.add(Reads, "");
+    }
+
+    fn tmux_command(&mut self, command: &[String]) {
+        let Some((name, arguments)) = command.split_first() else {
+            return;
+        };
+        // `#(…)` in a format is a command.
+        if arguments.iter().any(|argument| argument.contains("#(")) {
+            self.findings
+                .add(Unknown, "tmux runs a command in a format");
+        }
+        let takes: &[&str] = match name.as_str() {
+            "send-keys" | "send" => &["-t", "-N"],
+            "run-shell" | "run" | "pipe-pane" | "pipep" => &["-t", "-c", "-d"],
+            "new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw"
+            | "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" | "display-popup"
+            | "popup" => &[
+                "-t", "-s", "-n", "-c", "-e", "-x", "-y", "-F", "-f", "-l", "-p", "-b", "-d", "-h",
+                "-S", "-T", "-w",
+            ],
+            "bind-key" | "bind" | "set-hook" | "confirm-before" | "confirm" | "command-prompt"
+            | "paste-buffer" | "pasteb" | "if-shell" | "if" => {
+                self.findings.add(
+                    Unknown,
+                    format!("{name} of tmux types or runs a text that is not analysed"),
+                );
+                return;
+            }
+            "set-option" | "set" | "set-window-option" | "setw" => {
+                const RUNNING: [&str; 5] = [
+                    "default-command",
+                    "default-shell",
+                    "lock-command",
+                    "copy-command",
+                    "editor",
+                ];
+                self.findings.add(Writes, "");
+                if arguments
+                    .iter()
+                    .any(|argument| RUNNING.contains(&argument.as_str()))
+                {
+                    self.findings
+                        .add(Unknown, "it sets a program that tmux runs");
+                }
+                return;
+            }
+            "source-file" | "source" => {
+                for file in arguments
+                    .iter()
+                    .filter(|argument| !argument.starts_with('-'))
+                {
+                    self.file_of_commands(file);
+                }
+                return;
+            }
+            _ => return self.table("tmux", command),
+        };
+        // These have the letters of options that take a value, but take none.
+        let takes = takes.iter().filter(|option| match name.as_str() {
+            "new-window" | "neww" => !matches!(**option, "-d" | "-b" | "-S"),
+            "split-window" | "splitw" => !matches!(**option, "-d" | "-b" | "-h" | "-f"),
+            "new-session" | "new" => !matches!(**option, "-d"),
+            _ => true,
+        });
+        let takes: Vec<&str> = takes.copied().collect();
+        let list = ArgumentList::new(arguments, &takes, false);
+        const KEYS: [&str; 5] = ["Enter", "C-m", "C-c", "Escape", "C-d"];
+        let words = list.operands.iter().filter(|word| !KEYS.contains(word));
+        let text = words.copied().collect::<Vec<_>>().join(" ");
+        self.findings.add(Writes, "");
+        if name.starts_with("pipe") {
+            self.fed_text("tmux", &text);
+        } else if !text.is_empty() {
+            self.shell_text(&text);
+        }
+        if name.starts_with("send") && list.has_any(&["-l", "-H", "-K"]) {
+            self.findings.add(Unknown, "tmux types keys");
+        }
+    }
+
+    /// Judges `screen`, whose last arguments may be a command. Returns whether it typed one.
+    pub(super) fn screen(&mut self, call: &ShellCall<'_>) -> bool {
+        let at = call
+            .arguments
+            .iter()
+            .position(|argument| argument == "stuff");
+        if let Some(at) = at {
+            let rest = call.arguments.get(at + 1..).unwrap_or_default();
             self.findings.add(Writes, "");
-            self.shell_text(&text.join(" "));
+            self.findings.add(Unknown, "screen types a text");
+            self.shell_text(&rest.join(" "));
             return true;
         }
-        let runs = matches!(
-            sub,
-            Some("new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw")
-        );
-        let text = call
+        let flags = call
             .arguments
-            .last()
-            .filter(|last| runs && last.contains(' '));
-        if let Some(text) = text {
-            self.shell_text(text);
-        }
-        if call.name == "screen" {
-            let flags = call
-                .arguments
-                .iter()
-                .position(|argument| argument.starts_with("-d"));
-            let rest = flags
-                .and_then(|at| call.arguments.get(at + 1..))
-                .unwrap_or_default();
-            let named = flags
-                .and_then(|at| call.arguments.get(at))
-                .is_some_and(|flag| flag.ends_with('S'));
-            let command: Vec<&str> = rest
-                .iter()
-                .skip(usize::from(named))
-                .map(String::as_str)
-                .skip_while(|argument| argument.starts_with('-'))
-                .collect();
-            if !command.is_empty() && flags.is_some() {
-                self.shell_text(&command.join(" "));
-            }
+            .iter()
+            .position(|argument| argument.starts_with("-d"));
+        let rest = flags
+            .and_then(|at| call.arguments.get(at + 1..))
+            .unwrap_or_default();
+        let named = flags
+            .and_then(|at| call.arguments.get(at))
+            .is_some_and(|flag| flag.ends_with('S'));
+        let command: Vec<&str> = rest
+            .iter()
+            .skip(usize::from(named))
+            .map(String::as_str)
+            .skip_while(|argument| argument.starts_with('-'))
+            .collect();
+        if !command.is_empty() && flags.is_some() {
+            self.shell_text(&command.join(" "));
         }
         false
     }

@@ -95,7 +95,18 @@ impl Assessor<'_> {
                         ),
                     }
                 }
-                "LD_PRELOAD"
+                "LESS" | "MANOPT" | "LESSKEY_CONTENT" if value.contains(['!', '|', '+', 'P']) => {
+                    self.findings.add(
+                        Unknown,
+                        format!("it sets {name}, so that other code may run"),
+                    );
+                }
+                "RIPGREP_CONFIG_PATH"
+                | "TAR_OPTIONS"
+                | "LESSKEY"
+                | "LESSKEYIN"
+                | "LESSKEY_SYSTEM"
+                | "LD_PRELOAD"
                 | "LD_AUDIT"
                 | "DYLD_INSERT_LIBRARIES"
                 | "BASH_ENV"
@@ -161,6 +172,13 @@ impl Assessor<'_> {
                 | "SUDO_ASKPASS"
                 | "GIT_PROXY_COMMAND"
                 | "RSYNC_RSH"
+                | "BAT_PAGER"
+                | "DELTA_PAGER"
+                | "GH_PAGER"
+                | "PSQL_PAGER"
+                | "SYSTEMD_PAGER"
+                | "KUBE_EDITOR"
+                | "RUSTC_WRAPPER"
                 | "FZF_DEFAULT_COMMAND"
                 | "CC"
                 | "CXX"
@@ -342,6 +360,7 @@ impl Assessor<'_> {
         for inner in outcome.inner {
             match inner {
                 InnerCommand::Text(text) => self.shell_text(&text),
+                InnerCommand::Fed(text) => self.fed_text(name, &text),
                 InnerCommand::Arguments(arguments) => pending.push(PendingCall {
                     arguments,
                     words: Vec::new(),
@@ -367,14 +386,15 @@ impl Assessor<'_> {
         self.has_cloned |= arguments.iter().take(3).any(|argument| argument == "clone")
             && matches!(name, "git" | "gh" | "hg" | "jj" | "ghq" | "svn");
         self.downloaded.extend(outcome.downloads);
-        if outcome.is_complete {
-            self.add_own_class(name);
-            return;
-        }
         let (name, arguments) = match outcome.rewritten {
             Some((name, arguments)) => (name, arguments),
             None => (name, arguments.to_vec()),
         };
+        if outcome.is_complete {
+            self.add_own_class(name);
+            self.single_uses(name, &arguments);
+            return;
+        }
         self.table(name, &arguments);
     }
 
@@ -385,14 +405,18 @@ impl Assessor<'_> {
         }
     }
 
-    fn table(&mut self, name: &str, arguments: &[String]) {
+    pub(super) fn table(&mut self, name: &str, arguments: &[String]) {
         let Some(entry) = programs::find(name) else {
             self.findings
                 .add(Unknown, format!("what {name} does is not known"));
             return;
         };
         let list = entry.arguments(arguments);
+        self.uses(name, entry.uses(arguments, &list));
         let verdict = entry.verdict(name, &list);
+        if verdict.class == Reads {
+            self.uses(name, entry.suspect_uses(name, arguments));
+        }
         match verdict.class {
             CommandClass::Destroys if verdict.reason.is_empty() => {
                 self.findings.add(Destroys, format!("deletes with {name}"))

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use super::{Assessor, InputRole, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
-use crate::safety::command::code::{CodeEffect, SqlEffect, code_effect, sql_effect};
+use crate::safety::command::code::{
+    CodeEffect, SqlEffect, code_effect, other_code_effect, sql_effect,
+};
+use crate::safety::command::interpreters::has_other_language;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// What flows through a pipeline.
@@ -100,7 +103,19 @@ impl Assessor<'_> {
 
     /// Judges code that an interpreter runs.
     pub(super) fn code(&mut self, text: &str) {
-        match code_effect(text) {
+        self.judged_code(text, code_effect(text));
+    }
+
+    /// Judges code of one of the interpreters.
+    pub(super) fn code_of(&mut self, name: &str, text: &str) {
+        match has_other_language(name) {
+            true => self.judged_code(text, other_code_effect(text)),
+            false => self.code(text),
+        }
+    }
+
+    fn judged_code(&mut self, text: &str, effect: CodeEffect) {
+        match effect {
             CodeEffect::RunsDownload => self
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),

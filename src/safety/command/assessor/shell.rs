@@ -5,7 +5,7 @@ use crate::safety::command::class::CommandClass::{
     Network, Reads, RunsDownloadedCode, Unknown, Writes,
 };
 use crate::safety::command::interpreters::{code_options, is_shell};
-use crate::safety::command::programs;
+use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// A program with the words of its arguments; the words are absent for a command inside of an argument.
@@ -84,18 +84,18 @@ impl Assessor<'_> {
             }
             "su" | "runuser" | "script" | "flock" | "nix-shell" | "nix" | "vagrant"
             | "machinectl" | "sg" | "newgrp" => {
-                let names = ["-c", "--command", "--run"];
-                let at = call
-                    .arguments
-                    .iter()
-                    .position(|argument| names.contains(&argument.as_str()));
-                match at.and_then(|at| call.arguments.get(at + 1)) {
+                let mut texts = ["-c", "--command", "--run"].into_iter().flat_map(|option| {
+                    let found = find_option(call.arguments, option, &["-s", "-g", "-w"], false);
+                    found.into_iter().map(|found| found.value(call.arguments))
+                });
+                match texts.next() {
                     Some(text) => self.shell_text(text),
                     None => return false,
                 }
                 self.findings.add(Writes, "");
             }
-            "tmux" | "screen" | "zellij" => return self.multiplexer(call),
+            "tmux" => self.tmux(call),
+            "screen" => return self.screen(call),
             _ => return false,
         }
         true
@@ -118,7 +118,7 @@ impl Assessor<'_> {
             (true, _) => self
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),
-            (false, true) => self.code(&text),
+            (false, true) => self.code_of(call.name, &text),
             (false, false) => self.shell_text(&text),
         }
     }
@@ -186,14 +186,33 @@ impl Assessor<'_> {
         } else if substitution {
             self.findings
                 .add(Unknown, "it runs the output of a command");
-        } else if file.starts_with("/tmp/")
-            || file.starts_with("/dev/shm/")
-            || file.starts_with("/var/tmp/")
-        {
-            self.findings
-                .add(Unknown, format!("what {file} does is not known"));
         } else {
-            self.findings.add(Writes, "");
+            self.local_script(file);
+        }
+    }
+
+    fn local_script(&mut self, file: &str) {
+        let is_temporary = ["/tmp/", "/dev/shm/", "/var/tmp/"]
+            .iter()
+            .any(|directory| file.starts_with(directory));
+        match is_temporary {
+            true => self
+                .findings
+                .add(Unknown, format!("what {file} does is not known")),
+            false => self.findings.add(Writes, ""),
+        }
+    }
+
+    /// Judges a file that holds commands for a program.
+    pub(super) fn file_of_commands(&mut self, file: &str) {
+        if self.is_downloaded(file) || file.contains("://") {
+            self.findings
+                .add_grave(RunsDownloadedCode, "runs a download");
+        } else if file.starts_with(UNKNOWN) {
+            self.findings
+                .add(Unknown, "it runs a file that is not known before it runs");
+        } else {
+            self.local_script(file);
         }
     }
 
@@ -241,7 +260,11 @@ impl Assessor<'_> {
                 .filter(|rest| !rest.is_empty() && argument.starts_with('-'));
             if let Some(code) = attached.filter(|_| !is_cluster(argument) || plain == "python") {
                 has_code = true;
-                self.code(code.trim_start_matches('='));
+                self.code_of(call.name, code.trim_start_matches('='));
+            }
+            if argument == "-l" && plain == "osascript" {
+                at += 2;
+                continue;
             }
             if argument == "-m" && plain == "python" || argument == "-M" {
                 return self.python_module(call, at + 1);

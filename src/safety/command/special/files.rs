@@ -1,9 +1,11 @@
 //! Programs that delete, copy, write or search files.
 
+use super::awk::awk_effects;
+use super::sed::sed_effects;
 use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Reads, Unknown, Writes};
-use crate::safety::command::programs::ArgumentList;
-use crate::safety::command::targets::{PathReach, build_file, is_device};
+use crate::safety::command::programs::{ArgumentList, find_option};
+use crate::safety::command::targets::{PathReach, is_device, is_sink, written};
 
 /// Judges programs that delete files.
 pub fn delete(
@@ -53,15 +55,6 @@ pub fn delete(
     CallOutcome::complete()
 }
 
-/// Adds a finding for a file that is written.
-fn written(path: &str, place: &CommandPlace<'_>, findings: &mut Findings) {
-    match (place.protected(path), build_file(path)) {
-        (Some(reason), _) => findings.add_grave(Destroys, reason),
-        (None, Some(name)) => findings.add(Writes, format!("writes {name}, which tools run later")),
-        (None, None) => findings.add(Writes, ""),
-    }
-}
-
 /// Judges `cp`, `mv`, `ln` and `install`.
 pub fn copy(
     call: &ProgramCall<'_>,
@@ -104,8 +97,9 @@ pub fn copy(
     if !is_null {
         written(target, place, findings);
         let into = sources.iter().filter_map(|path| path.rsplit('/').next());
-        for name in into {
-            // A copy into a directory keeps the name.
+        let last = target.rsplit('/').next().unwrap_or_default();
+        // A copy into a directory keeps the name; `a.bak` is a copy of `a`, not a directory.
+        for name in into.filter(|name| name.is_empty() || !last.starts_with(name)) {
             written(&format!("{target}/{name}"), place, findings);
         }
     }
@@ -239,40 +233,33 @@ pub fn find(
 /// Judges `fd`: the commands of `--exec`.
 pub fn fd(call: &ProgramCall<'_>) -> CallOutcome {
     let mut outcome = CallOutcome::default();
-    let at = call.arguments.iter().position(|argument| {
-        let is_cluster = argument.starts_with('-')
-            && !argument.starts_with("--")
-            && argument.ends_with(['x', 'X']);
-        is_cluster || matches!(argument.as_str(), "--exec" | "--exec-batch")
-    });
-    if let Some(at) = at {
-        let inner = call.arguments.get(at + 1..).unwrap_or_default();
-        let inner = inner.iter().take_while(|argument| *argument != ";");
-        outcome
-            .inner
-            .push(InnerCommand::Arguments(inner.cloned().collect()));
+    let options = ["-x", "-X", "--exec", "--exec-batch"];
+    let takes = ["-d", "-t", "-e", "-E", "-S", "-o", "-j", "-c"];
+    for option in options {
+        for found in find_option(call.arguments, option, &takes, false) {
+            let rest = call.arguments.get(found.at + 1..).unwrap_or_default();
+            let mut inner = vec![found.value(call.arguments).to_owned()];
+            let is_next = rest.first() == inner.first();
+            let rest = rest.iter().skip(usize::from(is_next));
+            inner.extend(rest.take_while(|argument| *argument != ";").cloned());
+            outcome.inner.push(InnerCommand::Arguments(inner));
+        }
     }
     outcome
 }
 
-/// Judges programs that change files in place, and the commands that `sed` itself can run.
+/// Judges programs that change files in place, and the scripts of `sed`.
 pub fn in_place(
     call: &ProgramCall<'_>,
     place: &CommandPlace<'_>,
     findings: &mut Findings,
 ) -> CallOutcome {
-    let list = ArgumentList::new(call.arguments, &["-e", "-f"], false);
     if call.name == "sort" {
-        if let Some(path) = call.option_value(&["-o", "--output"]) {
-            written(path, place, findings);
-        }
-        if call.option_value(&["--compress-program"]).is_some() {
-            findings.add(Unknown, "sort runs a program");
-        }
         return CallOutcome::default();
     }
+    let list = ArgumentList::new(call.arguments, &["-e", "-f", "-l"], false);
     let in_place = list.options.iter().any(|option| {
-        option.starts_with("--in-place")
+        "--in-place".starts_with(option.split('=').next().unwrap_or(option)) && option.len() > 3
             || option.starts_with("-i")
             || !option.starts_with("--")
                 && option.contains('i')
@@ -293,74 +280,73 @@ pub fn in_place(
     if !call.name.ends_with("sed") {
         return CallOutcome::default();
     }
-    let has_script = list.has_any(&["-e", "--expression", "-f", "--file"]);
-    let mut scripts = call.option_values(&["-e", "--expression"]);
-    if !has_script {
-        scripts.extend(list.operands.first());
+    let others = ["-e", "-f", "-i", "-l"];
+    let mut scripts = Vec::new();
+    for option in ["-e", "--expression"] {
+        let found = find_option(call.arguments, option, &others, false);
+        scripts.extend(found.iter().map(|found| found.value(call.arguments)));
     }
-    for script in scripts {
-        if sed_runs(script) {
-            findings.add(Unknown, "sed runs a command");
+    let files = ["-f", "--file"].map(|option| find_option(call.arguments, option, &others, false));
+    if scripts.is_empty() && files.iter().all(Vec::is_empty) {
+        // The suffix of `-i` is an argument of its own in the sed of BSD.
+        let mut operands = list.operands.iter();
+        scripts.extend(operands.find(|operand| !in_place || !operand.is_empty()));
+    }
+    if scripts.is_empty() {
+        return CallOutcome::complete();
+    }
+    match sed_effects(&scripts.join("\n")) {
+        Some(effects) => {
+            if effects.runs {
+                findings.add(Unknown, "sed runs a command");
+            }
+            for path in effects.writes.iter().filter(|path| !is_sink(path)) {
+                written(path, place, findings);
+            }
         }
-        let writes = script.rsplit_once("w ").map(|(_, path)| path.trim());
-        if let Some(path) = writes.filter(|path| path.starts_with('/')) {
-            written(path, place, findings);
-        }
+        None => findings.add(Unknown, "the script of sed was not understood"),
     }
-    CallOutcome {
-        is_complete: true,
-        ..CallOutcome::default()
-    }
-}
-
-/// Whether a script of `sed` may run a command: `e`, or the flag `e` of a substitution.
-fn sed_runs(script: &str) -> bool {
-    script.split([';', '\n', '{', '}']).any(|command| {
-        let command = command.trim();
-        let verb = command
-            .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | '$' | '!' | ' '));
-        let is_exec = verb == "e" || verb.starts_with("e ");
-        let mut chars = verb.chars();
-        let flags = match (chars.next(), chars.next()) {
-            (Some('s'), Some(delimiter)) => verb.rsplit(delimiter).next().unwrap_or_default(),
-            _ => "",
-        };
-        is_exec || flags.len() < 6 && flags.contains('e')
-    })
+    CallOutcome::complete()
 }
 
 /// Judges `awk`, which can run commands and write files.
-pub fn awk(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
-    let list = ArgumentList::new(
-        call.arguments,
-        &[
-            "-F",
-            "-v",
-            "-f",
-            "-i",
-            "-l",
-            "--assign",
-            "--field-separator",
-            "--file",
-        ],
-        false,
-    );
-    if call.option_value(&["-f", "--file"]).is_some() {
-        findings.add(Writes, "");
-        return CallOutcome::complete();
+pub fn awk(
+    call: &ProgramCall<'_>,
+    place: &CommandPlace<'_>,
+    findings: &mut Findings,
+) -> CallOutcome {
+    findings.add(Reads, "");
+    let list = call.list();
+    let others = ["-F", "-v", "-f", "-i", "-l", "-e", "-E"];
+    let find = |option: &str| find_option(call.arguments, option, &others, false);
+    let mut programs: Vec<&str> = Vec::new();
+    for option in ["-e", "--source"] {
+        programs.extend(find(option).iter().map(|found| found.value(call.arguments)));
     }
-    let code = list.operands.first().copied().unwrap_or_default();
-    let compact: String = code.chars().filter(|c| !c.is_whitespace()).collect();
-    if compact.contains("system(")
-        || compact.contains("|getline")
-        || compact.contains("|\"")
-        || compact.contains("|&")
-    {
-        findings.add(Unknown, "awk runs a command");
+    let files = ["-f", "--file", "-E", "--exec"];
+    if programs.is_empty() && files.iter().all(|option| find(option).is_empty()) {
+        programs.extend(list.operands.first());
     }
-    let writes =
-        compact.contains(">\"") || compact.contains("print>") || list.has_any(&["-i", "--include"]);
-    findings.add(if writes { Writes } else { Reads }, "");
+    for program in programs {
+        let effects = awk_effects(program);
+        if effects.runs {
+            findings.add(Unknown, "awk runs a command");
+        }
+        for path in &effects.writes {
+            match path.is_empty() || !is_sink(path) {
+                true => written(path, place, findings),
+                false => findings.add(Reads, ""),
+            }
+        }
+    }
+    for option in ["-i", "--include"] {
+        for found in find(option) {
+            match found.value(call.arguments) == "inplace" {
+                true => findings.add(Writes, "changes files in place"),
+                false => findings.add(Unknown, "awk loads code that is not known"),
+            }
+        }
+    }
     CallOutcome::complete()
 }
 
@@ -370,22 +356,15 @@ pub fn archive(
     place: &CommandPlace<'_>,
     findings: &mut Findings,
 ) -> CallOutcome {
-    let runs = call.arguments.iter().any(|argument| {
-        argument.starts_with("--to-command")
-            || argument.starts_with("--checkpoint-action")
-            || argument.starts_with("--rmt-command")
-            || argument.starts_with("--new-volume-script")
-            || argument.starts_with("--info-script")
-    });
-    if runs {
-        findings.add(Unknown, "tar runs a command");
-    }
     if call
         .arguments
         .iter()
         .any(|argument| argument == "--remove-files" || argument == "--recursive-unlink")
     {
         findings.add(Destroys, "deletes the files that it has packed");
+    }
+    if call.name != "unzip" && call.arguments.iter().any(|argument| argument == "--delete") {
+        findings.add(Destroys, "deletes files of an archive");
     }
     let mode = call
         .arguments

@@ -1,10 +1,12 @@
 //! `git`: its global options, the commands that it runs, and its configuration.
 
-use super::{CallOutcome, Findings, InnerCommand, ProgramCall};
+use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
+use crate::safety::command::programs::{ArgumentList, find_option};
+use crate::safety::command::targets::PathReach;
 
 /// Parts of keys whose value git runs.
-const RUNNING_KEYS: [&str; 19] = [
+const RUNNING_KEYS: [&str; 31] = [
     "sshcommand",
     "fsmonitor",
     "hookspath",
@@ -24,6 +26,18 @@ const RUNNING_KEYS: [&str; 19] = [
     ".driver",
     "difftool",
     "mergetool",
+    "include.path",
+    "includeif.",
+    "templatedir",
+    ".command",
+    ".program",
+    ".cmd",
+    "difffilter",
+    "sendmailcmd",
+    "tocmd",
+    "cccmd",
+    "packobjectshook",
+    "credential.",
 ];
 
 /// Keys whose value is a program that git starts to show or edit something.
@@ -35,8 +49,12 @@ const PROGRAM_KEYS: [&str; 5] = [
     "web.browser",
 ];
 
-/// Judges git. The subcommand is left to the table.
-pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
+/// Judges git. The subcommand and most options are left to the table.
+pub fn judge(
+    call: &ProgramCall<'_>,
+    place: &CommandPlace<'_>,
+    findings: &mut Findings,
+) -> CallOutcome {
     let mut outcome = CallOutcome::default();
     let mut at = 0;
     while let Some(argument) = call
@@ -56,25 +74,31 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         if let Some(value) = value.filter(|_| argument.starts_with("-c")) {
             setting(value, &mut outcome, findings);
         }
-        if argument.starts_with("--config-env") || argument.starts_with("--exec-path=") {
+        let sets_path = argument.starts_with("--exec-path") && value.is_some_and(|v| !v.is_empty())
+            || argument.starts_with("--exec-path=");
+        if argument.starts_with("--config-env") || sets_path {
             findings.add(Unknown, "git runs programs of a place that is not known");
         }
     }
     let rest = call.arguments.get(at..).unwrap_or_default();
     let sub = rest.first().map(String::as_str).unwrap_or_default();
     let arguments = rest.get(1..).unwrap_or_default();
-    let value = |names: &[&str]| {
-        let found = arguments
-            .iter()
-            .position(|argument| names.contains(&argument.as_str()));
-        found.and_then(|found| arguments.get(found + 1)).cloned()
-    };
     match sub {
         "config" => {
-            let mut operands = arguments.iter().filter(|argument| {
-                !argument.starts_with('-')
-                    && !matches!(argument.as_str(), "set" | "get" | "list" | "unset")
-            });
+            const TAKES: [&str; 7] = [
+                "-f",
+                "--file",
+                "--blob",
+                "--type",
+                "--default",
+                "--comment",
+                "-t",
+            ];
+            let list = ArgumentList::new(arguments, &TAKES, false);
+            let mut operands = list.operands.into_iter();
+            let mut operands = operands
+                .by_ref()
+                .skip_while(|operand| matches!(*operand, "set" | "get" | "list" | "unset"));
             if let (Some(key), Some(value)) = (operands.next(), operands.next()) {
                 let is_alias = key.starts_with("alias.") && !value.starts_with('!');
                 let is_usual = key == "credential.helper" && is_helper(value);
@@ -83,10 +107,12 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
                 }
             }
         }
-        "rebase" => {
-            outcome
-                .inner
-                .extend(value(&["-x", "--exec"]).map(InnerCommand::Text));
+        "clone" => {
+            for option in ["-c", "--config"] {
+                for found in find_option(arguments, option, &["-b", "-o", "-u", "-j"], false) {
+                    setting(found.value(arguments), &mut outcome, findings);
+                }
+            }
         }
         "bisect" if arguments.first().is_some_and(|argument| argument == "run") => {
             outcome.inner.push(InnerCommand::Arguments(
@@ -111,21 +137,14 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         }
         _ => {}
     }
-    let runs = rest.iter().any(|argument| {
-        argument.starts_with("ext::")
-            || argument.starts_with("--upload-pack")
-            || argument.starts_with("--receive-pack")
-            || argument.starts_with("--open-files-in-pager")
-            || argument.starts_with("--extcmd")
-            || argument.starts_with("--template=")
-            || argument.starts_with("--tool-command")
-    });
-    if runs {
+    if rest.iter().any(|argument| argument.contains("ext::")) {
         findings.add(Unknown, "git runs a program");
     }
-    if arguments
-        .iter()
-        .any(|argument| argument.starts_with("--output=/"))
+    let outputs = find_option(arguments, "--output", &[], false);
+    if sub != "archive"
+        && outputs
+            .iter()
+            .any(|found| place.reach(found.value(arguments)) > PathReach::Inside)
     {
         findings.add(Destroys, "overwrites a file outside this directory");
     }
@@ -147,7 +166,10 @@ fn setting(setting: &str, outcome: &mut CallOutcome, findings: &mut Findings) {
     let is_off = matches!(value, "false" | "" | "/dev/null");
     if PROGRAM_KEYS.iter().any(|name| key.starts_with(name)) {
         if !is_off {
-            outcome.inner.push(InnerCommand::Text(value.to_owned()));
+            outcome.inner.push(match key.contains("editor") {
+                true => InnerCommand::Text(value.to_owned()),
+                false => InnerCommand::Fed(value.to_owned()),
+            });
         }
     } else if RUNNING_KEYS.iter().any(|part| key.contains(part)) && !is_off {
         findings.add(

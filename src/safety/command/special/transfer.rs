@@ -1,6 +1,6 @@
 //! Programs that download, upload, or run what they download.
 
-use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
+use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{
     Destroys, Network, RunsDownloadedCode, Unknown, Writes,
 };
@@ -94,20 +94,6 @@ pub fn download(
         .into_iter()
         .map(str::to_owned)
         .collect();
-    // A cluster that ends in the option: `-sSLo FILE`, `-qO FILE`.
-    let letter = names
-        .first()
-        .and_then(|name| name.chars().last())
-        .unwrap_or('o');
-    for (at, argument) in call.arguments.iter().enumerate() {
-        if argument.starts_with('-')
-            && !argument.starts_with("--")
-            && argument.len() > 2
-            && argument.ends_with(letter)
-        {
-            targets.extend(call.arguments.get(at + 1).cloned());
-        }
-    }
     let keeps_name = match call.name {
         "curl" => call.arguments.iter().any(|a| {
             a == "--remote-name"
@@ -125,17 +111,31 @@ pub fn download(
         let names = urls.filter_map(|url| url.split(['?', '#']).next()?.rsplit('/').next());
         targets.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
     }
+    let directory = call.option_value(&["--output-dir", "-P", "--directory-prefix"]);
     for target in &targets {
-        if let Some(reason) = place.protected(target) {
+        let target = match directory.filter(|_| call.name == "curl" || call.name == "wget") {
+            Some(directory) => format!("{directory}/{target}"),
+            None => target.clone(),
+        };
+        if let Some(reason) = place.protected(&target) {
             findings.add_grave(Destroys, reason);
         }
     }
     if !targets.is_empty() {
         findings.add(Writes, "");
     }
-    if call.arguments.iter().any(|a| {
-        a.starts_with("--use-askpass") || a.starts_with("--post-file=/etc") || a == "--engine"
-    }) {
+    let settings = call.option_values(&["--execute"]).into_iter();
+    let settings = settings.chain(match call.name {
+        "wget" | "wget2" => call.option_values(&["-e"]),
+        _ => Vec::new(),
+    });
+    let mut settings = settings.map(|setting| setting.to_ascii_lowercase());
+    if settings.any(|setting| setting.contains("askpass") || setting.contains("output"))
+        || call
+            .arguments
+            .iter()
+            .any(|a| a.starts_with("--post-file=/etc") || a == "--engine")
+    {
         findings.add(Unknown, format!("{} runs a program", call.name));
     }
     outcome.downloads = targets;
@@ -164,23 +164,20 @@ pub fn remote(
     place: &CommandPlace<'_>,
     findings: &mut Findings,
 ) -> CallOutcome {
-    let mut outcome = CallOutcome::default();
+    let outcome = CallOutcome::default();
     for option in call.option_values(&["-o"]) {
         let option = option.to_ascii_lowercase();
         if option.starts_with("proxycommand")
             || option.starts_with("localcommand")
             || option.starts_with("knownhostscommand")
+            || option.starts_with("pkcs11provider")
+            || option.starts_with("securitykeyprovider")
+            || option.starts_with("include")
+            || option.starts_with("match")
+            || option.starts_with("xauthlocation")
         {
             findings.add(Unknown, format!("{} runs a program", call.name));
         }
-    }
-    if call.name == "rsync" {
-        let shell = call.option_value(&["-e", "--rsh"]);
-        outcome.inner.extend(
-            shell
-                .filter(|shell| !shell.starts_with("ssh"))
-                .map(|shell| InnerCommand::Text(shell.to_owned())),
-        );
     }
     let operands = call.list().operands;
     if call.name != "ssh"

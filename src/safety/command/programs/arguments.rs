@@ -1,0 +1,149 @@
+//! Arguments of a program: options in each of their forms, and operands.
+
+/// An option in a list of arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundOption<'a> {
+    /// The index of its argument.
+    pub at: usize,
+    /// The value in the same argument.
+    pub(super) attached: Option<&'a str>,
+}
+
+impl<'a> FoundOption<'a> {
+    /// Returns the value, in the same argument or in the next one.
+    pub fn value(&self, arguments: &'a [String]) -> &'a str {
+        let next = || arguments.get(self.at + 1).map(String::as_str);
+        self.attached.or_else(next).unwrap_or_default()
+    }
+}
+
+/// Finds an option in each of its forms: `-o V`, `-oV`, `-xo V`, `--output V`, `--output=V`, `--outp V`.
+///
+/// Letters among `others` take a value, so that what follows one of them in a cluster is that value; long names among them
+/// are options, not abbreviations. An argument that is the value of another option counts as well: an error there would hide
+/// an option.
+pub fn find_option<'a>(
+    arguments: &'a [String],
+    option: &str,
+    others: &[&str],
+    has_long_dash: bool,
+) -> Vec<FoundOption<'a>> {
+    let find = |argument: &'a String| -> Option<Option<&'a str>> {
+        let plain = argument.strip_prefix('-')?;
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (argument.as_str(), None),
+        };
+        if has_long_dash {
+            let is_same = name.trim_start_matches('-') == option.trim_start_matches('-');
+            return is_same.then_some(value);
+        }
+        if option.starts_with("--") {
+            let is_name = name.len() > 2 && option.starts_with(name);
+            let is_other = name != option && others.contains(&name);
+            return (is_name && !is_other).then_some(value);
+        }
+        if option.len() > 2 || plain.starts_with('-') {
+            return (name == option).then_some(value);
+        }
+        let letter = option.chars().nth(1)?;
+        let at = plain.find(letter)?;
+        let (before, rest) = plain.split_at(at);
+        let is_value = |c: char| others.iter().any(|other| is_letter(other, c));
+        if before
+            .chars()
+            .any(|c| !c.is_ascii_alphanumeric() || is_value(c))
+        {
+            return None;
+        }
+        let rest = rest
+            .get(letter.len_utf8()..)
+            .filter(|rest| !rest.is_empty());
+        Some(rest.map(|rest| rest.strip_prefix('=').unwrap_or(rest)))
+    };
+    let options = arguments.iter().take_while(|argument| *argument != "--");
+    let found = options.enumerate().filter_map(|(at, argument)| {
+        let attached = find(argument)?;
+        Some(FoundOption { at, attached })
+    });
+    found.collect()
+}
+
+fn is_letter(option: &str, letter: char) -> bool {
+    let mut chars = option.chars();
+    (chars.next(), chars.next(), chars.next()) == (Some('-'), Some(letter), None)
+}
+
+/// The arguments of a program, sorted.
+#[derive(Debug, Default)]
+pub struct ArgumentList<'a> {
+    /// Options, in order, without their values in other arguments.
+    pub options: Vec<&'a str>,
+    /// The other arguments.
+    pub operands: Vec<&'a str>,
+    /// Whether some of them follow `--`.
+    pub(super) has_dashes: bool,
+    has_long_dash: bool,
+}
+
+impl<'a> ArgumentList<'a> {
+    /// Sorts arguments; an option in `takes` consumes the next one.
+    pub fn new(arguments: &'a [String], takes: &[&str], has_long_dash: bool) -> ArgumentList<'a> {
+        let mut list = ArgumentList {
+            has_long_dash,
+            ..ArgumentList::default()
+        };
+        let mut at = 0;
+        while let Some(argument) = arguments.get(at) {
+            at += 1;
+            if argument == "--" {
+                list.has_dashes = at < arguments.len();
+                list.operands
+                    .extend(arguments.iter().skip(at).map(String::as_str));
+                break;
+            }
+            if !argument.starts_with('-') || argument == "-" {
+                list.operands.push(argument);
+                continue;
+            }
+            list.options.push(argument);
+            let is_long = argument.starts_with("--") || has_long_dash;
+            let last = argument.char_indices().next_back().map_or(0, |(at, _)| at);
+            let takes_next = takes
+                .iter()
+                .any(|option| match is_long || option.len() > 2 {
+                    true => argument == option,
+                    // The last letter of a cluster.
+                    false => argument.get(last..) == option.get(1..),
+                });
+            if takes_next {
+                at += 1;
+            }
+        }
+        list
+    }
+
+    /// Whether an option is given: as a letter of a cluster, as a long option with or without a value, or abbreviated.
+    pub fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|given| {
+            if *given == option || option.contains('=') {
+                return *given == option;
+            }
+            if given.starts_with("--") {
+                let name = given.split('=').next().unwrap_or(given);
+                return option.starts_with("--") && name.len() > 3 && option.starts_with(name);
+            }
+            match option.strip_prefix('-') {
+                Some(letter) if letter.chars().count() == 1 && !self.has_long_dash => {
+                    given.trim_start_matches('-').contains(letter)
+                }
+                _ => given.split('=').next() == Some(option),
+            }
+        })
+    }
+
+    /// Whether one of several options is given.
+    pub fn has_any(&self, options: &[&str]) -> bool {
+        options.iter().any(|option| self.has(option))
+    }
+}

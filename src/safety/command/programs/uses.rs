@@ -1,0 +1,162 @@
+//! What a program does with single arguments: files that it writes, command lines that it runs.
+
+use super::arguments::FoundOption;
+use super::{ArgumentList, ProgramEntry, find_option, holds_path};
+
+/// Programs that print or compare their arguments: these have no options.
+pub(super) const SHELL_WORDS: [&str; 8] =
+    ["echo", "print", "printf", "test", "[", "[[", "expr", ":"];
+
+/// Options with which a program that reads usually writes a file instead. The table names those that do not.
+const WRITING_OPTIONS: [&str; 12] = [
+    "--output",
+    "--output-file",
+    "--output-dir",
+    "--output-directory",
+    "--outfile",
+    "--outdir",
+    "--out",
+    "--in-place",
+    "--inplace",
+    "--write",
+    "--overwrite",
+    "--fix",
+];
+
+/// Options with which a program that reads usually runs another one.
+const RUNNING_OPTIONS: [&str; 10] = [
+    "--exec",
+    "--execute",
+    "--exec-batch",
+    "--cmd",
+    "--command",
+    "--pager",
+    "--pre",
+    "--preprocessor",
+    "--compress-program",
+    "--use-compress-program",
+];
+
+/// What a program does with the value of an option, or with an operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArgumentUse {
+    /// It names a file that is written.
+    Writes,
+    /// It is a command line.
+    Runs,
+    /// It is a command line that gets files or input that are not known.
+    Feeds,
+    /// It names a script of the project or the user.
+    Interprets,
+    /// It names or is code that is not analysed.
+    Loads,
+}
+
+impl ArgumentUse {
+    /// The words of the table.
+    pub(super) const WORDS: [(&'static str, ArgumentUse); 5] = [
+        (" writes to ", ArgumentUse::Writes),
+        (" runs ", ArgumentUse::Runs),
+        (" feeds ", ArgumentUse::Feeds),
+        (" interprets ", ArgumentUse::Interprets),
+        (" loads ", ArgumentUse::Loads),
+    ];
+}
+
+/// A line of the table that says what some arguments are used for.
+#[derive(Debug)]
+pub(super) struct UseRule {
+    pub(super) path: Vec<Vec<&'static str>>,
+    pub(super) purpose: ArgumentUse,
+    /// Options and operands: `-o`, `--output`, `@2`.
+    pub(super) arguments: Vec<&'static str>,
+    /// Other options that look like these: see [`find_option`].
+    pub(super) others: Vec<&'static str>,
+}
+
+impl ProgramEntry {
+    /// Returns what the program does with single arguments.
+    pub fn uses(
+        &self,
+        arguments: &[String],
+        list: &ArgumentList<'_>,
+    ) -> Vec<(ArgumentUse, String)> {
+        let mut found = Vec::new();
+        for rule in self.uses.iter().filter(|rule| holds_path(&rule.path, list)) {
+            let operands = list.operands.get(rule.path.len()..).unwrap_or_default();
+            let others = match rule.others.is_empty() {
+                true => &self.takes,
+                false => &rule.others,
+            };
+            for argument in &rule.arguments {
+                let values: Vec<String> = match *argument {
+                    "@all" => operands.iter().map(|value| (*value).to_owned()).collect(),
+                    "@last" => operands
+                        .iter()
+                        .skip(1)
+                        .last()
+                        .map(|v| (*v).to_owned())
+                        .into_iter()
+                        .collect(),
+                    "@1" => operands
+                        .first()
+                        .map(|v| (*v).to_owned())
+                        .into_iter()
+                        .collect(),
+                    "@2" => operands
+                        .get(1)
+                        .map(|v| (*v).to_owned())
+                        .into_iter()
+                        .collect(),
+                    option => {
+                        let name = option.trim_end_matches(['?', '*']);
+                        let places = find_option(arguments, name, others, self.has_long_dash);
+                        let value = |place: &FoundOption<'_>| match option.chars().next_back() {
+                            Some('?') => place.attached.unwrap_or_default().to_owned(),
+                            Some('*') if place.attached.is_none() => {
+                                arguments.get(place.at + 1..).unwrap_or_default().join(" ")
+                            }
+                            _ => place.value(arguments).to_owned(),
+                        };
+                        places.iter().map(value).collect()
+                    }
+                };
+                found.extend(values.into_iter().map(|value| (rule.purpose, value)));
+            }
+        }
+        found
+    }
+
+    /// Returns what a program that reads does with options whose names say that they write or run something.
+    pub fn suspect_uses(&self, name: &str, arguments: &[String]) -> Vec<(ArgumentUse, String)> {
+        let mut found = Vec::new();
+        if SHELL_WORDS.contains(&name) {
+            return found;
+        }
+        let lists = [
+            (&WRITING_OPTIONS[..], ArgumentUse::Writes),
+            (&RUNNING_OPTIONS[..], ArgumentUse::Feeds),
+        ];
+        for (options, purpose) in lists {
+            for option in options.iter().filter(|option| !self.knows(option)) {
+                let named = |argument: &&String| argument.split('=').next() == Some(*option);
+                if arguments.iter().any(|argument| named(&argument)) {
+                    let places = find_option(arguments, option, &[], false);
+                    found.extend(
+                        places
+                            .iter()
+                            .map(|place| (purpose, place.value(arguments).to_owned())),
+                    );
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether the table says what an option is for.
+    pub(super) fn knows(&self, option: &&str) -> bool {
+        self.harmless.contains(option)
+            || self.uses.iter().any(|rule| rule.arguments.contains(option))
+            || self.rules.iter().any(|rule| rule.any.contains(option))
+    }
+}
