@@ -350,7 +350,12 @@ async fn prompts(name: &str, url: &str, argument: &str, at_once: usize) -> Vec<S
                 by_hand.time(start.elapsed() / at_once as u32);
             }
         }
-        let took = prompt::ask(&home, None, [&rounds, &calls, "s0.echo", argument, &text]);
+        let took = prompt::ask(
+            &home,
+            None,
+            "/",
+            [&rounds, &calls, "s0.echo", argument, &text],
+        );
         if n >= WARM_PROMPTS {
             let each = took.iter().map(|took| *took / at_once as u32);
             each.for_each(|took| by_daemon.time(took));
@@ -427,7 +432,7 @@ fn shells(report: &mut FigureReport) {
             scope.spawn(move || {
                 let (shell, rounds) = (format!("shell-{n}"), LOOPS.to_string());
                 let asked = [rounds.as_str(), "1", "s0.echo", "text", &shell];
-                prompt::ask(home, Some(&shell), asked)
+                prompt::ask(home, Some(&shell), "/", asked)
             });
         }
     });

@@ -52,12 +52,12 @@ pub fn model(request: &provider::Request) -> Script {
 
 /// Sends this prompt to the [`model`]. Returns the time of each round: from the model's text before its calls to the end
 /// of the last call.
-pub fn ask(home: &Home, shell: Option<&str>, asked: [&str; 5]) -> Vec<Duration> {
+pub fn ask(home: &Home, shell: Option<&str>, cwd: &str, asked: [&str; 5]) -> Vec<Duration> {
     let [rounds, calls] = [asked[0], asked[1]].map(|n| n.parse::<usize>().unwrap());
     let ask = AskRequest {
         shell: shell.map(|s| ShellId::parse(s).unwrap()),
         text: asked.join(" "),
-        cwd: "/".to_owned(),
+        cwd: cwd.to_owned(),
         ..AskRequest::default()
     };
     let mut socket = UnixStream::connect(home.path().join("run/sock")).unwrap();

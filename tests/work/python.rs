@@ -85,6 +85,11 @@ def orphan() -> str:
     return "left"
 
 
+def echo(text: str) -> str:
+    "Returns the text."
+    return text
+
+
 def wait_long(name: str) -> str:
     "Waits."
     with open(name, "w") as file:
@@ -379,10 +384,12 @@ fn what_a_helper_leaves_and_changes_is_told() {
         ("helper.orphan", json!({})),
         ("helper.keep", settings),
         ("helper.add", json!({"a": 1, "b": 2})),
+        ("helper.echo", json!({"text": "\u{1b}[31mred\u{1b}[0m"})),
     ];
     let work = calling(&calls, rules);
     work.ask("x").end();
     let results = work.results();
+    assert_eq!(results[3], "red");
     let envrc = work.path(".envrc");
     let changed = format!("the command changed {}, which", envrc.display());
     assert!(

@@ -149,6 +149,10 @@ fn call_result(result: HelperResult) -> CallResult {
         images,
         notes,
     } = result;
+    // A model takes escape sequences for text, and repeats them.
+    if text.contains('\x1b') {
+        text = strip_ansi_escapes::strip_str(&text);
+    }
     // For the model as well.
     for note in &notes {
         text.push_str(&format!("\n[{note}]"));

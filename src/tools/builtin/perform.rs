@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::helper_run;
+use super::prepare::DEFAULT_TIME_LIMIT;
 use super::prepared::{PreparedCall, PreparedWork, ShellWork};
 use super::scope::WorkScope;
 use super::shell_run::{self, ShellCommand, ShellEnd};
@@ -263,13 +264,16 @@ async fn run_shell(
         (false, Some(level)) => Some(sandbox_policy(scope, level, &work)),
         _ => None,
     };
-    let again = json!({
-        "command": work.command,
-        "dir": work.dir,
-        "timeout": work.time_limit.as_secs(),
-        "network": work.network,
-        "outside_sandbox": true,
-    });
+    let mut again = json!({"command": work.command, "outside_sandbox": true});
+    if work.dir != scope.workspace.cwd() {
+        again["dir"] = json!(work.dir);
+    }
+    if work.time_limit != DEFAULT_TIME_LIMIT {
+        again["timeout"] = json!(work.time_limit.as_secs());
+    }
+    if work.network {
+        again["network"] = json!(true);
+    }
     let shell: [OsString; 4] = ["zsh".into(), "-f".into(), "-c".into(), work.command.into()];
     let helper = scope.shell.helper.clone().into_os_string();
     let mut argv = Vec::new();
@@ -311,9 +315,12 @@ async fn run_shell(
             heading.push_str(&format!("; {line}"));
             notes.push(line);
         }
-        if let Some(blocked) = notes.first() {
-            // A question follows: the person sees what it is about.
-            let _ = events.send(CallEvent::Progress(blocked.clone())).await;
+        if !notes.is_empty() {
+            // Shown below the output, because a question about it follows.
+            for blocked in notes.drain(..) {
+                let line = format!("[{blocked}]\r\n");
+                let _ = events.send(CallEvent::Output(line)).await;
+            }
             match run_outside(again, events).await {
                 Some(text) => {
                     heading.push_str("; the user had it run again outside of the sandbox]");
@@ -321,7 +328,7 @@ async fn run_shell(
                         bytes: text.len() as u64,
                         text: format!("{heading}\n{text}"),
                         is_error: false,
-                        notes,
+                        notes: vec!["run again outside of the sandbox".to_owned()],
                         ..CallResult::default()
                     });
                 }

@@ -23,7 +23,7 @@ use crate::workspace::git::{GitCommand, GitRequest};
 use crate::workspace::grep::GrepRequest;
 
 /// Time limit of a command, if the call sets none.
-const SHELL_SECONDS: u64 = 120;
+pub(super) const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// Longest time limit of a command.
 const MAX_SHELL_SECONDS: u64 = 3600;
 
@@ -183,11 +183,9 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
     let work = PreparedWork::Shell(ShellWork {
         command: call.command.clone(),
         dir: dir.absolute.clone(),
-        time_limit: Duration::from_secs(
-            call.timeout
-                .unwrap_or(SHELL_SECONDS)
-                .clamp(1, MAX_SHELL_SECONDS),
-        ),
+        time_limit: call.timeout.map_or(DEFAULT_TIME_LIMIT, |seconds| {
+            Duration::from_secs(seconds.clamp(1, MAX_SHELL_SECONDS))
+        }),
         network: call.network,
         outside,
     });
