@@ -62,7 +62,7 @@ fn turns(answers: usize) -> (Samples, Samples) {
     let dir = dir.to_str().unwrap();
     for n in 0..FILES {
         // The model checks the end of each result.
-        let text = format!("{}{dir}/{n}", "a line of the file\n".repeat(100));
+        let text = format!("{}{dir}/{n}\n", "a line of the file\n".repeat(100));
         std::fs::write(format!("{dir}/{n}"), text).unwrap();
     }
     let provider = Provider::answering(prompt::model);

@@ -70,6 +70,7 @@ pub fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> Cal
         is_error: result.is_error == Some(true),
         notes: converted.notes(),
         images: converted.images,
+        told: Vec::new(),
         bytes,
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, mpsc};
@@ -15,6 +16,9 @@ use super::environment::{PythonInterpreter, find_interpreter};
 use super::process::{Exchange, MAX_LINE, WorkerFault, WorkerProcess};
 use crate::chat::ImageContent;
 use crate::sandbox::GuardedFiles;
+
+/// Maximum time of a search for what decides which programs run later; a file system may hang.
+const SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// Which calls share a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -113,7 +117,13 @@ impl HelperWorkers {
             cancel: scope.cancel,
             calls: None,
         };
-        let guarded = GuardedWorkspace::read(&key).await;
+        let guarded = tokio::select! {
+            () = scope.cancel.cancelled() => {
+                worker.process.end(self.limits.grace).await;
+                return Err(HelperFault::Interrupted);
+            }
+            guarded = GuardedWorkspace::read(&key) => guarded,
+        };
         match worker.process.ask(request, &exchange).await {
             Ok(answer) => {
                 let is_loaded = answer.message.get("loaded") == Some(&Value::Bool(true));
@@ -134,15 +144,18 @@ impl HelperWorkers {
             Err(fault) => {
                 worker.process.end(self.limits.grace).await;
                 let subject = format!("the process of helper {name}");
-                Err(match (told(fault, &subject), guarded.changes().await) {
-                    (fault, changes) if changes.is_empty() => fault,
-                    (HelperFault::Failed(why), changes) => {
-                        HelperFault::Failed(format!("{why}; {}", changes.join("; ")))
+                let changes = guarded.changes().await;
+                Err(match told(fault, &subject) {
+                    HelperFault::Failed(why) => {
+                        HelperFault::Failed([vec![why], changes].concat().join("; "))
                     }
-                    (HelperFault::Interrupted, changes) => HelperFault::Failed(format!(
-                        "{subject} was interrupted; {}",
-                        changes.join("; ")
-                    )),
+                    HelperFault::Interrupted => {
+                        for line in changes {
+                            // A slow watcher loses lines.
+                            let _ = scope.progress.try_send(line);
+                        }
+                        HelperFault::Interrupted
+                    }
                 })
             }
         }
@@ -330,7 +343,8 @@ impl GuardedWorkspace {
         }
         let dir = key.directory.clone();
         let read = move || GuardedFiles::read(dir.canonicalize().into_iter().collect());
-        GuardedWorkspace(tokio::task::spawn_blocking(read).await.ok())
+        let reading = tokio::time::timeout(SEARCH_TIME, tokio::task::spawn_blocking(read));
+        GuardedWorkspace(reading.await.ok().and_then(|read| read.ok()))
     }
 
     /// Names the changes, one line each.
@@ -338,8 +352,12 @@ impl GuardedWorkspace {
         let Some(files) = self.0 else {
             return Vec::new();
         };
-        let changes = tokio::task::spawn_blocking(move || files.changes()).await;
-        changes.unwrap_or_default()
+        let changes = tokio::task::spawn_blocking(move || files.changes());
+        let changes = tokio::time::timeout(SEARCH_TIME, changes).await;
+        changes
+            .ok()
+            .and_then(|changes| changes.ok())
+            .unwrap_or_default()
     }
 }
 

@@ -142,7 +142,7 @@ impl ReportReader<'_> {
         if !has(REPORTS) {
             return None;
         }
-        let is_read_only = lower.contains("read-only file system");
+        let is_read_only = has(&["read-only file system", "device or resource busy"]);
         // cargo and others name the path in a line before the cause.
         let lines = [line].into_iter().chain(before.iter().rev().copied());
         for candidate_line in lines {
@@ -150,7 +150,7 @@ impl ReportReader<'_> {
             let denied = paths.find_map(|path| {
                 let candidate = candidate_line.to_lowercase();
                 let changes = CHANGES.iter().any(|word| candidate.contains(word));
-                self.judge(path, changes || is_read_only)
+                self.judge(path, changes || is_read_only, is_read_only)
             });
             if denied.is_some() {
                 return denied;
@@ -160,8 +160,10 @@ impl ReportReader<'_> {
     }
 
     /// Decides whether the policy explains that an access to `path` failed.
-    fn judge(&self, path: PathBuf, changes: bool) -> Option<Denial> {
-        if self.rules.may_write(&path) {
+    fn judge(&self, path: PathBuf, changes: bool, is_read_only: bool) -> Option<Denial> {
+        // What the supervisor keeps in the workspace is mounted read-only.
+        let is_kept = is_read_only && self.rules.write.iter().any(|dir| path.starts_with(dir));
+        if self.rules.may_write(&path) && !is_kept {
             return None;
         }
         let access = match self.rules.may_read(&path) {

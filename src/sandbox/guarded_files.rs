@@ -67,8 +67,22 @@ impl GuardedFiles {
                 changed.insert(self.reported(path, &places));
             }
         }
-        let removed = self.states.keys().filter(|path| !now.contains_key(*path));
-        changed.extend(removed.cloned());
+        // Removed, or no longer reached by the search.
+        let others = self
+            .states
+            .iter()
+            .filter(|(path, _)| !now.contains_key(*path));
+        let others = others.filter(|(path, before)| {
+            let meta = path.symlink_metadata();
+            meta.map_or(true, |meta| state(&meta) != **before && !meta.is_dir())
+        });
+        changed.extend(others.map(|(path, _)| path.clone()));
+        if self.places.is_complete && !places.is_complete {
+            lines.push(
+                "the workspace has directories that cannot be read, or too many: what decides which programs run later may have changed there"
+                    .to_owned(),
+            );
+        }
         let left_out = changed.len().saturating_sub(MAX_REPORTED);
         lines.extend(changed.iter().take(MAX_REPORTED).map(|path| {
             format!(
@@ -105,6 +119,8 @@ impl GuardedFiles {
             .git_dirs
             .iter()
             .filter(|dir| !is_worktree(dir))
+            // The command may have put a link to another repository in its place.
+            .filter(|dir| dir.canonicalize().is_ok_and(|real| real == **dir))
             .map(|dir| dir.join("commondir"))
             .filter(|path| !self.states.contains_key(path))
             .filter(|path| fs::remove_file(path).is_ok())

@@ -102,6 +102,9 @@ fn profile(rules: &PathRules, network: bool) -> String {
     for path in &rules.hidden {
         rule("deny file-read* file-write*", path);
     }
+    for path in &rules.shown {
+        rule("allow file-read*", path);
+    }
     if network {
         profile
             .push_str("(allow network-outbound (remote ip))\n(allow network-inbound (local ip))\n");

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::policy::{SandboxLevel, SandboxPolicy};
-use crate::safety::protected_paths::{GIT_SETTINGS, PROJECT_PLACES};
 
 /// Programs, libraries and settings of the system.
 const SYSTEM: &[&str] = &[
@@ -305,25 +304,7 @@ impl PathRules {
         (beneath(&self.write) || beneath(&self.devices))
             && !self.is_hidden(path)
             && !beneath(&self.guarded)
-            && !is_guarded_name(path)
     }
-}
-
-/// Whether a path has the name of something that the supervisor keeps as it is, if it is there before the command runs.
-fn is_guarded_name(path: &Path) -> bool {
-    let mut parts = path
-        .iter()
-        .map(|part| part.to_string_lossy().to_lowercase());
-    if parts.any(|part| PROJECT_PLACES.contains(&part.as_str())) {
-        return true;
-    }
-    let text = format!("{}/", path.display());
-    // Of a submodule or a linked worktree, the directory lies deeper.
-    text.find("/.git/").is_some_and(|at| {
-        let inside = text.get(at + "/.git".len()..).unwrap_or_default();
-        let mut names = GIT_SETTINGS.iter().map(|name| format!("/{name}/"));
-        names.any(|name| inside.contains(&name))
-    })
 }
 
 #[cfg(test)]
@@ -383,9 +364,6 @@ mod tests {
         assert!(rules.may_write(Path::new("/tmp/private/x")));
         assert!(rules.may_write(Path::new("/home/u/project/.git/index")));
         for path in [
-            "/home/u/project/.git/hooks/pre-commit",
-            "/home/u/project/a/.git/modules/m/config",
-            "/home/u/project/.vscode/tasks.json",
             "/home/u/project/tools/hook",
             "/home/u/.zshrc",
             "/home/u/.cargo/config.toml",

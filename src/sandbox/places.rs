@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, DirEntry};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::safety::protected_paths::{GIT_SETTINGS, PROJECT_PLACES};
@@ -34,11 +34,12 @@ const GENERATED: [&str; 10] = [
     "venv",
 ];
 
-/// Keys of a git configuration whose value names a file that git obeys, or a command that it runs, see
-/// [git-config](https://git-scm.com/docs/git-config).
-const FILE_KEYS: [&str; 16] = [
+/// Keys of a git configuration whose value is a path of what git obeys, see [git-config](https://git-scm.com/docs/git-config).
+const PATH_KEYS: [&str; 3] = ["attributesfile", "hookspath", "path"];
+
+/// Keys whose value is a command that git runs.
+const COMMAND_KEYS: [&str; 13] = [
     "askpass",
-    "attributesfile",
     "clean",
     "cmd",
     "command",
@@ -46,14 +47,15 @@ const FILE_KEYS: [&str; 16] = [
     "editor",
     "fsmonitor",
     "helper",
-    "hookspath",
     "pager",
-    "path",
     "process",
     "program",
     "smudge",
     "textconv",
 ];
+
+/// Includes that are followed.
+const MAX_INCLUDES: usize = 3;
 
 /// What was found, what is nearest to the workspace first.
 #[derive(Debug, Default)]
@@ -71,15 +73,22 @@ impl Places {
     pub(super) fn find(dirs: &[PathBuf]) -> Places {
         let mut search = Search::default();
         search.waiting.extend(dirs.iter().cloned());
-        let mut searched = 0;
-        while let Some(dir) = search.waiting.pop_front() {
-            searched += 1;
-            if searched > MAX_DIRECTORIES {
+        for dir in dirs {
+            search.add_outer_repository(dir, dirs);
+        }
+        search.places.is_complete = true;
+        for searched in 0.. {
+            // What tools make is searched last: nothing in it may leave out the rest.
+            let next = search.waiting.pop_front();
+            let Some(dir) = next.or_else(|| search.generated.pop_front()) else {
+                break;
+            };
+            if searched >= MAX_DIRECTORIES {
+                search.places.is_complete = false;
                 break;
             }
             search.look_into(&dir, dirs);
         }
-        search.places.is_complete = searched <= MAX_DIRECTORIES;
         search.places
     }
 
@@ -96,6 +105,8 @@ impl Places {
         self.files
             .iter()
             .filter(|path| !is_generated(path))
+            // Where a link leads, the settings are found on their own: commits change the rest.
+            .filter(|path| !(path.ends_with(".git") && path.is_dir()))
             .take(MAX_GUARDED)
             .cloned()
             .collect()
@@ -106,12 +117,17 @@ impl Places {
 struct Search {
     places: Places,
     waiting: VecDeque<PathBuf>,
+    generated: VecDeque<PathBuf>,
 }
 
 impl Search {
     fn look_into(&mut self, dir: &Path, roots: &[PathBuf]) {
-        let Ok(entries) = fs::read_dir(dir) else {
-            return;
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(e) => {
+                self.places.is_complete &= e.kind() == ErrorKind::NotFound;
+                return;
+            }
         };
         let entries: Vec<DirEntry> = entries.flatten().collect();
         let has = |name: &str| entries.iter().any(|entry| entry.file_name() == name);
@@ -131,6 +147,10 @@ impl Search {
             let is_plugin = has_plugin && (lower == PLUGIN || lower == "functions");
             if is_plugin || PROJECT_PLACES.contains(&lower.as_str()) || (name == ".git" && !is_dir)
             {
+                let linked = entry.path().canonicalize().ok();
+                let linked = linked.filter(|path| name == ".git" && path.is_dir());
+                self.waiting
+                    .extend(linked.filter(|path| is_below(path, roots)));
                 self.places.files.push(entry.path());
             } else {
                 self.wait_for(Some(entry));
@@ -139,61 +159,149 @@ impl Search {
     }
 
     fn wait_for(&mut self, entry: Option<&DirEntry>) {
-        let dirs = entry.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        self.waiting.extend(dirs.map(DirEntry::path));
+        let dir = entry.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let Some(dir) = dir else { return };
+        let name = dir.file_name();
+        match GENERATED.iter().any(|generated| name == *generated) {
+            true => self.generated.push_back(dir.path()),
+            false => self.waiting.push_back(dir.path()),
+        }
     }
 
     fn add_git_dir(&mut self, dir: &Path, roots: &[PathBuf]) {
-        self.places.git_dirs.insert(dir.to_owned());
+        if !self.places.git_dirs.insert(dir.to_owned()) {
+            return;
+        }
         let settings = GIT_SETTINGS.iter().map(|name| dir.join(name));
         let settings = settings.filter(|path| path.symlink_metadata().is_ok());
         self.places.files.extend(settings);
+        let mut trees: Vec<PathBuf> = dir.parent().map(Path::to_owned).into_iter().collect();
+        // The configuration is that of the linked worktrees too.
+        let linked = fs::read_dir(dir.join("worktrees"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        trees.extend(linked.filter_map(|entry| {
+            linked_path(&entry.path().join("gitdir"))?
+                .parent()
+                .map(Path::to_owned)
+        }));
+        self.add_obeyed(dir, &trees, roots);
+    }
+
+    /// Adds what the configuration names of the repository that a root is in, which may lie outside of what is searched.
+    fn add_outer_repository(&mut self, root: &Path, roots: &[PathBuf]) {
+        let found = root.ancestors().find(|dir| dir.join(".git").exists());
+        let Some(tree) = found else { return };
+        let link = tree.join(".git");
+        let own = match link.is_dir() {
+            true => Some(link),
+            false => linked_path(&link),
+        };
+        let Some(own) = own else { return };
+        let common = linked_path(&own.join("commondir"));
+        for git_dir in [Some(own), common].into_iter().flatten() {
+            self.add_obeyed(&git_dir, &[tree.to_owned()], roots);
+        }
+    }
+
+    fn add_obeyed(&mut self, git_dir: &Path, trees: &[PathBuf], roots: &[PathBuf]) {
         for name in ["config", "config.worktree"] {
-            let files = obeyed_files(dir, name);
-            let in_workspace = |path: &PathBuf| {
-                roots
-                    .iter()
-                    .any(|root| path.starts_with(root) && path != root)
-            };
-            self.places
-                .files
-                .extend(files.into_iter().filter(in_workspace));
+            let mut obeyed = Vec::new();
+            add_values(&git_dir.join(name), trees, MAX_INCLUDES, &mut obeyed);
+            obeyed.retain(|path| is_below(path, roots) && !self.places.files.contains(path));
+            self.places.files.extend(obeyed);
         }
     }
 }
 
-/// Returns the files and directories that a git configuration names, as far as they exist.
-fn obeyed_files(git_dir: &Path, name: &str) -> Vec<PathBuf> {
-    // A FIFO would wait for a writer.
-    let path = git_dir.join(name);
-    if !path.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Vec::new();
-    }
-    let mut bytes = Vec::new();
-    let read =
-        fs::File::open(&path).and_then(|file| file.take(MAX_CONFIG_BYTES).read_to_end(&mut bytes));
-    if read.is_err() {
-        return Vec::new();
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    let worktree = git_dir.parent().unwrap_or(git_dir);
-    file_values(&text)
-        .flat_map(|value| [worktree.join(value), git_dir.join(value)])
-        .filter_map(|path| path.canonicalize().ok())
-        .collect()
+/// Whether a path is below one of the directories, and none of them.
+fn is_below(path: &Path, dirs: &[PathBuf]) -> bool {
+    dirs.iter().any(|dir| path.starts_with(dir) && path != dir)
 }
 
-/// Returns the first word of each value that can name a file.
-fn file_values(config: &str) -> impl Iterator<Item = &str> {
-    config.lines().filter_map(|line| {
+/// Returns the text of a small file; `None` of anything else. A FIFO would wait for a writer.
+fn small_text(path: &Path) -> Option<String> {
+    if !path.metadata().is_ok_and(|meta| meta.is_file()) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(MAX_CONFIG_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns the path in a file of git that names another one: `.git`, `commondir`, `gitdir`.
+fn linked_path(file: &Path) -> Option<PathBuf> {
+    let text = small_text(file)?;
+    let name = text.trim();
+    let name = name.strip_prefix("gitdir:").unwrap_or(name).trim();
+    file.parent()?.join(name).canonicalize().ok()
+}
+
+/// Adds the files and directories that a git configuration names, as far as they exist.
+fn add_values(config: &Path, trees: &[PathBuf], includes: usize, obeyed: &mut Vec<PathBuf>) {
+    let Some(text) = small_text(config) else {
+        return;
+    };
+    let beside = config.parent().unwrap_or(config);
+    for (key, value) in values(&text) {
+        let is_path = PATH_KEYS.contains(&key.as_str());
+        let names: Vec<&str> = match is_path {
+            true => vec![value.as_str()],
+            false => value
+                .split([' ', '\'', '"', '!', ';', '&', '|'])
+                .filter(|word| word.contains('/'))
+                .collect(),
+        };
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
+            let bases = trees.iter().map(PathBuf::as_path).chain([beside]);
+            for path in bases.filter_map(|base| base.join(name).canonicalize().ok()) {
+                if key == "path" && includes > 0 && !obeyed.contains(&path) {
+                    add_values(&path, trees, includes - 1, obeyed);
+                }
+                if is_path || path.is_file() {
+                    obeyed.push(path);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the keys, in lower case, and values of a git configuration that name what git obeys.
+fn values(config: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for line in config.lines() {
+        let line = line.trim_start();
         // A key may follow its section on one line.
-        let line = line.rsplit_once(']').map_or(line, |(_, after)| after);
-        let (key, value) = line.split_once('=')?;
+        let line = match line.starts_with('[') {
+            true => line.split_once(']').map_or("", |(_, after)| after),
+            false => line,
+        };
+        let Some((key, value)) = line.split_once('=') else {
+            continue;
+        };
         let key = key.trim().to_lowercase();
-        let value = value.trim().trim_start_matches(['"', '!', '\'']);
-        let word = value.split([' ', '"', '\'', ';', '#']).next()?;
-        (FILE_KEYS.contains(&key.as_str()) && !word.is_empty() && word != ".").then_some(word)
-    })
+        if PATH_KEYS.contains(&key.as_str()) || COMMAND_KEYS.contains(&key.as_str()) {
+            found.push((key, unquoted(value)));
+        }
+    }
+    found
+}
+
+/// Returns a value without quotes, escapes and comment.
+fn unquoted(value: &str) -> String {
+    let (mut text, mut in_quotes) = (String::new(), false);
+    let mut chars = value.trim().chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => in_quotes = !in_quotes,
+            '\\' => text.extend(chars.next()),
+            '#' | ';' if !in_quotes => break,
+            _ => text.push(c),
+        }
+    }
+    text.trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -202,9 +310,78 @@ mod tests {
 
     #[test]
     fn values_that_name_files_are_found() {
-        let config = "[core]\n\thooksPath = .husky/_\n\tbare = false\n[include] path = \"../x.inc\"\n[filter \"a\"]\n\tclean = ./tools/clean.sh %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n[core]\n\tpager =\n";
-        let values: Vec<&str> = file_values(config).collect();
-        assert_eq!(values, [".husky/_", "../x.inc", "./tools/clean.sh"]);
+        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"]\n\tclean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n[core]\n\tpager =\n";
+        let values = values(config);
+        let values: Vec<(&str, &str)> = values
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
+        let expected = [
+            ("hookspath", "my hooks"),
+            ("path", "../x #1.inc"),
+            ("clean", "python tools/clean.py %f"),
+            ("pager", ""),
+        ];
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_configuration_guards_what_it_names_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for dir in [
+            ".git/worktrees/w",
+            "store",
+            "python",
+            "my hooks",
+            "tools",
+            "sub",
+            "deep",
+        ] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        let linked = root.join("linked");
+        fs::create_dir_all(linked.join("my hooks")).unwrap();
+        for (name, text) in [
+            (".git/HEAD", ""),
+            (
+                ".git/config",
+                "[core]\n hooksPath = my hooks\n[credential]\n helper = store\n[include]\n path = ../deep/a\n",
+            ),
+            (".git/worktrees/w/HEAD", ""),
+            (".git/worktrees/w/commondir", "../..\n"),
+            (".git/worktrees/w/gitdir", "../../../linked/.git\n"),
+            ("linked/.git", "gitdir: ../.git/worktrees/w\n"),
+            ("deep/a", "[filter \"x\"]\n clean = python tools/x.py\n"),
+            ("tools/x.py", ""),
+        ] {
+            fs::write(root.join(name), text).unwrap();
+        }
+        let find = |dir: &Path| {
+            let dirs = [dir.to_owned()];
+            let mut names: Vec<String> = Places::find(&dirs)
+                .to_guard(&dirs)
+                .iter()
+                .map(|path| path.strip_prefix(&root).unwrap().display().to_string())
+                .collect();
+            names.sort();
+            names.dedup();
+            names
+        };
+        let expected = [
+            ".git/config",
+            ".git/worktrees/w/commondir",
+            ".git/worktrees/w/gitdir",
+            "deep/a",
+            "linked/.git",
+            "linked/my hooks",
+            "my hooks",
+            "tools/x.py",
+        ];
+        assert_eq!(find(&root), expected);
+        // The repository around the workspace counts too.
+        assert_eq!(find(&root.join("tools")), ["tools/x.py"]);
+        assert_eq!(find(&linked), ["linked/.git", "linked/my hooks"]);
     }
 
     #[test]

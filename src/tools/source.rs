@@ -64,6 +64,8 @@ pub struct CallResult {
     /// One line for each content block that is not text: `image: image/png, 12 KB`. Most of these also stand in the
     /// text, in brackets.
     pub notes: Vec<String>,
+    /// What the model reads below the text, a line each. Code that made the call does not get it.
+    pub told: Vec<String>,
     /// Size of the result in bytes before anything was cut.
     pub bytes: u64,
     /// The text is what a terminal got, and this line goes before what the terminal shows of it. A long text keeps its end
@@ -115,8 +117,20 @@ pub struct NestedRequest {
     pub name: String,
     /// The arguments, a JSON object.
     pub arguments: String,
-    /// Receives the text of the result, or why there is none.
-    pub reply: oneshot::Sender<Result<String, String>>,
+    /// Receives the result.
+    pub reply: oneshot::Sender<NestedResult>,
+}
+
+/// The answer of a nested call, or why it was not made.
+pub type NestedResult = std::result::Result<NestedAnswer, String>;
+
+/// The answer of a nested call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NestedAnswer {
+    /// The text.
+    pub text: String,
+    /// The tool reports an error.
+    pub is_error: bool,
 }
 
 /// A question of a server to the user.

@@ -48,6 +48,8 @@ pub enum CallEnd {
         text: String,
         /// The tool reports an error.
         is_error: bool,
+        /// What the model reads below the text, a line each.
+        told: Vec<String>,
         /// The images.
         images: Vec<ImageContent>,
         /// Size of the result before truncation.
@@ -139,7 +141,8 @@ impl CallEnd {
         let (mut by, mut reason, mut sum) = (account.by, account.why, None);
         let text = match self {
             CallEnd::Said {
-                text,
+                mut text,
+                told,
                 images,
                 bytes,
                 digest,
@@ -149,6 +152,9 @@ impl CallEnd {
                 sum = Some(digest);
                 pictures = images.into_iter().map(|i| (i.mime, i.data)).collect();
                 size = bytes;
+                for line in told {
+                    text.push_str(&format!("\n[{line}]"));
+                }
                 match edited {
                     Some(sent) => format!("[the user changed the arguments to {sent}]\n{text}"),
                     None => text,

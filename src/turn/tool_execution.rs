@@ -152,7 +152,7 @@ pub async fn run<'c>(
                 CallEvent::Progress(_) if asked.is_some() || nested.is_some() => {}
                 CallEvent::Elicit(..)
                     if waiting.len() + usize::from(asked.is_some()) >= MAX_ELICITATIONS => {}
-                // One at a time; a second one is dropped, which its maker is told.
+                // One at a time; a second one is dropped, which the calling tool call is told.
                 CallEvent::Nested(_) if nested.is_some() => {}
                 CallEvent::Nested(request) => nested = Some(nest(request)),
                 CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
@@ -415,6 +415,7 @@ async fn outcome(
     CallEnd::Said {
         text,
         is_error: result.is_error,
+        told: result.told,
         images: result.images,
         bytes: result.bytes,
         digest,

@@ -209,3 +209,56 @@ fn the_plugin_and_the_program_stay_as_they_are() {
         assert_kept_or_reported(&place, holder, "ws/zsh/functions/llm", "true\n", &errors);
     }
 }
+
+#[test]
+fn many_directories_hide_nothing_silently() {
+    let place = Place::new();
+    let script =
+        "seq 1 20100 | xargs mkdir; mkdir -p a/b/c/.vscode; echo x >a/b/c/.vscode/tasks.json";
+    let errors = sh(&place, Holder::Namespaces, script);
+    assert!(errors.contains("too many: what decides"), "{errors}");
+    // What tools make does not count before the rest.
+    let place = Place::new();
+    let script = "mkdir target; cd target; seq 1 20100 | xargs mkdir; cd ..; mkdir -p z/b/.vscode; echo x >z/b/.vscode/tasks.json";
+    let errors = sh(&place, Holder::Namespaces, script);
+    assert!(errors.contains("z/b/.vscode/tasks.json, which"), "{errors}");
+}
+
+#[test]
+fn a_link_to_another_repository_is_not_followed() {
+    let place = Place::new();
+    repository(&place, "ws/build/repo");
+    repository(&place, "other");
+    let worktree = place.path("other/.git/worktrees/w");
+    fs::create_dir_all(&worktree).expect("a directory");
+    fs::write(worktree.join("commondir"), "../..\n").expect("a file");
+    let script = format!(
+        "mv build/repo/.git build/repo/old && ln -s {} build/repo/.git",
+        worktree.display()
+    );
+    for holder in SANDBOXES {
+        let errors = sh(&place, holder, &script);
+        assert!(worktree.join("commondir").exists(), "{errors}");
+        assert!(!errors.contains("removed"), "{errors}");
+    }
+}
+
+#[test]
+fn a_linked_git_directory_can_be_committed_to() {
+    let place = Place::new();
+    repository(&place, "ws/repo");
+    fs::rename(place.path("ws/repo/.git"), place.path("ws/store")).expect("a directory");
+    symlink("../store", place.path("ws/repo/.git")).expect("a link");
+    let config = place.read("ws/store/config");
+    for holder in SANDBOXES {
+        let script = "cd repo && echo x >>f && git add f && git -c user.name=a -c user.email=a commit -qm x && echo committed; echo '[core] fsmonitor = evil' >>.git/config";
+        let output = place.run(holder, &[], &["sh", "-c", script]);
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains("committed"),
+            "{output:?}"
+        );
+        if holder == Holder::Namespaces {
+            assert_eq!(place.read("ws/store/config"), config, "{output:?}");
+        }
+    }
+}

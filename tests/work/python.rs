@@ -85,11 +85,6 @@ def orphan() -> str:
     return "left"
 
 
-def echo(text: str) -> str:
-    "Returns the text."
-    return text
-
-
 def wait_long(name: str) -> str:
     "Waits."
     with open(name, "w") as file:
@@ -378,18 +373,19 @@ fn a_changed_helper_file_is_not_offered() {
 
 #[test]
 fn what_a_helper_leaves_and_changes_is_told() {
-    let rules = "[policy.rules]\n\"helper.*\" = \"allow\"\n";
+    let rules = "[policy.rules]\n\"helper.*\" = \"allow\"\n\"aish.python\" = \"allow\"\n";
     let settings = json!({"name": ".envrc", "text": "evil"});
     let calls = [
         ("helper.orphan", json!({})),
         ("helper.keep", settings),
         ("helper.add", json!({"a": 1, "b": 2})),
-        ("helper.echo", json!({"text": "\u{1b}[31mred\u{1b}[0m"})),
+        ("python", json!({"code": "keep('.exrc', 'x') == 'written'"})),
     ];
     let work = calling(&calls, rules);
     work.ask("x").end();
     let results = work.results();
-    assert_eq!(results[3], "red");
+    // Code gets the value alone.
+    assert_eq!(results[3], "True");
     let envrc = work.path(".envrc");
     let changed = format!("the command changed {}, which", envrc.display());
     assert!(

@@ -71,7 +71,7 @@ fn writes_stay_in_the_workspace_and_a_denial_is_named() {
         "{results:?}"
     );
     assert!(results[1].contains("outside.txt"), "{results:?}");
-    let told = "the user did not have it run outside of the sandbox";
+    let told = "; not run outside of the sandbox: denied by the user";
     assert!(results[1].contains(told), "{results:?}");
     assert!(!results[2].contains("fake-1"), "{results:?}");
 }
@@ -109,7 +109,7 @@ fn a_blocked_command_runs_outside_of_the_sandbox_after_a_yes() {
     let results = work.results();
     assert!(results[0].contains("blocked by the sandbox"), "{results:?}");
     assert!(
-        results[0].contains("the user had it run again"),
+        results[0].contains("run again outside of the sandbox, as the user allowed"),
         "{results:?}"
     );
     assert!(results[0].contains("[exit 0"), "{results:?}");
@@ -118,6 +118,44 @@ fn a_blocked_command_runs_outside_of_the_sandbox_after_a_yes() {
     let records = work.helper.records();
     let of_shell = |r: &&Value| r["type"] == "tool" && r["name"] == "shell";
     assert_eq!(records.iter().filter(of_shell).count(), 2);
+}
+
+#[test]
+fn what_the_workspace_keeps_is_named_and_asked_about() {
+    let work = Work::calling(
+        &[("shell", json!({"command": "print evil >>hooks/pre-commit"}))],
+        SHELL,
+    );
+    work.write(".git/config", "[core]\n\thooksPath = hooks\n");
+    work.write("hooks/pre-commit", "true\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    assert_eq!(question.why, "it runs outside of the sandbox");
+    client.say(&question, ApprovalVerdict::No { words: None });
+    client.end();
+    let results = work.results();
+    assert!(
+        results[0].contains("blocked by the sandbox: write to "),
+        "{results:?}"
+    );
+    assert_eq!(work.read("hooks/pre-commit"), "true\n");
+}
+
+#[test]
+fn a_command_that_fails_outside_too_is_told_as_run() {
+    let command = "print out >../outside.txt && exit 3";
+    let work = Work::calling(&[("shell", json!({"command": command}))], SHELL);
+    let mut client = work.ask("x");
+    let question = client.question();
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    let results = work.results();
+    assert!(
+        results[0].contains("run again outside of the sandbox"),
+        "{results:?}"
+    );
+    assert!(results[0].contains("[exit 3"), "{results:?}");
+    assert!(work.helper.home.path("outside.txt").exists());
 }
 
 #[test]

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::prepared::{PrepareError, PreparedCall, PreparedWork, on_paths};
 use super::scope::WorkScope;
 use crate::python::call::{CallScope, HelperFault, HelperResult};
 use crate::safety::policy::{BuiltinAction, HELPER_SERVER};
-use crate::tools::source::{CallError, CallEvent, CallResult, NestedRequest};
+use crate::tools::source::{
+    CallError, CallEvent, CallResult, NestedAnswer, NestedRequest, NestedResult,
+};
 
 /// Number of printed lines that wait to be shown; more are dropped.
 const WAITING_LINES: usize = 256;
@@ -121,11 +123,18 @@ pub(super) async fn run(
             biased;
             Some(line) = lines.recv() => show(line),
             Some(call) = called.recv() => {
+                let (reply, answered) = oneshot::channel();
                 let request = NestedRequest {
                     name: format!("{HELPER_SERVER}.{}", call.name),
                     arguments: call.arguments,
-                    reply: call.reply,
+                    reply,
                 };
+                tokio::spawn(async move {
+                    if let Ok(result) = answered.await {
+                        // The code may have ended meanwhile.
+                        let _ = call.reply.send(code_result(result));
+                    }
+                });
                 // Without a receiver the reply is dropped, which the code is told.
                 let _ = events.send(CallEvent::Nested(request)).await;
             }
@@ -142,26 +151,31 @@ pub(super) async fn run(
     }
 }
 
+/// Returns what the code gets: a failure raises an exception.
+fn code_result(result: NestedResult) -> Result<String, String> {
+    match result? {
+        NestedAnswer {
+            text,
+            is_error: true,
+        } => Err(text),
+        NestedAnswer { text, .. } => Ok(text),
+    }
+}
+
 fn call_result(result: HelperResult) -> CallResult {
     let HelperResult {
-        mut text,
+        text,
         is_error,
         images,
         notes,
     } = result;
-    // A model takes escape sequences for text, and repeats them.
-    if text.contains('\x1b') {
-        text = strip_ansi_escapes::strip_str(&text);
-    }
-    // For the model as well.
-    for note in &notes {
-        text.push_str(&format!("\n[{note}]"));
-    }
     CallResult {
         bytes: text.len() as u64,
         text,
         is_error,
         images,
+        // For the model as well.
+        told: notes.clone(),
         notes,
         ..CallResult::default()
     }

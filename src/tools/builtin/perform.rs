@@ -20,7 +20,7 @@ use super::shell_run::{self, ShellCommand, ShellEnd};
 use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
 use crate::sandbox::{SandboxLevel, SandboxPolicy, denials};
-use crate::tools::source::{CallError, CallEvent, CallResult, NestedRequest};
+use crate::tools::source::{CallError, CallEvent, CallResult, NestedRequest, NestedResult};
 use crate::web::fetch::{PrivateHost, fetch_url};
 use crate::web::searxng::searxng;
 use crate::workspace::changes::{
@@ -322,17 +322,20 @@ async fn run_shell(
                 let _ = events.send(CallEvent::Output(line)).await;
             }
             match run_outside(again, events).await {
-                Some(text) => {
-                    heading.push_str("; the user had it run again outside of the sandbox]");
+                Ok(answer) => {
+                    heading.push_str("; run again outside of the sandbox, as the user allowed]");
                     return Ok(CallResult {
-                        bytes: text.len() as u64,
-                        text: format!("{heading}\n{text}"),
-                        is_error: false,
+                        bytes: answer.text.len() as u64,
+                        text: format!("{heading}\n{}", answer.text),
+                        is_error: answer.is_error,
                         notes: vec!["run again outside of the sandbox".to_owned()],
                         ..CallResult::default()
                     });
                 }
-                None => heading.push_str("; the user did not have it run outside of the sandbox"),
+                Err(reason) => {
+                    let reason = reason.trim_matches(['[', ']']);
+                    heading.push_str(&format!("; not run outside of the sandbox: {reason}"));
+                }
             }
         }
     }
@@ -355,16 +358,20 @@ async fn run_shell(
     })
 }
 
-/// Asks the user to run a command that the sandbox blocked outside of it. Returns its result, or `None` if it was not run.
-async fn run_outside(arguments: Value, events: &mpsc::Sender<CallEvent>) -> Option<String> {
+/// Asks the user to run a command that the sandbox blocked outside of it.
+async fn run_outside(arguments: Value, events: &mpsc::Sender<CallEvent>) -> NestedResult {
     let (reply, result) = oneshot::channel();
     let request = NestedRequest {
         name: SHELL.to_owned(),
         arguments: arguments.to_string(),
         reply,
     };
-    events.send(CallEvent::Nested(request)).await.ok()?;
-    result.await.ok()?.ok()
+    let unasked = || "the user was not asked".to_owned();
+    events
+        .send(CallEvent::Nested(request))
+        .await
+        .map_err(|_| unasked())?;
+    result.await.unwrap_or_else(|_| Err(unasked()))
 }
 
 /// Shortens the home directory in a line about a denial.

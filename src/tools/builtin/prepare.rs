@@ -236,7 +236,8 @@ fn fetch_url(call: UrlArguments) -> Result<PreparedCall, PrepareError> {
     let url = web_url(&call.url).map_err(|e| PrepareError::from(e.message))?;
     let host = url.host_str().unwrap_or_default().to_owned();
     // An address has many spellings: what is asked about, and read, is what it means.
-    let statement = (!call.url.to_lowercase().contains(&host)).then(|| url.to_string());
+    let typed = call.url.trim_end_matches('/');
+    let statement = (url.as_str().trim_end_matches('/') != typed).then(|| url.to_string());
     let zone = NetworkZone::named(&url);
     let reason = (zone != NetworkZone::Outside).then(|| {
         format!(

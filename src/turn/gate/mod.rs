@@ -6,9 +6,9 @@
 //! the feed of the turn, so only clients that watch this turn see them.
 
 mod approval_prompt;
-mod code_call;
 mod explain;
 mod live_rules;
+mod nested_calls;
 mod preparation;
 mod protection;
 mod recording;
@@ -126,7 +126,7 @@ impl<'a> CallGate<'a> {
                 }),
             }
         }
-        used.extend(code_call::run(&self.context, allowed).await);
+        used.extend(nested_calls::run(&self.context, allowed).await);
         used
     }
 

@@ -143,6 +143,7 @@ fn said(text: &str) -> CallEnd {
     CallEnd::Said {
         text: text.into(),
         is_error: false,
+        told: Vec::new(),
         images: Vec::new(),
         bytes: text.len() as u64,
         digest: String::new(),
@@ -281,6 +282,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
     let error = CallEnd::Said {
         text: "no such file".into(),
         is_error: true,
+        told: Vec::new(),
         images: Vec::new(),
         bytes: 12,
         digest: String::new(),
@@ -289,6 +291,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
     let edited = CallEnd::Said {
         text: "ok".into(),
         is_error: false,
+        told: Vec::new(),
         images: vec![crate::chat::ImageContent {
             mime: "image/png".into(),
             data: "AA==".into(),

@@ -5,7 +5,7 @@ use crate::chat::ToolCall;
 use crate::history::record::RecordBody;
 use crate::safety::policy;
 use crate::tools::results;
-use crate::tools::source::NestedRequest;
+use crate::tools::source::{NestedAnswer, NestedRequest, NestedResult};
 use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::nested_call::NestedCall;
 use crate::turn::outcome::{CallEnd, CallOutcome};
@@ -20,7 +20,7 @@ pub(super) async fn run(
     tool_execution::run(context, allowed, &nest).await
 }
 
-/// Makes a call and sends its result to its maker.
+/// Makes a call and sends its result to the calling tool call.
 fn make<'a>(context: &'a CallContext<'_>, request: NestedRequest) -> NestedCall<'a> {
     Box::pin(async move {
         let NestedRequest {
@@ -35,12 +35,8 @@ fn make<'a>(context: &'a CallContext<'_>, request: NestedRequest) -> NestedCall<
     })
 }
 
-/// Returns the result for its maker, and whether the user stopped the turn.
-async fn call(
-    context: &CallContext<'_>,
-    name: &str,
-    arguments: &str,
-) -> (Result<String, String>, bool) {
+/// Returns the result for the calling tool call, and whether the user stopped the turn.
+async fn call(context: &CallContext<'_>, name: &str, arguments: &str) -> (NestedResult, bool) {
     let Ok(arguments) = policy::canonical_arguments(arguments) else {
         return (Err("the arguments are not a JSON object".to_owned()), false);
     };
@@ -50,7 +46,7 @@ async fn call(
         arguments,
         extra: None,
     }];
-    // The maker gets the whole result; the record is truncated as for a model.
+    // The calling tool call gets the whole result; the record is truncated as for a model.
     let mut whole = context.config.clone();
     whole.mcp.max_result_bytes = results::MAX_RESULT_BYTES;
     let inner = CallContext {
@@ -73,14 +69,13 @@ async fn call(
     let mut result = None;
     if let CallEnd::Said { text, is_error, .. } = &mut outcome {
         let kept = results::truncate(text, context.config.mcp.max_result_bytes, None);
-        let whole = std::mem::replace(text, kept);
-        result = Some(match is_error {
-            true => Err(whole),
-            false => Ok(whole),
-        });
+        result = Some(Ok(NestedAnswer {
+            text: std::mem::replace(text, kept),
+            is_error: *is_error,
+        }));
     }
     let record = outcome.record(called, made.ms, made.account);
-    // Without a result of the helper, what the model would read.
+    // Without a result, what the model would read.
     let result = result.unwrap_or_else(|| match &record {
         RecordBody::Tool { text, error, .. } => Err(error.as_ref().unwrap_or(text).clone()),
         _ => Err("the call was not made".to_owned()),
