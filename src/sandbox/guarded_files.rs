@@ -7,15 +7,19 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::places::Places;
+use crate::safety::protected_paths::GIT_SETTINGS;
 
 /// Directories nested deeper are not compared.
-const MAX_DEPTH: usize = 4;
+const MAX_DEPTH: usize = 16;
 
 /// Maximum number of files of one place that are compared, so that a large place does not leave out others.
-const MAX_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 5000;
 
 /// Maximum number of changes that are named.
 const MAX_REPORTED: usize = 20;
+
+/// Maximum number of files of a new place that are named one by one.
+const MAX_NAMED: usize = 3;
 
 /// What tells whether a file has changed. The kernel sets the change time, which no program can choose.
 type FileState = (u64, u64, i64, i64, u64, u32);
@@ -26,6 +30,8 @@ pub struct GuardedFiles {
     dirs: Vec<PathBuf>,
     places: Places,
     states: BTreeMap<PathBuf, FileState>,
+    /// Places with more files than are compared.
+    large: BTreeSet<PathBuf>,
     /// Seconds since 1970.
     started: i64,
 }
@@ -35,8 +41,10 @@ impl GuardedFiles {
     pub fn read(dirs: Vec<PathBuf>) -> GuardedFiles {
         let places = Places::find(&dirs);
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let PlaceStates { states, large } = states(&places.files, &dirs);
         GuardedFiles {
-            states: states(&places.files),
+            states,
+            large,
             places,
             dirs,
             started: since_epoch.map_or(0, |time| time.as_secs() as i64),
@@ -55,12 +63,32 @@ impl GuardedFiles {
         }
         let mut lines = self.remove_common_dirs();
         let places = Places::find(&self.dirs);
-        let now = states(&places.files);
+        let PlaceStates { states: now, large } = states(&places.files, &self.dirs);
         let mut changed: BTreeSet<PathBuf> = BTreeSet::new();
+        let known: BTreeSet<&PathBuf> = self.places.files.iter().collect();
+        let is_new = |place: &&PathBuf| self.places.is_complete && !known.contains(*place);
+        let new: Vec<&PathBuf> = places.files.iter().filter(is_new).collect();
+        for place in &new {
+            let files: Vec<&PathBuf> = now
+                .range((*place).clone()..)
+                .map(|(path, _)| path)
+                .take_while(|path| path.starts_with(place))
+                .filter(|path| path.symlink_metadata().is_ok_and(|meta| !meta.is_dir()))
+                .collect();
+            match files.len() {
+                1..=MAX_NAMED if !large.contains(*place) => {
+                    changed.extend(files.into_iter().map(|path| self.reported(path, &places)))
+                }
+                _ => drop(changed.insert(self.reported(place, &places))),
+            }
+        }
+        // What is new in a place of so many files cannot be told.
+        changed.extend(large.difference(&self.large).cloned());
         for (path, state) in &now {
             let is_changed = match self.states.get(path) {
                 Some(before) => before != state,
                 // Without a complete list, a file that was not seen before may be old.
+                None if new.iter().any(|place| path.starts_with(place)) => false,
                 None => self.places.is_complete || state.2 >= self.started,
             };
             if is_changed && path.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
@@ -100,9 +128,13 @@ impl GuardedFiles {
 
     /// Of a new git directory, the directory is reported, and not each file in it.
     fn reported(&self, path: &Path, places: &Places) -> PathBuf {
-        let is_new =
-            |dir: &&Path| places.git_dirs.contains(*dir) && !self.places.git_dirs.contains(*dir);
-        let new = path.ancestors().filter(is_new).last();
+        let is_new = |dir: &&Path| {
+            let is_setting = GIT_SETTINGS
+                .iter()
+                .any(|name| path.starts_with(dir.join(name)));
+            is_setting && places.git_dirs.contains(*dir) && !self.places.git_dirs.contains(*dir)
+        };
+        let new = path.ancestors().find(is_new);
         new.filter(|_| self.places.is_complete)
             .unwrap_or(path)
             .to_owned()
@@ -134,37 +166,54 @@ impl GuardedFiles {
     }
 }
 
-fn states(places: &[PathBuf]) -> BTreeMap<PathBuf, FileState> {
-    let mut states = BTreeMap::new();
-    for place in places {
-        let mut left = MAX_ENTRIES;
-        add(place, 0, &mut left, &mut states);
-    }
-    states
+/// The states of the files of places.
+#[derive(Default)]
+struct PlaceStates {
+    states: BTreeMap<PathBuf, FileState>,
+    large: BTreeSet<PathBuf>,
 }
 
-fn add(path: &Path, depth: usize, left: &mut usize, states: &mut BTreeMap<PathBuf, FileState>) {
+fn states(places: &[PathBuf], dirs: &[PathBuf]) -> PlaceStates {
+    let mut all = PlaceStates::default();
+    for place in places {
+        let mut left = MAX_ENTRIES;
+        add(place, dirs, 0, &mut left, &mut all.states);
+        if left == 0 {
+            all.large.insert(place.clone());
+        }
+    }
+    all
+}
+
+fn add(
+    path: &Path,
+    dirs: &[PathBuf],
+    depth: usize,
+    left: &mut usize,
+    states: &mut BTreeMap<PathBuf, FileState>,
+) {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return;
     };
+    if depth > MAX_DEPTH {
+        *left = 0;
+    }
     let Some(fewer) = left.checked_sub(1) else {
         return;
     };
     *left = fewer;
     states.insert(path.to_owned(), state(&meta));
-    // A link leads to what is obeyed: both count.
+    // A link leads to what is obeyed: both count. The command cannot change what is elsewhere.
     let target = meta
         .is_symlink()
         .then(|| fs::canonicalize(path).ok())
         .flatten();
-    if let Some(target) = target
-        && depth < MAX_DEPTH
-    {
-        add(&target, depth + 1, left, states);
+    if let Some(target) = target.filter(|target| dirs.iter().any(|dir| target.starts_with(dir))) {
+        add(&target, dirs, depth + 1, left, states);
     }
-    if meta.is_dir() && depth < MAX_DEPTH {
+    if meta.is_dir() {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            add(&entry.path(), depth + 1, left, states);
+            add(&entry.path(), dirs, depth + 1, left, states);
         }
     }
 }

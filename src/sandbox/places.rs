@@ -6,7 +6,7 @@ use std::fs::{self, DirEntry};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use crate::safety::protected_paths::{GIT_SETTINGS, PROJECT_PLACES};
+use crate::safety::protected_paths::{GIT_SETTINGS, NAMES as STARTUP_FILES, PROJECT_PLACES};
 
 /// Maximum number of directories that are searched.
 const MAX_DIRECTORIES: usize = 20_000;
@@ -35,23 +35,35 @@ const GENERATED: [&str; 10] = [
 ];
 
 /// Keys of a git configuration whose value is a path of what git obeys, see [git-config](https://git-scm.com/docs/git-config).
-const PATH_KEYS: [&str; 3] = ["attributesfile", "hookspath", "path"];
+const PATH_KEYS: [&str; 4] = ["attributesfile", "hookspath", "path", "templatedir"];
 
 /// Keys whose value is a command that git runs.
-const COMMAND_KEYS: [&str; 13] = [
+const COMMAND_KEYS: [&str; 25] = [
+    "alternaterefscommand",
     "askpass",
+    "cccmd",
     "clean",
     "cmd",
     "command",
+    "difffilter",
     "driver",
     "editor",
+    "external",
     "fsmonitor",
+    "gitproxy",
     "helper",
+    "packobjectshook",
     "pager",
     "process",
     "program",
+    "receivepack",
+    "sendmailcmd",
     "smudge",
+    "sshcommand",
     "textconv",
+    "tocmd",
+    "update",
+    "uploadpack",
 ];
 
 /// Includes that are followed.
@@ -132,8 +144,12 @@ impl Search {
         let entries: Vec<DirEntry> = entries.flatten().collect();
         let has = |name: &str| entries.iter().any(|entry| entry.file_name() == name);
         let has_objects = has("commondir") || (has("objects") && has("refs"));
-        if dir.file_name().is_some_and(|name| name == ".git") || (has("HEAD") && has_objects) {
+        let is_named = dir.file_name().is_some_and(|name| name == ".git");
+        if is_named || (has("HEAD") && has_objects) {
             self.add_git_dir(dir, roots);
+        }
+        // Of another directory that looks like one, the rest counts as well.
+        if is_named {
             for name in ["modules", "worktrees"] {
                 self.wait_for(entries.iter().find(|entry| entry.file_name() == name));
             }
@@ -144,8 +160,13 @@ impl Search {
             let name = entry.file_name();
             let lower = name.to_string_lossy().to_lowercase();
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let is_plugin = has_plugin && (lower == PLUGIN || lower == "functions");
-            if is_plugin || PROJECT_PLACES.contains(&lower.as_str()) || (name == ".git" && !is_dir)
+            let is_plugin =
+                has_plugin && (is_dir || lower.ends_with(".zsh") || lower.ends_with(".zwc"));
+            let is_startup = STARTUP_FILES.contains(&lower.trim_end_matches(".zwc"));
+            if is_plugin
+                || is_startup
+                || PROJECT_PLACES.contains(&lower.as_str())
+                || (name == ".git" && !is_dir)
             {
                 let linked = entry.path().canonicalize().ok();
                 let linked = linked.filter(|path| name == ".git" && path.is_dir());
@@ -186,6 +207,10 @@ impl Search {
                 .parent()
                 .map(Path::to_owned)
         }));
+        // That of a submodule names its work tree.
+        let config = small_text(&dir.join("config")).unwrap_or_default();
+        let tree = values_of(&config, &["worktree"]).into_iter();
+        trees.extend(tree.filter_map(|(_, tree)| dir.join(tree).canonicalize().ok()));
         self.add_obeyed(dir, &trees, roots);
     }
 
@@ -245,7 +270,8 @@ fn add_values(config: &Path, trees: &[PathBuf], includes: usize, obeyed: &mut Ve
         return;
     };
     let beside = config.parent().unwrap_or(config);
-    for (key, value) in values(&text) {
+    // A backslash continues the line.
+    for (key, value) in values(&text.replace("\\\n", "")) {
         let is_path = PATH_KEYS.contains(&key.as_str());
         let names: Vec<&str> = match is_path {
             true => vec![value.as_str()],
@@ -270,6 +296,11 @@ fn add_values(config: &Path, trees: &[PathBuf], includes: usize, obeyed: &mut Ve
 
 /// Returns the keys, in lower case, and values of a git configuration that name what git obeys.
 fn values(config: &str) -> Vec<(String, String)> {
+    values_of(config, &[&PATH_KEYS[..], &COMMAND_KEYS].concat())
+}
+
+/// Returns the keys, in lower case, and values of these keys.
+fn values_of(config: &str, keys: &[&str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for line in config.lines() {
         let line = line.trim_start();
@@ -282,7 +313,7 @@ fn values(config: &str) -> Vec<(String, String)> {
             continue;
         };
         let key = key.trim().to_lowercase();
-        if PATH_KEYS.contains(&key.as_str()) || COMMAND_KEYS.contains(&key.as_str()) {
+        if keys.contains(&key.as_str()) {
             found.push((key, unquoted(value)));
         }
     }

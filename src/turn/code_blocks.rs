@@ -5,6 +5,9 @@ use serde_json::json;
 use crate::chat::ToolCall;
 use crate::tools::builtin::PYTHON;
 
+/// Beginning of the id of a call that stands in the text of an answer.
+pub(super) const ID_PREFIX: &str = "code_";
+
 /// Maximum number of blocks of an answer that are calls.
 const MAX_BLOCKS: usize = 8;
 
@@ -22,7 +25,7 @@ pub(super) fn calls(answer: &str, helpers: &[String]) -> Vec<ToolCall> {
         .filter(|code| helpers.iter().any(|name| calls_function(code, name)))
         .take(MAX_BLOCKS)
         .map(|code| ToolCall {
-            id: format!("code_{}", uuid::Uuid::new_v4().simple()),
+            id: format!("{ID_PREFIX}{}", uuid::Uuid::new_v4().simple()),
             name: PYTHON.to_owned(),
             arguments: json!({ "code": code }).to_string(),
             extra: None,
@@ -105,6 +108,7 @@ impl Fence<'_> {
 /// Whether code has a call of a function by its name.
 fn calls_function(code: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let code = without_text(code);
     code.match_indices(name).any(|(at, _)| {
         let before = code.get(..at).unwrap_or_default();
         let after = code.get(at + name.len()..).unwrap_or_default();
@@ -115,6 +119,38 @@ fn calls_function(code: &str, name: &str) -> bool {
             && !before.trim_end().ends_with("def")
             && after.trim_start_matches(' ').starts_with('(')
     })
+}
+
+/// Returns code without its comments and the content of its strings.
+fn without_text(code: &str) -> String {
+    let mut kept = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(at) = rest.find(['#', '\'', '"']) {
+        let (before, from) = rest.split_at(at);
+        kept.push_str(before);
+        if from.starts_with('#') {
+            rest = from
+                .find('\n')
+                .map_or("", |end| from.get(end..).unwrap_or_default());
+            continue;
+        }
+        let quote = ["\"\"\"", "'''", "\"", "'"]
+            .into_iter()
+            .find(|quote| from.starts_with(quote));
+        let quote = quote.unwrap_or("\"");
+        kept.push_str("\"\"");
+        let mut inside = from.get(quote.len()..).unwrap_or_default();
+        while !inside.is_empty() && !inside.starts_with(quote) {
+            let mut chars = inside.chars();
+            if chars.next() == Some('\\') {
+                chars.next();
+            }
+            inside = chars.as_str();
+        }
+        rest = inside.strip_prefix(quote).unwrap_or_default();
+    }
+    kept.push_str(rest);
+    kept
 }
 
 #[cfg(test)]
@@ -161,6 +197,9 @@ mod tests {
             "```python\ndef add(a, b):\n    return a + b\n```",
             "```python\nset.add(1)\nreadd(2)\nadded(3)\nadd = 1\n```",
             "```python\nadd(1, 2)\n",
+            "```python\n# add(1, 2)\nprint(1)\n```",
+            "```python\nprint('add(1, 2)', \"\\\"add(1)\")\n```",
+            "```python\n'''\nadd(1, 2)\n'''\n```",
             "```\nadd(1, 2)\n```",
             "```sh\nadd(1)\n```",
             "````\n```python\nadd(1, 2)\n```\n````",

@@ -262,3 +262,55 @@ fn a_linked_git_directory_can_be_committed_to() {
         }
     }
 }
+
+#[test]
+fn what_looks_like_a_git_directory_hides_nothing() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let script = "mkdir -p sub/objects sub/refs sub/x sub/.vscode; touch sub/HEAD; echo x >sub/.vscode/tasks.json; cd sub/x; git init -q .";
+        let errors = sh(&place, holder, script);
+        for name in ["sub/x/.git", "sub/.vscode/tasks.json"] {
+            let report = format!("{}, which", place.path("ws").join(name).display());
+            assert!(errors.contains(&report), "{name}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn a_new_place_of_many_files_is_named_as_a_whole() {
+    let place = Place::new();
+    let script = "mkdir -p .vscode/a .claude/skills/a/b/c; cd .vscode; seq 1 6000 | sed 's/^/a\\//' | xargs mkdir; echo x >tasks.json; echo x >../.claude/skills/a/b/c/run.sh";
+    let errors = sh(&place, Holder::Namespaces, script);
+    assert!(errors.contains("ws/.vscode, which"), "{errors}");
+    assert!(errors.contains("skills/a/b/c/run.sh, which"), "{errors}");
+    assert_eq!(errors.lines().count(), 2, "{errors}");
+    let errors = sh(
+        &place,
+        Holder::Namespaces,
+        "ln -s /usr .git/info/attributes || ln -s /usr/lib sub.mcp; ln -s /usr/lib .envrc",
+    );
+    assert!(errors.lines().count() <= 2, "{errors}");
+}
+
+#[test]
+fn start_up_files_and_compiled_functions_count_too() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        fs::create_dir_all(place.path("ws/zsh/functions")).expect("a directory");
+        fs::write(place.path("ws/zsh/aish.plugin.zsh"), "true\n").expect("a file");
+        fs::write(place.path("ws/.zshrc"), "true\n").expect("a file");
+        let errors = sh(&place, holder, "echo evil >>.zshrc");
+        assert_kept_or_reported(&place, holder, "ws/.zshrc", "true\n", &errors);
+        let errors = sh(
+            &place,
+            holder,
+            "echo x >zsh/aish.plugin.zsh.zwc; echo x >zsh/functions.zwc",
+        );
+        for name in ["aish.plugin.zsh.zwc", "functions.zwc"] {
+            assert!(
+                errors.contains(&format!("ws/zsh/{name}, which")),
+                "{errors}"
+            );
+        }
+    }
+}

@@ -8,6 +8,7 @@ use std::ops::{ControlFlow, Range};
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, TreeCursor};
 
 use super::word::{ShellWord, WordPart, decode_escapes, unescape, unescape_quoted};
+use super::zsh_screen::ScreenedText;
 
 /// Calls of the progress callback after which a parse is abandoned; each stands for a fixed number of steps of the parser.
 const MAX_PROGRESS: usize = 300;
@@ -49,7 +50,8 @@ pub struct ScriptSyntax {
 ///
 /// # Errors
 /// The reason why the text cannot be analysed.
-pub fn parse(text: &str) -> Result<ScriptSyntax, &'static str> {
+pub fn parse(screened: &ScreenedText) -> Result<ScriptSyntax, &'static str> {
+    let text = screened.text.as_str();
     let mut parser = Parser::new();
     if parser
         .set_language(&tree_sitter_bash::LANGUAGE.into())
@@ -70,6 +72,10 @@ pub fn parse(text: &str) -> Result<ScriptSyntax, &'static str> {
     if tree.root_node().has_error() {
         return Err("its syntax is not understood");
     }
+    // A substitution that the grammar takes for text would run unseen.
+    if substitutions(tree.root_node()) != screened.substitutions {
+        return Err("it has a substitution in a place that is not understood");
+    }
     let mut builder = SyntaxBuilder {
         text,
         script: ScriptSyntax::default(),
@@ -78,6 +84,27 @@ pub fn parse(text: &str) -> Result<ScriptSyntax, &'static str> {
     match walk(&mut tree.walk(), &mut builder) {
         ControlFlow::Continue(()) => Ok(builder.script),
         ControlFlow::Break(reason) => Err(reason),
+    }
+}
+
+/// Returns the number of substitutions of commands, those in other substitutions included.
+fn substitutions(root: Node<'_>) -> usize {
+    let mut cursor = root.walk();
+    let mut count = 0;
+    loop {
+        let kind = cursor.node().kind();
+        count += usize::from(matches!(
+            kind,
+            "command_substitution" | "process_substitution"
+        ));
+        if cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return count;
+            }
+        }
     }
 }
 

@@ -296,3 +296,52 @@ fn options_that_write_or_run_are_seen() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn no_substitution_is_hidden() {
+    for command in [
+        "echo ${x:=`rm x`}",
+        "echo ${x%%`rm x`}",
+        "echo ${x//a/`rm x`}",
+        "echo ${#x:-`rm x`}",
+        "ls \"${1:-`rm x`}\"",
+        "echo $(( ${x:-`rm x`} ))",
+        "[[ ${x:-`rm x`} == y ]]",
+        "cat <(echo ${x:-`rm x`})",
+        "x=${y:=`rm x`}",
+        "git commit -m \"${m:-`rm -rf src`}\"",
+        "cat <<E\n`rm x`\nE\n",
+        "cat <<E\n${x:-`rm x`}\nE\n",
+        "cat <<E\n${x%%$(rm x)}\nE\n",
+        "echo ${x%%$(rm x)}",
+        "echo ${x//#$(rm x)/}",
+        "echo ${x:-=(rm x)}",
+        "echo ${x:-<(rm x)}",
+        "echo \"`echo \\`rm x\\``\"",
+        "echo `echo \"\\`rm x\\`\"`",
+        "echo `echo \\$(rm x)`",
+        "printf -v 'a[$(rm x)]' b",
+        "print -v 'a[$(rm x)]' b",
+        "read 'a[$(rm x)]' < f",
+        "set -A 'a[$(rm x)]'",
+        "getopts a 'v[$(rm x)]' -a",
+        "declare 'a[$(rm x)]=1'",
+        "echo $a['$(rm x)']",
+    ] {
+        assert!(class(command) >= CommandClass::Unknown, "{command:?}");
+    }
+    for command in [
+        "echo $(date) \"$(git log -1)\" `uname`",
+        "echo \"[$(date)] start\"",
+        "echo \"$(( $(wc -l <f) + 1 ))\"",
+        "diff <(sort a) <(sort b)",
+        "cat <<E\n$(date) $((1 + 1))\nE\n",
+        "cat <<'E'\n`rm x` $(rm x)\nE\n",
+        "echo ${x:-$(date)} ${x%.*} ${x//a/b}",
+        "echo '`rm x`' '$(rm x)'",
+        "awk '{print $(NF-1)}' f",
+        "grep 'a$(' f",
+    ] {
+        assert_eq!(class(command), CommandClass::Reads, "{command:?}");
+    }
+}

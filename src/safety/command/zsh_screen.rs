@@ -4,6 +4,7 @@
 //! A rewritten text is only parsed, never run. Expansions that cannot run code become a placeholder.
 
 mod code;
+mod heredoc;
 
 /// Stands for a glob qualifier or a pattern in parentheses, which selects files and runs nothing.
 const PATTERN_PLACEHOLDER: char = '_';
@@ -33,11 +34,20 @@ enum Scope {
 /// What the parser sees in place of a character that is not ASCII: part of a word.
 const OTHER_CHARACTER: char = '_';
 
+/// A text for the parser.
+#[derive(Debug)]
+pub struct ScreenedText {
+    /// The text.
+    pub text: String,
+    /// Number of its substitutions of commands: the parser must find as many.
+    pub substitutions: usize,
+}
+
 /// Returns the text for the parser.
 ///
 /// # Errors
 /// The reason why the text cannot be analysed.
-pub fn screen(text: &str) -> Result<String, &'static str> {
+pub fn screen(text: &str) -> Result<ScreenedText, &'static str> {
     let is_strange =
         |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c.is_whitespace() && !c.is_ascii();
     if text.contains(is_strange) {
@@ -55,6 +65,7 @@ pub fn screen(text: &str) -> Result<String, &'static str> {
         saved: Vec::new(),
         heredocs: Vec::new(),
         braces: 0,
+        substitutions: 0,
     };
     while screen.at < screen.chars.len() {
         screen.step()?;
@@ -65,7 +76,10 @@ pub fn screen(text: &str) -> Result<String, &'static str> {
     screen.end_word()?;
     // The scanner of the grammar looks characters up in tables of C's `isalpha`, beyond whose end a large one leads.
     let ascii = |c: char| if c.is_ascii() { c } else { OTHER_CHARACTER };
-    Ok(screen.out.chars().map(ascii).collect())
+    Ok(ScreenedText {
+        text: screen.out.chars().map(ascii).collect(),
+        substitutions: screen.substitutions,
+    })
 }
 
 /// Whether a text evaluates arithmetic and has a subscript with a command in it, which zsh then runs: `x='a[$(rm y)]'`.
@@ -74,7 +88,24 @@ fn computes_with_subscripts(text: &str) -> bool {
         let rest = text.get(at + found.len()..).unwrap_or_default();
         !rest.starts_with('(')
     }) || text.contains("[`");
-    const EVALUATES: [&str; 9] = [
+    if ["['$(", "[\"$(", "['`", "[\"`"]
+        .iter()
+        .any(|start| text.contains(start))
+    {
+        return true;
+    }
+    // Arithmetic, and builtins that assign to a parameter whose name is an argument.
+    const EVALUATES: [&str; 18] = [
+        "declare ",
+        "export ",
+        "getopts ",
+        "local ",
+        "print -",
+        "printf -v",
+        "read ",
+        "readonly ",
+        "set -A",
+        "typeset ",
         "((",
         "$[",
         "let ",
@@ -83,7 +114,6 @@ fn computes_with_subscripts(text: &str) -> bool {
         "-lt",
         "-gt",
         "integer ",
-        "typeset -i",
     ];
     has_command && EVALUATES.iter().any(|word| text.contains(word))
 }
@@ -109,6 +139,15 @@ struct WordState {
     is_after_brace: bool,
 }
 
+/// A here-document whose body follows.
+struct HereDocument {
+    delimiter: String,
+    /// Leading tabs are removed.
+    has_tabs: bool,
+    /// The body has no expansions.
+    is_quoted: bool,
+}
+
 struct ZshScreen {
     chars: Vec<char>,
     at: usize,
@@ -117,9 +156,10 @@ struct ZshScreen {
     word: WordState,
     /// The words around the open substitutions.
     saved: Vec<WordState>,
-    /// Delimiters of here-documents, and whether leading tabs are removed.
-    heredocs: Vec<(String, bool)>,
+    heredocs: Vec<HereDocument>,
     braces: usize,
+    /// Number of substitutions of commands so far.
+    substitutions: usize,
 }
 
 impl ZshScreen {
@@ -148,6 +188,11 @@ impl ZshScreen {
         self.scopes.push(scope);
     }
 
+    fn open_substitution(&mut self, end: char) {
+        self.substitutions += 1;
+        self.open(Scope::Commands(Some(end)));
+    }
+
     fn close(&mut self) {
         if self.scopes.len() < 2 {
             return;
@@ -166,6 +211,12 @@ impl ZshScreen {
             return Ok(());
         };
         if c == '\\' {
+            // What is quoted in backticks is read once more.
+            if matches!(self.peek(1), Some('`' | '$'))
+                && self.scopes.contains(&Scope::Commands(Some('`')))
+            {
+                return Err("it has a quoted substitution in backticks");
+            }
             if self.peek(1) == Some('\n') {
                 self.at += 2;
             } else {
@@ -182,8 +233,12 @@ impl ZshScreen {
                 self.end_word()?;
                 self.close();
             } else {
+                // The grammar does not see these.
+                if self.scopes.contains(&Scope::Parameter) {
+                    return Err("it has backticks in `${…}`");
+                }
                 self.quote();
-                self.open(Scope::Commands(Some('`')));
+                self.open_substitution('`');
             }
             self.copy(1);
             return Ok(());
@@ -198,6 +253,13 @@ impl ZshScreen {
             }
             Scope::Parameter => {
                 match c {
+                    '(' if self
+                        .at
+                        .checked_sub(1)
+                        .is_some_and(|at| matches!(self.chars.get(at), Some('=' | '<' | '>'))) =>
+                    {
+                        return Err("it has a process substitution in `${…}`");
+                    }
                     '}' => self.close(),
                     '"' => self.open(Scope::Quoted),
                     _ => {}
@@ -245,7 +307,7 @@ impl ZshScreen {
             }
             Some('(') => {
                 self.copy(2);
-                self.open(Scope::Commands(Some(')')));
+                self.open_substitution(')');
                 Ok(())
             }
             Some('{') => self.parameter(),

@@ -3,23 +3,31 @@
 use std::path::Path;
 
 /// Names of directories and files that decide what other programs run, in any directory; in lower case.
-pub const PROJECT_PLACES: [&str; 18] = [
+pub const PROJECT_PLACES: [&str; 26] = [
     ".aish",
     ".aish.toml",
     ".claude",
     ".codex",
     ".cursor",
+    ".devcontainer",
+    ".dir-locals.el",
     ".envrc",
     ".exrc",
     ".gemini",
     ".gitconfig",
     ".gitmodules",
+    ".helix",
+    ".hg",
+    ".husky",
     ".idea",
+    ".jj",
+    ".lvimrc",
     ".mcp.json",
     ".nvim.lua",
     ".nvimrc",
     ".vimrc",
     ".vscode",
+    ".windsurf",
     ".zed",
     "claude_desktop_config.json",
 ];

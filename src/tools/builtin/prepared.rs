@@ -3,6 +3,7 @@
 //! Preparing resolves every path and computes every change, so that the question shows exactly what will be done, and the call
 //! does exactly what was shown.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -203,7 +204,7 @@ pub(super) fn on_paths(
         _ => None,
     };
     let writes = action == BuiltinAction::FsWrite;
-    let place = |path: &&ResolvedPath| project_place(&path.absolute);
+    let place = |path: &&ResolvedPath| place_of(&path.absolute);
     let reason = match paths.iter().find_map(|path| place(path).filter(|_| writes)) {
         Some(place) => Some(format!(
             "it changes {place}, which no rule and no earlier answer covers"
@@ -228,4 +229,27 @@ pub(super) fn on_paths(
         typed_yes: false,
         work,
     }
+}
+
+/// Returns what a change of a file would change besides it: what decides which programs run later.
+fn place_of(path: &Path) -> Option<String> {
+    if let Some(place) = project_place(path) {
+        return Some(place);
+    }
+    // Under its other name, it may be anything.
+    let meta = path.symlink_metadata().ok();
+    if meta.is_some_and(|meta| meta.is_file() && meta.nlink() > 1) {
+        return Some(format!(
+            "{}, which has another name too (a hard link)",
+            shown_path(path)
+        ));
+    }
+    // Git takes any directory with these for one of its own.
+    let looks_like_git = |dir: &&Path| {
+        ["HEAD", "objects", "refs"]
+            .iter()
+            .all(|name| dir.join(name).exists())
+    };
+    let git_dir = path.ancestors().skip(1).find(looks_like_git)?;
+    Some(format!("the git directory {}", shown_path(git_dir)))
 }

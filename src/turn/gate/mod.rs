@@ -176,10 +176,10 @@ impl<'a> CallGate<'a> {
             configured: resolved.is_builtin() || configured,
             changed: !resolved.is_builtin() && self.changed(tool),
             intent: resolved.intent.as_ref(),
-            protected: resolved.protected.as_deref().or_else(|| {
-                let prepared = resolved.prepared.as_ref();
-                prepared.and_then(|prepared| prepared.reason.as_deref())
-            }),
+            protected: resolved
+                .protected
+                .as_deref()
+                .or_else(|| resolved.prepared.as_ref()?.reason.as_deref()),
             effects: resolved
                 .prepared
                 .as_ref()

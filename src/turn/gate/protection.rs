@@ -1,11 +1,17 @@
 //! Marks the calls that reach protected files.
 
 use super::CallGate;
-use super::resolve::CallResolution;
+use super::resolve::{CallResolution, ResolvedCall};
+use crate::turn::code_blocks;
 use crate::turn::protected_files::{self, ProtectionCheck};
 
+/// Why a block of code is asked about.
+const BLOCK: &str =
+    "it stands in the text of the answer, which no rule and no earlier answer covers";
+
 impl CallGate<'_> {
-    /// Returns for each call from `start` on why it must be asked about.
+    /// Returns why a call must be asked about, for number `start` and those that may run concurrently with it. The check reads the file
+    /// system, so it is made for no call twice.
     pub(super) async fn protection_reasons(&self, start: usize) -> Vec<Option<String>> {
         let services = self.context.services;
         let check = |resolution: &CallResolution<'_>| {
@@ -20,7 +26,14 @@ impl CallGate<'_> {
             let cwd = &self.context.request.cwd;
             ProtectionCheck::of_call(arguments, reads, cwd, server.as_ref())
         };
-        let checks = self.resolutions.iter().skip(start).map(check).collect();
+        let calls = self.resolutions.iter().skip(start);
+        let is_alone = |one: &CallResolution<'_>| one.call().is_some_and(ResolvedCall::is_builtin);
+        let alone = calls.clone().take(1).any(is_alone);
+        let following = calls
+            .clone()
+            .skip(1)
+            .take_while(|one| !alone && !is_alone(one));
+        let checks = calls.clone().take(1).chain(following).map(check).collect();
         protected_files::protection_reasons(
             &services.paths,
             &self.context.request.overrides,
@@ -31,10 +44,13 @@ impl CallGate<'_> {
 
     /// Stores the reasons of the calls from `start` on.
     pub(super) fn set_protected(&mut self, start: usize, reasons: Vec<Option<String>>) {
-        let calls = self.resolutions.iter_mut().skip(start);
-        for (resolution, reason) in calls.zip(reasons) {
+        let calls = self.resolutions.iter_mut().zip(self.calls).skip(start);
+        for ((resolution, call), reason) in calls.zip(reasons) {
             if let CallResolution::Call(resolved) = resolution {
-                resolved.protected = reason;
+                // A model quotes code that it has read; nobody but the person knows whether it is meant to run.
+                let is_block = call.id.starts_with(code_blocks::ID_PREFIX);
+                let of_block = is_block.then(|| BLOCK.to_owned());
+                resolved.protected = reason.or(of_block);
             }
         }
     }

@@ -1,6 +1,8 @@
 //! The part of the screen that handles unquoted text: words, operators, redirections and loops.
 
-use super::{PATTERN_PLACEHOLDER, Scope, WordState, ZshScreen, is_assignable, is_name};
+use super::{
+    HereDocument, PATTERN_PLACEHOLDER, Scope, WordState, ZshScreen, is_assignable, is_name,
+};
 
 impl ZshScreen {
     pub(super) fn code(&mut self, c: char, scope: Scope) -> Result<(), &'static str> {
@@ -52,7 +54,7 @@ impl ZshScreen {
                 self.quote();
                 self.at += 2;
                 self.out.push_str("<(");
-                self.open(Scope::Commands(Some(')')));
+                self.open_substitution(')');
                 Ok(())
             }
             '=' if !self.word.is_started && self.peek(1).is_some_and(is_name) => {
@@ -264,7 +266,7 @@ impl ZshScreen {
         if self.peek(1) == Some('(') {
             self.quote();
             self.copy(2);
-            self.open(Scope::Commands(Some(')')));
+            self.open_substitution(')');
             return Ok(());
         }
         if !self.word.text.chars().all(|c| c.is_ascii_digit()) || self.word.has_quotes {
@@ -298,55 +300,6 @@ impl ZshScreen {
 
     fn redirection_end(&mut self) {
         self.word.is_target = true;
-    }
-
-    fn heredoc(&mut self) -> Result<(), &'static str> {
-        let has_tabs = self.peek(0) == Some('-');
-        if has_tabs {
-            self.copy(1);
-        }
-        while matches!(self.peek(0), Some(' ' | '\t')) {
-            self.copy(1);
-        }
-        let start = self.at;
-        while self
-            .peek(0)
-            .is_some_and(|c| !c.is_ascii_whitespace() && !";&|<>()".contains(c))
-        {
-            self.copy(1);
-        }
-        let word = self.chars.get(start..self.at).unwrap_or_default();
-        let delimiter: String = word
-            .iter()
-            .filter(|c| !matches!(c, '\'' | '"' | '\\'))
-            .collect();
-        if delimiter.is_empty() || !delimiter.chars().all(is_name) {
-            return Err("the end of a here-document is not plain");
-        }
-        self.heredocs.push((delimiter, has_tabs));
-        Ok(())
-    }
-
-    fn heredoc_bodies(&mut self) -> Result<(), &'static str> {
-        for (delimiter, has_tabs) in std::mem::take(&mut self.heredocs) {
-            loop {
-                let rest = self.chars.get(self.at..).unwrap_or_default();
-                if rest.is_empty() {
-                    return Err("a here-document is not closed");
-                }
-                let length = rest.iter().take_while(|c| **c != '\n').count();
-                let line: String = rest.iter().take(length).collect();
-                let line = match has_tabs {
-                    true => line.trim_start_matches('\t').to_owned(),
-                    false => line,
-                };
-                self.copy(length + 1);
-                if line == delimiter {
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 
     pub(super) fn end_word(&mut self) -> Result<(), &'static str> {
