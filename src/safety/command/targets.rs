@@ -307,7 +307,8 @@ impl CommandPlace<'_> {
             .then_some("replaces a program, which runs later")
     }
 
-    /// Whether a file has the name of a known program and lies where programs are looked for, outside of the project.
+    /// Whether a file, in lower case, has the name of a known program and lies where programs are looked for, outside of the
+    /// project.
     fn replaces_program(&self, full: &str) -> bool {
         let Some((directory, name)) = full.rsplit_once('/') else {
             return false;
@@ -317,7 +318,8 @@ impl CommandPlace<'_> {
             || name == "env"
             || wrappers::wrapped(name, &[name.to_owned()]).is_some();
         let mut own = std::iter::once(self.cwd).chain(self.workspace.iter().copied());
-        is_searched && is_known && !own.any(|root| is_below(full, root))
+        let is_own = own.any(|root| is_below(full, &normalize(root, "/").to_lowercase()));
+        is_searched && is_known && !is_own
     }
 }
 

@@ -274,6 +274,45 @@ fn a_text_of_any_size_is_bounded() {
             assert!(class(&text) >= CommandClass::Unknown, "{piece}");
         }
     }
+    // Programs of other languages take time in proportion to their length.
+    for piece in [
+        " ", "print", "print ", "print>", "system ", "|", "| ", "||", "/", "/ ", "(", "a/", "a /",
+        "\\n", "++/",
+    ] {
+        let length = MAX_COMMAND - 100;
+        for command in ["awk", "sed"] {
+            let program = piece.repeat(length / piece.len());
+            let text = format!("{command} '{{print{program}}}' f");
+            let start = Instant::now();
+            class(&text);
+            let seconds = start.elapsed().as_secs_f64();
+            assert!(seconds < 1.0, "{command} {piece:?}: {seconds} s");
+        }
+    }
+}
+
+#[test]
+fn a_program_of_the_project_is_its_own_in_any_case() {
+    for (cwd, workspace) in [
+        ("/home/u/Projects/app", "/x"),
+        ("/home/u/Projects/app/", "/x"),
+        ("/home/u/../u/Projects/./app", "/x"),
+        ("/x", "/home/u/Projects/App/"),
+    ] {
+        let place = CommandPlace {
+            cwd,
+            home: "/home/u",
+            workspace: &[workspace],
+        };
+        let class = |command: &str| assess(command, &place).class;
+        let own = match cwd {
+            "/x" => "cp a /home/u/Projects/App/bin/ls",
+            _ => "cp a bin/ls",
+        };
+        assert_eq!(class(own), CommandClass::Writes, "{cwd}: {own}");
+        let other = "cp a /home/u/Projects/other/bin/ls";
+        assert_eq!(class(other), CommandClass::Destroys, "{cwd}: {other}");
+    }
 }
 
 /// What a program does with the value of an option or an operand, and files that run later. All are hidden in commands that

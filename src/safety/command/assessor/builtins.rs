@@ -4,7 +4,7 @@ use super::shell::ShellCall;
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{Reads, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::interpreters::{code_options, is_shell};
-use crate::safety::command::programs::{self, ArgumentList};
+use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Subcommands and options with which programs print settings for `eval` and `source`.
@@ -27,6 +27,135 @@ const PRINTS_SETTINGS: [&str; 18] = [
     "complete",
     "--shell",
     "shell",
+];
+
+/// Commands of tmux that neither run nor type a text, with their short names. The first two are what people type for `attach`.
+const TMUX_COMMANDS: &[&str] = &[
+    "a",
+    "at",
+    "attach-session",
+    "attach",
+    "break-pane",
+    "breakp",
+    "capture-pane",
+    "capturep",
+    "clear-history",
+    "clearhist",
+    "clear-prompt-history",
+    "clearphist",
+    "clock-mode",
+    "copy-mode",
+    "delete-buffer",
+    "deleteb",
+    "display-message",
+    "display",
+    "find-window",
+    "findw",
+    "has-session",
+    "has",
+    "info",
+    "join-pane",
+    "joinp",
+    "kill-pane",
+    "killp",
+    "kill-server",
+    "kill-session",
+    "kill-window",
+    "killw",
+    "last-pane",
+    "lastp",
+    "last-window",
+    "last",
+    "link-window",
+    "linkw",
+    "list-buffers",
+    "lsb",
+    "list-clients",
+    "lsc",
+    "list-commands",
+    "lscm",
+    "list-keys",
+    "lsk",
+    "list-panes",
+    "lsp",
+    "list-sessions",
+    "ls",
+    "list-windows",
+    "lsw",
+    "load-buffer",
+    "loadb",
+    "lock-client",
+    "lockc",
+    "lock-server",
+    "lock",
+    "lock-session",
+    "locks",
+    "move-pane",
+    "movep",
+    "move-window",
+    "movew",
+    "next-layout",
+    "nextl",
+    "next-window",
+    "next",
+    "previous-layout",
+    "prevl",
+    "previous-window",
+    "prev",
+    "refresh-client",
+    "refresh",
+    "rename-session",
+    "rename",
+    "rename-window",
+    "renamew",
+    "resize-pane",
+    "resizep",
+    "resize-window",
+    "resizew",
+    "rotate-window",
+    "rotatew",
+    "save-buffer",
+    "saveb",
+    "select-layout",
+    "selectl",
+    "select-pane",
+    "selectp",
+    "select-window",
+    "selectw",
+    "send-prefix",
+    "set-buffer",
+    "setb",
+    "set-environment",
+    "setenv",
+    "show-buffer",
+    "showb",
+    "show-environment",
+    "showenv",
+    "show-hooks",
+    "show-messages",
+    "showmsgs",
+    "show-options",
+    "show",
+    "show-prompt-history",
+    "showphist",
+    "show-window-options",
+    "showw",
+    "start-server",
+    "start",
+    "suspend-client",
+    "suspendc",
+    "swap-pane",
+    "swapp",
+    "swap-window",
+    "swapw",
+    "switch-client",
+    "switchc",
+    "unbind-key",
+    "unbind",
+    "unlink-window",
+    "unlinkw",
+    "wait-for",
+    "wait",
 ];
 
 impl Assessor<'_> {
@@ -163,16 +292,18 @@ impl Assessor<'_> {
 
     /// Judges `tmux`: its commands, which are separated by `;`.
     pub(super) fn tmux(&mut self, call: &ShellCall<'_>) {
-        let mut rest = call.arguments;
-        while let Some(option) = rest.first().filter(|argument| argument.starts_with('-')) {
-            let value = rest.get(1).map(String::as_str).unwrap_or_default();
-            match option.as_str() {
-                "-f" => self.file_of_commands(value),
-                "-c" => self.shell_text(value),
-                _ => {}
-            }
-            let takes_next = matches!(option.as_str(), "-f" | "-c" | "-L" | "-S" | "-T");
-            rest = rest.get(1 + usize::from(takes_next)..).unwrap_or_default();
+        const TAKES: [&str; 5] = ["-f", "-c", "-L", "-S", "-T"];
+        let (options, rest) = call.arguments.split_at(options_end(call.arguments, &TAKES));
+        let find = |option| find_option(options, option, &TAKES, false);
+        for file in find("-f") {
+            self.file_of_commands(file.value(options));
+        }
+        for text in find("-c") {
+            self.shell_text(text.value(options));
+        }
+        if !find("-C").is_empty() {
+            self.findings
+                .add(Unknown, "tmux runs the commands of its input");
         }
         for command in rest.split_inclusive(|argument| argument.ends_with(';')) {
             let mut command = command.to_vec();
@@ -197,14 +328,22 @@ impl Assessor<'_> {
                 .add(Unknown, "tmux runs a command in a format");
         }
         let takes: &[&str] = match name.as_str() {
-            "send-keys" | "send" => &["-t", "-N"],
+            "send-keys" | "send" => &["-c", "-N", "-t"],
             "run-shell" | "run" | "pipe-pane" | "pipep" => &["-t", "-c", "-d"],
-            "new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw"
-            | "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" | "display-popup"
-            | "popup" => &[
-                "-t", "-s", "-n", "-c", "-e", "-x", "-y", "-F", "-f", "-l", "-p", "-b", "-d", "-h",
-                "-S", "-T", "-w",
+            "new-session" | "new" => &["-c", "-e", "-F", "-f", "-n", "-s", "-t", "-x", "-y"],
+            "new-window" | "neww" => &["-c", "-e", "-F", "-n", "-t"],
+            "split-window" | "splitw" => &["-c", "-e", "-F", "-l", "-p", "-t"],
+            "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" => &["-c", "-e", "-t"],
+            "display-popup" | "popup" => &[
+                "-b", "-c", "-d", "-e", "-h", "-s", "-S", "-t", "-T", "-w", "-x", "-y",
             ],
+            "detach-client" | "detach" => {
+                let others = ["-E", "-s", "-t"];
+                for text in find_option(arguments, "-E", &others, false) {
+                    self.shell_text(text.value(arguments));
+                }
+                return self.table("tmux", command);
+            }
             "bind-key" | "bind" | "set-hook" | "confirm-before" | "confirm" | "command-prompt"
             | "paste-buffer" | "pasteb" | "if-shell" | "if" => {
                 self.findings.add(
@@ -240,27 +379,27 @@ impl Assessor<'_> {
                 }
                 return;
             }
-            _ => return self.table("tmux", command),
+            name if TMUX_COMMANDS.contains(&name) => return self.table("tmux", command),
+            // Tmux knows a command by its beginning too.
+            name => {
+                self.findings
+                    .add(Unknown, format!("what {name} of tmux does is not known"));
+                return;
+            }
         };
-        // These have the letters of options that take a value, but take none.
-        let takes = takes.iter().filter(|option| match name.as_str() {
-            "new-window" | "neww" => !matches!(**option, "-d" | "-b" | "-S"),
-            "split-window" | "splitw" => !matches!(**option, "-d" | "-b" | "-h" | "-f"),
-            "new-session" | "new" => !matches!(**option, "-d"),
-            _ => true,
-        });
-        let takes: Vec<&str> = takes.copied().collect();
-        let list = ArgumentList::new(arguments, &takes, false);
+        let (options, operands) = arguments.split_at(options_end(arguments, takes));
         const KEYS: [&str; 5] = ["Enter", "C-m", "C-c", "Escape", "C-d"];
-        let words = list.operands.iter().filter(|word| !KEYS.contains(word));
-        let text = words.copied().collect::<Vec<_>>().join(" ");
+        let words = operands.iter().map(String::as_str);
+        let words: Vec<&str> = words.filter(|word| !KEYS.contains(word)).collect();
+        let text = words.join(" ");
         self.findings.add(Writes, "");
         if name.starts_with("pipe") {
             self.fed_text("tmux", &text);
         } else if !text.is_empty() {
             self.shell_text(&text);
         }
-        if name.starts_with("send") && list.has_any(&["-l", "-H", "-K"]) {
+        let has = |option| !find_option(options, option, takes, false).is_empty();
+        if name.starts_with("send") && ["-l", "-H", "-K"].into_iter().any(has) {
             self.findings.add(Unknown, "tmux types keys");
         }
     }
@@ -299,4 +438,22 @@ impl Assessor<'_> {
         }
         false
     }
+}
+
+/// Returns the index behind the leading options, of which these take a value.
+fn options_end(arguments: &[String], takes: &[&str]) -> usize {
+    let mut at = 0;
+    while let Some(argument) = arguments
+        .get(at)
+        .filter(|argument| argument.starts_with('-') && argument.len() > 1)
+    {
+        at += 1;
+        if argument == "--" {
+            break;
+        }
+        let takes_value = |c: char| takes.iter().any(|option| option.ends_with(c));
+        let value = argument.find(takes_value);
+        at += usize::from(value.is_some_and(|value| value + 1 == argument.len()));
+    }
+    at.min(arguments.len())
 }

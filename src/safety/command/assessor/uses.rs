@@ -4,8 +4,9 @@ use super::Assessor;
 use crate::safety::command::class::CommandClass::{Reads, Unknown};
 use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, ArgumentList, ArgumentUse};
-use crate::safety::command::roles::program_name;
+use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
 use crate::safety::command::targets::{is_sink, written};
+use crate::safety::command::wrappers::WrappedCommand;
 
 /// Programs that other programs usually start to compress, connect or edit.
 const FILTERS: [&str; 22] = [
@@ -60,18 +61,40 @@ impl Assessor<'_> {
 
     /// Judges a command line that gets files or input that are not known: only programs that read may get them.
     pub(super) fn fed_text(&mut self, by: &str, text: &str) {
-        let Some(first) = text.split_whitespace().next().map(program_name) else {
-            return;
-        };
-        let runs_input =
-            interpreters::is_shell(first) || interpreters::code_options(first).is_some();
-        let reads = programs::find(first).is_some_and(|entry| {
-            let class = entry.verdict(first, &ArgumentList::default()).class;
-            class == Reads && !runs_input
-        });
-        if !reads && !FILTERS.contains(&first) {
-            self.findings.add(Unknown, format!("{by} runs {first}"));
+        // Each command of the line gets the input. A piece without letters is the rest of a redirection, as in `2>&1`.
+        let pieces = text.split([';', '|', '&', '\n', '(', ')', '`']);
+        for piece in pieces.filter(|piece| piece.contains(|c: char| c.is_ascii_alphabetic())) {
+            let words: Vec<String> = piece.split_whitespace().map(str::to_owned).collect();
+            if let Some(program) = fed_program(&words) {
+                self.findings.add(Unknown, format!("{by} runs {program}"));
+            }
         }
         self.shell_text(text);
     }
+}
+
+/// Returns the program of a command that may run its input or write to it, behind all wrappers.
+fn fed_program(words: &[String]) -> Option<&str> {
+    // What runs a shell has it among its arguments.
+    let is_shell = |word: &&String| interpreters::is_shell(program_name(word));
+    if let Some(shell) = words.iter().find(is_shell) {
+        return Some(shell);
+    }
+    let mut rest = words;
+    for _ in 0..MAX_WRAPPERS {
+        let name = program_name(rest.first()?);
+        match wrapped(name, rest) {
+            Some(WrappedCommand::At(at)) => rest = rest.get(at..)?,
+            // The text is judged as what it is, but not as what gets input.
+            Some(WrappedCommand::Text(_)) => return Some(name),
+            Some(WrappedCommand::Nothing) | None => {
+                let reads = programs::find(name).is_some_and(|entry| {
+                    let class = entry.verdict(name, &ArgumentList::default()).class;
+                    class == Reads && interpreters::code_options(name).is_none()
+                });
+                return (!reads && !FILTERS.contains(&name)).then_some(name);
+            }
+        }
+    }
+    rest.first().map(String::as_str)
 }

@@ -112,6 +112,9 @@ impl<'a> ArgumentList<'a> {
             let takes_next = takes
                 .iter()
                 .any(|option| match is_long || option.len() > 2 {
+                    true if has_long_dash => {
+                        argument.trim_start_matches('-') == option.trim_start_matches('-')
+                    }
                     true => argument == option,
                     // The last letter of a cluster.
                     false => argument.get(last..) == option.get(1..),
@@ -128,6 +131,12 @@ impl<'a> ArgumentList<'a> {
         self.options.iter().any(|given| {
             if *given == option || option.contains('=') {
                 return *given == option;
+            }
+            if self.has_long_dash && option.starts_with('-') {
+                let name = given.split('=').next().unwrap_or(given);
+                if name.trim_start_matches('-') == option.trim_start_matches('-') {
+                    return true;
+                }
             }
             if given.starts_with("--") {
                 let name = given.split('=').next().unwrap_or(given);

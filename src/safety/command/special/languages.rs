@@ -16,13 +16,14 @@ struct CommandLanguage {
 
 const LANGUAGES: [CommandLanguage; 5] = [
     CommandLanguage {
-        names: &["vim", "vi", "nvim", "ex", "view", "gvim"],
+        names: &[
+            "vim", "vi", "nvim", "ex", "view", "gvim", "vimdiff", "gvimdiff", "rvim", "rview",
+            "gview", "evim", "mvim",
+        ],
         options: &["-c", "--cmd", "--remote-send", "--remote-expr"],
         has_plus: true,
         has_long_dash: false,
         harmless: &[
-            "set",
-            "setlocal",
             "q",
             "q!",
             "qa",
@@ -35,14 +36,14 @@ const LANGUAGES: [CommandLanguage; 5] = [
             "wq",
             "wqa",
             "x",
-            "syntax",
-            "colorscheme",
+            "syntax on",
+            "syntax off",
+            "syntax enable",
             "help",
             "version",
             "split",
             "vsplit",
             "tabnew",
-            "edit",
             "checkhealth",
             "startinsert",
             "normal!G",
@@ -139,6 +140,93 @@ const LANGUAGES: [CommandLanguage; 5] = [
     },
 ];
 
+/// Options of vim that change what is shown or how the text is formatted. Others name scripts, programs or expressions.
+const DISPLAY_OPTIONS: &[&str] = &[
+    "ai",
+    "autoindent",
+    "background",
+    "bg",
+    "cc",
+    "cindent",
+    "colorcolumn",
+    "columns",
+    "compatible",
+    "conceallevel",
+    "cp",
+    "cuc",
+    "cul",
+    "cursorcolumn",
+    "cursorline",
+    "diff",
+    "enc",
+    "encoding",
+    "et",
+    "expandtab",
+    "fdl",
+    "fdm",
+    "fen",
+    "fenc",
+    "ff",
+    "fileencoding",
+    "fileformat",
+    "filetype",
+    "foldenable",
+    "foldlevel",
+    "foldmethod",
+    "ft",
+    "hls",
+    "hlsearch",
+    "ic",
+    "ignorecase",
+    "incsearch",
+    "is",
+    "laststatus",
+    "lbr",
+    "linebreak",
+    "lines",
+    "list",
+    "ma",
+    "modifiable",
+    "mouse",
+    "nu",
+    "number",
+    "paste",
+    "readonly",
+    "relativenumber",
+    "rnu",
+    "ro",
+    "ru",
+    "ruler",
+    "scrollbind",
+    "scrolloff",
+    "scs",
+    "shiftwidth",
+    "showcmd",
+    "showmode",
+    "sidescrolloff",
+    "signcolumn",
+    "smartcase",
+    "smartindent",
+    "so",
+    "softtabstop",
+    "spell",
+    "sts",
+    "sw",
+    "swapfile",
+    "swf",
+    "syn",
+    "syntax",
+    "tabstop",
+    "termguicolors",
+    "textwidth",
+    "tgc",
+    "ts",
+    "tw",
+    "wrap",
+    "wrapscan",
+    "ws",
+];
+
 /// Actions of `fzf` that run a command.
 const RUNNING_ACTIONS: [&str; 6] = [
     "execute",
@@ -165,11 +253,29 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
                 .filter_map(|argument| argument.strip_prefix('+')),
         );
     }
-    let is_harmless = |command: &&str| match call.name {
-        "fzf" | "sk" => !RUNNING_ACTIONS
-            .iter()
-            .any(|action| command.contains(action)),
-        _ => is_harmless(command, language.harmless),
+    let is_harmless = |command: &&str| {
+        let command = command.trim().trim_start_matches(':').trim();
+        match call.name {
+            "fzf" | "sk" => !RUNNING_ACTIONS
+                .iter()
+                .any(|action| command.contains(action)),
+            "less" | "more" | "most" => {
+                is_position(command)
+                    || command.starts_with(['/', '?'])
+                        && !command.contains(|c: char| c == '|' || c.is_control())
+                    || language.harmless.contains(&command)
+            }
+            "gdb" | "cgdb" | "lldb" => {
+                is_position(command) || is_harmless(command, language.harmless)
+            }
+            _ => {
+                is_position(command)
+                    || is_vim_search(command)
+                    || is_vim_setting(command)
+                    || language.harmless.contains(&command)
+                    || command.starts_with("help ") && is_plain(command)
+            }
+        }
     };
     if !commands.iter().all(is_harmless) {
         findings.add(
@@ -180,19 +286,65 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     CallOutcome::default()
 }
 
-/// Whether a command is a position, a search, or one of these with plain words.
-fn is_harmless(command: &str, known: &[&str]) -> bool {
-    let command = command.trim().trim_start_matches(':').trim();
-    let is_position = command.chars().all(|c| c.is_ascii_digit() || c == '$');
-    let is_search = command.starts_with(['/', '?']) && !command.contains(['\n', '|']);
-    let word = command.split([' ', '=']).next().unwrap_or_default();
-    let is_plain = command.chars().all(|c| {
+/// Whether a command is a number of a line.
+fn is_position(command: &str) -> bool {
+    command.chars().all(|c| c.is_ascii_digit() || c == '$')
+}
+
+/// Whether a command of vim is a search without anything behind it: a range before a command ends in a second delimiter.
+fn is_vim_search(command: &str) -> bool {
+    let mut chars = command.chars();
+    let Some(delimiter) = chars.next().filter(|c| matches!(c, '/' | '?')) else {
+        return false;
+    };
+    while let Some(c) = chars.next() {
+        let is_escape = c == '\\';
+        let c = match is_escape {
+            true => chars.next().unwrap_or('\n'),
+            false => c,
+        };
+        if c == delimiter && !is_escape || c == '|' || c.is_control() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a command of vim sets options that only change what is shown.
+fn is_vim_setting(command: &str) -> bool {
+    let mut words = command.split_ascii_whitespace();
+    let is_set = words
+        .next()
+        .is_some_and(|word| matches!(word, "set" | "se" | "setlocal" | "setl"));
+    let is_display = |word: &str| {
+        let end = word.find(|c: char| !c.is_ascii_alphanumeric());
+        let (name, value) = word.split_at(end.unwrap_or(word.len()));
+        let value = value.trim_start_matches(['=', '!', '&', '?', ':', '+', '-', '^']);
+        let plain = name.strip_prefix("no").or(name.strip_prefix("inv"));
+        let is_value = |c: char| c.is_ascii_alphanumeric() || matches!(c, ',' | '-' | '+' | '.');
+        value.chars().all(is_value)
+            && [Some(name), plain]
+                .into_iter()
+                .flatten()
+                .any(|name| DISPLAY_OPTIONS.contains(&name))
+    };
+    is_set && words.all(is_display)
+}
+
+/// Whether a command has words, names and numbers only.
+fn is_plain(command: &str) -> bool {
+    command.chars().all(|c| {
         c.is_ascii_alphanumeric()
             || matches!(
                 c,
                 ' ' | '=' | '_' | '-' | '.' | '/' | ',' | '*' | '+' | '$' | ':'
             )
-    });
+    })
+}
+
+/// Whether a command of a debugger is one of these with plain words.
+fn is_harmless(command: &str, known: &[&str]) -> bool {
+    let word = command.split([' ', '=']).next().unwrap_or_default();
     let runs = [
         "shell",
         "pipe",
@@ -206,6 +358,5 @@ fn is_harmless(command: &str, known: &[&str]) -> bool {
         "shellcmdflag",
     ];
     let runs = command.split([' ', '=']).any(|word| runs.contains(&word));
-    let is_known = known.contains(&word) && !runs && (is_plain || word == command);
-    is_position || is_search || is_known
+    known.contains(&word) && !runs && (is_plain(command) || word == command)
 }

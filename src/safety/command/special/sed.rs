@@ -11,33 +11,62 @@ pub struct SedEffects {
 
 /// Reads a script. Returns `None` if it is not understood.
 pub fn sed_effects(script: &str) -> Option<SedEffects> {
-    // A delimiter in brackets ends the expression in GNU sed, but not in others.
-    let readings = [false, true].map(|has_brackets| {
-        let rest = script;
-        SedReader { rest, has_brackets }.effects()
-    });
-    let mut readings = readings.into_iter().flatten();
-    let mut all = readings.next()?;
-    for other in readings {
-        all.runs |= other.runs;
-        all.writes.extend(other.writes);
+    // A delimiter in brackets ends the expression in older versions of GNU sed, but not in others.
+    let mut all = read(script, true).ok()?;
+    match read(script, false) {
+        Ok(other) => {
+            all.runs |= other.runs;
+            all.writes.extend(other.writes);
+        }
+        // `s/[/]/x/` is an error there. The files before the error are opened all the same.
+        Err(failure) if failure.is_cut => all.writes.extend(failure.writes),
+        Err(_) => return None,
     }
     Some(all)
+}
+
+/// Why a script was not read to its end.
+#[derive(Default)]
+struct SedFailure {
+    /// Whether an unknown flag or command follows an expression that ended in brackets.
+    is_cut: bool,
+    /// The files that are written up to there.
+    writes: Vec<String>,
+}
+
+fn read(script: &str, has_brackets: bool) -> Result<SedEffects, SedFailure> {
+    let mut effects = SedEffects::default();
+    let mut reader = SedReader {
+        rest: script,
+        has_brackets,
+        is_cut: false,
+        is_invalid: false,
+    };
+    match reader.read(&mut effects) {
+        Some(()) => Ok(effects),
+        None => Err(SedFailure {
+            is_cut: reader.is_cut && reader.is_invalid,
+            writes: effects.writes,
+        }),
+    }
 }
 
 struct SedReader<'a> {
     rest: &'a str,
     /// Whether `[/]` is one expression.
     has_brackets: bool,
+    /// Whether an expression ended in brackets.
+    is_cut: bool,
+    /// Whether there was a flag or a command that no sed has.
+    is_invalid: bool,
 }
 
 impl<'a> SedReader<'a> {
-    fn effects(mut self) -> Option<SedEffects> {
-        let mut effects = SedEffects::default();
+    fn read(&mut self, effects: &mut SedEffects) -> Option<()> {
         loop {
             self.skip(|c| c.is_whitespace() || matches!(c, ';' | '}'));
             if self.rest.is_empty() {
-                return Some(effects);
+                return Some(());
             }
             self.address()?;
             self.skip(char::is_whitespace);
@@ -67,8 +96,8 @@ impl<'a> SedReader<'a> {
                     self.part(delimiter, false)?;
                     self.part(delimiter, false)?;
                 }
-                's' => self.substitution(&mut effects)?,
-                _ => return None,
+                's' => self.substitution(effects)?,
+                _ => return self.invalid(),
             }
         }
     }
@@ -87,7 +116,7 @@ impl<'a> SedReader<'a> {
                     return Some(());
                 }
                 c if c.is_whitespace() || matches!(c, ';' | '}' | '#') => return Some(()),
-                _ => return None,
+                _ => return self.invalid(),
             }
             self.next();
         }
@@ -123,12 +152,20 @@ impl<'a> SedReader<'a> {
         let mut in_brackets = false;
         loop {
             match self.next()? {
-                '\\' => drop(self.next()?),
-                c if c == delimiter && !in_brackets => return Some(()),
-                '[' if is_expression && self.has_brackets && !in_brackets => {
+                // In brackets, a backslash is one.
+                '\\' if !in_brackets || !self.has_brackets => drop(self.next()?),
+                c if c == delimiter && !(in_brackets && self.has_brackets) => {
+                    self.is_cut |= in_brackets;
+                    return Some(());
+                }
+                '[' if is_expression && !in_brackets => {
                     in_brackets = true;
-                    self.take('^');
-                    self.take(']');
+                    // The first bracket in brackets is one. None of both may be the delimiter of the other reading.
+                    let is_plain = self.has_brackets || !matches!(delimiter, '^' | ']');
+                    if is_plain {
+                        self.take('^');
+                        self.take(']');
+                    }
                 }
                 ']' => in_brackets = false,
                 _ => {}
@@ -136,14 +173,20 @@ impl<'a> SedReader<'a> {
         }
     }
 
-    /// Skips the text of `a`, `i` and `c`: lines that end in a backslash go on.
+    /// Skips the text of `a`, `i` and `c`: a line goes on after a backslash, unless another one escapes it.
     fn text(&mut self) {
         loop {
             let line = self.line();
-            if !line.ends_with('\\') || self.rest.is_empty() {
+            let backslashes = line.len() - line.trim_end_matches('\\').len();
+            if backslashes.is_multiple_of(2) || self.rest.is_empty() {
                 return;
             }
         }
+    }
+
+    fn invalid(&mut self) -> Option<()> {
+        self.is_invalid = true;
+        None
     }
 
     fn line(&mut self) -> &'a str {

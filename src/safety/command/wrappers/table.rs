@@ -25,11 +25,8 @@ const fn inner(
     skip: usize,
 ) -> CommandWrapper {
     CommandWrapper {
-        names,
         subcommands,
-        takes,
-        skip,
-        form: WrappedForm::Arguments,
+        ..wrapper(names, takes, skip)
     }
 }
 
@@ -39,11 +36,18 @@ const fn text(
     skip: usize,
 ) -> CommandWrapper {
     CommandWrapper {
-        names,
-        subcommands: NONE,
-        takes,
-        skip,
         form: WrappedForm::Text,
+        ..wrapper(names, takes, skip)
+    }
+}
+
+const fn after_dashes(
+    names: &'static [&'static str],
+    subcommands: &'static [&'static str],
+) -> CommandWrapper {
+    CommandWrapper {
+        form: WrappedForm::AfterDashes,
+        ..inner(names, subcommands, NONE, 0)
     }
 }
 
@@ -325,20 +329,11 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
         1,
     ),
     inner(&["lxc-attach", "machinectl"], &["shell"], &["-n"], 1),
-    CommandWrapper {
-        names: &["kubectl", "oc", "k", "kubecolor"],
-        subcommands: &["exec", "run", "debug"],
-        takes: NONE,
-        skip: 0,
-        form: WrappedForm::AfterDashes,
-    },
-    CommandWrapper {
-        names: &["npm"],
-        subcommands: &["exec", "x"],
-        takes: NONE,
-        skip: 0,
-        form: WrappedForm::AfterDashes,
-    },
+    after_dashes(
+        &["kubectl", "oc", "k", "kubecolor"],
+        &["exec", "run", "debug"],
+    ),
+    after_dashes(&["npm"], &["exec", "x"]),
     inner(
         &[
             "bundle", "bundler", "poetry", "pipenv", "pdm", "rye", "hatch",
@@ -390,13 +385,7 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
         &["--cwd", "-d", "--direction", "-n", "--name"],
         0,
     ),
-    CommandWrapper {
-        names: &["wezterm"],
-        subcommands: &["start"],
-        takes: NONE,
-        skip: 0,
-        form: WrappedForm::AfterDashes,
-    },
+    after_dashes(&["wezterm"], &["start"]),
     text(
         &["watchexec"],
         &[
