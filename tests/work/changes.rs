@@ -1,11 +1,16 @@
 //! Changing files: the difference that is shown is what is written, and it can be taken back.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use aish::protocol::tools::ApprovalVerdict;
 use serde_json::json;
 
 use super::{Work, answer_all, difference};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
 
 const READS: &str = "[policy.rules]\n\"fs.read\" = \"allow\"\n";
 
@@ -73,21 +78,27 @@ fn what_was_read_must_still_be_there() {
         ),
         ("write_file", json!({"path": "a.txt", "content": "all\n"})),
     ];
-    let work = Work::calling(&script, "");
-    work.write("a.txt", "one\ntwo\n");
-    let mut client = work.ask("x");
-    let question = client.question();
-    client.say(&question, ApprovalVerdict::Once);
-    // The model has the first result once it asks for the next call.
-    let path = work.path("a.txt");
-    client.until(|frame| match frame {
-        crate::tools::Frame::Event(aish::protocol::Event::ToolCallFinished(_)) => {
-            std::fs::write(&path, "one\ntwo\nchanged by the user\n").unwrap();
-            Some(())
+    // The user changes the file before the model makes its second call.
+    let path: Arc<OnceLock<PathBuf>> = Arc::default();
+    let changed = Arc::clone(&path);
+    let count = AtomicUsize::new(0);
+    let provider = Provider::answering(move |_| {
+        let n = count.fetch_add(1, Ordering::Relaxed);
+        if n == 1 {
+            std::fs::write(changed.get().unwrap(), "one\ntwo\nchanged by the user\n").unwrap();
         }
-        _ => None,
+        match script.get(n) {
+            Some((tool, arguments)) => {
+                Script::calls("", &[(&format!("c{n}"), tool, &arguments.to_string())])
+            }
+            None => Script::tokens(["done"]),
+        }
     });
-    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    let work = Work::with(Helper::with(provider), "");
+    work.write("a.txt", "one\ntwo\n");
+    path.set(work.path("a.txt")).unwrap();
+    let mut client = work.ask("x");
+    assert_eq!(answer_all(&mut client, &ApprovalVerdict::Once).len(), 1);
     let results = work.results();
     for result in &results[1..] {
         assert!(

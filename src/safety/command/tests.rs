@@ -374,7 +374,7 @@ fn no_substitution_is_hidden() {
         "echo \"[$(date)] start\"",
         "echo \"$(( $(wc -l <f) + 1 ))\"",
         "diff <(sort a) <(sort b)",
-        "cat <<E\n$(date) $((1 + 1))\nE\n",
+        "cat <<E\n$(date)\nE\n",
         "cat <<'E'\n`rm x` $(rm x)\nE\n",
         "echo ${x:-$(date)} ${x%.*} ${x//a/b}",
         "echo '`rm x`' '$(rm x)'",

@@ -1,8 +1,6 @@
 //! The part of the screen that handles unquoted text: words, operators, redirections and loops.
 
-use super::{
-    HereDocument, PATTERN_PLACEHOLDER, Scope, WordState, ZshScreen, is_assignable, is_name,
-};
+use super::{PATTERN_PLACEHOLDER, Scope, WordState, ZshScreen, is_assignable, is_name};
 
 impl ZshScreen {
     pub(super) fn code(&mut self, c: char, scope: Scope) -> Result<(), &'static str> {
