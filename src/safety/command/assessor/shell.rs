@@ -345,8 +345,8 @@ impl Assessor<'_> {
             .map(String::as_str)
             .unwrap_or_default();
         match module {
-            "json.tool" | "this" | "site" | "sysconfig" | "timeit" | "calendar" | "tokenize"
-            | "ast" | "dis" | "platform" | "base64" => self.findings.add(Reads, ""),
+            "json.tool" | "this" | "site" | "sysconfig" | "calendar" | "tokenize" | "ast"
+            | "dis" | "platform" | "base64" => self.findings.add(Reads, ""),
             "http.server" | "smtpd" | "SimpleHTTPServer" | "webbrowser" => {
                 self.findings.add(Network, "")
             }
