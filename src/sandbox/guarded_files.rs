@@ -87,8 +87,8 @@ impl GuardedFiles {
         for (path, state) in &now {
             let is_changed = match self.states.get(path) {
                 Some(before) => before != state,
-                // Without a complete list, a file that was not seen before may be old.
                 None if new.iter().any(|place| path.starts_with(place)) => false,
+                // Without a complete list, a file that was not seen before may be old.
                 None => self.places.is_complete || state.2 >= self.started,
             };
             if is_changed && path.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
@@ -126,7 +126,7 @@ impl GuardedFiles {
         lines
     }
 
-    /// Of a new git directory, the directory is reported, and not each file in it.
+    /// Of the settings of a new git directory, the directory is reported, and not each file in it.
     fn reported(&self, path: &Path, places: &Places) -> PathBuf {
         let is_new = |dir: &&Path| {
             let is_setting = GIT_SETTINGS
