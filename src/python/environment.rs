@@ -12,8 +12,8 @@ use super::registry::sha256;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{make_dir, on_path};
 
-/// Interpreters to try, in order.
-const PYTHONS: &[&str] = &[
+/// Interpreters to try, in order. The first may be older than what needs it allows, as on macOS.
+pub const PYTHONS: &[&str] = &[
     "python3",
     "python3.14",
     "python3.13",

@@ -171,7 +171,7 @@ impl WorkerProcess {
         let mut output = CallOutput::new(exchange.progress);
         let mut deadline = Instant::now() + exchange.limit;
         let mut unsent = (bytes, 0);
-        let mut pending: Option<PendingCall> = None;
+        let mut pending: Option<AwaitedCall> = None;
         let mut exited: Option<ExitStatus> = None;
         loop {
             while let Some(line) = self.next_line()? {
@@ -199,7 +199,7 @@ impl WorkerProcess {
                                 _ = calls.send(sent) => {}
                             }
                         }
-                        pending = Some(PendingCall {
+                        pending = Some(AwaitedCall {
                             call,
                             result,
                             since,
@@ -310,7 +310,7 @@ impl Drop for WorkerProcess {
 }
 
 /// The call of a helper that waits for its result.
-struct PendingCall {
+struct AwaitedCall {
     /// Its number in the worker.
     call: u64,
     result: oneshot::Receiver<Result<String, String>>,
@@ -318,7 +318,7 @@ struct PendingCall {
 }
 
 /// Waits for the result of a call of a helper.
-async fn reply_of(pending: &mut Option<PendingCall>) -> Result<String, String> {
+async fn reply_of(pending: &mut Option<AwaitedCall>) -> Result<String, String> {
     match pending {
         Some(pending) => match (&mut pending.result).await {
             Ok(result) => result,

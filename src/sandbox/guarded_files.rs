@@ -82,7 +82,7 @@ impl GuardedFiles {
                 _ => drop(changed.insert(self.reported(place, &places))),
             }
         }
-        // What is new in a place of so many files cannot be told.
+        // Above the limit, new files of a place are not listed, so the place itself is reported.
         changed.extend(large.difference(&self.large).cloned());
         for (path, state) in &now {
             let is_changed = match self.states.get(path) {

@@ -1,7 +1,7 @@
 //! The sandbox of macOS: `sandbox-exec` with a profile. Untested: written from its documentation, without a Mac at hand.
 //!
-//! There is no supervisor: the process becomes `sandbox-exec`. Limits, the closing of descriptors and the report of
-//! changed files are not built.
+//! There is no supervisor: the process becomes `sandbox-exec`. It sets no limits, closes no descriptors and reports no changed
+//! files.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -339,6 +339,13 @@ fn unquoted(value: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The paths without their root, sorted.
+    fn names_below(root: &Path, paths: &[PathBuf]) -> Vec<String> {
+        let name = |path: &PathBuf| path.strip_prefix(root).unwrap().display().to_string();
+        let names: BTreeSet<String> = paths.iter().map(name).collect();
+        names.into_iter().collect()
+    }
+
     #[test]
     fn values_that_name_files_are_found() {
         let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"]\n\tclean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n[core]\n\tpager =\n";
@@ -390,14 +397,7 @@ mod tests {
         }
         let find = |dir: &Path| {
             let dirs = [dir.to_owned()];
-            let mut names: Vec<String> = Places::find(&dirs)
-                .to_guard(&dirs)
-                .iter()
-                .map(|path| path.strip_prefix(&root).unwrap().display().to_string())
-                .collect();
-            names.sort();
-            names.dedup();
-            names
+            names_below(&root, &Places::find(&dirs).to_guard(&dirs))
         };
         let expected = [
             ".git/config",
@@ -442,15 +442,7 @@ mod tests {
         file("config", "");
         std::os::unix::fs::symlink("/etc", root.join("w/.idea")).unwrap();
         let places = Places::find(std::slice::from_ref(&root));
-        let names = |paths: Vec<PathBuf>| {
-            let mut names: Vec<String> = paths
-                .iter()
-                .map(|path| path.strip_prefix(&root).unwrap().display().to_string())
-                .collect();
-            names.sort();
-            names.dedup();
-            names
-        };
+        let names = |paths: Vec<PathBuf>| names_below(&root, &paths);
         let guarded = [
             "a/.git/config",
             "a/.git/modules/x/y/config",

@@ -73,14 +73,7 @@ async fn prepared_worker_takes_the_call() {
     let session = TestSession::with(STATE).await;
     let catalog = session.home.catalog();
     let directory = session.home.work();
-    let scope = aish::python::call::CallScope {
-        session: "s1",
-        directory: &directory,
-        workspace: &directory,
-        limit: None,
-        progress: &session.progress,
-        cancel: &session.cancel,
-    };
+    let scope = session.scope("s1", &directory);
     let function = catalog.find("helper.pid").unwrap();
     session.workers.prepare(function, scope).await.unwrap();
     assert_eq!(session.workers.waiting(), 1);

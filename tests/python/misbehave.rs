@@ -313,14 +313,7 @@ async fn interpreter_that_cannot_be_started_is_named() {
     file.python = session.home.write("python", "#!/nowhere\n");
     function.file = std::sync::Arc::new(file);
     let directory = session.home.work();
-    let scope = aish::python::call::CallScope {
-        session: "s1",
-        directory: &directory,
-        workspace: &directory,
-        limit: None,
-        progress: &session.progress,
-        cancel: &session.cancel,
-    };
+    let scope = session.scope("s1", &directory);
     let called = session.workers.call(&function, "{}", scope).await;
     let Err(HelperFault::Failed(reason)) = called else {
         panic!("{called:?}");

@@ -115,14 +115,22 @@ impl TestSession {
         let function = catalog.find(name).expect("the function");
         let directory = self.home.work();
         let scope = CallScope {
-            session,
-            directory: &directory,
-            workspace: &directory,
             limit,
-            progress: &self.progress,
-            cancel: &self.cancel,
+            ..self.scope(session, &directory)
         };
         self.workers.call(function, arguments, scope).await
+    }
+
+    /// The scope of a call in a directory, with the default limit.
+    fn scope<'a>(&'a self, session: &'a str, directory: &'a Path) -> CallScope<'a> {
+        CallScope {
+            session,
+            directory,
+            workspace: directory,
+            limit: None,
+            progress: &self.progress,
+            cancel: &self.cancel,
+        }
     }
 
     /// The text of a result that is no error.

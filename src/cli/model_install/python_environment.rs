@@ -9,16 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::error::{Error, ErrorContext as _, Result};
-
-/// Interpreters to try, in order. `python3` comes first; on macOS it may be older than the wheels allow.
-const PYTHONS: &[&str] = &[
-    "python3",
-    "python3.14",
-    "python3.13",
-    "python3.12",
-    "python3.11",
-    "python3.10",
-];
+use crate::python::environment::PYTHONS;
 
 /// What an environment consists of.
 #[derive(Debug, Clone, Copy)]

@@ -332,7 +332,7 @@ pub fn written(path: &str, place: &CommandPlace<'_>, findings: &mut Findings) {
     }
 }
 
-/// Whether a path is no file: a stream, or what discards its input.
+/// Whether writing to a path changes no file: it is a standard stream, a descriptor or the null device.
 pub fn is_sink(path: &str) -> bool {
     matches!(
         path,

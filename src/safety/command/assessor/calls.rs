@@ -18,7 +18,7 @@ use crate::safety::command::wrappers::WrappedCommand;
 const MAX_INNER: usize = 24;
 
 /// A program with its arguments, on its way through the wrappers.
-struct PendingCall {
+struct UnwrappedCall {
     /// The name and the arguments.
     arguments: Vec<String>,
     /// The words that the arguments come from; empty for a command inside of an argument.
@@ -38,7 +38,7 @@ impl Assessor<'_> {
         if command.words.is_empty() {
             return;
         }
-        let mut pending = vec![PendingCall {
+        let mut pending = vec![UnwrappedCall {
             arguments: facts.values.clone(),
             words: command.words.clone(),
             is_fed: false,
@@ -207,8 +207,13 @@ impl Assessor<'_> {
         }
     }
 
-    fn call(&mut self, script: &ScriptFacts, call: PendingCall, pending: &mut Vec<PendingCall>) {
-        let PendingCall {
+    fn call(
+        &mut self,
+        script: &ScriptFacts,
+        call: UnwrappedCall,
+        pending: &mut Vec<UnwrappedCall>,
+    ) {
+        let UnwrappedCall {
             mut arguments,
             mut words,
             mut is_fed,
@@ -312,7 +317,7 @@ impl Assessor<'_> {
         all: &[String],
         words: &[ShellWord],
         is_fed: bool,
-        pending: &mut Vec<PendingCall>,
+        pending: &mut Vec<UnwrappedCall>,
     ) {
         let arguments = all.get(1..).unwrap_or_default();
         let shell = ShellCall {
@@ -361,7 +366,7 @@ impl Assessor<'_> {
             match inner {
                 InnerCommand::Text(text) => self.shell_text(&text),
                 InnerCommand::Fed(text) => self.fed_text(name, &text),
-                InnerCommand::Arguments(arguments) => pending.push(PendingCall {
+                InnerCommand::Arguments(arguments) => pending.push(UnwrappedCall {
                     arguments,
                     words: Vec::new(),
                     is_fed: true,
