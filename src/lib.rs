@@ -15,6 +15,7 @@
 //! `ARCHITECTURE.md` has the invariants and their reasons; `tests/tidy` checks the imports.
 
 mod address;
+pub mod api;
 pub mod broker;
 pub mod chat;
 pub mod cli;
@@ -30,6 +31,7 @@ pub mod paths;
 pub mod protocol;
 pub mod python;
 pub mod recording;
+pub mod requests;
 pub mod safety;
 pub mod sandbox;
 pub mod secret;

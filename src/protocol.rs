@@ -9,6 +9,7 @@ mod event;
 mod frame;
 pub mod policy;
 mod reply;
+mod server;
 mod shell_id;
 mod shown_effect;
 pub mod tools;
@@ -29,6 +30,7 @@ pub use self::reply::{
     RequestFailure, RequestPreview, ServerModels, SessionInfo, SessionSetting, SettingName,
     ShownCost, TerminalOutput, Transcript,
 };
+pub use self::server::{ServerReply, ServerRequest, ServerStatus};
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
@@ -117,6 +119,8 @@ pub enum Request {
         /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
+    /// Starts, stops or describes the HTTP server: [`ServerReply`].
+    Server(ServerRequest),
     /// Stops the daemon: `{}` once it has begun to stop.
     Stop {
         /// Do not wait for running turns.

@@ -9,7 +9,7 @@ pub const REDACTED: &str = "[REDACTED]";
 
 /// A string without `Display` whose `Debug` is redacted, so that it cannot reach a log, an error or the history by
 /// accident.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {

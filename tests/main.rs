@@ -6,6 +6,7 @@
     reason = "a failed expectation fails the test"
 )]
 
+mod api;
 mod broker;
 mod cli;
 mod completions;

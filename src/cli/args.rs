@@ -11,6 +11,7 @@ mod policy;
 mod prompt;
 mod recording;
 mod sandbox;
+mod server;
 mod session;
 mod stats;
 
@@ -33,6 +34,7 @@ pub use self::policy::PolicyCommand;
 pub use self::prompt::PromptCommand;
 pub use self::recording::{RecordingCommand, RecordingFormat, ReplayArgs};
 pub use self::sandbox::SandboxArgs;
+pub use self::server::{ServeArgs, ServeCommand, TokenCommand, WebArgs};
 pub use self::session::{SessionCommand, SessionConfigCommand};
 pub use self::stats::{StatsArgs, UsageGroup};
 
@@ -72,6 +74,13 @@ pub enum CliCommand {
     Restart(StopArgs),
     /// Run the daemon (internal)
     Daemon(DaemonArgs),
+    /// Serve the sessions over HTTP: an API, and a page for the browser
+    ///
+    /// The server listens on this machine only, and every client needs the token. It serves until `aish-helper serve stop`, or
+    /// until you log out.
+    Serve(ServeArgs),
+    /// Open the sessions in the browser
+    Web(WebArgs),
     /// Show the output of the last command, as it would go along with a prompt
     ///
     /// The output is read from the terminal of the shell, with secrets removed. With --command 2, that of the command before

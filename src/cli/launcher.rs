@@ -24,6 +24,7 @@ use nix::unistd::{Pid, ttyname};
 use self::daemon_start::DaemonStart;
 use self::shell::Shell;
 use super::args::{Launcher, LauncherArgs, LauncherCommand};
+use super::server;
 use crate::config::{self, ConfigOverrides, TmuxSettings};
 use crate::error::{Error, Result};
 use crate::paths::{Paths, variable};
@@ -83,8 +84,15 @@ fn runs_command(words: &[OsString]) -> bool {
 /// # Errors
 /// There is no terminal, or no zsh.
 pub fn run(args: LauncherArgs) -> Result<u8> {
-    if let Some(LauncherCommand::Record(record)) = args.command {
-        return relay::record(record.words);
+    match args.command {
+        Some(LauncherCommand::Record(record)) => return relay::record(record.words),
+        Some(LauncherCommand::Serve(args)) => {
+            return server::serve(&Paths::from_env()?, args).map(|()| 0);
+        }
+        Some(LauncherCommand::Web(args)) => {
+            return server::web(&Paths::from_env()?, args).map(|()| 0);
+        }
+        None => {}
     }
     if args.pane {
         let shell = find_shell(&args)?;

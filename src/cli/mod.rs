@@ -34,6 +34,7 @@ pub mod recording;
 pub mod redact;
 pub mod replay;
 pub mod sandbox;
+pub mod server;
 pub mod session;
 mod session_config;
 mod session_picker;
@@ -151,6 +152,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         CliCommand::Stop(args) => daemon::stop(&paths()?, args.now)?,
         CliCommand::Restart(args) => daemon::restart(&paths()?, args.now)?,
         CliCommand::Daemon(args) => daemon::run(paths()?, args.detach)?,
+        CliCommand::Serve(args) => server::serve(&paths()?, args)?,
+        CliCommand::Web(args) => server::web(&paths()?, args)?,
         CliCommand::Output(args) => return output::run(&paths()?, args),
         CliCommand::Doctor(args) => return doctor::run(paths(), args.json),
         CliCommand::Config(ConfigCommand::Path(args)) => {

@@ -22,12 +22,15 @@ mod limits;
 mod prices;
 mod rules;
 mod sent_parts;
+mod server;
+mod switches;
 
 use limits::{
     BYTES, COMMANDS, DAYS, OUTPUT_BYTES, PANES, RECORD_BYTES, RECORD_DAYS, RECORDS, RESULT_BYTES,
     SANDBOX, SENT_OUTPUT, TOOL_DEPTH,
 };
 use prices::SeenPrice;
+use server::SeenHttp;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
@@ -51,6 +54,8 @@ pub(super) struct SeenConfig {
     job_command: Option<String>,
     #[serde(default)]
     search_url: Option<String>,
+    #[serde(default)]
+    server: SeenHttp,
     context_env: Vec<String>,
     #[serde(default)]
     context_off: Vec<String>,
@@ -117,6 +122,7 @@ impl SeenConfig {
             intent_declaration,
             jobs,
             budget,
+            server,
             // What is shown.
             ui: _,
             // Which session the launcher attaches.
@@ -211,6 +217,7 @@ impl SeenConfig {
             budget: budget::limits(budget),
             job_command: jobs.command.clone(),
             search_url: search_url.clone(),
+            server: SeenHttp::of(server),
             context_env: env.clone(),
             context_off: sent_parts::off(context),
             system_prompt: system_prompt.clone(),
@@ -367,13 +374,14 @@ fn shown_model(model: &ModelSettings, whole: bool) -> String {
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange> {
     let mut lines = Vec::new();
     rules::take_back(seen, &mut now.policy, &mut lines);
-    switches(seen, now, &mut lines);
+    switches::take_back(seen, now, &mut lines);
     limits::take_back(seen, now, &mut lines);
     budget::tighten(seen, now, &mut lines);
     servers(seen, now, &mut lines);
     models(seen, now, &mut lines);
     jobs::take_back(seen, now, &mut lines);
     jobs::take_back_search(seen, now, &mut lines);
+    server::take_back(seen, now, &mut lines);
     prices::take_back(seen, now, &mut lines);
     lines
 }
@@ -381,34 +389,6 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
 fn changed(lines: &mut Vec<ConfigChange>, key: &str, old: &str, new: &str) {
     lines.push(('-', format!("{key} = {old}")));
     lines.push(('+', format!("{key} = {new}")));
-}
-
-fn switches(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
-    let new = &mut now.shell.confirm_cmd;
-    if seen.confirm_cmd && !*new {
-        changed(lines, "shell.confirm_cmd", "true", "false");
-        *new = true;
-    }
-    let new = &mut now.intent_declaration.strict_server_validation;
-    if seen.strict_server_validation && !*new {
-        let key = "intent_declaration.strict_server_validation";
-        changed(lines, key, "true", "false");
-        *new = true;
-    }
-    let new = &mut now.history.sync;
-    if seen.sync && !*new {
-        changed(lines, "history.sync", "true", "false");
-        *new = true;
-    }
-    instructions::take_back(seen, now, lines);
-    sent_parts::take_back(seen, &mut now.context, lines);
-    now.context.env.retain(|name| {
-        let known = seen.context_env.contains(name);
-        if !known {
-            lines.push(('+', format!("context.env: {name}")));
-        }
-        known
-    });
 }
 
 fn servers(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {

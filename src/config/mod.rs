@@ -9,6 +9,7 @@ mod continue_setting;
 mod disk;
 mod edit;
 pub mod file;
+mod http_settings;
 pub mod import;
 pub mod key;
 mod known_servers;
@@ -45,6 +46,7 @@ pub use edit::{
     ALLOWED_COMMENT, add_model, add_servers, allow_always, model_table, remove_rule, set_default,
 };
 pub use file::{ConfigFile, ConfigProblem};
+pub use http_settings::HttpSettings;
 pub use known_servers::{KNOWN_SERVERS, KnownServer, model_on_server};
 pub use model::{KeySource, LocalServer, ModelSettings, ProviderKind};
 pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_variables};

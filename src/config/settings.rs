@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::continue_setting::ContinueSetting;
+use super::http_settings::HttpSettings;
 use super::mcp::ServerSettings;
 use super::model::ModelSettings;
 use super::policy_rules::{AutoApprovals, PolicyRules};
@@ -65,6 +66,8 @@ section! {
         budget: BudgetSettings = BudgetSettings::default();
         /// What is shown.
         ui: UiSettings = UiSettings::default();
+        /// The HTTP API and the page.
+        server: HttpSettings = HttpSettings::default();
         /// The launcher `aish`.
         tmux: TmuxSettings = TmuxSettings::default();
         /// Permissions.

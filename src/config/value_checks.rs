@@ -281,3 +281,22 @@ fn web_address(text: &str, example: &str, instead: &str) -> Result<Url, String> 
     }
     Ok(url)
 }
+
+/// Checks an origin of a page: scheme and host, with a port where it is not the usual one.
+pub fn check_origin(text: &str) -> Result<(), String> {
+    let host = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
+    let is_host = |host: &str| {
+        !host.is_empty()
+            && host
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || ".-:[]".contains(c))
+    };
+    match host.is_some_and(is_host) {
+        true => Ok(()),
+        false => Err(format!(
+            "{text} is no origin: write scheme, host and port, as in http://localhost:5173"
+        )),
+    }
+}

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::requests;
 use crate::error::{Error, ErrorContext, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::paths::{Paths, make_dir, open_own};
 use crate::protocol::{
     ChangedFile, ChangesAction, ChangesReply, ChangesRequest, FileOutcome, SessionChoice,
 };
+use crate::requests;
 use crate::services::SharedServices;
 use crate::tools::builtin::shown_difference;
 use crate::workspace::failure::WorkspaceError;

@@ -12,7 +12,9 @@ use crate::history::record::RecordIds;
 use crate::protocol::tools::Reaction;
 use crate::protocol::{self, Event, kind};
 use crate::secret::Secret;
-use crate::services::client_handle::{ClientHandle, ClientVariables, VariablesRequest};
+use crate::services::client_handle::{
+    ClientHandle, ClientVariables, LastVariables, VariablesRequest,
+};
 use crate::session::feed::{FeedItem, FeedOrigin, FeedWatcher, HangUpPolicy, TurnEvent, TurnFeed};
 
 /// The connection's end of a [`ClientHandle`].
@@ -59,11 +61,14 @@ pub fn connect(
     cancel: CancellationToken,
     is_read_only: bool,
     record_ids: RecordIds,
+    kept: &Arc<LastVariables>,
 ) -> (ClientHandle, ClientLink) {
     let (hang_up, tty) = (origin.hang_up, origin.tty.clone());
     let feed = TurnFeed::new(origin, cancel);
     let watcher = feed.watch(can_answer, tty);
-    let (client, variables) = ClientHandle::new(feed, is_read_only, record_ids);
+    // A program that aish has started must not choose the keys of other requests.
+    let kept = (!peer.is_of_aish()).then(|| kept.clone());
+    let (client, variables) = ClientHandle::new(feed, is_read_only, record_ids, kept);
     let link = ClientLink {
         watcher,
         peer,

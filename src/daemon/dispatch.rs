@@ -13,14 +13,14 @@ use super::peer::Peer;
 use super::pending_greetings::{ClientPeer, greet};
 use super::request_link::{connect, end_frame, holding, reply};
 use super::{
-    Daemon, attach, changes, command_approval, manual_call, mcp, policy, prompts, requests,
-    server_models, session_settings,
+    Daemon, attach, changes, command_approval, http_server, policy, prompts, server_models,
 };
 use crate::error::{Error, Result};
 use crate::history::record::RecordIds;
 use crate::protocol::{
     AttachRequest, CommandChoice, Event, Request, RequestFailure, ShellId, kind,
 };
+use crate::requests::{self, manual_call, mcp, session_settings};
 use crate::turn::rules_in_force::RequestContext;
 use crate::turn::terminal_output::WantedOutput;
 use crate::turn::{background_notice, terminal_output};
@@ -115,7 +115,8 @@ async fn dispatch(
         }
         Request::Call(call) => {
             let (client, mut link) = connect(daemon, peer, None, call.tty.clone());
-            let call = holding(work, manual_call::call(&daemon.services, &client, *call));
+            let call = async { reply(&manual_call::call(&daemon.services, &client, *call).await?) };
+            let call = holding(work, call);
             drive(&mut peer.connection, &mut link, call).await
         }
         Request::ServerModels { overrides } => {
@@ -229,6 +230,7 @@ async fn dispatch(
             requests::approve_pack(&daemon.services, sha256).await?;
             Some(reply(&()))
         }
+        Request::Server(request) => Some(reply(&http_server::serve(daemon, request).await?)),
         Request::Stop { now } => {
             let writer = &mut peer.connection.writer;
             writer.send_json(kind::REPLY, &()).await?;

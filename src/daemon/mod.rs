@@ -10,8 +10,7 @@ pub mod command_approval;
 pub mod dispatch;
 pub mod frames;
 pub mod hook_fifo;
-pub mod manual_call;
-pub mod mcp;
+mod http_server;
 pub mod orphans;
 mod panes;
 pub mod peer;
@@ -19,11 +18,9 @@ mod pending_greetings;
 pub mod policy;
 pub mod prompts;
 mod request_link;
-mod requests;
 pub mod retention;
 mod running_command;
 mod server_models;
-mod session_settings;
 pub mod shell_events;
 
 use std::collections::HashMap;
@@ -43,6 +40,7 @@ use tokio_util::task::TaskTracker;
 
 use self::peer::{Leftovers, RefusalLimit};
 use self::pending_greetings::PendingGreetings;
+use crate::api::ApiServer;
 use crate::broker::Broker;
 use crate::error::{Error, ErrorContext, Result};
 use crate::history::journal::{Journal, now_ms};
@@ -79,6 +77,8 @@ const SOCKET_CHECK: Duration = Duration::from_secs(5);
 pub struct Daemon {
     /// What turns and requests share.
     pub services: Arc<SharedServices>,
+    /// The HTTP server.
+    pub api: ApiServer,
     /// Approved commands that are running.
     pub running: running_command::RunningCommands,
     /// Clients that have sent no request yet.
@@ -238,6 +238,7 @@ pub async fn run(
         token_ratios: TokenRatios::default(),
         spending: Arc::new(Spending::new(&paths.state)),
         audit_log,
+        last_variables: Arc::default(),
         tasks,
         started: Instant::now(),
         turns: AtomicUsize::new(0),
@@ -247,6 +248,7 @@ pub async fn run(
     };
     let daemon = Arc::new(Daemon {
         services: Arc::new(services),
+        api: ApiServer::default(),
         running: Mutex::new(HashMap::new()),
         greetings: PendingGreetings::default(),
         leftovers: Leftovers::default(),
@@ -271,8 +273,10 @@ pub async fn run(
         .spawn(retention::keep(daemon.services.clone()));
     // After `ready`, because a shell waits for the daemon until then.
     daemon.services.tasks.spawn_blocking(Redactor::prebuild);
+    start_api(&daemon);
     accept(&daemon, &listener, socket).await;
     drain(&daemon, &listener).await;
+    daemon.api.end().await;
     drain_connections(&daemon, &listener).await;
     policy::lapse(&daemon.services);
     hooks.abort();
@@ -288,6 +292,16 @@ pub async fn run(
     daemon.services.tool_history.finish_writes();
     daemon.services.sessions.journal.close();
     Ok(())
+}
+
+/// Starts the HTTP server if it is wanted. No prompt waits for it.
+fn start_api(daemon: &Arc<Daemon>) {
+    let started = daemon.clone();
+    daemon.services.tasks.spawn(async move {
+        let check = http_server::peer_check(&started);
+        let (api, services) = (&started.api, &started.services);
+        api.start_if_wanted(services, &started.cancel, check).await;
+    });
 }
 
 /// Reports answers that were cut off when the previous daemon was killed: those of background turns to their shells.

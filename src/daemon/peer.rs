@@ -17,7 +17,7 @@ use crate::history::record::{PolicyChange, RecordBody, RecordIds};
 use crate::paths::CHILD_MARK;
 use crate::protocol::policy::PolicyRequest;
 use crate::protocol::tools::McpRequest;
-use crate::protocol::{Request, ShellId};
+use crate::protocol::{Request, ServerRequest, ShellId};
 use crate::session::lock;
 
 /// Maximum number of ancestors that are followed.
@@ -333,6 +333,8 @@ impl Peer {
             }
             Request::NextProposal { .. } => self.check_origin("a request for a proposed command"),
             Request::Policy { .. } => self.check_origin("a change of the policy"),
+            Request::Server(ServerRequest::Status) => Ok(()),
+            Request::Server(_) => self.check_origin("a request to the HTTP server"),
             Request::Call(_) => self.check_origin("a call of a tool"),
             Request::Changes(_) => self.check_origin("a request about changed files"),
             Request::NewSession { .. }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::mcp;
 use crate::chat::{DataSensitivity, OperationClass, ToolCall, ToolDefinition};
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
@@ -17,6 +16,7 @@ use crate::protocol::policy::{
     ReportedStanding, RevokedGrant, RuleInfo, RuleReport,
 };
 use crate::protocol::{self, kind};
+use crate::requests::mcp;
 use crate::safety::command::{self, CommandPlace};
 use crate::safety::policy::{
     self, BUILTIN_SERVER, BuiltinAction, HELPER_SERVER, PolicyRule, RuleEffect, RuleStanding,

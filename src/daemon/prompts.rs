@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::Daemon;
 use super::client_link::{self, drive};
 use super::pending_greetings::ClientPeer;
 use super::request_link::{connect, holding, link_end, reply};
-use super::{Daemon, requests};
 use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::protocol::{self, AskAccepted, AskRequest, kind};
+use crate::requests;
 use crate::session::conversation::CONTINUED;
 use crate::session::feed::{FeedOrigin, HangUpPolicy};
 use crate::turn::{plan, preview, task};
@@ -106,6 +107,7 @@ pub async fn ask(
         daemon.cancel.child_token(),
         peer.is_read_only,
         peer.record_ids.clone(),
+        &daemon.services.last_variables,
     );
     if is_of_aish {
         client.feed.notice(requests::RESTRICTED);

@@ -41,6 +41,7 @@ pub fn connect(
         daemon.cancel.child_token(),
         peer.is_read_only,
         peer.record_ids.clone(),
+        &daemon.services.last_variables,
     )
 }
 

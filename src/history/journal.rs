@@ -238,6 +238,11 @@ impl Journal {
         }
     }
 
+    /// Whether a session has a file.
+    pub fn has(&self, session: &str) -> bool {
+        fs::symlink_metadata(self.path(session)).is_ok()
+    }
+
     /// Returns the session whose id is `wanted`, or the only one whose id contains it.
     ///
     /// # Errors

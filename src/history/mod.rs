@@ -8,3 +8,20 @@ mod redacted;
 pub mod retention;
 pub mod session_list;
 mod writer;
+
+/// Returns a record as JSON for people and other programs: without the secrets known now, without images and without what
+/// only its provider can read.
+pub fn shown_record(record: &record::Record) -> serde_json::Value {
+    let mut value = serde_json::to_value(record).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("native");
+        if let Some(images) = fields.get_mut("images").and_then(|i| i.as_array_mut()) {
+            // The data may have megabytes.
+            for image in images {
+                *image = image[0].take();
+            }
+        }
+    }
+    redacted::value(&mut value);
+    value
+}

@@ -47,6 +47,7 @@ struct PartialHeader {
 /// anyway, but cannot be recovered after a kill.
 #[derive(Debug, Default)]
 pub struct PartialAnswer {
+    text: Option<RedactedText>,
     file: Option<PartialFile>,
 }
 
@@ -70,29 +71,96 @@ impl PartialAnswer {
         };
         let created = PartialFile::create(dir, ids, model, background);
         let file = created.inspect_err(|e| tracing::warn!("{}", e.message));
-        PartialAnswer { file: file.ok() }
+        PartialAnswer {
+            text: Some(RedactedText::new()),
+            file: file.ok(),
+        }
     }
 
     /// Appends text with one small write. Called before the text is shown. A file that cannot be written is removed.
     pub fn append(&mut self, text: &str) {
+        let Some(redacted) = &mut self.text else {
+            return;
+        };
+        redacted.push(text.as_bytes());
         if let Some(file) = &mut self.file
-            && let Err(e) = file.append(text)
+            && let Err(e) = file.append(&redacted.certain, &redacted.tail)
         {
             tracing::warn!("{}", e.message);
-            self.remove();
+            remove(&mut self.file);
         }
+    }
+
+    /// Returns the redacted text that no later text changes, as far as it was not returned yet. Together, these parts are the
+    /// beginning of the text of the answer's record.
+    pub fn settled(&mut self) -> &[u8] {
+        self.text.as_mut().map_or(&[], RedactedText::settled)
     }
 
     /// Removes the file, once the answer's record is in the journal.
     pub fn finish(mut self) {
-        self.remove();
+        remove(&mut self.file);
+    }
+}
+
+fn remove(file: &mut Option<PartialFile>) {
+    if let Some(file) = file.take() {
+        // A file that remains is recognised by its turn in `recover`.
+        let _ = fs::remove_file(&file.path);
+    }
+}
+
+/// The text of a running answer as the redactor decides on it.
+#[derive(Debug)]
+struct RedactedText {
+    redactor: &'static Redactor,
+    stream: RedactStream,
+    /// What the last push has made certain.
+    certain: Vec<u8>,
+    /// What follows it, up to the beginning of a possible secret. The next push may change it.
+    tail: Vec<u8>,
+    /// What was made certain since [`RedactedText::settled`] was last called, then what is settled behind it.
+    unread: Vec<u8>,
+    /// Number of bytes at the start of `unread` that were returned, because they were settled before they were certain.
+    ahead: usize,
+    returned: Vec<u8>,
+}
+
+impl RedactedText {
+    fn new() -> RedactedText {
+        RedactedText {
+            redactor: global_redactor(),
+            stream: global_redactor().stream(),
+            certain: Vec::new(),
+            tail: Vec::new(),
+            unread: Vec::new(),
+            ahead: 0,
+            returned: Vec::new(),
+        }
     }
 
-    fn remove(&mut self) {
-        if let Some(file) = self.file.take() {
-            // A file that remains is recognised by its turn in `recover`.
-            let _ = fs::remove_file(&file.path);
-        }
+    fn settled(&mut self) -> &[u8] {
+        let certain = self.unread.len();
+        // Only text without an incomplete piece at its beginning follows what is certain.
+        self.stream.peek(&mut self.unread);
+        let (from, end) = (self.ahead, self.unread.len());
+        self.returned.clear();
+        self.returned
+            .extend_from_slice(self.unread.get(from..).unwrap_or_default());
+        self.unread.clear();
+        self.ahead = from.max(end).saturating_sub(certain);
+        &self.returned
+    }
+
+    fn push(&mut self, text: &[u8]) {
+        self.certain.clear();
+        self.stream.push(text, &mut self.certain);
+        self.unread.extend_from_slice(&self.certain);
+        // The positions of the secrets are not needed, and would grow with the answer.
+        self.stream.take_found();
+        self.tail.clear();
+        self.stream.clone().finish(&mut self.tail);
+        self.tail.truncate(self.redactor.certain_end(&self.tail));
     }
 }
 
@@ -101,14 +169,11 @@ impl PartialAnswer {
 struct PartialFile {
     path: PathBuf,
     file: File,
-    redactor: &'static Redactor,
-    stream: RedactStream,
     /// Start of the tail, which the next append overwrites.
     certain_end: u64,
     /// Length of the file.
     file_end: u64,
     buffer: Vec<u8>,
-    tail: Vec<u8>,
 }
 
 impl PartialFile {
@@ -141,25 +206,16 @@ impl PartialFile {
         Ok(PartialFile {
             path,
             file,
-            redactor: global_redactor(),
-            stream: global_redactor().stream(),
             certain_end: end,
             file_end: end,
             buffer: Vec::new(),
-            tail: Vec::new(),
         })
     }
 
-    fn append(&mut self, text: &str) -> Result<()> {
+    fn append(&mut self, certain: &[u8], tail: &[u8]) -> Result<()> {
         self.buffer.clear();
-        self.stream.push(text.as_bytes(), &mut self.buffer);
-        // The positions of the secrets are not needed, and would grow with the answer.
-        self.stream.take_found();
-        let certain = self.buffer.len() as u64;
-        self.tail.clear();
-        self.stream.clone().finish(&mut self.tail);
-        let end = self.redactor.certain_end(&self.tail);
-        self.buffer.extend_from_slice(&self.tail[..end]);
+        self.buffer.extend_from_slice(certain);
+        self.buffer.extend_from_slice(tail);
         let file_end = self.certain_end + self.buffer.len() as u64;
         let written = self.file.write_all_at(&self.buffer, self.certain_end);
         let written = match file_end < self.file_end {
@@ -168,7 +224,7 @@ impl PartialFile {
             false => written,
         };
         written.context(|| format!("cannot write {}", self.path.display()))?;
-        self.certain_end += certain;
+        self.certain_end += certain.len() as u64;
         self.file_end = file_end;
         Ok(())
     }

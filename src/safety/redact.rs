@@ -269,6 +269,28 @@ impl RedactStream {
         self.step(&[], true, out);
     }
 
+    /// Appends what follows the text that was appended so far and is settled: nothing that may be pushed changes it. To show
+    /// text early; the next push appends it again.
+    pub fn peek(&self, out: &mut Vec<u8>) {
+        let known = &*self.known;
+        let mut between = Vec::new();
+        self.values.peek(
+            known,
+            &[],
+            |text, _| known.open_at_end(text),
+            &mut |piece| match piece {
+                StagePiece::Text(text) => between.extend_from_slice(text),
+                StagePiece::Mark(_, kind) => between.extend_from_slice(mark(&kind).as_bytes()),
+            },
+        );
+        let settled = |text: &[u8], from| RULES.settled(text, from);
+        self.formats
+            .peek(&*RULES, &between, settled, &mut |piece| match piece {
+                StagePiece::Text(text) => out.extend_from_slice(text),
+                StagePiece::Mark(_, kind) => out.extend_from_slice(mark(&kind).as_bytes()),
+            });
+    }
+
     /// Returns what was found since the last call, in order, with positions in the input.
     pub fn take_found(&mut self) -> Vec<FoundSecret> {
         std::mem::take(&mut self.found)

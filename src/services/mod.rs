@@ -60,6 +60,8 @@ pub struct SharedServices {
     pub spending: Arc<spending::Spending>,
     /// How many tokens the models count.
     pub token_ratios: token_ratios::TokenRatios,
+    /// The variables that shells have sent last.
+    pub last_variables: Arc<client_handle::LastVariables>,
     /// When the daemon became ready.
     pub started: Instant,
     /// Work that the daemon completes before it exits: turns, requests, and the tasks they started.

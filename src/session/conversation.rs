@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
+use super::changes::SessionChanges;
 use super::hub::SessionHub;
 use super::lock;
 use crate::error::{Error, Result};
@@ -47,10 +48,15 @@ pub(super) struct SessionState {
 }
 
 impl Session {
-    pub(super) fn new(id: String, log: Result<JournalLog>, records: Vec<Record>) -> SharedSession {
+    pub(super) fn new(
+        id: String,
+        log: Result<JournalLog>,
+        records: Vec<Record>,
+        changes: &SessionChanges,
+    ) -> SharedSession {
         Arc::new(Session {
             turn: Arc::default(),
-            hub: SessionHub::new(id.clone()),
+            hub: SessionHub::new(id.clone(), changes.clone()),
             id,
             kept: Mutex::new(SessionState {
                 log: log.map(Arc::new),
@@ -67,7 +73,12 @@ impl Session {
 
     /// Creates a session without an id for work outside of sessions, recorded in this file. Its grants end with it.
     pub fn outside(log: Result<Arc<JournalLog>>) -> SharedSession {
-        let session = Session::new(String::new(), Err(Error::runtime("")), Vec::new());
+        let session = Session::new(
+            String::new(),
+            Err(Error::runtime("")),
+            Vec::new(),
+            &SessionChanges::default(),
+        );
         lock(&session.kept).log = log;
         session
     }
@@ -106,8 +117,11 @@ impl Session {
                 .into_iter()
                 .map(|body| new_record(record_ids.clone(), body)),
         );
-        let log = log.as_ref().map_err(Clone::clone)?;
-        log.write(&records[start..])
+        let log = log.as_ref().map_err(Clone::clone);
+        let written = log.and_then(|log| log.write(&records[start..]));
+        drop(kept);
+        self.hub.announce();
+        written
     }
 
     /// Returns the session's file, to wait for its writes.
@@ -234,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_unavailable_server_is_reported_once_and_again_when_its_reason_changes() {
-        let session = Session::new(String::new(), Err(Error::runtime("none")), Vec::new());
+        let session = Session::outside(Err(Error::runtime("none")));
         let reported = |now: &[(&str, &str)]| {
             let now: Vec<_> = now
                 .iter()

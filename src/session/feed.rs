@@ -4,16 +4,20 @@
 //! its own and never delays the turn.
 
 mod attendance;
+mod live;
 mod watcher;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use self::live::LiveText;
 pub use self::watcher::{FeedItem, FeedWatcher};
+use super::changes::SessionChanges;
 use super::lock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::tools::{
@@ -23,6 +27,8 @@ use crate::protocol::{AnswerSummary, QuestionOutcome, RequestFailure, ShellId};
 
 /// Maximum length of the prompt in messages on other terminals, in characters.
 const PROMPT_LENGTH: usize = 40;
+/// Length of [`TurnFeed::tag`], in characters.
+const TAG_LENGTH: usize = 8;
 
 /// An event of a turn.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,9 +141,15 @@ pub struct GivenAnswer {
 pub struct TurnFeed {
     /// Who started it.
     pub origin: FeedOrigin,
+    /// Tells this feed from others, also from those of an earlier daemon.
+    pub tag: String,
     /// Id of the session, once the turn runs in it.
     session: OnceLock<String>,
+    /// Tells the watchers of all sessions that a question was opened or closed.
+    changes: OnceLock<SessionChanges>,
     cancel: CancellationToken,
+    /// Set once somebody reads the redacted text of the running answer.
+    read_live: AtomicBool,
     state: Mutex<FeedState>,
     changed: Notify,
 }
@@ -153,6 +165,7 @@ struct FeedState {
     watchers: HashMap<u64, WatcherInfo>,
     last_watcher: u64,
     end: Option<TurnEnd>,
+    live: live::LiveAnswer,
 }
 
 #[derive(Debug)]
@@ -227,8 +240,11 @@ impl TurnFeed {
     pub fn new(origin: FeedOrigin, cancel: CancellationToken) -> Arc<TurnFeed> {
         Arc::new(TurnFeed {
             origin,
+            tag: uuid::Uuid::new_v4().simple().to_string()[..TAG_LENGTH].to_owned(),
             session: OnceLock::new(),
+            changes: OnceLock::new(),
             cancel,
+            read_live: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Notify::new(),
         })
@@ -239,9 +255,16 @@ impl TurnFeed {
         &self.cancel
     }
 
-    /// Sets the id of the session. Only the first call has an effect.
-    pub fn set_session(&self, id: &str) {
+    /// Sets the session in which the turn runs. Only the first call has an effect.
+    pub fn set_session(&self, id: &str, changes: &SessionChanges) {
         self.session.get_or_init(|| id.to_owned());
+        self.changes.get_or_init(|| changes.clone());
+    }
+
+    fn announce(&self) {
+        if let Some(changes) = self.changes.get() {
+            changes.announce();
+        }
     }
 
     /// Returns the id of the session, once the turn runs in it.
@@ -406,6 +429,7 @@ impl TurnFeed {
         state.update_attendance();
         drop(state);
         self.push(event);
+        self.announce();
         answer
     }
 
@@ -417,6 +441,7 @@ impl TurnFeed {
             answered_in,
             outcome,
         });
+        self.announce();
     }
 
     /// Returns whether a watcher could answer this question now.

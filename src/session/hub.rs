@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::changes::SessionChanges;
 use super::feed::TurnFeed;
 use super::lock;
 use crate::protocol::RequestFailure;
@@ -11,6 +12,7 @@ use crate::protocol::RequestFailure;
 pub struct SessionHub {
     /// The session's id.
     session: String,
+    changes: SessionChanges,
     current: Mutex<Option<Arc<TurnFeed>>>,
     last_failure: Mutex<Option<FailedTurn>>,
 }
@@ -28,18 +30,25 @@ pub struct FailedTurn {
 
 impl SessionHub {
     /// Creates the hub of a session.
-    pub fn new(session: String) -> SessionHub {
+    pub fn new(session: String, changes: SessionChanges) -> SessionHub {
         SessionHub {
             session,
+            changes,
             ..SessionHub::default()
         }
     }
 
     /// Installs the feed of a starting turn. The caller holds the session's turn lock.
     pub fn install(&self, feed: Arc<TurnFeed>) {
-        feed.set_session(&self.session);
+        feed.set_session(&self.session, &self.changes);
         *lock(&self.last_failure) = None;
         *lock(&self.current) = Some(feed);
+        self.changes.announce();
+    }
+
+    /// Tells the watchers of all sessions that this one has changed.
+    pub fn announce(&self) {
+        self.changes.announce();
     }
 
     /// Returns the feed of the running turn.
@@ -58,6 +67,7 @@ impl SessionHub {
             started_ms: feed.origin.started_ms,
             failure,
         });
+        self.changes.announce();
     }
 
     /// Returns the failure of the last turn, if it failed.

@@ -1,5 +1,6 @@
 //! Sessions and shells: the session store, the feed of each session's running turn, and the commands of the shells.
 
+pub mod changes;
 pub mod conversation;
 pub mod feed;
 pub mod hub;

@@ -274,15 +274,23 @@ impl ShellRegistry {
 
     /// Returns the shell of a terminal device that ran a command last.
     pub fn of_tty(&self, tty: &str) -> Option<ShellId> {
+        self.last_used(|_, state| state.tty == tty)
+    }
+
+    /// Returns the shell that ran a command last, of those for which `is_wanted`.
+    pub fn last_of(&self, is_wanted: impl Fn(&ShellId) -> bool) -> Option<ShellId> {
+        let is_alive = |state: &ShellState| state.pid.is_some_and(is_alive);
+        self.last_used(|shell, state| is_alive(state) && is_wanted(shell))
+    }
+
+    fn last_used(&self, is_wanted: impl Fn(&ShellId, &ShellState) -> bool) -> Option<ShellId> {
         let last_start = |state: &ShellState| match state.commands.back().map(|kept| &kept.body) {
             Some(RecordBody::ShellCommand { start_ms, .. }) => *start_ms,
             _ => 0,
         };
-        let of_tty = self
-            .shells
-            .iter()
-            .filter(|(_, state)| state.pid.is_some() && state.tty == tty);
-        let last = of_tty.max_by_key(|(_, state)| last_start(state));
+        let shells = self.shells.iter();
+        let wanted = shells.filter(|(shell, state)| state.pid.is_some() && is_wanted(shell, state));
+        let last = wanted.max_by_key(|(_, state)| last_start(state));
         last.map(|(shell, _)| shell.clone())
     }
 

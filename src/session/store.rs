@@ -11,6 +11,7 @@ mod proposals;
 
 use self::proposals::ProposalQueue;
 pub use self::proposals::WaitingCommand;
+use super::changes::SessionChanges;
 use super::conversation::{Session, SharedSession};
 use super::{is_alive, lock};
 use crate::error::{Error, Result};
@@ -35,6 +36,8 @@ type ShellSessions = HashMap<ShellId, (String, Instant)>;
 pub struct SessionStore {
     /// The journal that holds the sessions' files.
     pub journal: Journal,
+    /// Wakes those who watch all sessions.
+    pub changes: SessionChanges,
     /// Directory with one file per shell that holds its session id, so that a shell keeps its session after a restart.
     shells_dir: PathBuf,
     /// The same assignments in memory. They take precedence: a file may not be writable.
@@ -59,6 +62,7 @@ impl SessionStore {
     pub fn new(journal: Journal, shells_dir: PathBuf) -> SessionStore {
         SessionStore {
             journal,
+            changes: SessionChanges::default(),
             shells_dir,
             shell_sessions: Arc::default(),
             shell_file_writes: Arc::default(),
@@ -120,7 +124,12 @@ impl SessionStore {
     /// memory, so that prompts are answered even when the disk is full.
     pub fn create(&self, shell: Option<&ShellId>, record_ids: &RecordIds) -> SharedSession {
         let id = uuid::Uuid::now_v7().to_string();
-        let session = Session::new(id.clone(), self.journal.create(&id), Vec::new());
+        let session = Session::new(
+            id.clone(),
+            self.journal.create(&id),
+            Vec::new(),
+            &self.changes,
+        );
         // If this write fails, so does that of the prompt, which is reported.
         let begun = RecordBody::Session {
             session: id.clone(),
@@ -179,7 +188,7 @@ impl SessionStore {
         });
         let ((log, records), _guard) = load.await?;
         let mut open = lock(&self.open);
-        let session = Session::new(id.to_string(), Ok(log), records);
+        let session = Session::new(id.to_string(), Ok(log), records, &self.changes);
         add_open(&mut open.sessions, id.to_string(), &session);
         Ok(session)
     }
@@ -187,6 +196,11 @@ impl SessionStore {
     /// Returns the open sessions. Only these can have grants.
     pub fn open(&self) -> Vec<SharedSession> {
         lock(&self.open).sessions.values().cloned().collect()
+    }
+
+    /// Returns the session with this id if it is open.
+    pub fn opened(&self, id: &str) -> Option<SharedSession> {
+        lock(&self.open).sessions.get(id).cloned()
     }
 
     /// Returns the id of a shell's session.
@@ -296,6 +310,8 @@ impl SessionStore {
         for queue in lock(&self.waiting).values_mut() {
             queue.commands.retain(|w| w.session != id);
         }
+        drop(open);
+        self.changes.announce();
         Ok(())
     }
 

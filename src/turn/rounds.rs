@@ -329,6 +329,7 @@ impl<'a> TurnRun<'a> {
         let (ids, model) = (&self.record_ids, &self.chosen.name);
         let partial = PartialAnswer::create(&dir, session, ids, model, background);
         std::mem::replace(&mut self.partial, partial).finish();
+        self.feed.begin_round(self.record_ids.turn.as_deref());
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.feed.cancel_token().clone();
         let request = stream(
@@ -418,6 +419,9 @@ impl<'a> TurnRun<'a> {
         // The model's text as received: the journal keeps proposed commands too, which are not shown as text.
         if let TurnInput::Chunk(StreamItem::Text(text)) = &input {
             self.partial.append(self.turn.kept(text));
+            if self.feed.is_read_live() {
+                self.feed.push_settled(self.partial.settled());
+            }
         }
         let mut step = NextStep::Go;
         for effect in self.turn.handle(input, elapsed) {
@@ -442,7 +446,12 @@ impl<'a> TurnRun<'a> {
             TurnEffect::Record(mut body) => {
                 gate::complete(self.context(&self.tools), &mut body);
                 let is_answer = matches!(*body, RecordBody::Assistant { .. });
-                let recorded = self.session.record_written(&self.record_ids, *body).await;
+                let recorded = self.session.record_written(&self.record_ids, *body);
+                if is_answer {
+                    // At once: from now on the record has the text.
+                    self.feed.begin_round(None);
+                }
+                let recorded = recorded.await;
                 let partial = std::mem::take(&mut self.partial);
                 match recorded {
                     Ok(()) if is_answer => partial.finish(),

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::server::{ServeArgs, WebArgs};
+
 /// Start zsh with aish, in a tmux session that survives a closed terminal.
 #[derive(Debug, Parser)]
 #[command(
@@ -61,6 +63,10 @@ pub struct LauncherArgs {
 pub enum LauncherCommand {
     /// Record a shell, or a command, in this terminal
     Record(LauncherRecordArgs),
+    /// Serve the sessions over HTTP: an API, and a page for the browser
+    Serve(ServeArgs),
+    /// Open the sessions in the browser
+    Web(WebArgs),
 }
 
 /// `aish record`

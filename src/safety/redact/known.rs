@@ -132,6 +132,22 @@ impl KnownValues {
         self.spellings.iter().filter_map(start).min()
     }
 
+    /// Returns where a known value may begin that the end of `text` leaves open, however little of it is there.
+    pub(super) fn open_at_end(&self, text: &[u8]) -> usize {
+        let start = |(value, _): &(Vec<u8>, usize)| {
+            let longest = (value.len() - 1).min(text.len());
+            let mut lengths = (1..=longest).rev();
+            let open = lengths
+                .find(|&n| text.last() == Some(&value[n - 1]) && text.ends_with(&value[..n]));
+            open.map(|n| text.len() - n)
+        };
+        self.spellings
+            .iter()
+            .filter_map(start)
+            .min()
+            .unwrap_or(text.len())
+    }
+
     /// Returns where a known value ends whose beginning is cut off at the start of `tail`.
     pub(super) fn truncated_at_start(&self, tail: &[u8]) -> Option<usize> {
         let end = |(value, _): &(Vec<u8>, usize)| {

@@ -118,6 +118,49 @@ fn window(kind: &str) -> usize {
 }
 
 impl FormatRule {
+    /// Whether nothing that follows the text can change what the keyword at `at` identifies.
+    fn is_settled(&self, text: &[u8], at: usize) -> bool {
+        /// A secret that is named by a word before it follows within this many bytes.
+        const CONTEXT: usize = 64;
+        let end = at + self.key.len();
+        let behind = &text[end..];
+        let class = match self.pattern {
+            FormatPattern::AtLeast(_, class)
+            | FormatPattern::HighEntropy(_, class)
+            | FormatPattern::Exactly(_, class) => class,
+            FormatPattern::Custom(find) => {
+                if behind.len() >= window(self.kind) {
+                    return true;
+                }
+                let place = KeywordMatch {
+                    text,
+                    from: at.saturating_sub(BACK),
+                    at,
+                    end,
+                };
+                return match (find(&place), self.kind) {
+                    (Some(secret), _) => {
+                        let more = secret
+                            .more
+                            .map_or(0, |class| run_length(text, secret.end, class));
+                        secret.end + more < text.len()
+                    }
+                    // Recognised by their last part.
+                    (None, "jwt") => {
+                        let is_part = |b: u8| b.is_ascii_alphanumeric() || b"-_.=".contains(&b);
+                        run_length(text, end, is_part) < behind.len()
+                    }
+                    (None, "private-key" | "cookie" | "basic-auth") => false,
+                    (None, _) => {
+                        let lines = behind.iter().filter(|&&b| b == b'\n').count();
+                        lines > 1 || behind.len() >= CONTEXT
+                    }
+                };
+            }
+        };
+        run_length(text, end, class) < behind.len()
+    }
+
     fn find_secret(&self, place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         let KeywordMatch { text, at, end, .. } = *place;
         // Keywords are found in any case, which only custom patterns accept.
@@ -184,6 +227,29 @@ impl FormatRules {
     /// Whether the text contains any keyword.
     pub(super) fn may_match(&self, text: &[u8]) -> bool {
         self.finder.as_ref().is_some_and(|f| f.is_match(text))
+    }
+
+    /// Returns the position before which nothing that follows the text can change what is found. `from` is where the part that
+    /// was not searched begins.
+    pub(super) fn settled(&self, text: &[u8], from: usize) -> usize {
+        /// A secret begins at most this far before its keyword.
+        const BEFORE_KEYWORD: usize = 32;
+        // A keyword may be incomplete.
+        let complete = text.len().saturating_sub(self.longest);
+        let mut at = from;
+        while let Some(finder) = &self.finder
+            && let Some(key) = finder.find(Input::new(text).range(at..))
+        {
+            at = key.start();
+            if self
+                .keys_at(text, at)
+                .any(|rule| !rule.is_settled(text, at))
+            {
+                return at.min(complete).saturating_sub(BEFORE_KEYWORD);
+            }
+            at += 1;
+        }
+        complete.saturating_sub(BEFORE_KEYWORD)
     }
 
     /// Returns the entries whose keyword occurs at a position, in any case.

@@ -112,6 +112,41 @@ impl RedactStage {
         self.trim_buffer();
     }
 
+    /// Emits what is settled already although it may still be buffered: as if the text ended after `more`, up to where
+    /// `settled` says. `settled` gets the buffer, and where the part that was not searched begins.
+    pub(super) fn peek(
+        &self,
+        matcher: &impl SecretMatcher,
+        more: &[u8],
+        settled: impl FnOnce(&[u8], usize) -> usize,
+        sink: &mut dyn FnMut(StagePiece<'_>),
+    ) {
+        if self.open_secret.is_some() {
+            return;
+        }
+        let mut rest = self.clone();
+        rest.buffer.extend_from_slice(more);
+        let limit = settled(&rest.buffer, rest.from.min(rest.out));
+        let (base, mut at) = (rest.base, rest.out);
+        rest.push(matcher, &[], true, &mut |piece| match piece {
+            StagePiece::Text(text) => {
+                let wanted = limit.saturating_sub(at).min(text.len());
+                sink(StagePiece::Text(&text[..wanted]));
+                at += text.len();
+            }
+            StagePiece::Mark(range, kind) => {
+                let end = range.end - base;
+                if end < limit {
+                    sink(StagePiece::Mark(range, kind));
+                    at = end;
+                } else {
+                    // Nothing behind it is emitted.
+                    at = usize::MAX / 2;
+                }
+            }
+        });
+    }
+
     /// Skips the rest of a long secret; returns whether its end was reached.
     fn skip_secret(&mut self, last: bool, sink: &mut dyn FnMut(StagePiece<'_>)) -> bool {
         let Some((_, _, class)) = &self.open_secret else {

@@ -9,6 +9,7 @@ mod alarms;
 mod commands;
 mod recall;
 pub(crate) mod samples;
+mod settled;
 
 use samples::{ALNUM, BASE64, HEX, TestRandom, URL64, pem};
 

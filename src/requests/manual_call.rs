@@ -8,7 +8,6 @@ use crate::config::ConfigOverrides;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::tools::{ManualCall, ManualCallResult};
-use crate::protocol::{self, kind};
 use crate::safety::policy::{self, BUILTIN_SERVER, HELPER_SERVER};
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, mcp_startup, tool_history};
@@ -23,7 +22,7 @@ use crate::turn::work_scope;
 /// Maximum size of the result text, so that the reply fits a frame even after JSON escaping.
 const MAX_REPLY_BYTES: usize = 7 << 20;
 
-/// Makes the call. Returns the reply frame.
+/// Makes the call.
 ///
 /// # Errors
 /// The configuration is invalid, or the server is unknown.
@@ -31,7 +30,7 @@ pub async fn call(
     services: &SharedServices,
     client: &ClientHandle,
     request: ManualCall,
-) -> Result<Vec<u8>> {
+) -> Result<ManualCallResult> {
     let _running = services.count_turn();
     let variant = request.operation;
     let mut config = services
@@ -125,7 +124,7 @@ pub async fn call(
         result.map(|r| r.id.clone()).unwrap_or_default()
     });
     called.text = results::truncate(&called.text, MAX_REPLY_BYTES, None);
-    protocol::json_frame(kind::REPLY, &called)
+    Ok(called)
 }
 
 /// Returns the arguments that a model would send for the same call.

@@ -1,11 +1,14 @@
-//! Serves the requests about status, sessions and models.
+//! Requests that clients of the socket and of the HTTP API share: status, sessions, models, tools, MCP servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::mcp;
+pub mod manual_call;
+pub mod mcp;
+pub mod session_settings;
+
 use crate::broker::ModelEndpoint;
 use crate::config::packs;
 use crate::config::{ConfigChanges, ConfigOverrides};
@@ -256,7 +259,10 @@ fn info(id: String, updated_ms: u64, summary: SessionSummary) -> SessionInfo {
 }
 
 /// Returns what the list shows of one session.
-async fn session_info(services: &SharedServices, id: &str) -> Result<SessionInfo> {
+///
+/// # Errors
+/// The journal cannot be read.
+pub async fn session_info(services: &SharedServices, id: &str) -> Result<SessionInfo> {
     let (journal, id) = (services.sessions.journal.clone(), id.to_owned());
     blocking(move || {
         let summary = journal.summary(&id, &[])?.unwrap_or_default();
@@ -340,7 +346,7 @@ pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Res
 }
 
 /// Adds the shell to the ids of a record.
-pub(super) fn of_shell(record_ids: &RecordIds, shell: &ShellId) -> RecordIds {
+pub fn of_shell(record_ids: &RecordIds, shell: &ShellId) -> RecordIds {
     RecordIds {
         shell: Some(shell.to_string()),
         ..record_ids.clone()

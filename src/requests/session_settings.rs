@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::requests;
 use crate::config::{Config, ConfigOverrides, ToolSelection, packs};
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::protocol::{SessionChoice, SessionSetting, SettingName, SettingsRequest, ShellId};
+use crate::requests;
 use crate::services::SharedServices;
 use crate::session::conversation::SharedSession;
 
@@ -55,6 +55,21 @@ pub async fn serve(
     }
     let setting = |name| in_force(&config, by_variable, session.as_ref(), name);
     Ok(SettingName::ALL.map(setting).to_vec())
+}
+
+/// Checks changes without making them.
+///
+/// # Errors
+/// A value is invalid.
+pub async fn check_all(services: &SharedServices, request: &SettingsRequest) -> Result<()> {
+    let overrides = ConfigOverrides::from_map(&request.overrides)?;
+    let config = services.models.config(&overrides)?;
+    for (name, value) in &request.changes {
+        if let Some(value) = value {
+            check(services, (&config, &overrides), *name, value, &request.cwd).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the session; `None` for a shell that has none, unless one is to be changed.

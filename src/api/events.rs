@@ -1,0 +1,355 @@
+//! The events of a session, derived from its records and from the feed of its running turn.
+//!
+//! Each call of [`next`] gives one event and moves the cursor behind it. What is in the journal decides: an answer that is
+//! read while it runs and one that is read later give the same events, except for how its text is cut into deltas. Events
+//! of the feed that have no record (a question, the output of a running tool) exist only while the turn runs.
+
+use serde_json::{Value, json};
+
+use super::cursor::Cursor;
+use crate::history::record::{Record, RecordBody};
+use crate::history::shown_record;
+use crate::protocol::QuestionOutcome;
+use crate::safety::redact::global_redactor;
+use crate::safety::utf8;
+use crate::session::conversation::Session;
+use crate::session::feed::{TurnEvent, TurnFeed};
+
+/// Maximum size of the text of one event, in bytes, so that a client that does not read holds little memory.
+pub const MAX_TEXT: usize = 4096;
+
+/// An event: its type, and what it says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiEvent {
+    /// The type, as in the envelope.
+    pub kind: &'static str,
+    /// Time of the record in milliseconds since 1970; `None` for what happens now.
+    pub timestamp_ms: Option<u64>,
+    /// What it says.
+    pub payload: Value,
+    /// Whether it belongs to a record that is in the journal.
+    pub is_recorded: bool,
+}
+
+/// Returns the next event of a session and moves the cursor behind it; `None` when there is nothing more now.
+pub fn next(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
+    let of_record = session.with_records(|records| {
+        let record = records.get(cursor.record)?;
+        Some(record_event(record, cursor))
+    });
+    if of_record.is_some() {
+        return of_record;
+    }
+    let feed = session.hub.running();
+    if let Some(feed) = &feed {
+        if cursor.feed != feed.tag {
+            feed.tag.clone_into(&mut cursor.feed);
+            cursor.entry = 0;
+        }
+        if let Some(event) = text_event(feed, cursor).or_else(|| feed_event(feed, cursor)) {
+            cursor.live += 1;
+            return Some(event);
+        }
+    }
+    // The answer was begun and has no record: its request failed, and another one was made or the turn has ended.
+    let is_running = |feed: &TurnFeed| {
+        feed.live_text((&cursor.round, 0), 0)
+            .is_some_and(|l| cursor.is_of(&l.round))
+    };
+    if !cursor.round.is_empty() && !feed.as_deref().is_some_and(is_running) {
+        cursor.end_answer();
+        cursor.live += 1;
+        return Some(live("message.end", json!({ "finish": "discarded" })));
+    }
+    None
+}
+
+/// Returns the next event of one record.
+pub fn record_event(record: &Record, cursor: &mut Cursor) -> ApiEvent {
+    let event = match &record.body {
+        RecordBody::Assistant { .. } => answer_event(record, cursor),
+        RecordBody::User { .. } => prompt_event(record, cursor),
+        _ => {
+            cursor.end_record();
+            let (kind, payload) = other_payload(record);
+            (kind, payload)
+        }
+    };
+    ApiEvent {
+        kind: event.0,
+        timestamp_ms: Some(record.timestamp_ms),
+        payload: event.1,
+        is_recorded: true,
+    }
+}
+
+/// The id of the message that a record is: that of the prompt, the round or the tool call.
+pub fn message_id(record: &Record) -> &str {
+    let id = match &record.body {
+        RecordBody::User { .. } => record.ids.prompt.as_deref(),
+        RecordBody::Assistant { .. } => record.ids.turn.as_deref(),
+        RecordBody::Tool { call, .. } => Some(&**call),
+        _ => None,
+    };
+    id.unwrap_or(&record.id)
+}
+
+fn prompt_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
+    let RecordBody::User {
+        text, cwd, images, ..
+    } = &record.body
+    else {
+        return ("log.append", Value::Null);
+    };
+    let id = message_id(record);
+    cursor.part += 1;
+    match cursor.part {
+        1 => {
+            let start = json!({
+                "message_id": id, "role": "user", "cwd": redact(cwd), "images": images.len(),
+            });
+            ("message.start", start)
+        }
+        2 => {
+            let text = redact(text);
+            let shown = utf8::prefix(&text, 16 * MAX_TEXT);
+            let cut = text.len() - shown.len();
+            (
+                "message.delta",
+                json!({ "message_id": id, "text": shown, "omitted": cut }),
+            )
+        }
+        _ => {
+            cursor.end_record();
+            (
+                "message.end",
+                json!({ "message_id": id, "record_id": record.id, "role": "user" }),
+            )
+        }
+    }
+}
+
+fn answer_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
+    let RecordBody::Assistant { text, calls, .. } = &record.body else {
+        return ("log.append", Value::Null);
+    };
+    let id = message_id(record);
+    if cursor.part == 0 {
+        cursor.part = 1;
+        if !cursor.is_of(id) {
+            cursor.begin(id);
+            return (
+                "message.start",
+                json!({ "message_id": id, "role": "assistant" }),
+            );
+        }
+    }
+    let rest = text.get(cursor.text..).unwrap_or_default();
+    if cursor.part == 1 && !rest.is_empty() {
+        let piece = utf8::prefix(rest, MAX_TEXT);
+        cursor.text += piece.len();
+        return ("message.delta", json!({ "message_id": id, "text": piece }));
+    }
+    if let Some(call) = calls.get(cursor.part - 1) {
+        cursor.part += 1;
+        let start = json!({
+            "call_id": call.id,
+            "message_id": id,
+            "name": redact(&call.name),
+            "arguments": utf8::prefix(&global_redactor().redact_json(&call.arguments), MAX_TEXT),
+        });
+        return ("tool.start", start);
+    }
+    cursor.end_record();
+    cursor.end_answer();
+    let mut end = shown_record(record);
+    let fields = end.as_object_mut().map(std::mem::take).unwrap_or_default();
+    let kept = [
+        "model",
+        "finish",
+        "error",
+        "omitted",
+        "prompt_tokens",
+        "completion_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+        "provider",
+        "cost",
+        "cost_estimated",
+        "duration_ms",
+    ];
+    let mut payload = json!({
+        "message_id": id,
+        "record_id": record.id,
+        "role": "assistant",
+        // A client whose text has another length has missed a correction, and reads the message again.
+        "length": text.len(),
+    });
+    for (name, value) in fields {
+        if kept.contains(&name.as_str()) {
+            payload[name] = value;
+        }
+    }
+    ("message.end", payload)
+}
+
+fn other_payload(record: &Record) -> (&'static str, Value) {
+    match &record.body {
+        RecordBody::Tool { call, text, .. } => {
+            let shown = shown_record(record);
+            let text = redact(text);
+            let head = utf8::prefix(&text, MAX_TEXT);
+            let payload = json!({
+                "call_id": call,
+                "record_id": record.id,
+                "name": shown["name"],
+                "status": shown["status"],
+                "text": head,
+                "omitted": text.len() - head.len(),
+                "bytes": shown["bytes"],
+                "duration_ms": shown["duration_ms"],
+                "decided_by": shown["decided_by"],
+                "reason": shown["reason"],
+                "error": shown["error"],
+            });
+            ("tool.end", payload)
+        }
+        RecordBody::Title { title } => ("x.session.title", json!({ "title": redact(title) })),
+        RecordBody::Model { model } => (
+            "x.session.setting",
+            json!({ "setting": "model", "value": model }),
+        ),
+        RecordBody::SessionSetting { setting, value } => (
+            "x.session.setting",
+            json!({ "setting": setting, "value": value }),
+        ),
+        _ => {
+            let mut shown = shown_record(record);
+            shorten(&mut shown);
+            ("log.append", json!({ "record": shown }))
+        }
+    }
+}
+
+/// Cuts long strings.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > MAX_TEXT => {
+            text.truncate(utf8::prefix(text, MAX_TEXT).len());
+            text.push('…');
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+fn live(kind: &'static str, payload: Value) -> ApiEvent {
+    ApiEvent {
+        kind,
+        timestamp_ms: None,
+        payload,
+        is_recorded: false,
+    }
+}
+
+fn redact(text: &str) -> std::borrow::Cow<'_, str> {
+    global_redactor().redact(text)
+}
+
+/// Returns the next piece of the running answer.
+fn text_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
+    let part = feed.live_text((&cursor.round, cursor.text), MAX_TEXT)?;
+    if part.text.is_empty() {
+        return None;
+    }
+    if !cursor.is_of(&part.round) {
+        if !cursor.round.is_empty() {
+            // The answer before it was discarded; its end comes first.
+            return None;
+        }
+        cursor.begin(&part.round);
+        let start = json!({ "message_id": part.round, "role": "assistant" });
+        return Some(live("message.start", start));
+    }
+    cursor.text += part.text.len();
+    Some(live(
+        "message.delta",
+        json!({ "message_id": part.round, "text": part.text }),
+    ))
+}
+
+/// Returns the next event of the feed that clients are told.
+fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
+    while let Some((event, behind)) = feed.event_from(cursor.entry) {
+        cursor.entry = behind;
+        let told = match &*event {
+            TurnEvent::Notice(text) => Some(("x.notice", json!({ "text": redact(text) }))),
+            TurnEvent::CallStarted(call) => Some((
+                "x.tool.running",
+                json!({ "call_id": call.id, "name": redact(&call.name) }),
+            )),
+            TurnEvent::CallOutput(text) => {
+                let text = redact(text);
+                let text = utf8::prefix(&text, 4 * MAX_TEXT);
+                Some(("tool.delta", json!({ "text": text })))
+            }
+            TurnEvent::ApprovalRequested(_) | TurnEvent::ElicitationRequested(_) => {
+                question(&event).map(|question| ("x.question.open", question))
+            }
+            TurnEvent::QuestionClosed {
+                id,
+                answered_in,
+                outcome,
+            } => Some((
+                "x.question.close",
+                json!({
+                    "question_id": id,
+                    "answered_in": answered_in,
+                    "outcome": outcome_word(*outcome),
+                }),
+            )),
+            // The answer's text has the proposals; records tell the rest.
+            TurnEvent::Started { .. }
+            | TurnEvent::Proposal(_)
+            | TurnEvent::NewTools(_)
+            | TurnEvent::CallProgress(_)
+            | TurnEvent::CallFinished(_) => None,
+        };
+        if let Some((kind, payload)) = told {
+            return Some(live(kind, payload));
+        }
+    }
+    None
+}
+
+fn outcome_word(outcome: QuestionOutcome) -> Value {
+    serde_json::to_value(outcome).unwrap_or_default()
+}
+
+/// Returns what a client is told of an open question.
+pub fn question(event: &TurnEvent) -> Option<Value> {
+    let (kind, id, digest, mut shown) = match event {
+        TurnEvent::ApprovalRequested(request) => (
+            "approval",
+            &request.id,
+            &request.digest,
+            serde_json::to_value(request).ok()?,
+        ),
+        TurnEvent::ElicitationRequested(prompt) => (
+            "elicitation",
+            &prompt.id,
+            &prompt.digest,
+            serde_json::to_value(prompt).ok()?,
+        ),
+        _ => return None,
+    };
+    global_redactor().redact_value(&mut shown);
+    Some(json!({
+        "question_id": id,
+        "kind": kind,
+        "digest": digest,
+        "shown": shown,
+    }))
+}

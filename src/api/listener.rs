@@ -1,0 +1,238 @@
+//! Accepts connections and serves HTTP/1.1 on them, within limits: a client that sends nothing, or slowly, is dropped.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::guard::Transport;
+use crate::session::lock;
+
+/// Time to send the head of a request, and how long a connection may stay idle between two of them.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of headers.
+const MAX_HEADERS: usize = 64;
+/// Maximum size of the head of a request, and of what waits to be written, in bytes.
+const BUFFER: usize = 16 << 10;
+/// Maximum number of connections.
+const MAX_CONNECTIONS: usize = 256;
+/// Maximum number of connections without a request that was served. Beyond it the oldest of them is dropped, so that a
+/// program that opens many keeps nobody out.
+const MAX_UNSERVED: usize = 64;
+/// Pause after a failure to accept, most likely for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nconnection: close\r\ncontent-length: 179\r\n\r\n{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections\",\"kind\":\"limit\",\"message\":\"too many connections\",\"hint\":\"close some and try again\"}";
+
+/// Decides on the process at the other end of a connection of the unix socket, by its uid and process id.
+pub type PeerCheck = Arc<dyn Fn(u32, Option<i32>) -> bool + Send + Sync>;
+
+/// The connections of all listeners.
+#[derive(Debug)]
+pub struct Connections {
+    places: Arc<Semaphore>,
+    unserved: Mutex<VecDeque<(u64, CancellationToken)>>,
+    last: AtomicU64,
+    /// The tasks of the connections.
+    pub tasks: TaskTracker,
+    end: CancellationToken,
+}
+
+impl Connections {
+    /// Returns connections that end with `end`.
+    pub fn new(end: CancellationToken) -> Arc<Connections> {
+        Arc::new(Connections {
+            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            unserved: Mutex::default(),
+            last: AtomicU64::new(0),
+            tasks: TaskTracker::new(),
+            end,
+        })
+    }
+
+    fn admit(self: &Arc<Connections>) -> Admission {
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        let drop_it = CancellationToken::new();
+        let mut unserved = lock(&self.unserved);
+        unserved.push_back((number, drop_it.clone()));
+        if unserved.len() > MAX_UNSERVED
+            && let Some((_, oldest)) = unserved.pop_front()
+        {
+            oldest.cancel();
+        }
+        drop(unserved);
+        Admission {
+            connections: self.clone(),
+            number,
+            drop_it,
+        }
+    }
+
+    fn serve<S>(self: &Arc<Connections>, mut stream: S, router: &Router, transport: &Transport)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let admission = self.admit();
+        let (router, transport) = (router.clone(), transport.clone());
+        let (places, end) = (self.places.clone(), self.end.clone());
+        self.tasks.spawn(async move {
+            let Ok(_place) = places.try_acquire_owned() else {
+                let write = stream.write_all(FULL);
+                // The client may read nothing.
+                let _ = tokio::time::timeout(PAUSE, write).await;
+                return;
+            };
+            serve_connection(stream, router, transport, &admission, &end).await;
+        });
+    }
+}
+
+/// A connection from which no request was served yet.
+struct Admission {
+    connections: Arc<Connections>,
+    number: u64,
+    drop_it: CancellationToken,
+}
+
+impl Admission {
+    /// Keeps the connection: a request of it was served.
+    fn keep(&self) {
+        lock(&self.connections.unserved).retain(|(number, _)| *number != self.number);
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.keep();
+    }
+}
+
+async fn serve_connection<S>(
+    stream: S,
+    router: Router,
+    transport: Transport,
+    admission: &Admission,
+    end: &CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(transport.clone());
+        let response = router.call(request);
+        async move {
+            let response = response.await;
+            let is_refused = |status: StatusCode| {
+                matches!(
+                    status,
+                    StatusCode::UNAUTHORIZED
+                        | StatusCode::FORBIDDEN
+                        | StatusCode::MISDIRECTED_REQUEST
+                )
+            };
+            if response.as_ref().is_ok_and(|r| !is_refused(r.status())) {
+                admission.keep();
+            }
+            Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let mut is_ending = false;
+    loop {
+        tokio::select! {
+            // A client that breaks the protocol or hangs up is no fault of the server.
+            _ = &mut connection => return,
+            () = admission.drop_it.cancelled() => return,
+            () = end.cancelled(), if !is_ending => {
+                is_ending = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+/// Accepts connections over TCP until the server stops.
+pub async fn accept_tcp(
+    listener: TcpListener,
+    router: Router,
+    hosts: Vec<String>,
+    connections: Arc<Connections>,
+) {
+    let transport = Transport::Tcp(Arc::new(hosts));
+    loop {
+        tokio::select! {
+            () = connections.end.cancelled() => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    // Events are small, and must not wait for the next one.
+                    let _ = stream.set_nodelay(true);
+                    connections.serve(stream, &router, &transport);
+                }
+                Err(e) => failed(&e).await,
+            }
+        }
+    }
+}
+
+/// Accepts connections on the unix socket until the server stops.
+pub async fn accept_unix(
+    listener: UnixListener,
+    router: Router,
+    may_use: PeerCheck,
+    connections: Arc<Connections>,
+) {
+    loop {
+        tokio::select! {
+            () = connections.end.cancelled() => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let peer = stream.peer_cred().ok();
+                    if peer.is_some_and(|peer| may_use(peer.uid(), peer.pid())) {
+                        connections.serve(stream, &router, &Transport::Unix);
+                    } else {
+                        tracing::warn!("rejected a client of the API: another user, or a program that aish has started");
+                    }
+                }
+                Err(e) => failed(&e).await,
+            }
+        }
+    }
+}
+
+async fn failed(error: &std::io::Error) {
+    tracing::warn!("cannot accept a client of the API: {error}");
+    tokio::time::sleep(PAUSE).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FULL;
+
+    #[test]
+    fn the_refusal_has_the_length_that_it_declares() {
+        let text = std::str::from_utf8(FULL).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())));
+        serde_json::from_str::<serde_json::Value>(body).unwrap();
+    }
+}

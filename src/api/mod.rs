@@ -1,0 +1,61 @@
+//! The HTTP API and the page: another watcher of the sessions, and another maker of requests.
+//!
+//! Nothing listens until `aish-helper serve`, `aish-helper web` or `[server] enabled` says so. [`ApiServer`] starts and stops
+//! the listeners, `guard` decides who is served, [`routes`] has the operations, `stream` the events. `docs/api.md` describes
+//! the API for its users.
+
+mod credentials;
+mod cursor;
+mod events;
+mod extract;
+mod guard;
+mod listener;
+mod pages;
+mod problem;
+pub mod routes;
+mod server;
+mod stream;
+mod types;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::services::SharedServices;
+use credentials::Credentials;
+
+pub use credentials::{token, token_file};
+pub use listener::PeerCheck;
+pub use server::{ApiServer, ListenAddress};
+
+/// Maximum number of event streams at a time.
+const MAX_STREAMS: usize = 160;
+
+/// What the handlers share.
+#[derive(Debug, Clone)]
+pub struct ApiState(Arc<ApiParts>);
+
+/// See [`ApiState`].
+#[derive(Debug)]
+pub struct ApiParts {
+    services: Arc<SharedServices>,
+    credentials: Credentials,
+    /// Origins whose pages may use the API.
+    cors: Vec<String>,
+    /// Free places for event streams.
+    streams: Arc<Semaphore>,
+    /// Cancelled when the server stops.
+    end: CancellationToken,
+    /// Cancelled when all work must end.
+    cancel: CancellationToken,
+}
+
+impl Deref for ApiState {
+    type Target = ApiParts;
+
+    fn deref(&self) -> &ApiParts {
+        &self.0
+    }
+}

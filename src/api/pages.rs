@@ -1,0 +1,177 @@
+//! The files of the page, which are part of the program, and the readable form of the API's document.
+
+use std::fmt::Write;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use utoipa::openapi::OpenApi;
+
+use super::guard::is_page;
+use super::problem::Problem;
+
+/// Policy of the page: nothing from elsewhere, nothing inline, and no text that becomes markup.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// A file of the page, compressed with gzip.
+struct PageFile {
+    path: &'static str,
+    kind: &'static str,
+    gzip: &'static [u8],
+}
+
+const INDEX: PageFile = PageFile {
+    path: "/",
+    kind: "text/html; charset=utf-8",
+    gzip: include_bytes!("../../web/dist/index.html.gz"),
+};
+
+const FILES: &[PageFile] = &[
+    PageFile {
+        path: "/app.js",
+        kind: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("../../web/dist/app.js.gz"),
+    },
+    PageFile {
+        path: "/app.css",
+        kind: "text/css; charset=utf-8",
+        gzip: include_bytes!("../../web/dist/app.css.gz"),
+    },
+    PageFile {
+        path: "/icon.svg",
+        kind: "image/svg+xml",
+        gzip: include_bytes!("../../web/dist/icon.svg.gz"),
+    },
+];
+
+/// Serves a file of the page; what the page itself makes of a path, its entry.
+pub async fn serve(request: Request) -> Response {
+    let path = request.uri().path();
+    if !is_page(path) {
+        return Problem::not_found("there is no such path")
+            .hint("/doc lists the paths")
+            .into_response();
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let message = "the page takes only GET";
+        return Problem::new(StatusCode::METHOD_NOT_ALLOWED, "usage", message).into_response();
+    }
+    let is_route = matches!(path, "/" | "/activity" | "/shares") || path.starts_with("/s/");
+    let file = FILES.iter().find(|file| file.path == path);
+    match file.or(is_route.then_some(&INDEX)) {
+        Some(file) => respond(file, request.headers()),
+        None => Problem::not_found("there is no such page").into_response(),
+    }
+}
+
+fn respond(file: &PageFile, headers: &HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT_ENCODING);
+    // Without the header, any encoding is accepted (RFC 9110, section 12.5.3).
+    let takes_gzip = accepted.is_none_or(|value| {
+        let value = value.to_str().unwrap_or_default();
+        value.contains("gzip") || value.contains('*')
+    });
+    if !takes_gzip {
+        let message = "this file is sent only with Content-Encoding: gzip";
+        return Problem::new(StatusCode::NOT_ACCEPTABLE, "usage", message).into_response();
+    }
+    let mut response = file.gzip.into_response();
+    let headers = response.headers_mut();
+    let values = [
+        (header::CONTENT_TYPE, file.kind),
+        (header::CONTENT_ENCODING, "gzip"),
+        // The next version of the program has other files under the same names.
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
+    ];
+    for (name, value) in values {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Returns the document of the API as a page.
+pub fn document(document: &OpenApi) -> Response {
+    let value = serde_json::to_value(document).unwrap_or_default();
+    let mut html = String::from(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>aish: HTTP API</title>\
+         <link rel=\"stylesheet\" href=\"/app.css\"><main class=\"document\"><h1>HTTP API of aish</h1>\
+         <p>OpenAPI: <a href=\"/openapi.json\">/openapi.json</a></p>",
+    );
+    for (path, operations) in value["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in operations.as_object().into_iter().flatten() {
+            // Writing to a String cannot fail.
+            let _ = write_operation(&mut html, method, path, operation);
+        }
+    }
+    html.push_str("</main></html>");
+    let mut response = html.into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(PAGE_POLICY),
+    );
+    response
+}
+
+fn write_operation(
+    html: &mut String,
+    method: &str,
+    path: &str,
+    operation: &serde_json::Value,
+) -> std::fmt::Result {
+    let text = |value: &serde_json::Value| escape(value.as_str().unwrap_or_default());
+    write!(
+        html,
+        "<section><h2><code>{} {}</code></h2><p>{}</p>",
+        escape(&method.to_uppercase()),
+        escape(path),
+        text(&operation["summary"])
+    )?;
+    let parameters = operation["parameters"].as_array();
+    if let Some(parameters) = parameters.filter(|list| !list.is_empty()) {
+        html.push_str("<h3>Parameters</h3><dl>");
+        for parameter in parameters {
+            write!(
+                html,
+                "<dt><code>{}</code> ({})</dt><dd>{}</dd>",
+                text(&parameter["name"]),
+                text(&parameter["in"]),
+                text(&parameter["description"])
+            )?;
+        }
+        html.push_str("</dl>");
+    }
+    html.push_str("<h3>Answers</h3><dl>");
+    for (status, response) in operation["responses"].as_object().into_iter().flatten() {
+        write!(
+            html,
+            "<dt>{}</dt><dd>{}</dd>",
+            escape(status),
+            text(&response["description"])
+        )?;
+    }
+    html.push_str("</dl></section>");
+    Ok(())
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

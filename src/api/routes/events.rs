@@ -1,0 +1,144 @@
+//! Server-sent events.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::api::ApiState;
+use crate::api::cursor::Cursor;
+use crate::api::extract::{InPath, Parameters};
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::stream::{GlobalCursor, GlobalStream, SessionStream};
+use crate::api::types::EventFilter;
+use crate::error::Result;
+
+/// How far back the events of all sessions can begin.
+const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Streams the events of a session: those behind the cursor, then what happens.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/events", tag = "events",
+    params(
+        ("session_id" = String, Path, description = "Id of the session"),
+        EventFilter,
+        ("last-event-id" = Option<String>, Header, description = "The `id` of the last event; counts before `since`")),
+    responses(
+        (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = String),
+        (status = 400, description = "The cursor is none of this session", body = ProblemDocument),
+        (status = 404, description = "There is no such session", body = ProblemDocument),
+        (status = 503, description = "Too many streams are open", body = ProblemDocument)))]
+pub async fn of_session(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+    Parameters(filter): Parameters<EventFilter>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let session = super::session(&state, &id).await?;
+    let cursor = match since(&headers, filter.since)? {
+        Some(text) => text.parse().map_err(|_| bad_cursor())?,
+        None => Cursor::default(),
+    };
+    if !session.with_records(|records| fits(&cursor, records.len())) {
+        return Err(bad_cursor());
+    }
+    drop(session);
+    let permit = permit(&state)?;
+    let follows = filter.follow.unwrap_or(true);
+    let stream = SessionStream::new(state, id, cursor, follows, permit);
+    let chunks = stream::unfold(stream, |mut stream| async {
+        let chunk = stream.chunk().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), stream))
+    });
+    Ok(event_stream(Body::from_stream(chunks)))
+}
+
+/// Whether a cursor can be a position of a session with so many records.
+fn fits(cursor: &Cursor, records: usize) -> bool {
+    cursor.record < records || cursor.record == records && cursor.part == 0
+}
+
+/// Streams the records of all sessions as they are written, and the state of each session.
+#[utoipa::path(get, path = "/v1/events", tag = "events",
+    params(
+        EventFilter,
+        ("last-event-id" = Option<String>, Header, description = "The `id` of the last event; counts before `since`")),
+    responses(
+        (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = String),
+        (status = 400, description = "The cursor is not valid", body = ProblemDocument),
+        (status = 410, description = "The cursor is older than a day", body = ProblemDocument),
+        (status = 503, description = "Too many streams are open", body = ProblemDocument)))]
+pub async fn of_all(
+    State(state): State<ApiState>,
+    Parameters(filter): Parameters<EventFilter>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let (cursor, changed) = match since(&headers, filter.since)? {
+        Some(text) => {
+            let cursor = GlobalCursor::parse(&text).ok_or_else(bad_cursor)?;
+            let now = crate::history::journal::now_ms();
+            if cursor.time_ms() + GLOBAL_PAST_MS < now {
+                let message = "the cursor is older than a day";
+                return Err(Problem::new(StatusCode::GONE, "usage", message)
+                    .hint("list the sessions, then begin without a cursor"));
+            }
+            let changed = changed_since(&state, cursor.time_ms()).await?;
+            (cursor, changed)
+        }
+        None => (GlobalCursor::now(), Vec::new()),
+    };
+    let permit = permit(&state)?;
+    let follows = filter.follow.unwrap_or(true);
+    let stream = GlobalStream::new(state, cursor, changed, follows, permit);
+    let chunks = stream::unfold(stream, |mut stream| async {
+        let chunk = stream.chunk().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), stream))
+    });
+    Ok(event_stream(Body::from_stream(chunks)))
+}
+
+/// Returns the sessions whose files were written since.
+async fn changed_since(state: &ApiState, time_ms: u64) -> Result<Vec<String>> {
+    let journal = state.services.sessions.journal.clone();
+    let list = tokio::task::spawn_blocking(move || journal.sessions());
+    let files = list
+        .await
+        .map_err(|e| crate::error::Error::runtime(format!("cannot list the sessions: {e}")))??;
+    // A file system may keep times in whole seconds.
+    let changed = files
+        .into_iter()
+        .filter(|file| file.updated_ms + 1000 >= time_ms);
+    Ok(changed.map(|file| file.id).collect())
+}
+
+/// Returns the cursor of a request.
+fn since(headers: &HeaderMap, parameter: Option<String>) -> Answer<Option<String>> {
+    match headers.get("last-event-id") {
+        Some(value) => match value.to_str() {
+            Ok(text) => Ok(Some(text.to_owned())),
+            Err(_) => Err(bad_cursor()),
+        },
+        None => Ok(parameter),
+    }
+}
+
+fn bad_cursor() -> Problem {
+    Problem::bad_request("the cursor is none of this stream")
+        .hint("use the id of an event, or next_cursor; without one the stream begins at the start")
+}
+
+fn permit(state: &ApiState) -> Answer<OwnedSemaphorePermit> {
+    state.streams.clone().try_acquire_owned().map_err(|_| {
+        let message = "too many event streams are open";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "limit", message)
+            .hint("close some pages, or use follow=false")
+    })
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let value = HeaderValue::from_static("text/event-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response
+}

@@ -1,0 +1,253 @@
+//! Messages of a session: reading them, sending a prompt, cancelling its answer.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::sessions::detail_fields;
+use crate::api::ApiState;
+use crate::api::cursor::Cursor;
+use crate::api::events::{MAX_TEXT, message_id};
+use crate::api::extract::{InPath, JsonBody, Parameters};
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::types::{
+    MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, Role, ToolCallView,
+};
+use crate::history::journal::now_ms;
+use crate::history::record::{Record, RecordBody};
+use crate::protocol::{
+    AskPurpose, AskRequest, OutputChoice, RequestFailure, SessionChoice, ShellId,
+};
+use crate::requests;
+use crate::safety::redact::global_redactor;
+use crate::safety::utf8;
+use crate::services::client_handle::ClientHandle;
+use crate::session::conversation::Session;
+use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnFeed};
+use crate::session::lock;
+use crate::turn::{plan, task};
+
+/// Messages on a page, unless the request says otherwise, and at most.
+const PAGE: (usize, usize) = (50, 200);
+/// Maximum length of a prompt, in characters.
+const MAX_PROMPT: usize = 1_000_000;
+
+/// Lists the messages of a session, newest first.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", tag = "messages",
+    params(("session_id" = String, Path, description = "Id of the session"), MessageFilter),
+    responses(
+        (status = 200, description = "The messages", body = MessagePage),
+        (status = 400, description = "A parameter is not valid", body = ProblemDocument),
+        (status = 404, description = "There is no such session", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+    Parameters(filter): Parameters<MessageFilter>,
+) -> Answer<Json<MessagePage>> {
+    let limit = super::within(filter.limit, PAGE)?;
+    super::at_most(filter.before, "before", 1_000_000_000)?;
+    let session = super::session(&state, &id).await?;
+    let page = session.with_records(|records| {
+        let end = filter.before.unwrap_or(records.len()).min(records.len());
+        let older = records[..end].iter().enumerate().rev();
+        let mut found = older.filter(|(_, record)| role(record).is_some());
+        let page: Vec<_> = found.by_ref().take(limit).collect();
+        let last = page.last().map(|(number, _)| *number);
+        MessagePage {
+            messages: page
+                .iter()
+                .filter_map(|(number, record)| message(*number, record))
+                .collect(),
+            next_before: last.filter(|_| found.next().is_some()),
+            next_cursor: Cursor::after(records.len()).to_string(),
+        }
+    });
+    Ok(Json(page))
+}
+
+fn role(record: &Record) -> Option<Role> {
+    match &record.body {
+        RecordBody::User { .. } => Some(Role::User),
+        RecordBody::Assistant { .. } => Some(Role::Assistant),
+        RecordBody::Tool { .. } => Some(Role::Tool),
+        RecordBody::CommandApproval { .. } | RecordBody::CommandResult { .. } => {
+            Some(Role::Command)
+        }
+        _ => None,
+    }
+}
+
+fn message(number: usize, record: &Record) -> Option<MessageView> {
+    let role = role(record)?;
+    let (text, calls) = match &record.body {
+        RecordBody::User { text, .. } => (&**text, &[][..]),
+        RecordBody::Assistant { text, calls, .. } => (&**text, &calls[..]),
+        RecordBody::Tool { text, .. } => (&**text, &[][..]),
+        _ => ("", &[][..]),
+    };
+    let redactor = global_redactor();
+    let text = redactor.redact(text);
+    let content = match role {
+        Role::Tool => utf8::prefix(&text, MAX_TEXT),
+        _ => &text,
+    };
+    let calls = calls.iter().map(|call| ToolCallView {
+        id: call.id.clone(),
+        name: redactor.redact(&call.name).into_owned(),
+        arguments: redactor.redact_json(&call.arguments).into_owned(),
+    });
+    Some(MessageView {
+        id: message_id(record).to_owned(),
+        record_id: record.id.clone(),
+        number,
+        role,
+        timestamp_ms: record.timestamp_ms,
+        omitted: text.len() - content.len(),
+        content: content.to_owned(),
+        tool_calls: calls.collect(),
+        detail: detail_fields(record),
+    })
+}
+
+/// Sends a prompt. The answer comes as events; questions about tool calls are asked at the terminal.
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/messages", tag = "messages", request_body = NewMessage,
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 202, description = "The prompt is accepted", body = MessageAccepted),
+        (status = 400, description = "The body is no JSON", body = ProblemDocument),
+        (status = 403, description = "A prompt pack of the session was not approved", body = ProblemDocument),
+        (status = 404, description = "There is no such session or agent", body = ProblemDocument),
+        (status = 409, description = "No model is configured, or the configuration is not valid", body = ProblemDocument),
+        (status = 413, description = "The body is too large", body = ProblemDocument),
+        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
+        (status = 422, description = "A value is not valid", body = ProblemDocument),
+        (status = 503, description = "The daemon is stopping", body = ProblemDocument)))]
+pub async fn send(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+    JsonBody(message): JsonBody<NewMessage>,
+) -> Answer<(StatusCode, Json<MessageAccepted>)> {
+    let session = super::session(&state, &id).await?;
+    check(&message)?;
+    let services = &state.services;
+    if services.leaving.is_cancelled() {
+        let message = "the daemon is stopping";
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "runtime",
+            message,
+        ));
+    }
+    let ask = AskRequest {
+        session: SessionChoice::Attach(id),
+        model: message.model.filter(|name| !name.is_empty()),
+        text: message.content,
+        cwd: cwd(&session),
+        purpose: AskPurpose::Prompt,
+        tools: message.tools.filter(|tools| !tools.is_empty()),
+        background: true,
+        output: OutputChoice::Never,
+        ..AskRequest::default()
+    };
+    services.models.refresh().await;
+    let origin = FeedOrigin {
+        // Its terminal is told of questions and of the end.
+        shell: told_shell(&state, &session),
+        tty: Some("the HTTP API".to_owned()),
+        prompt: ask.text.clone(),
+        started_ms: now_ms(),
+        hang_up: HangUpPolicy::Continue,
+    };
+    drop(session);
+    let feed = TurnFeed::new(origin, state.cancel.child_token());
+    let kept = services.last_variables.clone();
+    let client = ClientHandle::without_shell(feed, super::record_ids(&state), kept);
+    if services.models.unseen_changes().is_some() {
+        client.feed.notice(requests::STRICTER);
+    }
+    let plan = plan::prepare(services, &client, ask)
+        .await
+        .map_err(failed)?;
+    let (session_id, message_id) = plan.ids();
+    task::spawn(services, client.feed.clone(), plan);
+    let accepted = MessageAccepted {
+        message_id,
+        session_id,
+    };
+    Ok((StatusCode::ACCEPTED, Json(accepted)))
+}
+
+fn check(message: &NewMessage) -> Answer<()> {
+    if message.agent_id.is_some() {
+        return Err(
+            Problem::not_found("there is no such agent: aish has no agents yet")
+                .hint("leave out agent_id"),
+        );
+    }
+    if message.role.is_some_and(|role| role != Role::User) {
+        return Err(super::invalid("only messages of the role user can be sent"));
+    }
+    if message.content.trim().is_empty() {
+        return Err(super::invalid("the prompt is empty"));
+    }
+    super::check_length("content", &message.content, MAX_PROMPT)?;
+    super::check_length("model", message.model.as_deref().unwrap_or_default(), 200)?;
+    super::check_length("tools", message.tools.as_deref().unwrap_or_default(), 2000)
+}
+
+fn failed(failure: RequestFailure) -> Problem {
+    let status = match failure.kind {
+        _ if failure.nothing_configured => StatusCode::CONFLICT,
+        kind => {
+            return Problem::from(crate::error::Error {
+                hint: failure.hint,
+                ..crate::error::Error::new(kind, failure.message)
+            });
+        }
+    };
+    Problem {
+        hint: failure.hint,
+        ..Problem::new(status, "config", failure.message)
+    }
+}
+
+/// Returns the directory of the last prompt.
+fn cwd(session: &Session) -> String {
+    let last = session.with_records(|records| {
+        records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::User { cwd, .. } => Some(cwd.clone()),
+            _ => None,
+        })
+    });
+    last.unwrap_or_else(super::home)
+}
+
+/// Returns the shell that is told about a prompt: of those that use the session the one that ran a command last, otherwise of
+/// all.
+fn told_shell(state: &ApiState, session: &Arc<Session>) -> Option<ShellId> {
+    let services = &state.services;
+    let shells = lock(&services.shells);
+    let uses = |shell: &ShellId| {
+        services.sessions.session_for_shell(shell).as_deref() == Some(&*session.id)
+    };
+    shells.last_of(uses).or_else(|| shells.last_of(|_| true))
+}
+
+/// Cancels the running answer of a session.
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/cancel", tag = "messages",
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 204, description = "The answer is cancelled, or none was running"),
+        (status = 404, description = "There is no such session", body = ProblemDocument)))]
+pub async fn cancel(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+) -> Answer<StatusCode> {
+    let session = super::session(&state, &id).await?;
+    if let Some(feed) = session.hub.running() {
+        feed.cancel_token().cancel();
+    }
+    Ok(StatusCode::NO_CONTENT)
+}

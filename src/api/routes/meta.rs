@@ -1,0 +1,71 @@
+//! The server itself: its health, version and documentation, and the exchange of tickets.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::api::ApiState;
+use crate::api::extract::JsonBody;
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::types::{Health, Ticket, TicketBearer, Version};
+
+/// Tells that the server answers.
+#[utoipa::path(get, path = "/health", tag = "server", security(()),
+    responses((status = 200, description = "The server answers", body = Health)))]
+pub async fn health() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// Tells the version of the program.
+#[utoipa::path(get, path = "/version", tag = "server", security(()),
+    responses((status = 200, description = "The version", body = Version)))]
+pub async fn version() -> Json<Version> {
+    Json(Version {
+        name: "aish",
+        version: env!("CARGO_PKG_VERSION"),
+        api: "v1",
+    })
+}
+
+/// Returns this document.
+#[utoipa::path(get, path = "/openapi.json", tag = "server", security(()),
+    responses((status = 200, description = "The OpenAPI document", body = Object)))]
+pub async fn openapi_json() -> Response {
+    Json(super::document()).into_response()
+}
+
+/// Returns this document, or a page with it for browsers.
+#[utoipa::path(get, path = "/doc", tag = "server", security(()),
+    responses((status = 200, description = "The document: a page if `Accept` names `text/html`",
+        content((Object = "application/json"), (String = "text/html")))))]
+pub async fn doc(headers: HeaderMap) -> Response {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    match accept.is_some_and(|accept| accept.contains("text/html")) {
+        true => crate::api::pages::document(&super::document()),
+        false => Json(super::document()).into_response(),
+    }
+}
+
+/// Takes a one-use ticket of `aish-helper web`, and returns the bearer of the browser.
+#[utoipa::path(post, path = "/v1/tickets", tag = "server", security(()), request_body = Ticket,
+    responses(
+        (status = 200, description = "The bearer", body = TicketBearer),
+        (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument),
+        (status = 422, description = "The body is not valid", body = ProblemDocument)))]
+pub async fn redeem(
+    State(state): State<ApiState>,
+    JsonBody(Ticket { ticket }): JsonBody<Ticket>,
+) -> Answer<Json<TicketBearer>> {
+    let Some(bearer) = state.credentials.redeem(&ticket) else {
+        let message = "the ticket was used already, is older than a minute, or is none";
+        return Err(
+            Problem::new(StatusCode::UNAUTHORIZED, "authentication", message)
+                .hint("open the page anew: aish-helper web"),
+        );
+    };
+    let bearer = bearer.expose().to_owned();
+    Ok(Json(TicketBearer { bearer }))
+}

@@ -1,0 +1,148 @@
+//! The operations of the API, one file per kind of object. Each handler has its documentation, from which the OpenAPI document
+//! is made; [`router`] registers both together.
+
+mod events;
+mod messages;
+mod meta;
+mod other;
+mod sessions;
+mod tools;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::problem::{Answer, Problem, ProblemDocument};
+use super::{ApiState, guard, pages};
+use crate::history::record::RecordIds;
+use crate::session::conversation::SharedSession;
+
+/// Maximum size of the body of a request, in bytes.
+const MAX_BODY: usize = 2 << 20;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "aish",
+        description = "Sessions of the AI companion of zsh. `docs/api.md` explains the events, cursors and limits.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    components(schemas(super::types::EventEnvelope, ProblemDocument)),
+    security(("token" = []))
+)]
+struct Document;
+
+fn documented() -> OpenApiRouter<ApiState> {
+    let mut router = OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(meta::health))
+        .routes(routes!(meta::version))
+        .routes(routes!(meta::openapi_json))
+        .routes(routes!(meta::doc))
+        .routes(routes!(meta::redeem))
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::get, sessions::change, sessions::delete))
+        .routes(routes!(sessions::outline))
+        .routes(routes!(sessions::record))
+        .routes(routes!(messages::list, messages::send))
+        .routes(routes!(messages::cancel))
+        .routes(routes!(events::of_session))
+        .routes(routes!(events::of_all))
+        .routes(routes!(tools::list))
+        .routes(routes!(tools::call))
+        .routes(routes!(other::models))
+        .routes(routes!(other::agents, other::create_agent));
+    let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let components = router.get_openapi_mut().components.get_or_insert_default();
+    components.add_security_scheme("token", scheme);
+    router
+}
+
+/// Returns the document of the API.
+pub fn document() -> utoipa::openapi::OpenApi {
+    documented().into_openapi()
+}
+
+/// Returns all routes behind the guard.
+pub fn router(state: ApiState) -> Router {
+    let (router, _) = documented().split_for_parts();
+    router
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(pages::serve)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
+        .with_state(state)
+}
+
+async fn method_not_allowed() -> Problem {
+    let message = "this path does not take this method";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "usage", message)
+        .hint("the header Allow says which it takes; /doc describes them")
+}
+
+/// Returns the session with this id.
+async fn session(state: &ApiState, id: &str) -> Answer<SharedSession> {
+    let sessions = &state.services.sessions;
+    // Only the form that ids have: nothing else becomes part of a path.
+    let is_id = id.len() == 36 && uuid::Uuid::parse_str(id).is_ok() && *id == id.to_lowercase();
+    if is_id {
+        if let Some(session) = sessions.opened(id) {
+            return Ok(session);
+        }
+        if sessions.journal.has(id) {
+            return Ok(sessions.get(id).await?);
+        }
+    }
+    Err(Problem::not_found("there is no session with this id").hint("GET /v1/sessions lists them"))
+}
+
+/// Returns the ids of the records of a request.
+fn record_ids(state: &ApiState) -> RecordIds {
+    RecordIds {
+        user: state.services.user.clone(),
+        request: Some(uuid::Uuid::now_v7().to_string()),
+        ..RecordIds::default()
+    }
+}
+
+/// Returns how many items are wanted; `page` has the default and the maximum.
+fn within(limit: Option<usize>, (default, maximum): (usize, usize)) -> Answer<usize> {
+    match limit {
+        None => Ok(default),
+        Some(limit) if (1..=maximum).contains(&limit) => Ok(limit),
+        Some(_) => Err(Problem::bad_request(format!(
+            "limit is not within 1 and {maximum}"
+        ))),
+    }
+}
+
+fn at_most(value: Option<usize>, name: &str, maximum: usize) -> Answer<usize> {
+    match value {
+        None => Ok(0),
+        Some(value) if value <= maximum => Ok(value),
+        Some(_) => Err(Problem::bad_request(format!(
+            "{name} is more than {maximum}"
+        ))),
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "usage", message)
+}
+
+fn check_length(name: &str, text: &str, limit: usize) -> Answer<()> {
+    match text.chars().nth(limit) {
+        None => Ok(()),
+        Some(_) => Err(invalid(format!("{name} is longer than {limit} characters"))),
+    }
+}
+
+/// The directory of requests that name none.
+fn home() -> String {
+    let home = crate::paths::variable("HOME").map(|home| home.to_string_lossy().into_owned());
+    home.unwrap_or_else(|| "/".to_owned())
+}

@@ -1,0 +1,400 @@
+//! Sessions: list, create, read, change, delete, and their records.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use crate::api::ApiState;
+use crate::api::cursor::Cursor;
+use crate::api::events::message_id;
+use crate::api::extract::{InPath, JsonBody, Parameters};
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::types::{
+    ChainEntry, Outline, OutlineEntry, RecordView, SessionChange, SessionDetail, SessionFilter,
+    SessionList, SessionSettings, SessionState, SessionView, ShareState, Usage,
+};
+use crate::error::ErrorKind;
+use crate::history::record::{Record, RecordBody};
+use crate::history::shown_record;
+use crate::protocol::{SessionInfo, SettingName, SettingsRequest};
+use crate::requests::{self, session_settings};
+use crate::safety::redact::global_redactor;
+use crate::session::conversation::Session;
+
+/// Sessions on a page, unless the request says otherwise, and at most.
+const PAGE: (usize, usize) = (50, 200);
+/// Maximum length of a line in the outline and in chains, in characters.
+const LINE: usize = 160;
+
+/// Lists the sessions, last used first.
+#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(SessionFilter),
+    responses(
+        (status = 200, description = "The sessions", body = SessionList),
+        (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Parameters(filter): Parameters<SessionFilter>,
+) -> Answer<Json<SessionList>> {
+    let limit = super::within(filter.limit, PAGE)?;
+    let offset = super::at_most(filter.offset, "offset", 1_000_000)?;
+    let search = filter.search.filter(|words| !words.trim().is_empty());
+    if search
+        .as_ref()
+        .is_some_and(|words| words.chars().count() > 200)
+    {
+        return Err(Problem::bad_request("search is longer than 200 characters"));
+    }
+    let is_search = search.is_some();
+    let mut found = requests::sessions(&state.services, offset + limit + 1, search).await?;
+    let has_more = found.len() > offset + limit;
+    found.truncate(offset + limit);
+    let sessions = found.drain(offset.min(found.len())..);
+    let sessions: Vec<SessionView> = sessions.map(|info| view(&state, info, is_search)).collect();
+    Ok(Json(SessionList {
+        next_offset: has_more.then_some(offset + limit),
+        sessions,
+    }))
+}
+
+fn view(state: &ApiState, info: SessionInfo, is_search: bool) -> SessionView {
+    let opened = state.services.sessions.opened(&info.id);
+    let status = opened.map_or(SessionState::Idle, |session| status_of(&session));
+    SessionView {
+        id: info.id,
+        title: info.title,
+        prompts: info.prompts,
+        updated_ms: info.updated_ms,
+        status,
+        share_state: ShareState::Private,
+        excerpt: is_search.then_some(info.excerpt),
+    }
+}
+
+fn status_of(session: &Session) -> SessionState {
+    match session.hub.running() {
+        Some(feed) if feed.has_open_question() => SessionState::Waiting,
+        Some(_) => SessionState::Running,
+        None => SessionState::Idle,
+    }
+}
+
+/// Creates a session.
+#[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = SessionChange,
+    responses(
+        (status = 201, description = "The session", body = SessionDetail,
+            headers(("location" = String, description = "Its path"))),
+        (status = 400, description = "The body is no JSON", body = ProblemDocument),
+        (status = 409, description = "The configuration is not valid", body = ProblemDocument),
+        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
+        (status = 422, description = "A value is not valid", body = ProblemDocument)))]
+pub async fn create(
+    State(state): State<ApiState>,
+    JsonBody(change): JsonBody<SessionChange>,
+) -> Answer<Response> {
+    check(&change)?;
+    check_settings(&state, &change).await?;
+    let id = {
+        let record_ids = super::record_ids(&state);
+        let session = state.services.sessions.create(None, &record_ids);
+        session.id.clone()
+    };
+    apply(&state, &id, change).await?;
+    let detail = detail(&state, &id).await?;
+    let location = format!("/v1/sessions/{id}");
+    Ok((
+        StatusCode::CREATED,
+        [(header::LOCATION, location)],
+        Json(detail),
+    )
+        .into_response())
+}
+
+/// Returns a session with its settings and what it has used.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}", tag = "sessions",
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 200, description = "The session", body = SessionDetail),
+        (status = 404, description = "There is no such session", body = ProblemDocument)))]
+pub async fn get(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+) -> Answer<Json<SessionDetail>> {
+    super::session(&state, &id).await?;
+    Ok(Json(detail(&state, &id).await?))
+}
+
+/// Changes the title or the settings of a session.
+#[utoipa::path(patch, path = "/v1/sessions/{session_id}", tag = "sessions", request_body = SessionChange,
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 200, description = "The session", body = SessionDetail),
+        (status = 400, description = "The body is no JSON", body = ProblemDocument),
+        (status = 404, description = "There is no such session", body = ProblemDocument),
+        (status = 409, description = "The configuration is not valid", body = ProblemDocument),
+        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
+        (status = 422, description = "A value is not valid", body = ProblemDocument)))]
+pub async fn change(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+    JsonBody(change): JsonBody<SessionChange>,
+) -> Answer<Json<SessionDetail>> {
+    super::session(&state, &id).await?;
+    check(&change)?;
+    check_settings(&state, &change).await?;
+    apply(&state, &id, change).await?;
+    Ok(Json(detail(&state, &id).await?))
+}
+
+/// Deletes a session.
+#[utoipa::path(delete, path = "/v1/sessions/{session_id}", tag = "sessions",
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 204, description = "The session is deleted"),
+        (status = 404, description = "There is no such session", body = ProblemDocument),
+        (status = 409, description = "An answer of the session is running", body = ProblemDocument)))]
+pub async fn delete(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+) -> Answer<StatusCode> {
+    super::session(&state, &id).await?;
+    let deleted = requests::delete_session(&state.services, &id).await;
+    deleted.map_err(|error| match error.kind {
+        ErrorKind::Usage => Problem {
+            hint: Some("wait for the answer or cancel it, then delete the session".to_owned()),
+            ..Problem::new(StatusCode::CONFLICT, "usage", error.message)
+        },
+        _ => Problem::from(error),
+    })?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lists the prompts of a session.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/outline", tag = "sessions",
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 200, description = "The prompts, oldest first", body = Outline),
+        (status = 404, description = "There is no such session", body = ProblemDocument)))]
+pub async fn outline(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+) -> Answer<Json<Outline>> {
+    let session = super::session(&state, &id).await?;
+    let prompts = session.with_records(|records| {
+        let numbered = records.iter().enumerate();
+        let prompts = numbered.filter_map(|(number, record)| match &record.body {
+            RecordBody::User { text, .. } => Some(OutlineEntry {
+                number,
+                id: message_id(record).to_owned(),
+                text: line(text),
+                timestamp_ms: record.timestamp_ms,
+            }),
+            _ => None,
+        });
+        prompts.collect()
+    });
+    Ok(Json(Outline { prompts }))
+}
+
+/// Returns a record with the chain that it belongs to.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/records/{record_id}", tag = "sessions",
+    params(
+        ("session_id" = String, Path, description = "Id of the session"),
+        ("record_id" = String, Path, description = "Id of the record")),
+    responses(
+        (status = 200, description = "The record", body = RecordView),
+        (status = 404, description = "There is no such session or record", body = ProblemDocument)))]
+pub async fn record(
+    State(state): State<ApiState>,
+    InPath((id, record_id)): InPath<(String, String)>,
+) -> Answer<Json<RecordView>> {
+    let session = super::session(&state, &id).await?;
+    let found = session.with_records(|records| {
+        let number = records.iter().rposition(|record| record.id == record_id)?;
+        Some(RecordView {
+            number,
+            record: shown_record(&records[number]),
+            chain: chain(records, &records[number]),
+        })
+    });
+    let found =
+        found.ok_or_else(|| Problem::not_found("the session has no record with this id"))?;
+    Ok(Json(found))
+}
+
+/// Returns the records of the same prompt.
+fn chain(records: &[Record], of: &Record) -> Vec<ChainEntry> {
+    let Some(prompt) = &of.ids.prompt else {
+        return Vec::new();
+    };
+    let numbered = records.iter().enumerate();
+    let same = numbered.filter(|(_, record)| record.ids.prompt.as_ref() == Some(prompt));
+    let entry = |(number, record): (usize, &Record)| {
+        let shown = shown_record(record);
+        let word = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
+        let text = match &record.body {
+            RecordBody::User { text, .. } | RecordBody::Assistant { text, .. } => line(text),
+            RecordBody::Tool { name, .. } => format!("{} {}", line(name), word("status")),
+            RecordBody::Approval { name, .. } => format!("{} {}", line(name), word("decision")),
+            RecordBody::CommandApproval { command, .. } => {
+                format!("{}: {}", word("choice"), line(command))
+            }
+            RecordBody::CommandResult { command, exit, .. } => {
+                format!("exit code {exit}: {}", line(command))
+            }
+            _ => String::new(),
+        };
+        ChainEntry {
+            number,
+            record_id: record.id.clone(),
+            kind: word("type"),
+            text,
+        }
+    };
+    same.map(entry).collect()
+}
+
+/// Returns the beginning of a text in one line, without secrets.
+fn line(text: &str) -> String {
+    // Enough for the line, so that a long text is not searched to its end.
+    let start: String = text.chars().take(20 * LINE).collect();
+    let words = global_redactor().redact(&start);
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let words = words.join(" ");
+    match words.char_indices().nth(LINE) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+fn check(change: &SessionChange) -> Answer<()> {
+    let texts = [
+        ("title", &change.title, 200),
+        ("model", &change.model, 200),
+        ("prompt", &change.prompt, 200),
+        ("tools", &change.tools, 2000),
+    ];
+    for (name, text, limit) in texts {
+        super::check_length(name, text.as_deref().unwrap_or_default(), limit)?;
+    }
+    if change
+        .title
+        .as_ref()
+        .is_some_and(|title| title.trim().is_empty())
+    {
+        return Err(super::invalid("the title is empty"));
+    }
+    match change.share_state {
+        Some(ShareState::Shared) => Err(super::invalid("a session is shared with /share")),
+        _ => Ok(()),
+    }
+}
+
+fn settings_request(session: Option<String>, change: &SessionChange) -> SettingsRequest {
+    let settings = [
+        (SettingName::Model, &change.model),
+        (SettingName::Prompt, &change.prompt),
+        (SettingName::Tools, &change.tools),
+    ];
+    let changes = settings.into_iter().filter_map(|(name, value)| {
+        let value = value.clone()?;
+        Some((name, Some(value).filter(|value| !value.is_empty())))
+    });
+    SettingsRequest {
+        session,
+        shell: None,
+        changes: changes.collect(),
+        cwd: super::home(),
+        overrides: BTreeMap::new(),
+    }
+}
+
+/// Checks the settings before anything is created or changed.
+async fn check_settings(state: &ApiState, change: &SessionChange) -> Answer<()> {
+    let request = settings_request(None, change);
+    Ok(session_settings::check_all(&state.services, &request).await?)
+}
+
+async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> {
+    let record_ids = super::record_ids(state);
+    let request = settings_request(Some(id.to_owned()), &change);
+    if !request.changes.is_empty() {
+        session_settings::serve(&state.services, request, &record_ids).await?;
+    }
+    if let Some(title) = change.title {
+        let session = Some(id.to_owned());
+        requests::rename_session(&state.services, session, None, &title, &record_ids).await?;
+    }
+    Ok(())
+}
+
+async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
+    let info = requests::session_info(&state.services, id).await?;
+    let session = super::session(state, id).await?;
+    let settings = SessionSettings {
+        model: session.model(),
+        prompt: session.setting("prompt"),
+        tools: session.setting("tools"),
+    };
+    let (records, usage, cwd) = session.with_records(|records| {
+        let cwd = records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::User { cwd, .. } => Some(cwd.clone()),
+            _ => None,
+        });
+        (records.len(), usage(records), cwd)
+    });
+    Ok(SessionDetail {
+        session: view(state, info, false),
+        settings,
+        records,
+        usage,
+        cwd,
+        next_cursor: Cursor::after(records).to_string(),
+    })
+}
+
+fn usage(records: &[Record]) -> Usage {
+    let mut sum = Usage::default();
+    for record in records {
+        let RecordBody::Assistant {
+            prompt_tokens,
+            completion_tokens,
+            cost,
+            cost_estimated,
+            ..
+        } = &record.body
+        else {
+            continue;
+        };
+        sum.prompt_tokens += prompt_tokens.unwrap_or(0);
+        sum.completion_tokens += completion_tokens.unwrap_or(0);
+        sum.is_estimated |= *cost_estimated || cost.is_none();
+        if let Some(cost) = cost {
+            sum.cost = Some(sum.cost.unwrap_or(0.0) + cost);
+        }
+    }
+    sum
+}
+
+/// The fields of a record that a message does not have in fields of its own.
+pub fn detail_fields(record: &Record) -> Value {
+    let mut shown = shown_record(record);
+    if let Some(fields) = shown.as_object_mut() {
+        let own = [
+            "v",
+            "id",
+            "timestamp_ms",
+            "type",
+            "ids",
+            "prompt",
+            "text",
+            "rendered",
+            "calls",
+        ];
+        own.iter().for_each(|name| drop(fields.remove(*name)));
+    }
+    shown
+}

@@ -1,0 +1,143 @@
+//! Tools: list, and calls through the same gate as those of a model.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::extract::State;
+
+use crate::api::ApiState;
+use crate::api::extract::{InPath, JsonBody};
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::types::{ToolCallReply, ToolCallRequest, ToolList, ToolView};
+use crate::chat::OperationClass;
+use crate::config::{ConfigOverrides, packs};
+use crate::error::{Error, ErrorKind};
+use crate::protocol::tools::ManualCall;
+use crate::requests::{manual_call, mcp};
+use crate::safety::redact::global_redactor;
+use crate::services::client_handle::ClientHandle;
+use crate::services::mcp_startup;
+use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnFeed};
+use crate::turn::tool_view::tool_info;
+
+/// Returns the handle of a request that is no prompt.
+fn client(state: &ApiState) -> ClientHandle {
+    let origin = FeedOrigin {
+        tty: Some("the HTTP API".to_owned()),
+        // Nobody watches: what would be asked is denied at once.
+        hang_up: HangUpPolicy::Cancel,
+        ..FeedOrigin::of_request(None, None)
+    };
+    let feed = TurnFeed::new(origin, state.cancel.child_token());
+    let kept = state.services.last_variables.clone();
+    ClientHandle::without_shell(feed, super::record_ids(state), kept)
+}
+
+/// Lists the tools of the MCP servers, and the names of toolsets and prompt packs.
+#[utoipa::path(get, path = "/v1/tools", tag = "tools",
+    responses(
+        (status = 200, description = "The tools", body = ToolList),
+        (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
+pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
+    let services = &state.services;
+    let config = services.models.config(&ConfigOverrides::default())?;
+    let client = client(&state);
+    mcp_startup::refresh_for(services, &client, &config).await?;
+    mcp::ready(services, &client, &config, None).await?;
+    let tools = services.mcp.tools();
+    let tools = tools.iter().map(|tool| {
+        let info = tool_info(tool);
+        ToolView {
+            name: info.name,
+            description: global_redactor().redact(&info.description).into_owned(),
+            operation: info.operation.as_str().to_owned(),
+            input_schema: info.schema,
+        }
+    });
+    let tools = tools.collect();
+    let paths = services.paths.clone();
+    let found = tokio::task::spawn_blocking(move || packs::list(&paths, &PathBuf::from("/")));
+    let found = found
+        .await
+        .map_err(|e| Error::runtime(format!("cannot look for prompt packs: {e}")))?;
+    let prompts = found
+        .into_iter()
+        .flatten()
+        .map(|pack| format!("@{}", pack.name));
+    Ok(Json(ToolList {
+        tools,
+        toolsets: config
+            .toolsets
+            .names()
+            .map(|name| format!("@{name}"))
+            .collect(),
+        prompts: prompts.collect(),
+    }))
+}
+
+/// Calls a tool: through the gate, the policy and the record of approvals. What the policy asks about is denied, because nobody
+/// can be asked.
+#[utoipa::path(post, path = "/v1/tools/{name}/call", tag = "tools", request_body = ToolCallRequest,
+    params(("name" = String, Path, description = "`alias.tool`")),
+    responses(
+        (status = 200, description = "The call was made", body = ToolCallReply),
+        (status = 400, description = "The body is no JSON", body = ProblemDocument),
+        (status = 403, description = "The call is denied; the message names the rule", body = ProblemDocument),
+        (status = 409, description = "The configuration is not valid", body = ProblemDocument),
+        (status = 413, description = "The body is too large", body = ProblemDocument),
+        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
+        (status = 422, description = "There is no such tool, or the call is not valid", body = ProblemDocument),
+        (status = 500, description = "The server of the tool failed", body = ProblemDocument)))]
+pub async fn call(
+    State(state): State<ApiState>,
+    InPath(name): InPath<String>,
+    JsonBody(request): JsonBody<ToolCallRequest>,
+) -> Answer<Json<ToolCallReply>> {
+    super::check_length("name", &name, 300)?;
+    super::check_length(
+        "reason",
+        request.reason.as_deref().unwrap_or_default(),
+        2000,
+    )?;
+    let operation = match request.operation.as_deref() {
+        None | Some("read") => OperationClass::Read,
+        Some("write") => OperationClass::Write,
+        Some("destructive") => OperationClass::Destructive,
+        Some(_) => {
+            return Err(super::invalid(
+                "operation is not read, write or destructive",
+            ));
+        }
+    };
+    let call = ManualCall {
+        operation,
+        name: name.replacen('.', ":", 1),
+        arguments: serde_json::Value::Object(request.arguments).to_string(),
+        reason: request.reason,
+        sensitivity: None,
+        cwd: super::home(),
+        overrides: BTreeMap::new(),
+        tty: None,
+        work_env: BTreeMap::new(),
+    };
+    let called = manual_call::call(&state.services, &client(&state), call).await?;
+    if let Some(kind) = called.kind {
+        let reason = called
+            .why
+            .unwrap_or_else(|| "the call was not made".to_owned());
+        let reason = global_redactor().redact(&reason).into_owned();
+        let hint = (kind == ErrorKind::Approval)
+            .then(|| format!("allow it in [policy] of the configuration, or call it in a terminal: aish-helper policy explain {name}"));
+        return Err(Problem {
+            hint,
+            ..Problem::from(Error::new(kind, reason))
+        });
+    }
+    Ok(Json(ToolCallReply {
+        status: called.status.as_str().to_owned(),
+        text: global_redactor().redact(&called.text).into_owned(),
+        reason: called.why,
+        record_id: called.id,
+    }))
+}

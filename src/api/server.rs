@@ -1,0 +1,293 @@
+//! Starts and stops the listeners of the API.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::credentials::{self, Credentials};
+use super::listener::{Connections, PeerCheck, accept_tcp, accept_unix};
+use super::{ApiParts, ApiState, MAX_STREAMS, routes};
+use crate::config::HttpSettings;
+use crate::error::{Error, ErrorContext, Result};
+use crate::paths::{self, Paths};
+use crate::protocol::ServerStatus;
+use crate::services::SharedServices;
+use crate::session::lock;
+
+/// How long a stop waits for the connections.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The HTTP server of the daemon, running or not.
+#[derive(Debug, Default)]
+pub struct ApiServer {
+    running: Mutex<Option<RunningServer>>,
+    /// Held while it is started or stopped.
+    changing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct RunningServer {
+    state: ApiState,
+    connections: Arc<Connections>,
+    address: Option<SocketAddr>,
+    socket: PathBuf,
+}
+
+/// Where to listen. Kept in the runtime directory while the server runs, so that the next daemon listens there too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenAddress {
+    /// An address, or `localhost`.
+    pub hostname: String,
+    /// The port; 0 for the unix socket only.
+    pub port: u16,
+}
+
+fn kept_file(paths: &Paths) -> PathBuf {
+    paths.run.join("server.json")
+}
+
+fn socket_file(paths: &Paths) -> PathBuf {
+    paths.socket_dir.join("api.sock")
+}
+
+impl ApiServer {
+    /// Starts the server if the configuration says so, or if it ran in an earlier daemon since the user has logged in.
+    pub async fn start_if_wanted(
+        &self,
+        services: &Arc<SharedServices>,
+        cancel: &CancellationToken,
+        may_use: PeerCheck,
+    ) {
+        let kept = fs::read(kept_file(&services.paths)).ok();
+        let kept = kept.and_then(|text| serde_json::from_slice::<ListenAddress>(&text).ok());
+        let config = services.models.config(&Default::default());
+        let settings = config.as_ref().ok().map(|config| &config.server);
+        if kept.is_none() && !settings.is_some_and(|settings| settings.enabled) {
+            return;
+        }
+        if let Err(e) = self.start(services, cancel, may_use, kept).await {
+            tracing::warn!("the HTTP server does not run: {}", e.message);
+        }
+    }
+
+    /// Starts the server, unless it runs; `address` is in place of that of the configuration.
+    ///
+    /// # Errors
+    /// The configuration is invalid, or the address is not free or not allowed.
+    pub async fn start(
+        &self,
+        services: &Arc<SharedServices>,
+        cancel: &CancellationToken,
+        may_use: PeerCheck,
+        address: Option<ListenAddress>,
+    ) -> Result<ServerStatus> {
+        let _changing = self.changing.lock().await;
+        let config = services.models.config(&Default::default())?;
+        let settings = &config.server;
+        let address = address.unwrap_or_else(|| ListenAddress {
+            hostname: settings.hostname.clone(),
+            // The configuration has checked its range.
+            port: u16::try_from(settings.port).unwrap_or(0),
+        });
+        if let Some(status) = self.status() {
+            let is_same = status.hostname == address.hostname && status.port == address.port;
+            return match is_same || address.port == 0 {
+                true => Ok(status),
+                false => Err(Error::usage(format!(
+                    "the server runs already, on {}:{}",
+                    status.hostname, status.port
+                ))
+                .hint("stop it first: aish-helper serve stop")),
+            };
+        }
+        let ip = loopback(&address.hostname)?;
+        let tcp = match address.port {
+            0 => None,
+            port => Some(bind_tcp(SocketAddr::new(ip, port)).await?),
+        };
+        let socket = socket_file(&services.paths);
+        let unix = bind_unix(&socket)?;
+        let bound = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
+        let running = self.run(services, cancel, settings, bound, socket)?;
+        let router = routes::router(running.state.clone());
+        let connections = running.connections.clone();
+        if let (Some(listener), Some(bound)) = (tcp, bound) {
+            let hosts = ["127.0.0.1", "localhost", "[::1]"];
+            let hosts = hosts
+                .map(|host| format!("{host}:{}", bound.port()))
+                .to_vec();
+            let router = router.clone();
+            tokio::spawn(accept_tcp(listener, router, hosts, connections.clone()));
+        }
+        tokio::spawn(accept_unix(unix, router, may_use, connections));
+        *lock(&self.running) = Some(running);
+        keep(&services.paths, &address);
+        self.status()
+            .ok_or_else(|| Error::runtime("the server has stopped"))
+    }
+
+    fn run(
+        &self,
+        services: &Arc<SharedServices>,
+        cancel: &CancellationToken,
+        settings: &HttpSettings,
+        address: Option<SocketAddr>,
+        socket: PathBuf,
+    ) -> Result<RunningServer> {
+        let password = settings.password.clone().map(|password| password.0);
+        let end = services.leaving.child_token();
+        let state = ApiState(Arc::new(ApiParts {
+            services: services.clone(),
+            credentials: Credentials::load(&services.paths, password)?,
+            cors: settings.cors.clone(),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            end: end.clone(),
+            cancel: cancel.clone(),
+        }));
+        Ok(RunningServer {
+            state,
+            connections: Connections::new(end),
+            address,
+            socket,
+        })
+    }
+
+    /// Stops the server; the next daemon does not start it either. Returns whether it ran.
+    pub async fn stop(&self, paths: &Paths) -> bool {
+        let _changing = self.changing.lock().await;
+        // Usually the file exists only while the server runs.
+        let _ = fs::remove_file(kept_file(paths));
+        self.end().await
+    }
+
+    /// Ends the listeners and the connections, because the daemon ends.
+    pub async fn end(&self) -> bool {
+        let Some(running) = lock(&self.running).take() else {
+            return false;
+        };
+        running.state.end.cancel();
+        let _ = fs::remove_file(&running.socket);
+        running.connections.tasks.close();
+        // A client that does not read must not delay the daemon.
+        let _ = tokio::time::timeout(GRACE, running.connections.tasks.wait()).await;
+        true
+    }
+
+    /// Returns where the server listens; `None` if it does not run.
+    pub fn status(&self) -> Option<ServerStatus> {
+        let running = lock(&self.running);
+        let running = running.as_ref()?;
+        let ip = running
+            .address
+            .map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
+        Some(ServerStatus {
+            hostname: ip.to_string(),
+            port: running.address.map_or(0, |address| address.port()),
+            url: running.address.map(|address| format!("http://{address}")),
+            socket: running.socket.display().to_string(),
+        })
+    }
+
+    /// Makes a ticket with which a browser gets its bearer, and returns the address that opens the page with it.
+    ///
+    /// # Errors
+    /// The server does not run, or has no port.
+    pub fn ticket_url(&self, path: &str) -> Result<String> {
+        let running = lock(&self.running);
+        let Some(RunningServer {
+            state,
+            address: Some(address),
+            ..
+        }) = running.as_ref()
+        else {
+            return Err(
+                Error::usage("the server has no port that a browser can use")
+                    .hint("give it one: aish-helper serve --port 4096"),
+            );
+        };
+        let ticket = state.credentials.ticket();
+        Ok(format!("http://{address}{path}#t={}", ticket.expose()))
+    }
+
+    /// Replaces the token. What was handed out is void: open streams end, and open pages must be opened anew.
+    ///
+    /// # Errors
+    /// The files cannot be written, or the server cannot be started again.
+    pub async fn rotate(
+        &self,
+        services: &Arc<SharedServices>,
+        cancel: &CancellationToken,
+        may_use: PeerCheck,
+    ) -> Result<()> {
+        let address = self.status().map(|status| ListenAddress {
+            hostname: status.hostname,
+            port: status.port,
+        });
+        self.end().await;
+        credentials::replace(&services.paths)?;
+        if address.is_some() {
+            self.start(services, cancel, may_use, address).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the address of a name. Others than the machine itself could read along.
+fn loopback(hostname: &str) -> Result<IpAddr> {
+    let ip = match hostname {
+        "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        _ => hostname.parse().map_err(|_| {
+            Error::config(format!("hostname is no IP address: {hostname}"))
+                .hint("use 127.0.0.1, ::1 or localhost")
+        })?,
+    };
+    match ip.is_loopback() {
+        true => Ok(ip),
+        false => Err(Error::config(format!(
+            "the server listens only on addresses of this machine itself, not on {ip}"
+        ))
+        .hint("to reach it from elsewhere, forward the port: ssh -L 4096:127.0.0.1:4096 HOST")),
+    }
+}
+
+async fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|e| {
+        let error = Error::runtime(format!("cannot listen on {address}: {e}"));
+        match e.kind() {
+            std::io::ErrorKind::AddrInUse => error.hint(
+                "another program uses the port; choose another one: aish-helper serve --port PORT",
+            ),
+            _ => error,
+        }
+    })
+}
+
+/// Binds the unix socket. The caller is the only daemon, so a socket that exists is stale.
+fn bind_unix(path: &Path) -> Result<UnixListener> {
+    let what = || format!("cannot listen on {}", path.display());
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).context(what),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).context(what)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).context(what)?;
+    Ok(listener)
+}
+
+fn keep(paths: &Paths, address: &ListenAddress) {
+    let text = serde_json::to_vec(address).unwrap_or_default();
+    if let Err(e) = paths::replace_unsynced(&kept_file(paths), &text) {
+        tracing::warn!(
+            "the next daemon will not start the HTTP server: {}",
+            e.message
+        );
+    }
+}

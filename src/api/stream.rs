@@ -1,0 +1,479 @@
+//! Streams of events: server-sent events of one session, and of all of them.
+//!
+//! A stream is a cursor and no queue: it reads what comes next when its client can take more, about 8 KB at a time. A client
+//! that stopped reading costs one small buffer, and reads the rest from the journal when it goes on.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
+
+use super::ApiState;
+use super::cursor::Cursor;
+use super::events::{self, ApiEvent};
+use crate::history::journal::now_ms;
+use crate::history::record::Record;
+use crate::safety::redact::global_redactor;
+use crate::session::conversation::{Session, SharedSession};
+
+/// Size above which no further event is added to a chunk, in bytes.
+const CHUNK: usize = 8 << 10;
+/// Time between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Bits of `seq` below the number of the record.
+const SEQ_BITS: u32 = 28;
+
+/// What both kinds of streams have.
+#[derive(Debug)]
+struct StreamBase {
+    state: ApiState,
+    changes: watch::Receiver<u64>,
+    /// Whether the stream goes on once everything was sent.
+    follows: bool,
+    is_caught_up: bool,
+    has_ended: bool,
+    heartbeat: Instant,
+    /// Counts the stream while it exists.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl StreamBase {
+    fn new(state: ApiState, follows: bool, permit: OwnedSemaphorePermit) -> StreamBase {
+        StreamBase {
+            changes: state.services.sessions.changes.subscribe(),
+            state,
+            follows,
+            is_caught_up: false,
+            has_ended: false,
+            heartbeat: Instant::now() + HEARTBEAT,
+            _permit: permit,
+        }
+    }
+}
+
+/// Why a stream goes on.
+enum Wake {
+    Changed,
+    Heartbeat,
+    End,
+}
+
+/// The events of one session.
+#[derive(Debug)]
+pub struct SessionStream {
+    base: StreamBase,
+    session: String,
+    cursor: Cursor,
+    /// What was told of the session's state last.
+    status: Option<String>,
+}
+
+impl SessionStream {
+    /// Creates a stream from a position.
+    pub fn new(
+        state: ApiState,
+        session: String,
+        cursor: Cursor,
+        follows: bool,
+        permit: OwnedSemaphorePermit,
+    ) -> SessionStream {
+        SessionStream {
+            base: StreamBase::new(state, follows, permit),
+            session,
+            cursor,
+            status: None,
+        }
+    }
+
+    /// Returns the next events; `None` at the end.
+    pub async fn chunk(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        loop {
+            if self.base.has_ended {
+                return None;
+            }
+            self.base.changes.borrow_and_update();
+            match self.opened().await {
+                Some(session) => self.fill(&session, &mut out),
+                None if self.base.is_caught_up && self.exists() => {}
+                None => {
+                    self.base.has_ended = true;
+                    self.append("x.session.deleted", None, json!({}), &mut out);
+                }
+            }
+            if !out.is_empty() {
+                return Some(Bytes::from(out));
+            }
+            match self.wake().await {
+                // Should there be nothing new after all, the other tasks go on.
+                Wake::Changed => tokio::task::yield_now().await,
+                Wake::Heartbeat => {
+                    self.base.heartbeat = Instant::now() + HEARTBEAT;
+                    let payload = json!({ "next_cursor": self.cursor.to_string() });
+                    self.append("x.heartbeat", None, payload, &mut out);
+                    return Some(Bytes::from(out));
+                }
+                Wake::End => return None,
+            }
+        }
+    }
+
+    fn exists(&self) -> bool {
+        self.base.state.services.sessions.journal.has(&self.session)
+    }
+
+    /// Returns the session. Once everything was sent, a closed one stays closed: only an open one can change.
+    async fn opened(&self) -> Option<SharedSession> {
+        let sessions = &self.base.state.services.sessions;
+        match sessions.opened(&self.session) {
+            Some(session) => Some(session),
+            None if self.base.is_caught_up => None,
+            None => sessions.get(&self.session).await.ok(),
+        }
+    }
+
+    /// Appends what is new.
+    fn fill(&mut self, session: &Session, out: &mut Vec<u8>) {
+        while out.len() < CHUNK {
+            let record = self.cursor.record;
+            let Some(event) = events::next(session, &mut self.cursor) else {
+                break;
+            };
+            let seq = seq(record, &event, &self.cursor);
+            append(&self.session, seq, &self.cursor.to_string(), &event, out);
+        }
+        if out.len() >= CHUNK {
+            return;
+        }
+        let (key, status) = status(session);
+        if self.status.as_ref() != Some(&key) {
+            self.status = Some(key);
+            self.append("agent.status", None, status, out);
+        }
+        if !self.base.is_caught_up {
+            self.base.is_caught_up = true;
+            let payload = json!({ "next_cursor": self.cursor.to_string() });
+            self.append("x.caught_up", None, payload, out);
+            self.base.has_ended = !self.base.follows;
+        }
+    }
+
+    /// Appends an event that belongs to no record.
+    fn append(
+        &mut self,
+        kind: &'static str,
+        timestamp_ms: Option<u64>,
+        payload: Value,
+        out: &mut Vec<u8>,
+    ) {
+        self.cursor.live += 1;
+        let event = ApiEvent {
+            kind,
+            timestamp_ms,
+            payload,
+            is_recorded: false,
+        };
+        let seq = seq(self.cursor.record, &event, &self.cursor);
+        append(&self.session, seq, &self.cursor.to_string(), &event, out);
+    }
+
+    /// Waits for something new.
+    async fn wake(&mut self) -> Wake {
+        let opened = self.base.state.services.sessions.opened(&self.session);
+        // The session must not be held while waiting: it could not be deleted.
+        let feed = opened.and_then(|session| session.hub.running());
+        let Cursor {
+            round, text, entry, ..
+        } = &self.cursor;
+        let of_feed = async {
+            match &feed {
+                Some(feed) => feed.live_changed((round, *text), *entry).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.base.state.end.cancelled() => Wake::End,
+            _ = self.base.changes.changed() => Wake::Changed,
+            () = of_feed => Wake::Changed,
+            () = tokio::time::sleep_until(self.base.heartbeat) => Wake::Heartbeat,
+        }
+    }
+}
+
+/// Number of an event, which grows with each event of a session. Those of a record have the upper half of its numbers.
+fn seq(record: usize, event: &ApiEvent, cursor: &Cursor) -> u64 {
+    let half = 1 << (SEQ_BITS - 1);
+    let within = match (event.is_recorded, cursor.record > record) {
+        (true, true) => half + half - 1,
+        (true, false) => half + (cursor.text + cursor.part).min(half as usize - 2) as u64,
+        (false, _) => cursor.live.min(half - 1),
+    };
+    ((record as u64) << SEQ_BITS) + within
+}
+
+/// Appends an event in the format of server-sent events.
+fn append(session: &str, seq: u64, cursor: &str, event: &ApiEvent, out: &mut Vec<u8>) {
+    let at = event.timestamp_ms.unwrap_or_else(now_ms);
+    let at = chrono::DateTime::from_timestamp_millis(i64::try_from(at).unwrap_or(i64::MAX));
+    let envelope = json!({
+        "type": event.kind,
+        "session_id": session,
+        "agent_id": null,
+        "seq": seq,
+        "ts": at.unwrap_or_default().to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        "payload": event.payload,
+    });
+    out.extend_from_slice(format!("id: {cursor}\nevent: {}\ndata: ", event.kind).as_bytes());
+    // Serializing JSON to memory cannot fail; it contains no line end.
+    let _ = serde_json::to_writer(&mut *out, &envelope);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Returns the state of a session: a key that changes with it, and what clients are told.
+pub fn status(session: &Session) -> (String, Value) {
+    let Some(feed) = session.hub.running() else {
+        let failed = session.hub.last_failure();
+        let key = format!("idle {}", failed.as_ref().map_or(0, |f| f.started_ms));
+        let failure = failed.map(|failed| {
+            json!({
+                "message": global_redactor().redact(&failed.failure.message),
+                "hint": failed.failure.hint,
+            })
+        });
+        return (
+            key,
+            json!({ "status": "idle", "failure": failure, "questions": [] }),
+        );
+    };
+    let open = feed.open_questions();
+    let questions: Vec<Value> = open
+        .iter()
+        .filter_map(|event| events::question(event))
+        .collect();
+    let word = if questions.is_empty() {
+        "running"
+    } else {
+        "waiting"
+    };
+    let ids: Vec<&str> = questions
+        .iter()
+        .filter_map(|q| q["question_id"].as_str())
+        .collect();
+    let key = format!("{word} {} {}", feed.tag, ids.join(" "));
+    let status = json!({
+        "status": word,
+        "prompt": global_redactor().redact(&feed.origin.words()),
+        "started_ms": feed.origin.started_ms,
+        "terminal": feed.origin.tty,
+        "questions": questions,
+    });
+    (key, status)
+}
+
+/// A position in the records of all sessions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GlobalCursor {
+    /// Id of the last record that was delivered; UUIDv7, so that ids sort by time.
+    record: String,
+    /// Events of the next record that were delivered.
+    part: usize,
+    text: usize,
+}
+
+impl GlobalCursor {
+    /// Returns the position of now.
+    pub fn now() -> GlobalCursor {
+        GlobalCursor {
+            record: uuid::Uuid::now_v7().to_string(),
+            ..GlobalCursor::default()
+        }
+    }
+
+    /// Reads a cursor; `None` if the text is none.
+    pub fn parse(text: &str) -> Option<GlobalCursor> {
+        let mut fields = text.split('_');
+        let record = uuid::Uuid::parse_str(fields.next()?).ok()?.to_string();
+        let mut number = || {
+            let field = fields.next()?;
+            let is_number = !field.is_empty() && field.bytes().all(|b| b.is_ascii_digit());
+            field.parse().ok().filter(|_| is_number)
+        };
+        let (part, text) = (number()?, number()?);
+        fields
+            .next()
+            .is_none()
+            .then_some(GlobalCursor { record, part, text })
+    }
+
+    /// Time of the position in milliseconds since 1970.
+    pub fn time_ms(&self) -> u64 {
+        let id = uuid::Uuid::parse_str(&self.record).ok();
+        let bytes = id.map(|id| id.into_bytes()).unwrap_or_default();
+        bytes[..6]
+            .iter()
+            .fold(0, |ms, byte| ms << 8 | u64::from(*byte))
+    }
+
+    fn text(&self) -> String {
+        format!("{}_{}_{}", self.record, self.part, self.text)
+    }
+}
+
+/// The records of all sessions as events, and the state of each session that changes.
+#[derive(Debug)]
+pub struct GlobalStream {
+    base: StreamBase,
+    cursor: GlobalCursor,
+    /// Number of the next record of each session.
+    next: HashMap<String, usize>,
+    /// Sessions that may have records behind the cursor and are not open.
+    closed: Vec<String>,
+    status: HashMap<String, String>,
+}
+
+impl GlobalStream {
+    /// Creates a stream from a position. `changed` are the sessions that were written since.
+    pub fn new(
+        state: ApiState,
+        cursor: GlobalCursor,
+        changed: Vec<String>,
+        follows: bool,
+        permit: OwnedSemaphorePermit,
+    ) -> GlobalStream {
+        GlobalStream {
+            base: StreamBase::new(state, follows, permit),
+            cursor,
+            next: HashMap::new(),
+            closed: changed,
+            status: HashMap::new(),
+        }
+    }
+
+    /// Returns the next events; `None` at the end.
+    pub async fn chunk(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        loop {
+            if self.base.has_ended {
+                return None;
+            }
+            self.base.changes.borrow_and_update();
+            let sessions = self.sessions().await;
+            while out.len() < CHUNK && self.append_next(&sessions, &mut out) {}
+            if out.len() < CHUNK {
+                self.append_states(&sessions, &mut out);
+                if !self.base.is_caught_up {
+                    self.base.is_caught_up = true;
+                    self.closed.clear();
+                    self.append_own("x.caught_up", &mut out);
+                    self.base.has_ended = !self.base.follows;
+                }
+            }
+            drop(sessions);
+            if !out.is_empty() {
+                return Some(Bytes::from(out));
+            }
+            tokio::select! {
+                () = self.base.state.end.cancelled() => return None,
+                _ = self.base.changes.changed() => {}
+                () = tokio::time::sleep_until(self.base.heartbeat) => {
+                    self.base.heartbeat = Instant::now() + HEARTBEAT;
+                    self.append_own("x.heartbeat", &mut out);
+                    return Some(Bytes::from(out));
+                }
+            }
+        }
+    }
+
+    async fn sessions(&self) -> Vec<SharedSession> {
+        let store = &self.base.state.services.sessions;
+        let mut sessions = store.open();
+        for id in &self.closed {
+            if !sessions.iter().any(|session| session.id == *id) {
+                sessions.extend(store.get(id).await.ok());
+            }
+        }
+        sessions
+    }
+
+    /// Appends the next event of the oldest record behind the cursor. Returns false if there is none.
+    fn append_next(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) -> bool {
+        let after = &self.cursor.record;
+        let mut first: Option<(&SharedSession, usize, Record)> = None;
+        for session in sessions {
+            let next = self.next.entry(session.id.clone()).or_default();
+            session.with_records(|records| {
+                while records.get(*next).is_some_and(|record| record.id <= *after) {
+                    *next += 1;
+                }
+                if let Some(record) = records.get(*next)
+                    && first
+                        .as_ref()
+                        .is_none_or(|(_, _, oldest)| record.id < oldest.id)
+                {
+                    first = Some((session, *next, record.clone()));
+                }
+            });
+        }
+        let Some((session, number, record)) = first else {
+            return false;
+        };
+        let mut cursor = Cursor {
+            record: number,
+            part: self.cursor.part,
+            text: self.cursor.text,
+            ..Cursor::default()
+        };
+        if cursor.part > 0 {
+            cursor.begin(events::message_id(&record));
+            cursor.text = self.cursor.text;
+        }
+        let event = events::record_event(&record, &mut cursor);
+        match cursor.record > number {
+            true => {
+                self.cursor = GlobalCursor {
+                    record: record.id,
+                    ..GlobalCursor::default()
+                };
+            }
+            false => (self.cursor.part, self.cursor.text) = (cursor.part, cursor.text),
+        }
+        let seq = seq(number, &event, &cursor);
+        append(&session.id, seq, &self.cursor.text(), &event, out);
+        true
+    }
+
+    /// Appends the state of each session that has changed.
+    fn append_states(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) {
+        for session in sessions {
+            let (key, status) = status(session);
+            let is_quiet = !self.status.contains_key(&session.id) && key.starts_with("idle");
+            let before = self.status.insert(session.id.clone(), key.clone());
+            if before.as_ref() == Some(&key) || is_quiet {
+                continue;
+            }
+            let event = ApiEvent {
+                kind: "agent.status",
+                timestamp_ms: None,
+                payload: status,
+                is_recorded: false,
+            };
+            let records = session.with_records(<[Record]>::len);
+            let seq = (records as u64) << SEQ_BITS;
+            append(&session.id, seq, &self.cursor.text(), &event, out);
+        }
+    }
+
+    /// Appends an event that belongs to no session.
+    fn append_own(&self, kind: &'static str, out: &mut Vec<u8>) {
+        let event = ApiEvent {
+            kind,
+            timestamp_ms: None,
+            payload: json!({ "next_cursor": self.cursor.text() }),
+            is_recorded: false,
+        };
+        append("", 0, &self.cursor.text(), &event, out);
+    }
+}

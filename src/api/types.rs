@@ -1,0 +1,446 @@
+//! The objects of the API.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// A session.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct SessionView {
+    /// Its id, a UUID.
+    pub id: String,
+    /// The title that the user gave, or the beginning of the first prompt.
+    pub title: String,
+    /// Number of prompts.
+    pub prompts: usize,
+    /// Time of the last change in milliseconds since 1970.
+    pub updated_ms: u64,
+    /// What happens in it now.
+    pub status: SessionState,
+    /// Who may see it besides the user.
+    pub share_state: ShareState,
+    /// The text around the words of a search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<String>,
+}
+
+/// What happens in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    /// Nothing.
+    Idle,
+    /// A prompt is answered.
+    Running,
+    /// A question waits for an answer.
+    Waiting,
+}
+
+/// Who may see a session besides the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareState {
+    /// Nobody.
+    Private,
+    /// Everybody who knows the address of its page.
+    Shared,
+}
+
+/// A list of sessions, last used first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionList {
+    /// The sessions.
+    pub sessions: Vec<SessionView>,
+    /// Value of `offset` for the next ones; absent behind the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+}
+
+/// Which sessions are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SessionFilter {
+    /// Words that one record of the session must contain, in any case.
+    #[serde(default)]
+    #[param(required = false, max_length = 200)]
+    pub search: Option<String>,
+    /// Maximum number of sessions: 1 to 200, by default 50.
+    #[serde(default)]
+    #[param(required = false, minimum = 1, maximum = 200)]
+    pub limit: Option<usize>,
+    /// Number of sessions to leave out at the beginning.
+    #[serde(default)]
+    #[param(required = false, maximum = 1_000_000)]
+    pub offset: Option<usize>,
+}
+
+/// A session and its settings.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionDetail {
+    /// The session.
+    #[serde(flatten)]
+    pub session: SessionView,
+    /// The settings in force.
+    pub settings: SessionSettings,
+    /// Number of records.
+    pub records: usize,
+    /// What the session's requests to models have used.
+    pub usage: Usage,
+    /// The directory of the last prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The position behind the last record, for `/events?since=`.
+    pub next_cursor: String,
+}
+
+/// The settings of a session that differ from the configuration.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct SessionSettings {
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The prompt pack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<String>,
+}
+
+/// Tokens and cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+pub struct Usage {
+    /// Tokens of the requests.
+    pub prompt_tokens: u64,
+    /// Tokens of the answers.
+    pub completion_tokens: u64,
+    /// Cost in US dollars of the requests whose price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Whether the cost is incomplete or estimated.
+    pub is_estimated: bool,
+}
+
+/// A new session, or changes of one. What is absent stays as it is; an empty text removes a setting.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionChange {
+    /// The title.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub title: Option<String>,
+    /// The name of a model in the configuration.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub model: Option<String>,
+    /// The prompt pack, or `none`.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub prompt: Option<String>,
+    /// The tools that are offered, as in `llm --tools`.
+    #[serde(default)]
+    #[schema(max_length = 2000)]
+    pub tools: Option<String>,
+    /// `private` unshares the session. To share it, use `/share`, which shows what would be published.
+    #[serde(default)]
+    pub share_state: Option<ShareState>,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool.
+    Tool,
+    /// A command that the model proposed: the decision on it, or its end.
+    Command,
+}
+
+/// A tool call in an answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ToolCallView {
+    /// Its id within the session.
+    pub id: String,
+    /// `alias.tool`.
+    pub name: String,
+    /// The arguments as the model sent them, without secrets.
+    pub arguments: String,
+}
+
+/// A prompt, an answer, the result of a tool call, or what became of a proposed command.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MessageView {
+    /// Its id: of the prompt, of the round of an answer, or of the tool call.
+    pub id: String,
+    /// Id of its record, for `/records/{record_id}`.
+    pub record_id: String,
+    /// Number of its record in the session, from 0.
+    pub number: usize,
+    /// Who wrote it.
+    pub role: Role,
+    /// Time of writing in milliseconds since 1970.
+    pub timestamp_ms: u64,
+    /// The text. Results of tools are cut to 4,096 bytes here; the record has them whole.
+    pub content: String,
+    /// Bytes of the text that were left out.
+    pub omitted: usize,
+    /// The tool calls of an answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCallView>,
+    /// The other fields of the record, as `docs/journal.md` describes them: model, finish, tokens and cost of an answer; name,
+    /// status and decision of a tool call; command and exit code of a command.
+    #[schema(value_type = Object)]
+    pub detail: serde_json::Value,
+}
+
+/// A page of messages, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MessagePage {
+    /// The messages.
+    pub messages: Vec<MessageView>,
+    /// Value of `before` for older messages; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_before: Option<usize>,
+    /// The position behind the last record of the session, for `/events?since=`.
+    pub next_cursor: String,
+}
+
+/// Which messages are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct MessageFilter {
+    /// Only messages before the record of this number.
+    #[serde(default)]
+    #[param(required = false, maximum = 1_000_000_000)]
+    pub before: Option<usize>,
+    /// Maximum number of messages: 1 to 200, by default 50.
+    #[serde(default)]
+    #[param(required = false, minimum = 1, maximum = 200)]
+    pub limit: Option<usize>,
+}
+
+/// A prompt.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewMessage {
+    /// Only `user`.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// The text of the prompt.
+    #[schema(min_length = 1, max_length = 1_000_000)]
+    pub content: String,
+    /// The agent that is asked. There are no agents yet.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// A model of the configuration, for this prompt only.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub model: Option<String>,
+    /// The tools that are offered for this prompt only, as in `llm --tools`.
+    #[serde(default)]
+    #[schema(max_length = 2000)]
+    pub tools: Option<String>,
+}
+
+/// A prompt was accepted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MessageAccepted {
+    /// Id of the prompt; its events and its message have it too.
+    pub message_id: String,
+    /// The session.
+    pub session_id: String,
+}
+
+/// The prompts of a session, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Outline {
+    /// The prompts.
+    pub prompts: Vec<OutlineEntry>,
+}
+
+/// A prompt in the outline.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OutlineEntry {
+    /// Number of its record.
+    pub number: usize,
+    /// Id of the prompt.
+    pub id: String,
+    /// Its beginning, in one line.
+    pub text: String,
+    /// Time in milliseconds since 1970.
+    pub timestamp_ms: u64,
+}
+
+/// A record with the records that it follows from and that follow from it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RecordView {
+    /// Number of the record in the session.
+    pub number: usize,
+    /// The record, as `docs/journal.md` describes it.
+    #[schema(value_type = Object)]
+    pub record: serde_json::Value,
+    /// The chain that it belongs to: the prompt, the answer, its tool calls with their decisions, and proposed commands.
+    pub chain: Vec<ChainEntry>,
+}
+
+/// A record in a chain.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChainEntry {
+    /// Number of the record in the session.
+    pub number: usize,
+    /// Id of the record.
+    pub record_id: String,
+    /// Type of the record.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What it is, in one line.
+    pub text: String,
+}
+
+/// Where a stream of events begins, and whether it goes on.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventFilter {
+    /// A cursor: the `id` of the last event, or `next_cursor`. The header `Last-Event-ID` counts before it. Without either a
+    /// session is sent from its beginning; of all sessions only what comes is sent.
+    #[serde(default)]
+    #[param(required = false, max_length = 200)]
+    pub since: Option<String>,
+    /// With `false` the stream ends once everything was sent.
+    #[serde(default)]
+    #[param(required = false)]
+    pub follow: Option<bool>,
+}
+
+/// An event of a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventEnvelope {
+    /// `message.start`, `message.delta`, `message.end`, `tool.start`, `tool.delta`, `tool.end`, `agent.status`, `log.append`, or
+    /// a type of aish that begins with `x.`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The session; empty for an event of the stream itself.
+    pub session_id: String,
+    /// The agent; `null` for the user's own session.
+    pub agent_id: Option<String>,
+    /// Grows with each event of a session.
+    pub seq: u64,
+    /// Time of the event (RFC 3339).
+    pub ts: String,
+    /// What happened; `docs/api.md` describes it for each type.
+    #[schema(value_type = Object)]
+    pub payload: serde_json::Value,
+}
+
+/// A one-use ticket of `aish-helper web`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ticket {
+    /// The ticket.
+    #[schema(max_length = 200)]
+    pub ticket: String,
+}
+
+/// A bearer for the browser.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TicketBearer {
+    /// For the header `Authorization: Bearer`.
+    pub bearer: String,
+}
+
+/// The server answers.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Health {
+    /// `ok`.
+    pub status: &'static str,
+}
+
+/// The version of the program.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Version {
+    /// `aish`.
+    pub name: &'static str,
+    /// `MAJOR.MINOR.PATCH`.
+    pub version: &'static str,
+    /// Version of the API: the part of its paths.
+    pub api: &'static str,
+}
+
+/// The models of the configuration.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ModelList {
+    /// The models.
+    pub models: Vec<ModelView>,
+}
+
+/// A model of the configuration.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ModelView {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its name at the provider.
+    pub model: String,
+    /// Whether it is used unless something else is chosen.
+    pub is_default: bool,
+}
+
+/// A tool that models are offered.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ToolList {
+    /// The tools.
+    pub tools: Vec<ToolView>,
+    /// The names of toolsets in the configuration.
+    pub toolsets: Vec<String>,
+    /// The names of prompt packs.
+    pub prompts: Vec<String>,
+}
+
+/// A tool.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ToolView {
+    /// `alias.tool`.
+    pub name: String,
+    /// What it does, in the words of its server.
+    pub description: String,
+    /// `read`, `write` or `destructive`, as the policy sees it.
+    pub operation: String,
+    /// The JSON Schema of its arguments.
+    #[schema(value_type = Object)]
+    pub input_schema: serde_json::Value,
+}
+
+/// A tool call of a client.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCallRequest {
+    /// The arguments: a JSON object.
+    #[schema(value_type = Object)]
+    pub arguments: serde_json::Map<String, serde_json::Value>,
+    /// What the call does: `read`, `write` or `destructive`. By default `read`; a tool that does more is then rejected.
+    #[serde(default)]
+    pub operation: Option<String>,
+    /// Why it is made, for the record and the question.
+    #[serde(default)]
+    #[schema(max_length = 2000)]
+    pub reason: Option<String>,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ToolCallReply {
+    /// How the call ended.
+    pub status: String,
+    /// The result.
+    pub text: String,
+    /// Why there is no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Id of its record in the audit log.
+    pub record_id: String,
+}

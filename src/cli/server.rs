@@ -1,0 +1,160 @@
+//! `aish-helper serve` and `aish-helper web`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::args::{ServeArgs, ServeCommand, TokenCommand, WebArgs};
+use super::{print, print_json};
+use crate::api;
+use crate::client::connect::{self, ExistingDaemon};
+use crate::error::{Error, ErrorContext, Result};
+use crate::paths::{self, Paths};
+use crate::protocol::{Request, ServerReply, ServerRequest, ServerStatus, SessionInfo};
+
+/// Starts, stops or describes the HTTP server of the daemon.
+///
+/// # Errors
+/// The daemon cannot be reached, or the server cannot be started.
+pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
+    let ServeArgs {
+        command,
+        hostname,
+        port,
+    } = args;
+    match command {
+        None => {
+            let reply = request(paths, ServerRequest::Start { hostname, port })?;
+            let status = reply.status.ok_or_else(stopped)?;
+            print(&format!(
+                "{}it serves until: aish-helper serve stop\n",
+                shown(&status)
+            ))
+        }
+        Some(ServeCommand::Stop) => {
+            let has_stopped = request(paths, ServerRequest::Stop)?.has_stopped;
+            print(match has_stopped {
+                true => "the HTTP server has stopped\n",
+                false => "the HTTP server is not running\n",
+            })
+        }
+        Some(ServeCommand::Status { json }) => status(paths, json),
+        Some(ServeCommand::Token(TokenCommand::Show)) => {
+            let token = api::token(&api::token_file(paths))?;
+            print(&format!("{token}\n"))
+        }
+        Some(ServeCommand::Token(TokenCommand::Rotate)) => {
+            request(paths, ServerRequest::Rotate)?;
+            print("the token is replaced; aish-helper serve token show prints it\n")
+        }
+    }
+}
+
+fn stopped() -> Error {
+    Error::runtime("the HTTP server has stopped").hint("see daemon.log in the state directory")
+}
+
+fn request(paths: &Paths, request: ServerRequest) -> Result<ServerReply> {
+    connect::request(paths, &Request::Server(request))
+}
+
+fn status(paths: &Paths, json: bool) -> Result<()> {
+    // Does not start a daemon.
+    let found = connect::existing(paths, &Request::Server(ServerRequest::Status))?;
+    let status = match found {
+        ExistingDaemon::Serves(mut connection) => connection.reply::<ServerReply>()?.status,
+        ExistingDaemon::Leaves(_) | ExistingDaemon::Absent => None,
+    };
+    if json {
+        return print_json(&serde_json::json!({ "running": status.is_some(), "server": status }));
+    }
+    match status {
+        Some(status) => print(&shown(&status)),
+        None => print("the HTTP server is not running; start it: aish-helper serve\n"),
+    }
+}
+
+fn shown(status: &ServerStatus) -> String {
+    let page = status
+        .url
+        .as_ref()
+        .map(|url| format!("page and API: {url}\n"));
+    format!("{}socket: {}\n", page.unwrap_or_default(), status.socket)
+}
+
+/// Opens the page in a browser.
+///
+/// # Errors
+/// The server cannot be started, or there is no such session.
+pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
+    let path = match args.session {
+        Some(wanted) => format!("/s/{}", session(paths, &wanted)?),
+        None => "/".to_owned(),
+    };
+    let reply = request(paths, ServerRequest::Ticket { path })?;
+    let url = reply.ticket_url.ok_or_else(stopped)?;
+    let page = reply
+        .status
+        .and_then(|status| status.url)
+        .unwrap_or_default();
+    if !args.print && open(paths, &url)? {
+        return print(&format!("opened {page} in the browser\n"));
+    }
+    print(&format!("{url}\n"))
+}
+
+/// Returns the id of a session.
+fn session(paths: &Paths, wanted: &str) -> Result<String> {
+    let all = Request::Sessions {
+        limit: usize::MAX,
+        search: None,
+    };
+    let sessions: Vec<SessionInfo> = connect::request(paths, &all)?;
+    let mut fits = sessions
+        .into_iter()
+        .filter(|session| session.id.contains(wanted));
+    match (fits.next(), fits.next()) {
+        (Some(session), None) => Ok(session.id),
+        (None, _) => Err(Error::usage(format!("no session {wanted}"))
+            .hint("see them with: aish-helper session list")),
+        (Some(_), Some(_)) => {
+            Err(Error::usage(format!("several sessions match {wanted}"))
+                .hint("give more of the id"))
+        }
+    }
+}
+
+/// Opens an address with a ticket in the browser. The ticket must not be an argument, which other users can see: the browser
+/// gets a file that only the user can read, and that leads to it. Returns false where no browser can be opened.
+fn open(paths: &Paths, url: &str) -> Result<bool> {
+    let Some(opener) = opener() else {
+        return Ok(false);
+    };
+    let file = paths.run.join("web.html");
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
+         <meta http-equiv=\"refresh\" content=\"0;url={url}\"><title>aish</title>"
+    );
+    paths::replace_unsynced(&file, page.as_bytes())
+        .context(|| format!("cannot write {}", file.display()))?;
+    let opened = Command::new(opener)
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    Ok(opened.is_ok_and(|status| status.success()))
+}
+
+/// Returns the program that opens a file in the browser.
+fn opener() -> Option<PathBuf> {
+    if cfg!(target_os = "macos") {
+        return paths::on_path("open").into_iter().next();
+    }
+    let has_display = ["DISPLAY", "WAYLAND_DISPLAY"];
+    let has_display = has_display
+        .iter()
+        .any(|name| paths::variable(name).is_some());
+    has_display
+        .then(|| paths::on_path("xdg-open").into_iter().next())
+        .flatten()
+}

@@ -1,0 +1,51 @@
+//! Requests about the HTTP server.
+
+use serde::{Deserialize, Serialize};
+
+/// A request about the HTTP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum ServerRequest {
+    /// Starts it, unless it runs. What is absent is taken from the configuration.
+    Start {
+        /// The address to listen on.
+        hostname: Option<String>,
+        /// The port; 0 for the unix socket only.
+        port: Option<u16>,
+    },
+    /// Stops it.
+    Stop,
+    /// Describes it.
+    Status,
+    /// Starts it if needed, and makes a ticket for a browser.
+    Ticket {
+        /// The path of the page.
+        path: String,
+    },
+    /// Replaces the token.
+    Rotate,
+}
+
+/// The reply to a [`ServerRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerReply {
+    /// Where the server listens; `None` if it does not run.
+    pub status: Option<ServerStatus>,
+    /// The address that opens the page once, for [`ServerRequest::Ticket`].
+    pub ticket_url: Option<String>,
+    /// For [`ServerRequest::Stop`]: whether it ran.
+    pub has_stopped: bool,
+}
+
+/// Where the HTTP server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// The address.
+    pub hostname: String,
+    /// The port; 0 if it listens on the unix socket only.
+    pub port: u16,
+    /// The address of the page, if it has a port.
+    pub url: Option<String>,
+    /// The unix socket.
+    pub socket: String,
+}

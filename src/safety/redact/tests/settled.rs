@@ -1,0 +1,60 @@
+use super::samples::samples_of;
+use super::*;
+
+/// Pushes a text in pieces, and returns what was settled after each, together with what was emitted before.
+fn shown_early(redactor: &Redactor, text: &str, size: usize) -> Vec<Vec<u8>> {
+    let mut stream = redactor.stream();
+    let mut emitted = Vec::new();
+    let mut shown = Vec::new();
+    for piece in text.as_bytes().chunks(size) {
+        stream.push(piece, &mut emitted);
+        let mut early = emitted.clone();
+        stream.peek(&mut early);
+        shown.push(early);
+    }
+    shown
+}
+
+/// Checks that everything that is shown early is the beginning of the redacted text.
+fn check(redactor: &Redactor, text: &str, size: usize) {
+    let whole = redactor.redact(text);
+    let mut longest = 0;
+    for early in shown_early(redactor, text, size) {
+        let early = String::from_utf8_lossy(&early);
+        // A piece may end within a character.
+        let early = early.trim_end_matches('\u{fffd}');
+        assert!(
+            whole.starts_with(early),
+            "of {text:?}\n  shown {early:?}\n  whole {whole:?}"
+        );
+        longest = longest.max(early.len());
+    }
+}
+
+const PROSE: &str = "The token is sent with each request, and the password stays in the file. Use `-p 8080:80` to publish a port; \
+    see https://user@example.com/path?key=value for the rest.\n\nThe secret of a good key: it is long.\n";
+
+#[test]
+fn what_is_settled_is_the_beginning_of_the_redacted_text() {
+    let redactor = Redactor::default();
+    redactor.add_secret("known", "sesame-open-4711-kZ83");
+    for (_, sample, _) in samples_of(7) {
+        let text =
+            format!("{PROSE}Set it: {sample}\n{PROSE}open sesame-open-4711-kZ83 now, {sample}");
+        for size in [1, 5, 64] {
+            check(&redactor, &text, size);
+        }
+    }
+}
+
+#[test]
+fn prose_is_settled_within_a_hundred_bytes() {
+    let redactor = Redactor::default();
+    redactor.add_secret("known", &"sesame-open-4711".repeat(20));
+    let text = "All cats are grey in the dark, and most of them like to be left alone by dogs. "
+        .repeat(20);
+    let lag = |(at, early): (usize, Vec<u8>)| (at + 1) * 4 - early.len().min((at + 1) * 4);
+    let shown = shown_early(&redactor, &text, 4).into_iter().enumerate();
+    let most = shown.map(lag).fold(0, usize::max);
+    assert!(most <= 100, "{most} bytes are held back");
+}

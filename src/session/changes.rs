@@ -1,0 +1,27 @@
+//! Tells watchers that something in a session has changed: a record, a turn, or a question.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// The signal that all sessions share. Watchers look for themselves what has changed.
+#[derive(Debug, Clone)]
+pub struct SessionChanges(Arc<watch::Sender<u64>>);
+
+impl Default for SessionChanges {
+    fn default() -> SessionChanges {
+        SessionChanges(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl SessionChanges {
+    /// Wakes the watchers.
+    pub fn announce(&self) {
+        self.0.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Returns a receiver that sees every change from now on.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}

@@ -1,0 +1,231 @@
+use serde_json::json;
+
+use super::{Server, ServerEvent, text_of};
+use crate::fakes::provider::{Part, Provider, Script, finish_event, text_event};
+use crate::support::helper::Helper;
+
+/// Types that tell the state at the time of a connection, and are told anew on the next one.
+const OF_CONNECTION: [&str; 2] = ["agent.status", "x.caught_up"];
+
+fn lasting(events: Vec<ServerEvent>) -> Vec<ServerEvent> {
+    let lasts = |event: &ServerEvent| !OF_CONNECTION.contains(&event.kind.as_str());
+    events.into_iter().filter(lasts).collect()
+}
+
+#[test]
+fn every_cut_gives_every_event_once_and_in_order() {
+    let long = "words and more words. ".repeat(600);
+    let helper = Helper::with(Provider::answering(move |_| Script::tokens([long.clone()])));
+    let server = Server::start(&helper);
+    let session = server.session();
+    helper.call(["ask", "--session", &session, "first"]).run();
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
+    stream.until("x.caught_up");
+    server.prompt(&session, "second");
+    stream.until("message.end");
+    stream.until("message.end");
+    let all = lasting(server.all_events(&session, ""));
+    assert!(
+        all.iter()
+            .filter(|event| event.kind == "message.delta")
+            .count()
+            > 3
+    );
+    let seqs: Vec<u64> = all
+        .iter()
+        .map(|event| event.data["seq"].as_u64().unwrap())
+        .collect();
+    assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    for (at, event) in all.iter().enumerate() {
+        let rest = lasting(server.all_events(&session, &format!("&since={}", event.id)));
+        assert_eq!(rest, all[at + 1..], "behind {}", event.id);
+    }
+    // The header counts before the parameter.
+    let last = &all[all.len() - 1];
+    let headers = format!(
+        "authorization: Bearer {}\r\nlast-event-id: {}\r\n",
+        server.token, last.id
+    );
+    let path = format!("/v1/sessions/{session}/events?follow=false&since=0.0.0..0..0");
+    let response = server.send_with("GET", &path, &headers, None);
+    assert!(!response.text().contains("message."), "{}", response.text());
+}
+
+#[test]
+fn a_stream_that_is_cut_within_an_answer_goes_on_where_it_was() {
+    let parts: Vec<String> = (0..6)
+        .map(|n| {
+            format!(
+                "Part {n} of the answer has these words, and enough of them to be certain at once. "
+            )
+        })
+        .collect();
+    let gates = ["g0", "g1", "g2", "g3", "g4", "g5"];
+    let mut script = Vec::new();
+    for (part, gate) in parts.iter().zip(gates) {
+        script.push(Part::from(text_event(part).as_str()));
+        script.push(Part::Gate(gate));
+    }
+    script.push(Part::from(finish_event("stop").as_str()));
+    script.push(Part::from("data: [DONE]\n\n"));
+    let helper = Helper::with(Provider::start([Script::events(script)]));
+    let server = Server::start(&helper);
+    let session = server.session();
+    server.prompt(&session, "go");
+    let (mut seen, mut since) = (Vec::new(), String::new());
+    for gate in gates {
+        helper.provider.wait_gate(gate);
+        let mut stream = server.events(&format!("/v1/sessions/{session}/events?{since}"));
+        let (delta, before) = stream.until("message.delta");
+        seen.extend(before);
+        since = format!("since={}", delta.id);
+        seen.push(delta);
+        helper.provider.open(gate);
+    }
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events?{since}"));
+    let (end, before) = stream.until("message.end");
+    seen.extend(before);
+    let answer = end.data["payload"]["message_id"].as_str().unwrap();
+    assert_eq!(text_of(&seen, answer), parts.concat());
+    let starts = seen.iter().filter(|event| {
+        event.kind == "message.start" && event.data["payload"]["message_id"] == answer
+    });
+    assert_eq!(starts.count(), 1);
+}
+
+#[test]
+fn a_stream_survives_a_killed_daemon() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
+    stream.until("x.caught_up");
+    server.prompt(&session, "first");
+    stream.until("message.end");
+    let (end, _) = stream.until("message.end");
+    helper.kill_daemon();
+    while stream.next().is_some() {}
+    // The next daemon listens where the one before did.
+    helper.ask("elsewhere");
+    helper.until("the server listens again", || {
+        std::net::TcpStream::connect(("127.0.0.1", server.port)).is_ok()
+    });
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events?since={}", end.id));
+    let (_, before) = stream.until("x.caught_up");
+    assert!(lasting(before).is_empty());
+    server.prompt(&session, "second");
+    let (start, _) = stream.until("message.start");
+    assert_eq!(start.data["payload"]["role"], "user");
+    stream.until("message.end");
+    stream.until("message.end");
+}
+
+#[test]
+fn all_sessions_are_followed_by_one_stream() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    let mut stream = server.events("/v1/events");
+    let (begin, _) = stream.until("x.caught_up");
+    helper.ask("in a terminal");
+    let session = server.session();
+    server.prompt(&session, "over HTTP");
+    let mut seen = Vec::new();
+    let mut ends = 0;
+    while ends < 4 {
+        let (end, before) = stream.until("message.end");
+        ends += 1;
+        seen.extend(before);
+        seen.push(end);
+    }
+    let prompts: Vec<&str> = seen
+        .iter()
+        .filter(|event| event.kind == "message.delta")
+        .filter_map(|event| event.data["payload"]["text"].as_str())
+        .collect();
+    assert_eq!(prompts, ["in a terminal", "grey", "over HTTP", "grey"]);
+    // Behind a restart the records since the cursor come once, from sessions that are not open.
+    let since = begin.data["payload"]["next_cursor"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    helper.call(["restart", "--now"]).run().ok();
+    helper.until("the server listens again", || {
+        std::net::TcpStream::connect(("127.0.0.1", server.port)).is_ok()
+    });
+    let mut stream = server.events(&format!("/v1/events?follow=false&since={since}"));
+    let (_, again) = stream.until("x.caught_up");
+    let recorded = |events: &[ServerEvent]| -> Vec<serde_json::Value> {
+        let lasting = lasting(events.to_vec());
+        lasting
+            .iter()
+            .filter(|e| e.kind.starts_with("message"))
+            .map(|e| e.data.clone())
+            .collect()
+    };
+    assert_eq!(recorded(&again), recorded(&seen));
+    for wrong in [
+        "x",
+        "0198f3c2-0000-7000-8000-0123456789ab",
+        "0198f3c2-0000-7000-8000-0123456789ab_0",
+        "_0_0",
+    ] {
+        server
+            .send("GET", &format!("/v1/events?since={wrong}"), None)
+            .problem(400);
+    }
+    let old = "0198f3c2-0000-7000-8000-0123456789ab_0_0";
+    server
+        .send("GET", &format!("/v1/events?since={old}"), None)
+        .problem(410);
+}
+
+#[test]
+fn a_deleted_session_ends_its_streams() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
+    stream.until("x.caught_up");
+    assert_eq!(
+        server
+            .send("DELETE", &format!("/v1/sessions/{session}"), None)
+            .status,
+        204
+    );
+    stream.until("x.session.deleted");
+    assert_eq!(stream.next(), None);
+}
+
+#[test]
+fn forged_cursors_are_refused() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    let session = server.session();
+    for cursor in [
+        "x",
+        "1",
+        "99.0.0..0..0",
+        "0.9",
+        "1.0.0..0..0.0",
+        "-1.0.0..0..0",
+        "1.5.0..0..0",
+        "0.0.0.%2e%2e.0..0",
+        "18446744073709551616.0.0..0..0",
+        "0.0.0..0..99999999999999999999",
+    ] {
+        let path = format!("/v1/sessions/{session}/events?follow=false&since={cursor}");
+        server.send("GET", &path, None).problem(400);
+    }
+    // Positions that no stream has given, but that harm nothing.
+    for cursor in [
+        "0.0.0.ffffffffffff.7.ffffffff.12",
+        "0.0.0..99999999..99999999",
+    ] {
+        assert!(
+            !server
+                .all_events(&session, &format!("&since={cursor}"))
+                .is_empty()
+        );
+    }
+    assert_eq!(server.get("/health"), json!({ "status": "ok" }));
+}

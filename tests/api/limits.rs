@@ -1,0 +1,196 @@
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use super::Server;
+use crate::support::helper::Helper;
+
+#[test]
+fn malformed_requests_are_refused() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let (port, token) = (server.port, &server.token);
+    let head =
+        format!("host: 127.0.0.1:{port}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n");
+    let post = format!("POST /v1/sessions HTTP/1.1\r\n{head}content-type: application/json\r\n");
+    let get = format!("GET /v1/sessions HTTP/1.1\r\n{head}");
+    let refused = [400, 405, 411, 413, 414, 415, 431, 505, 0];
+    for request in [
+        format!(
+            "{post}content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/sessions HTTP/1.1\r\n\r\n"
+        ),
+        format!("{post}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}"),
+        format!("{post}content-length: +2\r\n\r\n{{}}"),
+        format!("{post}content-length: -1\r\n\r\n{{}}"),
+        format!("{post}transfer-encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n"),
+        format!("{post}transfer-encoding: identity, chunked, identity\r\n\r\n{{}}"),
+        format!("{get} folded: a\r\n\r\n"),
+        format!("{get}x-space : a\r\n\r\n"),
+        format!("{get}x-nul: a\0b\r\n\r\n"),
+        format!("{get}x-many: {}\r\n\r\n", "a".repeat(64 << 10)),
+        format!("{get}{}\r\n", "x-a: b\r\n".repeat(200)),
+        format!("GET /{} HTTP/1.1\r\n{head}\r\n", "a".repeat(64 << 10)),
+        format!("GET /v1/sessions HTTP/3.7\r\n{head}\r\n"),
+        "\r\n\r\n\0\0\0\r\n".to_owned(),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+    ] {
+        let response = server.raw(&request);
+        assert!(
+            refused.contains(&response.status),
+            "{:?}: {} {}",
+            &request[..request.len().min(300)],
+            response.status,
+            response.text()
+        );
+    }
+    for (method, path, status) in [
+        ("PUT", "/v1/sessions", 405),
+        ("TRACE", "/v1/sessions", 405),
+        ("DELETE", "/v1/sessions", 405),
+        ("POST", "/health", 405),
+        ("POST", "/", 405),
+        ("GET", "/v1", 404),
+        ("GET", "/v1/sessions/", 404),
+        ("GET", "/v1/none", 404),
+        ("GET", "/v1/sessions/..%2f..%2fetc%2fpasswd", 404),
+        ("GET", "/v1/sessions/%2e%2e", 404),
+        ("GET", "/v1/sessions/../../etc/passwd", 404),
+        ("GET", "/v1/sessions/shells", 404),
+        ("GET", "/v1/sessions/%00", 404),
+        ("GET", "/v1/sessions/%ff", 400),
+        ("GET", "/v1/sessions?limit=0", 400),
+        ("GET", "/v1/sessions?limit=201", 400),
+        ("GET", "/v1/sessions?limit=-1", 400),
+        ("GET", "/v1/sessions?limit=x", 400),
+        ("GET", "/v1/sessions?none=1", 400),
+        ("GET", "/v1/sessions?offset=99999999", 400),
+        ("GET", "/app.js.map", 404),
+        ("GET", "/../../etc/passwd", 404),
+        ("GET", "//etc/passwd", 404),
+    ] {
+        let response = server.send(method, path, None);
+        assert_eq!(
+            response.status,
+            status,
+            "{method} {path}: {}",
+            response.text()
+        );
+        response.problem(status);
+    }
+    let upper = session.to_uppercase();
+    server
+        .send("GET", &format!("/v1/sessions/{upper}"), None)
+        .problem(404);
+    server
+        .send("GET", &format!("/v1/sessions/{session}%20"), None)
+        .problem(404);
+    // Bodies of another kind, and none.
+    let with = |headers: &str, body: &str| {
+        server.raw(&format!(
+            "POST /v1/sessions HTTP/1.1\r\n{head}{headers}content-length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    };
+    with("", "{}").problem(415);
+    with("content-type: text/plain\r\n", "{}").problem(415);
+    with(
+        "content-type: application/x-www-form-urlencoded\r\n",
+        "title=a",
+    )
+    .problem(415);
+    with("content-type: application/json\r\n", "").problem(400);
+    with("content-type: application/json\r\n", "{").problem(400);
+    with(
+        "content-type: application/json\r\n",
+        "{\"title\":\"\\ud800\"}",
+    )
+    .problem(400);
+    with("content-type: application/json\r\n", &"[".repeat(100_000)).problem(422);
+    let huge = format!("{{\"title\":\"{}\"}}", "x".repeat(3 << 20));
+    with("content-type: application/json\r\n", &huge).problem(413);
+    assert_eq!(server.send("GET", "/health", None).status, 200);
+}
+
+#[test]
+fn a_thousand_idle_connections_keep_nobody_out() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let mut stream = server.events("/v1/events");
+    stream.until("x.caught_up");
+    let idle: Vec<_> = (0..1000)
+        .map(|n| {
+            let mut connection = server.connect();
+            // Some begin a request, and never end it.
+            if n % 2 == 0 {
+                let _ = connection.write_all(b"GET /v1/sessions HTTP/1.1\r\nhost:");
+            }
+            connection
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(server.send("GET", "/v1/sessions", None).status, 200);
+    }
+    // A stream that was served stays.
+    server.session();
+    stream.until("log.append");
+    helper.ask("prompts are answered meanwhile");
+    drop(idle);
+}
+
+#[test]
+fn a_slow_head_is_cut_off() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let mut connection = server.connect();
+    connection
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    connection
+        .write_all(b"GET /health HTTP/1.1\r\nhost: ")
+        .unwrap();
+    let mut rest = Vec::new();
+    // Ends with an answer or without one, long before the time limit of the test.
+    let _ = connection.read_to_end(&mut rest);
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.is_empty() || rest.contains(" 408 "), "{rest}");
+}
+
+#[test]
+fn streams_are_limited_and_a_reader_that_stops_harms_nobody() {
+    let long = "word ".repeat(200_000);
+    let helper = Helper::with(crate::fakes::provider::Provider::answering(move |_| {
+        crate::fakes::provider::Script::tokens([long.clone()])
+    }));
+    let server = Server::start(&helper);
+    let session = server.session();
+    let path = format!("/v1/sessions/{session}/events");
+    // They have the head of the answer, and read no more.
+    let stopped: Vec<_> = (0..50).map(|_| server.events(&path)).collect();
+    let mut reading = server.events(&path);
+    reading.until("x.caught_up");
+    server.prompt(&session, "go");
+    reading.until("message.end");
+    let (end, deltas) = reading.until("message.end");
+    assert_eq!(end.data["payload"]["length"], 1_000_000);
+    assert!(deltas.len() > 200);
+    let mut more = Vec::new();
+    let full = loop {
+        let response = server.connect();
+        more.push(response);
+        let connection = more.last_mut().unwrap();
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n\r\n",
+            server.port, server.token
+        );
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 64];
+        let read = connection.read(&mut head).unwrap();
+        let head = String::from_utf8_lossy(&head[..read]).into_owned();
+        if !head.contains(" 200 ") {
+            break head;
+        }
+        assert!(more.len() < 200, "there is no limit");
+    };
+    assert!(full.contains(" 503 "), "{full}");
+    drop((stopped, more));
+}

@@ -1,0 +1,230 @@
+use serde_json::json;
+
+use super::{Server, text_of};
+use crate::fakes::provider::{Part, Provider, Script, finish_event, text_event};
+use crate::support::helper::Helper;
+
+#[test]
+fn a_prompt_is_answered_and_read_again() {
+    let helper = Helper::saying("grey in the dark");
+    let server = Server::start(&helper);
+    let created = server.send("POST", "/v1/sessions", Some(&json!({ "title": "Cats" })));
+    let session = created.json(201)["id"].as_str().unwrap().to_owned();
+    assert!(
+        created
+            .head
+            .contains(&format!("location: /v1/sessions/{session}"))
+    );
+    let mut events = server.events(&format!("/v1/sessions/{session}/events"));
+    let accepted = server.prompt(&session, "what are cats?");
+    let (_, mut seen) = events.until("message.end");
+    let (end, rest) = events.until("message.end");
+    seen.extend(rest);
+    let answer = end.data["payload"]["message_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        text_of(&seen, accepted["message_id"].as_str().unwrap()),
+        "what are cats?"
+    );
+    assert_eq!(text_of(&seen, &answer), "grey in the dark");
+    assert_eq!(end.data["payload"]["finish"], "stop");
+    assert_eq!(end.data["payload"]["length"], 16);
+    let (status, _) = events.until("agent.status");
+    assert_eq!(status.data["payload"]["status"], "idle");
+
+    let page = server.get(&format!("/v1/sessions/{session}/messages"));
+    let messages = page["messages"].as_array().unwrap();
+    assert_eq!(messages[0]["id"], answer);
+    assert_eq!(messages[0]["content"], "grey in the dark");
+    assert_eq!(messages[0]["role"], "assistant");
+    assert_eq!(messages[1]["id"], accepted["message_id"]);
+    assert_eq!(messages[1]["content"], "what are cats?");
+    let first = server.get(&format!("/v1/sessions/{session}/messages?limit=1"));
+    let before = first["next_before"].as_u64().unwrap();
+    let second = server.get(&format!(
+        "/v1/sessions/{session}/messages?limit=1&before={before}"
+    ));
+    assert_eq!(second["messages"][0], messages[1]);
+    assert!(second.get("next_before").is_none());
+
+    let detail = server.get(&format!("/v1/sessions/{session}"));
+    assert_eq!(detail["title"], "Cats");
+    assert_eq!(detail["prompts"], 1);
+    assert_eq!(page["next_cursor"], detail["next_cursor"]);
+    let outline = server.get(&format!("/v1/sessions/{session}/outline"));
+    assert_eq!(outline["prompts"][0]["text"], "what are cats?");
+    let record = messages[0]["record_id"].as_str().unwrap();
+    let record = server.get(&format!("/v1/sessions/{session}/records/{record}"));
+    assert_eq!(record["record"]["text"], "grey in the dark");
+    let chain = record["chain"].as_array().unwrap();
+    let kinds: Vec<_> = chain
+        .iter()
+        .map(|entry| entry["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["user", "assistant"]);
+}
+
+#[test]
+fn sessions_are_found_changed_and_deleted() {
+    let helper = Helper::saying("nine lives");
+    let server = Server::start(&helper);
+    helper.ask("how many lives has a cat");
+    let other = server.session();
+    let list = server.get("/v1/sessions");
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 2);
+    let found = server.get("/v1/sessions?search=nine%20LIVES");
+    let found = found["sessions"].as_array().unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(found[0]["excerpt"].as_str().unwrap().contains("nine lives"));
+    let page = server.get("/v1/sessions?limit=1");
+    assert_eq!(page["next_offset"], 1);
+    assert_eq!(
+        server.get("/v1/sessions?limit=1&offset=1")["sessions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+
+    let path = format!("/v1/sessions/{other}");
+    let change = json!({ "title": "Dogs", "model": "fake", "tools": "none" });
+    let changed = server.send("PATCH", &path, Some(&change)).json(200);
+    assert_eq!(changed["title"], "Dogs");
+    assert_eq!(
+        changed["settings"],
+        json!({ "model": "fake", "tools": "none" })
+    );
+    let change = json!({ "tools": "" });
+    let changed = server.send("PATCH", &path, Some(&change)).json(200);
+    assert_eq!(changed["settings"], json!({ "model": "fake" }));
+    for wrong in [
+        json!({ "model": "none-such" }),
+        json!({ "title": " " }),
+        json!({ "title": "x".repeat(201) }),
+        json!({ "share_state": "shared" }),
+        json!({ "colour": "red" }),
+    ] {
+        server
+            .send("PATCH", &path, Some(&wrong))
+            .problem(match wrong.get("model") {
+                Some(_) => 409,
+                None => 422,
+            });
+    }
+    assert_eq!(server.get(&path)["title"], "Dogs");
+    assert_eq!(server.send("DELETE", &path, None).status, 204);
+    server.send("GET", &path, None).problem(404);
+    server.send("DELETE", &path, None).problem(404);
+}
+
+#[test]
+fn an_answer_streams_while_it_is_made_and_can_be_cancelled() {
+    let text = "A sentence that is long enough to be certain before the rest of the answer arrives, whatever follows it. ";
+    let gated = Script::events([
+        Part::from(text_event(text).as_str()),
+        Part::Gate("rest"),
+        Part::from(text_event("The rest.").as_str()),
+        Part::from(finish_event("stop").as_str()),
+        Part::from("data: [DONE]\n\n"),
+    ]);
+    let helper = Helper::with(Provider::start([gated]));
+    let server = Server::start(&helper);
+    let session = server.session();
+    let mut events = server.events(&format!("/v1/sessions/{session}/events"));
+    events.until("x.caught_up");
+    server.prompt(&session, "go");
+    events.until("message.end");
+    // The provider waits at the gate.
+    let (delta, _) = events.until("message.delta");
+    assert!(text.starts_with(delta.data["payload"]["text"].as_str().unwrap()));
+    assert_eq!(
+        server.get(&format!("/v1/sessions/{session}"))["status"],
+        "running"
+    );
+    server
+        .send("DELETE", &format!("/v1/sessions/{session}"), None)
+        .problem(409);
+    let cancelled = server.send("POST", &format!("/v1/sessions/{session}/cancel"), None);
+    assert_eq!(cancelled.status, 204);
+    let (end, _) = events.until("message.end");
+    assert_eq!(end.data["payload"]["finish"], "interrupted");
+    helper.provider.open("rest");
+}
+
+#[test]
+fn a_prompt_uses_the_key_that_a_shell_has_sent_last() {
+    let helper =
+        Helper::with(Provider::answering(|_| Script::tokens(["yes"])).key("sk-of-the-shell"));
+    let url = helper.provider.base_url();
+    helper.config_file(&format!(
+        "default_model = \"keyed\"\n[tools]\nbuiltin = false\n[models.keyed]\nbase_url = \"{url}\"\nmodel = \"fake-1\"\nkey_env = \"CATS_KEY\"\n"
+    ));
+    let server = Server::start(&helper);
+    let session = server.session();
+    // Nothing is known yet; the prompt fails and says which variable is missing.
+    let path = format!("/v1/sessions/{session}/messages");
+    server.prompt(&session, "first");
+    let mut events = server.events(&format!("/v1/sessions/{session}/events"));
+    loop {
+        let (status, _) = events.until("agent.status");
+        let failure = &status.data["payload"]["failure"]["message"];
+        if let Some(message) = failure.as_str() {
+            assert!(message.contains("CATS_KEY"), "{message}");
+            break;
+        }
+    }
+    helper
+        .call(["ask", "hello"])
+        .env("CATS_KEY", "sk-of-the-shell")
+        .run()
+        .ok();
+    server.post(&path, &json!({ "content": "second" }), 202);
+    helper.provider.wait_requests(2);
+    let requests = helper.provider.requests();
+    for request in requests {
+        assert_eq!(
+            request.header("authorization"),
+            Some("Bearer sk-of-the-shell")
+        );
+    }
+}
+
+#[test]
+fn wrong_prompts_are_refused_with_a_reason() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let path = format!("/v1/sessions/{session}/messages");
+    for (body, status) in [
+        (json!({ "content": "" }), 422),
+        (json!({ "content": " \n" }), 422),
+        (json!({ "content": 5 }), 422),
+        (json!({}), 422),
+        (json!({ "content": "x", "role": "assistant" }), 422),
+        (json!({ "content": "x", "role": "system" }), 422),
+        (json!({ "content": "x", "agent_id": "a" }), 404),
+        (json!({ "content": "x", "model": "none-such" }), 409),
+        (json!({ "content": "x", "tools": "@none" }), 422),
+        (json!({ "content": "x", "extra": true }), 422),
+        (json!([]), 422),
+    ] {
+        let response = server.send("POST", &path, Some(&body));
+        assert!(
+            response.status == status,
+            "{body}: {} {}",
+            response.status,
+            response.text()
+        );
+        response.problem(status);
+    }
+    assert!(helper.provider.requests().is_empty());
+    server
+        .send(
+            "POST",
+            &format!("/v1/sessions/{}/messages", "0".repeat(36)),
+            Some(&json!({ "content": "x" })),
+        )
+        .problem(404);
+}
