@@ -42,6 +42,7 @@ else
     need man-db command -v man
     need npm command -v npm
     need tzdata test -e /usr/share/zoneinfo/UTC
+    need chromium command -v chromium
     install=(apt-get install -y -qq --no-install-recommends)
 fi
 if ((${#missing[@]})); then
@@ -133,3 +134,15 @@ if cargo nextest --version >/dev/null 2>&1; then
 else
     cargo test --quiet --locked --no-fail-fast --lib --bins --examples --tests -- --include-ignored
 fi
+
+step 'the page, in a browser'
+(
+    cd web
+    npm ci --no-audit --no-fund --loglevel=error >/dev/null
+    npm run --silent check
+    if command -v chromium >/dev/null; then
+        AISH_HELPER=$PWD/../target/debug/aish-helper node --test --test-concurrency=1 --test-reporter=dot tests/*.test.mjs
+    else
+        echo 'the page was not tested: there is no chromium'
+    fi
+)

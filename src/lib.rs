@@ -37,6 +37,7 @@ pub mod sandbox;
 pub mod secret;
 pub mod services;
 pub mod session;
+pub mod share;
 pub mod terminal;
 pub mod tools;
 pub mod turn;

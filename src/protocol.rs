@@ -10,6 +10,7 @@ mod frame;
 pub mod policy;
 mod reply;
 mod server;
+mod share;
 mod shell_id;
 mod shown_effect;
 pub mod tools;
@@ -31,6 +32,9 @@ pub use self::reply::{
     ShownCost, TerminalOutput, Transcript,
 };
 pub use self::server::{ServerReply, ServerRequest, ServerStatus};
+pub use self::share::{
+    SharePhase, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
+};
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
@@ -119,6 +123,8 @@ pub enum Request {
         /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
+    /// Shares a session, or removes or lists shares: [`ShareReply`].
+    Share(ShareRequest),
     /// Starts, stops or describes the HTTP server: [`ServerReply`].
     Server(ServerRequest),
     /// Stops the daemon: `{}` once it has begun to stop.

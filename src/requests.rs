@@ -8,6 +8,7 @@ use std::time::Duration;
 pub mod manual_call;
 pub mod mcp;
 pub mod session_settings;
+pub mod share;
 
 use crate::broker::ModelEndpoint;
 use crate::config::packs;
@@ -22,6 +23,7 @@ use crate::protocol::{
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, model};
 use crate::session::lock;
+use crate::share::local::LocalShares;
 use crate::turn::terminal_output::WantedOutput;
 use crate::workspace::undo::UndoStore;
 
@@ -335,6 +337,8 @@ pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Res
     let (shared, deleted) = (services.clone(), id.clone());
     blocking(move || {
         // Before the lock: a queued record would be written to the removed file.
+        // Before the session, so that no page is left whose session is gone.
+        LocalShares::new(&shared.paths).unshare(&deleted)?;
         shared.sessions.journal.drain();
         shared.sessions.delete(&deleted)?;
         let undo = UndoStore::new(shared.paths.undo());

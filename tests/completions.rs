@@ -244,7 +244,7 @@ fn tab_completes_in_a_real_zsh() {
     );
     zsh.send("\x15aish-helper doc\t--js\t");
     zsh.wait_text("aish-helper doctor --json");
-    zsh.send("\x15aish-helper session sh\t--li\t");
+    zsh.send("\x15aish-helper session sho\t--li\t");
     zsh.wait_text("aish-helper session show --limit");
     zsh.send("\x15llm --no-t\t");
     zsh.wait_text("llm --no-tools");

@@ -1,5 +1,9 @@
 //! The objects of the API.
 
+mod shares;
+
+pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
+
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -101,6 +101,11 @@ const META_COMMANDS: &[(&str, &str)] = &[
         "follow a running answer, or show the last one",
     ),
     (":rename TITLE", "give the session of this shell a title"),
+    (
+        ":share [ID]",
+        "share a session as a page on this machine, after a preview and a question",
+    ),
+    (":unshare [ID]", "remove the page of a session"),
     (":delete [ID]", "delete a session, after a question"),
     (
         ":mcp [COMMAND]",

@@ -39,6 +39,7 @@ pub mod session;
 mod session_config;
 mod session_picker;
 mod setup_dialog;
+mod share;
 pub mod stats;
 pub mod status;
 mod table;

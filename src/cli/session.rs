@@ -6,13 +6,13 @@ use super::args::SessionCommand;
 use super::record_view::{self, DetailLevel};
 use super::table::count;
 use super::{
-    ask, clipboard, columns, last_answer, print, print_json, session_config, session_picker,
+    ask, clipboard, columns, last_answer, print, print_json, session_config, session_picker, share,
 };
 use crate::client::connect;
 use crate::client::text_format::{cut, short_id};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
-use crate::protocol::{Request, SessionInfo, ShellId, Transcript};
+use crate::protocol::{Request, SessionInfo, ShareSession, ShellId, Transcript};
 use crate::safety::text::one_line;
 
 /// Maximum number of characters shown of a title.
@@ -82,6 +82,14 @@ pub fn run(paths: &Paths, command: SessionCommand) -> Result<()> {
             }
         }
         SessionCommand::Config(command) => session_config::run(paths, command),
+        SessionCommand::Share {
+            id,
+            with_output,
+            yes,
+            shell,
+        } => share::share(paths, ShareSession { id, shell }, with_output, yes),
+        SessionCommand::Unshare { id, shell } => share::unshare(paths, ShareSession { id, shell }),
+        SessionCommand::Shares { json } => share::list(paths, json),
         SessionCommand::Delete { id, yes } => delete(paths, id, yes),
     }
 }

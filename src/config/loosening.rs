@@ -125,6 +125,8 @@ impl SeenConfig {
             server,
             // What is shown.
             ui: _,
+            // Each share is asked about.
+            share: _,
             // Which session the launcher attaches.
             tmux: _,
             approvals,

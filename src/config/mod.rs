@@ -31,6 +31,7 @@ mod seen;
 pub mod setting;
 mod setting_types;
 pub mod settings;
+mod share_settings;
 mod syntax_tree;
 mod table_reader;
 mod toml_text;
@@ -58,6 +59,7 @@ pub use settings::{
     McpSettings, PolicySettings, RecordSettings, RecordedPanes, ShellSettings, TmuxSettings,
     ToolSettings,
 };
+pub use share_settings::ShareMode;
 pub use toml_text::toml_string;
 pub use toolsets::{ToolSelection, Toolsets};
 pub use value_checks::{check_model_name, nearest_name};

@@ -15,6 +15,7 @@ use super::policy_rules::{AutoApprovals, PolicyRules};
 use super::sandbox_setting::SandboxSetting;
 use super::section::section;
 use super::setting_types::word_setting;
+use super::share_settings::ShareSettings;
 use super::table_reader::TableReader;
 use super::toolsets::{ToolSelection, Toolsets};
 use super::value_checks::{
@@ -68,6 +69,8 @@ section! {
         ui: UiSettings = UiSettings::default();
         /// The HTTP API and the page.
         server: HttpSettings = HttpSettings::default();
+        /// Sharing.
+        share: ShareSettings = ShareSettings::default();
         /// The launcher `aish`.
         tmux: TmuxSettings = TmuxSettings::default();
         /// Permissions.

@@ -20,7 +20,7 @@ use crate::history::record::RecordIds;
 use crate::protocol::{
     AttachRequest, CommandChoice, Event, Request, RequestFailure, ShellId, kind,
 };
-use crate::requests::{self, manual_call, mcp, session_settings};
+use crate::requests::{self, manual_call, mcp, session_settings, share};
 use crate::turn::rules_in_force::RequestContext;
 use crate::turn::terminal_output::WantedOutput;
 use crate::turn::{background_notice, terminal_output};
@@ -229,6 +229,12 @@ async fn dispatch(
                 .check_person("the approval of a prompt pack", None)?;
             requests::approve_pack(&daemon.services, sha256).await?;
             Some(reply(&()))
+        }
+        Request::Share(request) => {
+            let url = daemon.api.status().and_then(|status| status.url);
+            Some(reply(
+                &share::serve(&daemon.services, request, url.as_deref()).await?,
+            ))
         }
         Request::Server(request) => Some(reply(&http_server::serve(daemon, request).await?)),
         Request::Stop { now } => {

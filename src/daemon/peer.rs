@@ -17,7 +17,7 @@ use crate::history::record::{PolicyChange, RecordBody, RecordIds};
 use crate::paths::CHILD_MARK;
 use crate::protocol::policy::PolicyRequest;
 use crate::protocol::tools::McpRequest;
-use crate::protocol::{Request, ServerRequest, ShellId};
+use crate::protocol::{Request, ServerRequest, ShareRequest, ShellId};
 use crate::session::lock;
 
 /// Maximum number of ancestors that are followed.
@@ -333,7 +333,8 @@ impl Peer {
             }
             Request::NextProposal { .. } => self.check_origin("a request for a proposed command"),
             Request::Policy { .. } => self.check_origin("a change of the policy"),
-            Request::Server(ServerRequest::Status) => Ok(()),
+            Request::Share(ShareRequest::List) | Request::Server(ServerRequest::Status) => Ok(()),
+            Request::Share(_) => self.check_origin("a request to share a session"),
             Request::Server(_) => self.check_origin("a request to the HTTP server"),
             Request::Call(_) => self.check_origin("a call of a tool"),
             Request::Changes(_) => self.check_origin("a request about changed files"),

@@ -12,6 +12,7 @@ use crate::history::retention::{DroppedCounts, Retention, RetentionLimits};
 use crate::recording;
 use crate::services::SharedServices;
 use crate::session::lock;
+use crate::share::local::LocalShares;
 use crate::workspace::undo::UndoStore;
 
 /// How often the limits are applied.
@@ -90,12 +91,14 @@ fn apply(
     sessions.journal.drain();
     let in_use = sessions.in_use();
     let undo = UndoStore::new(services.paths.undo());
+    let shares = LocalShares::new(&services.paths);
     retention.apply(
         &sessions.journal,
         limits,
         &in_use,
         &logs,
         |id, updated_ms| {
+            shares.unshare(id)?;
             let is_removed = sessions.remove(id, updated_ms)?;
             if is_removed && let Err(e) = undo.forget(id) {
                 tracing::warn!("{}", e.message);

@@ -6,6 +6,7 @@ mod guard;
 mod limits;
 mod secrets;
 mod sessions;
+mod shares;
 mod socket;
 mod tool_calls;
 

@@ -141,6 +141,18 @@ const AREAS: &[(&str, &[&str])] = &[
             "workspace",
         ],
     ),
+    // Sessions as pages: what is shown, its page, and the register of shares.
+    (
+        "share",
+        &[
+            "chat",
+            "error",
+            "history::record",
+            "paths",
+            "protocol",
+            "safety",
+        ],
+    ),
     // What clients of the socket and of the HTTP API ask about, besides prompts.
     (
         "requests",
@@ -152,10 +164,12 @@ const AREAS: &[(&str, &[&str])] = &[
             "history",
             "history::record",
             "mcp",
+            "paths",
             "protocol",
             "safety",
             "services",
             "session",
+            "share",
             "tools",
             "turn",
             "workspace",
@@ -177,6 +191,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
             "services",
             "session",
+            "share",
             "turn",
         ],
     ),
@@ -201,6 +216,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
             "services",
             "session",
+            "share",
             "terminal",
             "tools",
             "turn",

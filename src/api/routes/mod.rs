@@ -6,6 +6,7 @@ mod messages;
 mod meta;
 mod other;
 mod sessions;
+mod shares;
 mod tools;
 
 use axum::Router;
@@ -52,6 +53,10 @@ fn documented() -> OpenApiRouter<ApiState> {
         .routes(routes!(messages::cancel))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))
+        .routes(routes!(shares::publish))
+        .routes(routes!(shares::unshare))
+        .routes(routes!(shares::list))
+        .routes(routes!(shares::page))
         .routes(routes!(tools::list))
         .routes(routes!(tools::call))
         .routes(routes!(other::models))

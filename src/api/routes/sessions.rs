@@ -1,6 +1,6 @@
 //! Sessions: list, create, read, change, delete, and their records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::Json;
 use axum::extract::State;
@@ -53,23 +53,41 @@ pub async fn list(
     let has_more = found.len() > offset + limit;
     found.truncate(offset + limit);
     let sessions = found.drain(offset.min(found.len())..);
-    let sessions: Vec<SessionView> = sessions.map(|info| view(&state, info, is_search)).collect();
+    let shared = shared(&state).await?;
+    let sessions: Vec<SessionView> = sessions
+        .map(|info| view(&state, info, is_search, &shared))
+        .collect();
     Ok(Json(SessionList {
         next_offset: has_more.then_some(offset + limit),
         sessions,
     }))
 }
 
-fn view(state: &ApiState, info: SessionInfo, is_search: bool) -> SessionView {
+/// Returns the sessions that are shared.
+async fn shared(state: &ApiState) -> Answer<HashSet<String>> {
+    let shares = requests::share::list(&state.services).await?;
+    Ok(shares.into_iter().map(|share| share.session).collect())
+}
+
+fn view(
+    state: &ApiState,
+    info: SessionInfo,
+    is_search: bool,
+    shared: &HashSet<String>,
+) -> SessionView {
     let opened = state.services.sessions.opened(&info.id);
     let status = opened.map_or(SessionState::Idle, |session| status_of(&session));
+    let share_state = match shared.contains(&info.id) {
+        true => ShareState::Shared,
+        false => ShareState::Private,
+    };
     SessionView {
         id: info.id,
         title: info.title,
         prompts: info.prompts,
         updated_ms: info.updated_ms,
         status,
-        share_state: ShareState::Private,
+        share_state,
         excerpt: is_search.then_some(info.excerpt),
     }
 }
@@ -324,6 +342,9 @@ async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> 
     if !request.changes.is_empty() {
         session_settings::serve(&state.services, request, &record_ids).await?;
     }
+    if change.share_state == Some(ShareState::Private) {
+        requests::share::unshare(&state.services, id).await?;
+    }
     if let Some(title) = change.title {
         let session = Some(id.to_owned());
         requests::rename_session(&state.services, session, None, &title, &record_ids).await?;
@@ -347,7 +368,7 @@ async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
         (records.len(), usage(records), cwd)
     });
     Ok(SessionDetail {
-        session: view(state, info, false),
+        session: view(state, info, false, &shared(state).await?),
         settings,
         records,
         usage,

@@ -109,6 +109,34 @@ pub enum SessionCommand {
     /// Show and change the settings of a session: model, prompt pack and tools
     #[command(subcommand)]
     Config(SessionConfigCommand),
+    /// Share a session as a page on this machine, after a preview and a question
+    Share {
+        /// Id of the session, or a unique part of it; by default the session of the shell
+        id: Option<String>,
+        /// Show the results of tools and the output of commands, which are left out otherwise
+        #[arg(long)]
+        with_output: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        /// The shell whose session is shared
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+    },
+    /// Remove the page of a shared session
+    Unshare {
+        /// Id of the session, or a unique part of it; by default the session of the shell
+        id: Option<String>,
+        /// The shell whose session was shared
+        #[arg(long, value_name = "ID", hide = true)]
+        shell: Option<ShellId>,
+    },
+    /// List the shared sessions
+    Shares {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Delete a session, after a question; without an id, choose one from a list
     Delete {
         /// Id of the session, or a unique part of it

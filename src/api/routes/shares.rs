@@ -1,0 +1,121 @@
+//! Shares: preview, publish, remove, list, and their pages.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::api::ApiState;
+use crate::api::extract::{InPath, JsonBody};
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::types::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
+use crate::protocol::SharePhase;
+use crate::requests::share;
+use crate::share::local::LocalShares;
+use crate::share::page::POLICY;
+use crate::share::register::Share;
+
+fn view(share: Share) -> ShareView {
+    ShareView {
+        path: format!("/share/{}", share.id),
+        id: share.id,
+        session_id: share.session,
+        title: share.title,
+        created_ms: share.created_ms,
+        is_published: share.phase == SharePhase::Published,
+    }
+}
+
+/// Shares a session as a page. Without `digest` the reply is a preview, and nothing is published.
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/share", tag = "shares", request_body = ShareChoice,
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 200, description = "What would be published", body = ShareResult),
+        (status = 201, description = "The share", body = ShareResult),
+        (status = 400, description = "The body is no JSON", body = ProblemDocument),
+        (status = 403, description = "Sharing is disabled", body = ProblemDocument),
+        (status = 404, description = "There is no such session", body = ProblemDocument),
+        (status = 409, description = "The session has changed since the preview", body = ProblemDocument),
+        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
+        (status = 422, description = "A value is not valid", body = ProblemDocument)))]
+pub async fn publish(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+    JsonBody(choice): JsonBody<ShareChoice>,
+) -> Answer<(StatusCode, Json<ShareResult>)> {
+    super::session(&state, &id).await?;
+    let services = &state.services;
+    let with_output = choice.with_output.unwrap_or(false);
+    let preview = share::preview(services, &id, with_output).await?;
+    let mut result = ShareResult {
+        digest: preview.digest,
+        title: preview.title,
+        messages: preview.messages,
+        removed: preview.removed,
+        share: None,
+    };
+    let Some(digest) = choice.digest else {
+        return Ok((StatusCode::OK, Json(result)));
+    };
+    let published = share::publish(services, &id, with_output, &digest).await?;
+    result.share = Some(view(published));
+    Ok((StatusCode::CREATED, Json(result)))
+}
+
+/// Removes the shares of a session, and verifies that their pages are gone.
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/unshare", tag = "shares",
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 200, description = "How many were removed", body = Unshared),
+        (status = 404, description = "There is no such session", body = ProblemDocument),
+        (status = 500, description = "A page could not be removed; it is still listed", body = ProblemDocument)))]
+pub async fn unshare(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+) -> Answer<Json<Unshared>> {
+    super::session(&state, &id).await?;
+    let removed = share::unshare(&state.services, &id).await?;
+    Ok(Json(Unshared { removed }))
+}
+
+/// Lists the shares, oldest first.
+#[utoipa::path(get, path = "/v1/shares", tag = "shares",
+    responses((status = 200, description = "The shares", body = ShareList)))]
+pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
+    let shares = share::list(&state.services).await?;
+    Ok(Json(ShareList {
+        shares: shares.into_iter().map(view).collect(),
+    }))
+}
+
+/// Returns the page of a share. Its address is the only proof that is needed.
+#[utoipa::path(get, path = "/share/{share_id}", tag = "shares", security(()),
+    params(("share_id" = String, Path, description = "Id of the share")),
+    responses(
+        (status = 200, description = "The page", content_type = "text/html", body = String),
+        (status = 404, description = "There is no such share", body = ProblemDocument)))]
+pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> Answer<Response> {
+    let shares = LocalShares::new(&state.services.paths);
+    let read = tokio::task::spawn_blocking(move || shares.page(&id)).await;
+    let page = read.map_err(|e| {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "runtime",
+            format!("cannot read the page: {e}"),
+        )
+    })??;
+    let Some(page) = page else {
+        return Err(Problem::not_found("there is no such share"));
+    };
+    let mut response = page.into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    );
+    Ok(response)
+}

@@ -1,0 +1,116 @@
+//! `aish-helper session share`, `unshare` and `shares`.
+
+use super::session_picker;
+use super::{print, print_json};
+use crate::client::connect;
+use crate::client::text_format::short_id;
+use crate::error::{Error, ErrorKind, Result};
+use crate::paths::Paths;
+use crate::protocol::{
+    Request, SharePhase, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
+};
+use crate::safety::text::one_line;
+
+/// Maximum number of characters shown of a title.
+const MAX_TITLE: usize = 60;
+
+/// Shares a session, after a preview and a question.
+///
+/// # Errors
+/// There is no such session, sharing is disabled, or there is no terminal to ask on.
+pub fn share(paths: &Paths, session: ShareSession, with_output: bool, yes: bool) -> Result<()> {
+    let preview = request(
+        paths,
+        ShareRequest::Preview {
+            session: session.clone(),
+            with_output,
+        },
+    )?;
+    let preview = preview.preview.ok_or_else(no_reply)?;
+    if !yes {
+        let question = format!("{}Share it? [y/N] ", shown_preview(&preview));
+        if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
+            return print("nothing was shared\n");
+        }
+    }
+    let published = request(
+        paths,
+        ShareRequest::Publish {
+            session,
+            with_output,
+            digest: preview.digest,
+        },
+    )?;
+    let share = published.shares.first().ok_or_else(no_reply)?;
+    match &share.url {
+        Some(url) => print(&format!("shared on this machine: {url}\n")),
+        None => print("shared; to see the page, start the server: aish-helper serve\n"),
+    }
+}
+
+fn shown_preview(preview: &SharePreview) -> String {
+    let removed = match preview.removed.is_empty() {
+        true => "nothing".to_owned(),
+        false => preview.removed.join(", "),
+    };
+    format!(
+        "“{}”: {} messages\nleft out or replaced: {removed}\n",
+        one_line(&preview.title, MAX_TITLE),
+        preview.messages
+    )
+}
+
+fn no_reply() -> Error {
+    Error::new(
+        ErrorKind::Runtime,
+        "the daemon has sent an incomplete reply",
+    )
+    .hint("try again; if it happens again: aish-helper restart")
+}
+
+fn request(paths: &Paths, share: ShareRequest) -> Result<ShareReply> {
+    connect::request(paths, &Request::Share(share))
+}
+
+/// Removes the shares of a session.
+///
+/// # Errors
+/// There is no such session, or a page cannot be removed.
+pub fn unshare(paths: &Paths, session: ShareSession) -> Result<()> {
+    let removed = request(paths, ShareRequest::Unshare { session })?.removed;
+    print(match removed {
+        0 => "the session was not shared\n",
+        _ => "the page is removed\n",
+    })
+}
+
+/// Lists the shares.
+///
+/// # Errors
+/// The register cannot be read.
+pub fn list(paths: &Paths, json: bool) -> Result<()> {
+    let shares = request(paths, ShareRequest::List)?.shares;
+    if json {
+        return print_json(&shares);
+    }
+    if shares.is_empty() {
+        return print("nothing is shared\n");
+    }
+    print(&shares.iter().map(line).collect::<String>())
+}
+
+fn line(share: &SharedPage) -> String {
+    let place = match (share.phase, &share.url) {
+        (SharePhase::Published, Some(url)) => url.clone(),
+        (SharePhase::Published, None) => "the HTTP server is not running".to_owned(),
+        (SharePhase::Publishing | SharePhase::Removing, _) => {
+            let session = short_id(&share.session);
+            format!("interrupted; remove it: aish-helper session unshare {session}")
+        }
+    };
+    let title = one_line(&share.title, MAX_TITLE);
+    format!(
+        "{:<9} {title}\n          {place}\n",
+        short_id(&share.session)
+    )
+}

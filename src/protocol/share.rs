@@ -1,0 +1,96 @@
+//! Requests about shared sessions.
+
+use serde::{Deserialize, Serialize};
+
+use super::ShellId;
+
+/// A request about shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum ShareRequest {
+    /// Returns what a share would show: [`SharePreview`].
+    Preview {
+        /// The session.
+        session: ShareSession,
+        /// Show the results of tools and the output of commands.
+        with_output: bool,
+    },
+    /// Publishes it.
+    Publish {
+        /// The session.
+        session: ShareSession,
+        /// As in the preview.
+        with_output: bool,
+        /// The digest of the preview.
+        digest: String,
+    },
+    /// Removes the shares of a session.
+    Unshare {
+        /// The session.
+        session: ShareSession,
+    },
+    /// Lists the shares.
+    List,
+}
+
+/// The session of a request about shares.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareSession {
+    /// Its id, or a unique part of it.
+    pub id: Option<String>,
+    /// The shell whose session it is, if no id is given.
+    pub shell: Option<ShellId>,
+}
+
+/// The reply to a [`ShareRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareReply {
+    /// For [`ShareRequest::Preview`].
+    pub preview: Option<SharePreview>,
+    /// For [`ShareRequest::Publish`] and [`ShareRequest::List`].
+    pub shares: Vec<SharedPage>,
+    /// For [`ShareRequest::Unshare`]: how many were removed.
+    pub removed: usize,
+}
+
+/// What a share would show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharePreview {
+    /// SHA-256 of what is shown.
+    pub digest: String,
+    /// The title of the page.
+    pub title: String,
+    /// Number of messages.
+    pub messages: usize,
+    /// What was left out or replaced, in words.
+    pub removed: Vec<String>,
+}
+
+/// A share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedPage {
+    /// Its id.
+    pub id: String,
+    /// The session.
+    pub session: String,
+    /// The title of the session at that time.
+    pub title: String,
+    /// When it was made, milliseconds since 1970.
+    pub created_ms: u64,
+    /// Its state.
+    pub phase: SharePhase,
+    /// The address of its page while the HTTP server runs.
+    pub url: Option<String>,
+}
+
+/// State of a share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharePhase {
+    /// It is being published; its page may exist.
+    Publishing,
+    /// Its page exists.
+    Published,
+    /// It is being removed; its page may still exist.
+    Removing,
+}

@@ -1,0 +1,243 @@
+//! A share as one page: HTML without scripts, readable without its style sheet, and without anything from elsewhere.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use super::snapshot::{SharedMessage, SharedRole, Snapshot};
+
+/// The style sheet, within the page. Its digest is part of the page's policy.
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{font:1rem/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}\
+article{margin:1.5rem 0}\
+header,footer{opacity:.75}\
+h2{font-size:.85rem;margin:0 0 .25rem;opacity:.75}\
+pre,code{font-family:ui-monospace,monospace;font-size:.9em}\
+pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.75rem;border:1px solid;border-radius:.4rem}\
+p,li{overflow-wrap:anywhere}";
+
+/// Policy of the page. A server sends it as a header too; S3 sends none.
+pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox";
+
+/// Writes the page.
+pub fn render(snapshot: &Snapshot) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="referrer" content="no-referrer";
+                meta name="robots" content="noindex";
+                // frame-ancestors and sandbox do not work here, only in a header.
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+                title { (visible(&snapshot.title)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (visible(&snapshot.title)) }
+                    p { "A conversation with a model in a shell, shared with aish." }
+                }
+                main {
+                    @for message in &snapshot.messages { (article(message)) }
+                }
+                footer {
+                    @let removed = snapshot.removed.words();
+                    @if !removed.is_empty() {
+                        p { "Left out or replaced: " (removed.join(", ")) "." }
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn article(message: &SharedMessage) -> Markup {
+    let name = visible(&message.name);
+    html! {
+        article {
+            @match message.role {
+                SharedRole::User => { h2 { "Prompt" } p { (lines(&message.text)) } }
+                SharedRole::Assistant => { h2 { "Answer of " (name) } (markdown(&message.text)) }
+                SharedRole::Tool => { h2 { "Tool " (name) } pre { (visible(&message.text)) } }
+                SharedRole::Command => { h2 { "Command" } pre { (visible(&message.text)) } }
+            }
+        }
+    }
+}
+
+fn lines(text: &str) -> Markup {
+    html! {
+        @for (at, line) in text.lines().enumerate() {
+            @if at > 0 { br; }
+            (visible(line))
+        }
+    }
+}
+
+/// Makes characters visible that change how other text looks: controls, and those that turn the direction of text.
+fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_hidden = c.is_control() && c != '\n' && c != '\t'
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        match is_hidden {
+            true => out.push_str(&format!("⟨U+{:04X}⟩", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Whether a link may be followed from a page of the user.
+fn is_web_link(target: &str) -> bool {
+    let lower = target.trim().to_ascii_lowercase();
+    ["http://", "https://", "mailto:"]
+        .iter()
+        .any(|scheme| lower.starts_with(scheme))
+}
+
+/// Returns Markdown as HTML. HTML in it is shown as text, images as links.
+fn markdown(text: &str) -> Markup {
+    let mut out = String::new();
+    let mut tags = Vec::new();
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH) {
+        match event {
+            Event::Start(tag) => {
+                let (open, close) = element(&tag);
+                out.push_str(&open);
+                tags.push(close);
+            }
+            Event::End(end) => {
+                out.push_str(tags.pop().unwrap_or_default());
+                if matches!(end, TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_)) {
+                    out.push('\n');
+                }
+            }
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                out.push_str(&html! { (visible(&text)) }.into_string());
+            }
+            Event::Code(text) => out.push_str(&html! { code { (visible(&text)) } }.into_string()),
+            Event::SoftBreak => out.push('\n'),
+            Event::HardBreak => out.push_str("<br>"),
+            Event::Rule => out.push_str("<hr>"),
+            Event::TaskListMarker(_)
+            | Event::FootnoteReference(_)
+            | Event::InlineMath(_)
+            | Event::DisplayMath(_) => {}
+        }
+    }
+    PreEscaped(out)
+}
+
+/// Returns the start and the end of an element.
+fn element(tag: &Tag<'_>) -> (String, &'static str) {
+    let plain = |open: &str, close: &'static str| (open.to_owned(), close);
+    match tag {
+        Tag::Paragraph => plain("<p>", "</p>"),
+        // The page has levels 1 and 2 of its own.
+        Tag::Heading { .. } => plain("<h3>", "</h3>"),
+        Tag::BlockQuote(_) => plain("<blockquote>", "</blockquote>"),
+        Tag::CodeBlock(CodeBlockKind::Indented | CodeBlockKind::Fenced(_)) => {
+            plain("<pre><code>", "</code></pre>")
+        }
+        Tag::List(Some(_)) => plain("<ol>", "</ol>"),
+        Tag::List(None) => plain("<ul>", "</ul>"),
+        Tag::Item => plain("<li>", "</li>"),
+        Tag::Table(_) => plain("<table>", "</table>"),
+        Tag::TableHead => plain("<thead><tr>", "</tr></thead>"),
+        Tag::TableRow => plain("<tr>", "</tr>"),
+        Tag::TableCell => plain("<td>", "</td>"),
+        Tag::Emphasis => plain("<em>", "</em>"),
+        Tag::Strong => plain("<strong>", "</strong>"),
+        Tag::Strikethrough => plain("<del>", "</del>"),
+        Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } if is_web_link(dest_url) => {
+            let target = visible(dest_url);
+            let link =
+                html! { a href=(target) rel="noopener noreferrer nofollow" {} }.into_string();
+            (link.trim_end_matches("</a>").to_owned(), "</a>")
+        }
+        _ => plain("", ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::snapshot::RemovedCounts;
+
+    fn page(role: SharedRole, text: &str) -> String {
+        render(&Snapshot {
+            title: text.to_owned(),
+            messages: vec![SharedMessage {
+                role,
+                name: text.to_owned(),
+                text: text.to_owned(),
+            }],
+            removed: RemovedCounts::default(),
+        })
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let roles = [
+            SharedRole::User,
+            SharedRole::Assistant,
+            SharedRole::Tool,
+            SharedRole::Command,
+        ];
+        for role in roles {
+            for text in [
+                "<script>alert(1)</script>",
+                "<img src=x onerror=alert(1)>",
+                "<style>@import 'http://evil.example'</style>",
+                "[a](javascript:alert(1))",
+                "[a](JAVASCRIPT:alert(1)) [b]( data:text/html,x) [c](vbscript:x) [d](//evil.example)",
+                "![pixel](http://evil.example/p.png)",
+                "[a](http://x.example/\"onmouseover=alert(1))",
+                "```<script>\n</code></pre><script>\n```",
+                "<svg/onload=alert(1)>",
+                "</title><script>x</script>",
+            ] {
+                let page = page(role, text);
+                let lower = page.to_lowercase();
+                for bad in [
+                    "<script",
+                    "<img",
+                    "<svg",
+                    "href=\"javascript",
+                    "href=\"data",
+                    "\"onmouseover",
+                    "@import 'http",
+                ] {
+                    let is_shown = lower.contains(bad)
+                        && !(bad == "@import 'http" && lower.contains("&lt;style&gt;"));
+                    assert!(!is_shown, "{role:?} {text:?}: {bad} in {page}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hidden_characters_are_visible() {
+        let page = page(SharedRole::Assistant, "a\u{202e}b\u{9b}c\u{7}");
+        assert!(page.contains("a⟨U+202E⟩b⟨U+009B⟩c⟨U+0007⟩"), "{page}");
+    }
+
+    #[test]
+    fn markdown_becomes_elements() {
+        let page = page(
+            SharedRole::Assistant,
+            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)",
+        );
+        for part in [
+            "<h3>T</h3>",
+            "<ul><li>a <em>b</em> <code>c</code></li>\n</ul>",
+            "<a href=\"https://x.example/?a=1&amp;b=2\" rel=\"noopener noreferrer nofollow\">x</a>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+}

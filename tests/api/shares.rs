@@ -1,0 +1,201 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use super::Server;
+use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
+
+const SECRET: &str = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
+
+#[test]
+fn a_session_is_shared_after_a_preview_and_removed_again() {
+    let helper = Helper::saying("**grey** <script>alert(1)</script> [x](javascript:alert(1))");
+    let server = Server::start(&helper);
+    let home = helper.home.path("").display().to_string();
+    let home = home.trim_end_matches('/');
+    helper.ask(&format!("what is in {home}/x with {SECRET}"));
+    let session = server.get("/v1/sessions")["sessions"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/v1/sessions/{session}");
+    let preview = server.post(&format!("{path}/share"), &json!({}), 200);
+    assert_eq!(preview["messages"], 2);
+    let removed = preview["removed"].to_string();
+    assert!(
+        removed.contains("secret") && removed.contains("of yours"),
+        "{removed}"
+    );
+    assert!(preview.get("share").is_none());
+    assert_eq!(server.get("/v1/shares")["shares"], json!([]));
+    let digest = &preview["digest"];
+    let share = server.post(&format!("{path}/share"), &json!({ "digest": digest }), 201);
+    let page_path = share["share"]["path"].as_str().unwrap().to_owned();
+    assert_eq!(server.get(&path)["share_state"], "shared");
+    // The address is the proof.
+    let page = server.send_with("GET", &page_path, "", None);
+    assert_eq!(page.status, 200);
+    assert!(
+        page.head
+            .contains("content-security-policy: default-src 'none'"),
+        "{}",
+        page.head
+    );
+    assert!(page.head.contains("sandbox"), "{}", page.head);
+    let text = page.text();
+    assert!(text.contains("<strong>grey</strong>"), "{text}");
+    assert!(text.contains("what is in ~/x"), "{text}");
+    for absent in [SECRET, home, "<script", "href=\"javascript", &session] {
+        assert!(!text.contains(absent), "{absent}: {text}");
+    }
+    let file = fs::read_dir(helper.path("data/shares"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // What was previewed is what is published.
+    helper.ask("more");
+    server
+        .send(
+            "POST",
+            &format!("{path}/share"),
+            Some(&json!({ "digest": digest })),
+        )
+        .problem(409);
+    for wrong in [
+        "/share/",
+        "/share/none",
+        "/share/..%2f..%2fconfig",
+        &page_path[..page_path.len() - 1],
+    ] {
+        assert_eq!(
+            server.send_with("GET", wrong, "", None).status,
+            404,
+            "{wrong}"
+        );
+    }
+    let removed = server
+        .send("POST", &format!("{path}/unshare"), None)
+        .json(200);
+    assert_eq!(removed["removed"], 1);
+    server.send_with("GET", &page_path, "", None).problem(404);
+    assert!(
+        fs::read_dir(helper.path("data/shares"))
+            .unwrap()
+            .next()
+            .is_none()
+    );
+    assert_eq!(server.get(&path)["share_state"], "private");
+}
+
+#[test]
+fn a_deleted_session_takes_its_page_with_it_and_a_new_share_replaces_the_old_one() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    helper.ask("cats");
+    let session = server.get("/v1/sessions")["sessions"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let share = || {
+        let shared = helper
+            .call(["session", "share", &session, "--yes"])
+            .run()
+            .ok();
+        let (_, path) = shared.trim().rsplit_once("/share/").unwrap();
+        format!("/share/{path}")
+    };
+    let first = share();
+    let second = share();
+    assert_ne!(first, second);
+    assert_eq!(server.send_with("GET", &first, "", None).status, 404);
+    assert_eq!(server.send_with("GET", &second, "", None).status, 200);
+    let listed = helper.call(["session", "shares"]).run().ok();
+    assert!(listed.contains(&second), "{listed}");
+    assert_eq!(
+        server
+            .send("DELETE", &format!("/v1/sessions/{session}"), None)
+            .status,
+        204
+    );
+    assert_eq!(server.send_with("GET", &second, "", None).status, 404);
+    assert_eq!(
+        helper.call(["session", "shares"]).run().ok(),
+        "nothing is shared\n"
+    );
+}
+
+#[test]
+fn a_share_that_was_interrupted_is_listed_and_can_be_removed() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    helper.ask("cats");
+    let session = server.get("/v1/sessions")["sessions"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    helper
+        .call(["session", "share", &session, "--yes"])
+        .run()
+        .ok();
+    // As after a kill between the register and the page, or between the page and the register.
+    for phase in ["publishing", "removing"] {
+        let register = helper.path("data/shares.json");
+        let text = fs::read_to_string(&register).unwrap();
+        let mut shares: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let id = shares[0]["id"].as_str().unwrap().to_owned();
+        shares[0]["phase"] = json!(phase);
+        fs::write(&register, shares.to_string()).unwrap();
+        assert_eq!(
+            server
+                .send_with("GET", &format!("/share/{id}"), "", None)
+                .status,
+            404
+        );
+        let listed = helper.call(["session", "shares"]).run().ok();
+        assert!(listed.contains("interrupted"), "{listed}");
+        helper.call(["session", "unshare", &session]).run().ok();
+        assert!(!helper.path(&format!("data/shares/{id}.html")).exists());
+        assert_eq!(server.get("/v1/shares")["shares"], json!([]));
+        helper
+            .call(["session", "share", &session, "--yes"])
+            .run()
+            .ok();
+    }
+}
+
+#[test]
+fn sharing_in_a_shell_asks_first_and_can_be_disabled() {
+    let helper = Helper::saying("grey");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm cats");
+    zsh.send("clear; llm :share\r");
+    zsh.wait_text("Share it? [y/N]");
+    let screen = zsh.screen();
+    assert!(screen.contains("“cats”: 2 messages"), "{screen}");
+    zsh.send("n\r");
+    zsh.wait_text("nothing was shared");
+    zsh.prompt();
+    zsh.send("clear; llm :share\r");
+    zsh.wait_text("Share it? [y/N]");
+    zsh.send("y\r");
+    zsh.wait_text("start the server");
+    zsh.prompt();
+    zsh.run("llm :unshare");
+    assert!(zsh.screen().contains("the page is removed"));
+    helper.config("[share]\nmode = \"disabled\"\n");
+    let error = helper
+        .call(["session", "share", "--yes", &session(&helper)])
+        .run()
+        .fails(4);
+    assert!(error.contains("sharing is disabled"), "{error}");
+}
+
+fn session(helper: &Helper) -> String {
+    let sessions = helper.sessions();
+    let name = sessions[0].file_stem().unwrap();
+    name.to_string_lossy().into_owned()
+}

@@ -1,0 +1,170 @@
+// A stream of events that goes on after cuts: it resumes behind the last event that it has delivered.
+
+import type { EventEnvelope } from "./types";
+import { ApiProblem, send } from "./client";
+import { EventParser } from "./sse";
+
+/** What the page says of the connection. */
+export type Connection = "connecting" | "live" | "reconnecting" | "no_answer" | "paused" | "ended";
+
+/** Heartbeats come every 15 s; a stream without any for this time is dead. */
+const SILENCE_MS = 40_000;
+const FIRST_DELAY_MS = 500;
+const LONGEST_DELAY_MS = 10_000;
+/** Failed attempts in a row after which the daemon counts as gone. */
+const ATTEMPTS_UNTIL_GONE = 2;
+/** Time after which a hidden page gives its connection back: a browser has only six of them for one server. */
+const HIDDEN_MS = 30_000;
+
+export interface StreamListener {
+  event(event: EventEnvelope): void;
+  connection(state: Connection): void;
+  /** The position is not known to the server: everything must be loaded again. */
+  lost(): void;
+  /** What is followed exists no more. */
+  gone?(): void;
+}
+
+export class EventStream {
+  private abort: AbortController | null = null;
+  private failures = 0;
+  private silence = 0;
+  private hiddenTimer = 0;
+  private retryTimer = 0;
+  private wake: (() => void) | null = null;
+  private isClosed = false;
+
+  constructor(
+    private readonly path: string,
+    private cursor: string | null,
+    private readonly listener: StreamListener,
+  ) {
+    document.addEventListener("visibilitychange", this.visibility);
+    window.addEventListener("online", this.hurry);
+    void this.run();
+  }
+
+  /** Position behind the last event. */
+  get position(): string | null {
+    return this.cursor;
+  }
+
+  close() {
+    this.isClosed = true;
+    document.removeEventListener("visibilitychange", this.visibility);
+    window.removeEventListener("online", this.hurry);
+    clearTimeout(this.hiddenTimer);
+    this.stop();
+    this.hurry();
+  }
+
+  private stop() {
+    clearTimeout(this.silence);
+    this.abort?.abort();
+  }
+
+  private isPaused = false;
+
+  private readonly visibility = () => {
+    clearTimeout(this.hiddenTimer);
+    if (document.visibilityState === "hidden") {
+      this.hiddenTimer = window.setTimeout(() => {
+        this.isPaused = true;
+        this.stop();
+      }, HIDDEN_MS);
+    } else {
+      this.isPaused = false;
+      this.hurry();
+    }
+  };
+
+  /** Ends the wait before the next attempt. */
+  private readonly hurry = () => {
+    clearTimeout(this.retryTimer);
+    this.wake?.();
+  };
+
+  private async run() {
+    this.listener.connection("connecting");
+    while (!this.isClosed) {
+      if (this.isPaused) {
+        this.listener.connection("paused");
+        await this.wait(null);
+        continue;
+      }
+      const outcome = await this.attempt();
+      if (this.isClosed) return;
+      if (outcome === "ended") {
+        this.listener.connection("ended");
+        return;
+      }
+      if (this.isPaused) continue;
+      this.listener.connection(this.failures > ATTEMPTS_UNTIL_GONE ? "no_answer" : "reconnecting");
+      const delay = FIRST_DELAY_MS * 2 ** Math.min(this.failures, 5);
+      this.failures += 1;
+      await this.wait(Math.min(delay, LONGEST_DELAY_MS));
+    }
+  }
+
+  private wait(ms: number | null): Promise<void> {
+    return new Promise((resolve) => {
+      this.wake = () => {
+        this.wake = null;
+        resolve();
+      };
+      if (ms !== null) this.retryTimer = window.setTimeout(() => this.wake?.(), ms);
+    });
+  }
+
+  private async attempt(): Promise<"cut" | "ended"> {
+    const abort = new AbortController();
+    this.abort = abort;
+    const query = this.cursor === null ? "" : `?since=${encodeURIComponent(this.cursor)}`;
+    try {
+      this.expectBytes(abort);
+      const response = await send(this.path + query, { signal: abort.signal });
+      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+      if (!reader) return "cut";
+      const parser = new EventParser();
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done || this.isClosed) return "cut";
+        this.expectBytes(abort);
+        for (const received of parser.push(value)) {
+          const event: EventEnvelope = JSON.parse(received.data);
+          if (received.id !== null) this.cursor = received.id;
+          this.failures = 0;
+          this.listener.connection("live");
+          this.listener.event(event);
+          if (event.type === "x.session.deleted") return "ended";
+          if (this.isClosed) return "ended";
+        }
+      }
+    } catch (error) {
+      return this.failed(error);
+    } finally {
+      clearTimeout(this.silence);
+      abort.abort();
+    }
+  }
+
+  private failed(error: unknown): "cut" | "ended" {
+    if (!(error instanceof ApiProblem)) return "cut";
+    // 401: the page asks for a new ticket and begins again.
+    if (error.status === 401) return "ended";
+    if (error.status === 404) {
+      this.listener.gone?.();
+      return "ended";
+    }
+    if (error.status === 400 || error.status === 410) {
+      this.listener.lost();
+      return "ended";
+    }
+    return "cut";
+  }
+
+  private expectBytes(abort: AbortController) {
+    clearTimeout(this.silence);
+    this.silence = window.setTimeout(() => abort.abort(), SILENCE_MS);
+  }
+}

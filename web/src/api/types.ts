@@ -1,0 +1,129 @@
+// The objects of the HTTP API that the page uses, as src/api/types.rs defines them.
+
+export type SessionState = "idle" | "running" | "waiting";
+
+export interface SessionView {
+  id: string;
+  title: string;
+  prompts: number;
+  updated_ms: number;
+  status: SessionState;
+  share_state: "private" | "shared";
+  excerpt?: string;
+}
+
+export interface SessionList {
+  sessions: SessionView[];
+  next_offset?: number;
+}
+
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  cost?: number;
+  is_estimated: boolean;
+}
+
+export interface SessionDetail extends SessionView {
+  settings: { model?: string; prompt?: string; tools?: string };
+  records: number;
+  usage: Usage;
+  cwd?: string;
+  next_cursor: string;
+}
+
+export interface SessionChange {
+  title?: string;
+  model?: string;
+  prompt?: string;
+  tools?: string;
+}
+
+export type Role = "user" | "assistant" | "tool" | "command";
+
+export interface ToolCallView {
+  id: string;
+  name: string;
+  arguments: string;
+}
+
+/** Fields of a record that only some types have. */
+export type Fields = Record<string, unknown>;
+
+export interface MessageView {
+  id: string;
+  record_id: string;
+  number: number;
+  role: Role;
+  timestamp_ms: number;
+  content: string;
+  omitted: number;
+  tool_calls?: ToolCallView[];
+  detail: Fields;
+}
+
+export interface MessagePage {
+  messages: MessageView[];
+  next_before?: number;
+  next_cursor: string;
+}
+
+export interface OutlineEntry {
+  number: number;
+  id: string;
+  text: string;
+  timestamp_ms: number;
+}
+
+export interface Outline {
+  prompts: OutlineEntry[];
+}
+
+export interface ChainEntry {
+  number: number;
+  record_id: string;
+  type: string;
+  text: string;
+}
+
+export interface RecordView {
+  number: number;
+  record: Fields;
+  chain: ChainEntry[];
+}
+
+export interface ModelView {
+  name: string;
+  model: string;
+  is_default: boolean;
+}
+
+export interface ToolList {
+  tools: { name: string; description: string; operation: string }[];
+  toolsets: string[];
+  prompts: string[];
+}
+
+/** A question about a tool call, or of an MCP server. */
+export interface Question {
+  question_id: string;
+  kind: "approval" | "elicitation";
+  shown: Fields;
+}
+
+export interface StatusPayload {
+  status: SessionState;
+  prompt?: string;
+  started_ms?: number;
+  terminal?: string;
+  failure?: { message: string; hint?: string | null } | null;
+  questions: Question[];
+}
+
+export interface EventEnvelope {
+  type: string;
+  session_id: string;
+  seq: number;
+  ts: string;
+  payload: Fields;
+}

@@ -1,0 +1,126 @@
+// What the log of a session shows: messages, with the results of tool calls put to the calls.
+
+import type { Fields, MessageView, Role } from "../api/types";
+
+export interface ToolResult {
+  recordId: string;
+  number?: number;
+  status: string;
+  text: string;
+  omitted: number;
+  durationMs?: number;
+  decidedBy?: string;
+  reason?: string;
+  error?: string;
+}
+
+export interface Call {
+  id: string;
+  name: string;
+  arguments: string;
+  /** Output of a call that runs. */
+  output: string;
+  isRunning: boolean;
+  result?: ToolResult;
+}
+
+/** An entry of the log. Never changed: a change makes a new object, so that only its element is made again. */
+export interface Item {
+  key: string;
+  kind: Role | "notice";
+  /** Id of the message: of the prompt, the round or the tool call. */
+  messageId: string;
+  recordId?: string;
+  number?: number;
+  timestampMs: number;
+  text: string;
+  omitted: number;
+  calls: Call[];
+  detail: Fields;
+  isLive: boolean;
+}
+
+export const text = (value: unknown) => (typeof value === "string" ? value : "");
+export const optionalText = (value: unknown) => (typeof value === "string" && value ? value : undefined);
+export const optionalNumber = (value: unknown) => (typeof value === "number" ? value : undefined);
+
+export function emptyItem(kind: Item["kind"], messageId: string): Item {
+  return {
+    key: messageId, kind, messageId, timestampMs: Date.now(), text: "", omitted: 0, calls: [], detail: {}, isLive: true,
+  };
+}
+
+export function fromMessage(message: MessageView): Item {
+  return {
+    key: message.role === "tool" || message.role === "command" ? message.record_id : message.id,
+    kind: message.role,
+    messageId: message.id,
+    recordId: message.record_id,
+    number: message.number,
+    timestampMs: message.timestamp_ms,
+    text: message.content,
+    omitted: message.omitted,
+    calls: (message.tool_calls ?? []).map((call) => newCall(call.id, call.name, call.arguments)),
+    detail: message.detail ?? {},
+    isLive: false,
+  };
+}
+
+export function newCall(id: string, name: string, args: string): Call {
+  return { id, name, arguments: args, output: "", isRunning: false };
+}
+
+/** Reads the fields of a tool result, which a record and the event `tool.end` name alike. */
+export function toolResult(fields: Fields, recordId: string, shown: string, omitted: number): ToolResult {
+  return {
+    recordId,
+    status: text(fields.status) || "unknown",
+    text: shown,
+    omitted,
+    durationMs: optionalNumber(fields.duration_ms),
+    decidedBy: optionalText(fields.decided_by),
+    reason: optionalText(fields.reason),
+    error: optionalText(fields.error),
+  };
+}
+
+function resultOf(item: Item): ToolResult {
+  return { ...toolResult(item.detail, item.recordId ?? "", item.text, item.omitted), number: item.number };
+}
+
+/** Index of the last call with this id that has no result, among the answers before `end`. */
+export function findCall(items: Item[], end: number, id: string): [number, number] | null {
+  for (let i = end - 1; i >= 0; i--) {
+    const item = items[i];
+    if (!item || item.kind === "user") return null;
+    if (item.kind !== "assistant") continue;
+    const call = item.calls.findIndex((known) => known.id === id && !known.result);
+    if (call >= 0) return [i, call];
+  }
+  return null;
+}
+
+export function withCall(item: Item, index: number, change: Partial<Call>): Item {
+  return { ...item, calls: item.calls.map((call, i) => (i === index ? { ...call, ...change } : call)) };
+}
+
+/** Puts the results of tool calls to their calls. A result whose answer is not in the list stays an entry. */
+export function linkResults(items: Item[]): Item[] {
+  const linked: Item[] = [];
+  for (const item of items) {
+    const place = item.kind === "tool" ? findCall(linked, linked.length, item.messageId) : null;
+    const owner = place && linked[place[0]];
+    if (place && owner) linked[place[0]] = withCall(owner, place[1], { result: resultOf(item), isRunning: false });
+    else linked.push(item);
+  }
+  return linked;
+}
+
+/** The greatest number of a record that the entry shows. */
+export function lastNumber(item: Item): number {
+  const numbers = item.calls.map((call) => call.result?.number ?? -1);
+  return Math.max(item.number ?? -1, ...numbers);
+}
+
+export const showsRecord = (item: Item, record: string) =>
+  item.recordId === record || item.calls.some((call) => call.result?.recordId === record);

@@ -1,0 +1,125 @@
+// The keys of the page.
+
+import { signal } from "@preact/signals";
+import { createSession } from "./sessions";
+import { go, route } from "./route";
+
+export const isHelpOpen = signal(false);
+export const isOutlineOpen = signal(false);
+
+export const KEYS: [string, string][] = [
+  ["j / k", "Next or previous message"],
+  ["g g / G", "First shown message, or the end"],
+  ["Enter", "Open the tool calls of the message"],
+  ["c", "Write a prompt"],
+  ["/", "Search all sessions"],
+  ["n", "New session"],
+  ["g o", "Outline of the prompts"],
+  ["g h", "All sessions"],
+  ["Esc", "Close, or leave the field"],
+  ["?", "These keys"],
+];
+
+/** Time within which the second key of a pair must come, in milliseconds. */
+const PAIR_MS = 1200;
+let firstKey = { key: "", at: 0 };
+
+const field = (id: string) => document.getElementById(id);
+const messages = () => [...document.querySelectorAll<HTMLElement>("[data-message]")];
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && !!target.closest("input, textarea, select, [contenteditable]");
+}
+
+/** Moves the focus among the messages. */
+function move(step: number) {
+  const all = messages();
+  if (all.length === 0) return;
+  const current = document.activeElement?.closest<HTMLElement>("[data-message]");
+  const from = current ? all.indexOf(current) : firstVisible(all) - Math.sign(step);
+  const next = all[Math.min(Math.max(from + step, 0), all.length - 1)];
+  focusMessage(next);
+}
+
+function firstVisible(all: HTMLElement[]): number {
+  const top = document.querySelector(".log")?.getBoundingClientRect().top ?? 0;
+  return Math.max(0, all.findIndex((message) => message.getBoundingClientRect().bottom > top + 8));
+}
+
+function focusMessage(message: HTMLElement | undefined) {
+  message?.focus({ preventScroll: true });
+  message?.scrollIntoView({ block: "nearest" });
+}
+
+function toggleCalls() {
+  const message = document.activeElement;
+  if (!message?.matches("[data-message]")) return false;
+  const calls = [...message.querySelectorAll<HTMLDetailsElement>("details.call")];
+  const isOpening = calls.some((call) => !call.open);
+  calls.forEach((call) => {
+    call.open = isOpening;
+  });
+  return calls.length > 0;
+}
+
+function escape(target: EventTarget | null) {
+  if (isHelpOpen.value) isHelpOpen.value = false;
+  else if (isOutlineOpen.value) isOutlineOpen.value = false;
+  else if (isTyping(target)) {
+    const last = messages().at(-1);
+    (target as HTMLElement).blur();
+    if ((target as HTMLElement).id === "prompt") last?.focus({ preventScroll: true });
+  }
+}
+
+function press(key: string): boolean {
+  const isPair = firstKey.key === "g" && Date.now() - firstKey.at < PAIR_MS;
+  firstKey = { key: isPair ? "" : key, at: Date.now() };
+  switch (isPair ? `g ${key}` : key) {
+    case "j":
+      move(1);
+      return true;
+    case "k":
+      move(-1);
+      return true;
+    case "g g":
+      focusMessage(messages()[0]);
+      return true;
+    case "G":
+      document.dispatchEvent(new CustomEvent("aish:end"));
+      return true;
+    case "g o":
+      isOutlineOpen.value = route.value.view === "session";
+      return true;
+    case "g h":
+      go("/");
+      return true;
+    case "/":
+      field("search")?.focus();
+      return true;
+    case "c":
+      field("prompt")?.focus();
+      return true;
+    case "n":
+      void createSession();
+      return true;
+    case "?":
+      isHelpOpen.value = true;
+      return true;
+    case "Enter":
+      return toggleCalls();
+    default:
+      return false;
+  }
+}
+
+export function watchKeys(): () => void {
+  const listener = (event: KeyboardEvent) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.key === "Escape") return escape(event.target);
+    if (isTyping(event.target) || isHelpOpen.value) return;
+    if (press(event.key)) event.preventDefault();
+  };
+  document.addEventListener("keydown", listener);
+  return () => document.removeEventListener("keydown", listener);
+}

@@ -1,0 +1,171 @@
+// Applies the events of a session to its window.
+
+import type { EventEnvelope, Fields, Question, StatusPayload } from "../api/types";
+import { byteLength } from "../text/format";
+import { announce } from "./announce";
+import { type Item, emptyItem, findCall, newCall, optionalNumber, text, toolResult, withCall } from "./items";
+import type { SessionModel } from "./session";
+import { refreshSoon } from "./sessions";
+
+/** Output of a running call that is kept, in characters. */
+const MAX_OUTPUT = 64 * 1024;
+
+export function applyEvent(model: SessionModel, event: EventEnvelope) {
+  const payload = event.payload ?? {};
+  const time = Date.parse(event.ts) || Date.now();
+  switch (event.type) {
+    case "message.start":
+      return startMessage(model, payload, time);
+    case "message.delta":
+      return addText(model, payload);
+    case "message.end":
+      return endMessage(model, payload, time);
+    case "tool.start":
+      return startCall(model, payload);
+    case "x.tool.running":
+      return runCall(model, payload);
+    case "tool.delta":
+      return addOutput(model, payload);
+    case "tool.end":
+      return endCall(model, payload, time);
+    case "agent.status":
+      return setStatus(model, payload as unknown as StatusPayload);
+    case "x.question.open":
+      return openQuestion(model, payload as unknown as Question);
+    case "x.question.close":
+      return closeQuestion(model, text(payload.question_id));
+    case "x.notice":
+      return addNotice(model, text(payload.text), time, `notice-${event.seq}`);
+    case "log.append":
+      return addRecord(model, payload.record as Fields, time);
+    case "x.session.title":
+    case "x.session.setting":
+      return model.refreshDetail();
+    case "x.session.deleted":
+      model.isDeleted.value = true;
+      refreshSoon();
+      return;
+  }
+}
+
+function startMessage(model: SessionModel, payload: Fields, time: number) {
+  const id = text(payload.message_id);
+  if (model.has(id)) return;
+  const kind = payload.role === "user" ? "user" : "assistant";
+  model.live = { ...emptyItem(kind, id), timestampMs: time, detail: payload };
+  model.plan();
+}
+
+function addText(model: SessionModel, payload: Fields) {
+  const { live } = model;
+  if (live?.messageId !== payload.message_id || !live) return;
+  const omitted = live.omitted + (optionalNumber(payload.omitted) ?? 0);
+  model.live = { ...live, text: live.text + text(payload.text), omitted };
+  model.plan();
+}
+
+function endMessage(model: SessionModel, payload: Fields, time: number) {
+  const { live } = model;
+  if (payload.finish === "discarded") {
+    model.live = null;
+    return model.plan();
+  }
+  if (!live || live.messageId !== payload.message_id) return;
+  const recordId = text(payload.record_id);
+  const detail = { ...live.detail, ...payload };
+  const item: Item = { ...live, recordId, detail, timestampMs: time, isLive: false };
+  model.live = null;
+  model.add(item);
+  if (item.kind !== "assistant") return model.refreshDetail();
+  const length = optionalNumber(payload.length);
+  if (length !== undefined && length !== byteLength(item.text)) void model.reload(recordId);
+  if (item.text.trim()) announce(`Answer: ${item.text}`);
+  model.refreshDetail();
+}
+
+function startCall(model: SessionModel, payload: Fields) {
+  const call = newCall(text(payload.call_id), text(payload.name), text(payload.arguments));
+  model.update((items) => {
+    const i = items.findLastIndex((item) => item.messageId === payload.message_id);
+    const item = items[i];
+    if (!item?.isLive) return;
+    if (item.calls.some((known) => known.id === call.id)) return;
+    items[i] = { ...item, calls: [...item.calls, call] };
+  });
+}
+
+function runCall(model: SessionModel, payload: Fields) {
+  model.update((items) => {
+    const place = findCall(items, items.length, text(payload.call_id));
+    const item = place && items[place[0]];
+    if (place && item) items[place[0]] = withCall(item, place[1], { isRunning: true });
+  });
+}
+
+/** Output names no call: it belongs to the one that runs. */
+function addOutput(model: SessionModel, payload: Fields) {
+  model.update((items) => {
+    for (let i = items.length - 1; i >= 0; i--) {
+      const item = items[i];
+      const call = item?.calls.findIndex((known) => known.isRunning) ?? -1;
+      if (!item || call < 0) continue;
+      const output = ((item.calls[call]?.output ?? "") + text(payload.text)).slice(-MAX_OUTPUT);
+      items[i] = withCall(item, call, { output });
+      return;
+    }
+  });
+}
+
+function endCall(model: SessionModel, payload: Fields, time: number) {
+  const recordId = text(payload.record_id);
+  if (model.hasRecord(recordId)) return;
+  const id = text(payload.call_id);
+  const omitted = optionalNumber(payload.omitted) ?? 0;
+  let isPlaced = false;
+  model.update((items) => {
+    const place = findCall(items, items.length, id);
+    const item = place && items[place[0]];
+    if (!place || !item) return;
+    isPlaced = true;
+    const result = toolResult(payload, recordId, text(payload.text), omitted);
+    items[place[0]] = withCall(item, place[1], { result, isRunning: false });
+  });
+  if (isPlaced || model.hasNewer.value) return;
+  const item = { ...emptyItem("tool", id), key: recordId, recordId, detail: payload, timestampMs: time };
+  model.add({ ...item, text: text(payload.text), omitted, isLive: false });
+}
+
+function setStatus(model: SessionModel, status: StatusPayload) {
+  const before = model.status.value;
+  model.status.value = { ...status, questions: status.questions ?? [] };
+  if (before.status !== status.status) refreshSoon();
+  if (status.questions?.length && before.questions.length === 0) announce("A question is open. Answer it in the terminal.");
+  if (status.failure && before.status !== "idle") announce(`The prompt failed: ${status.failure.message}`);
+}
+
+function openQuestion(model: SessionModel, question: Question) {
+  const { questions } = model.status.value;
+  if (questions.some((known) => known.question_id === question.question_id)) return;
+  model.status.value = { ...model.status.value, status: "waiting", questions: [...questions, question] };
+}
+
+function closeQuestion(model: SessionModel, id: string) {
+  const questions = model.status.value.questions.filter((question) => question.question_id !== id);
+  model.status.value = { ...model.status.value, questions };
+}
+
+function addNotice(model: SessionModel, words: string, time: number, key: string) {
+  if (!words.trim()) return;
+  model.add({ ...emptyItem("notice", key), text: words, timestampMs: time, isLive: false });
+}
+
+function addRecord(model: SessionModel, record: Fields | undefined, time: number) {
+  const id = text(record?.id);
+  if (!record || model.hasRecord(id)) return;
+  if (record.type === "command_approval" || record.type === "command_result") {
+    const item = { ...emptyItem("command", id), recordId: id, detail: record, timestampMs: time };
+    model.add({ ...item, isLive: false });
+  } else if (record.type === "compaction") {
+    addNotice(model, "The older part of the session is summarized.", time, id);
+  }
+}

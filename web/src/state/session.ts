@@ -1,0 +1,321 @@
+// One session: a window of its messages, and what happens in it now.
+//
+// Only a part of a long session is held and shown. The window is either at the end of the session, where new messages are
+// added to it, or further up, where new messages are only counted.
+
+import { signal } from "@preact/signals";
+import { describe, get, sessionPath } from "../api/client";
+import { EventStream, type Connection } from "../api/stream";
+import type { EventEnvelope, MessagePage, OutlineEntry, RecordView, SessionDetail, StatusPayload } from "../api/types";
+import { type Item, fromMessage, lastNumber, linkResults, showsRecord } from "./items";
+import { applyEvent } from "./live";
+import { refreshSoon } from "./sessions";
+
+const FIRST_PAGE = 40;
+/** Messages that are shown first; the others of the first page follow, so that none of the two takes long. */
+const FIRST_SHOWN = 12;
+const PAGE = 30;
+/** Messages that the window has at most. */
+const WINDOW = 100;
+/** Time in which several changes cause one request, in milliseconds. */
+const REFRESH_MS = 400;
+
+export const IDLE: StatusPayload = { status: "idle", questions: [] };
+
+export class SessionModel {
+  readonly detail = signal<SessionDetail | null>(null);
+  readonly items = signal<Item[]>([]);
+  readonly status = signal<StatusPayload>(IDLE);
+  readonly connection = signal<Connection>("connecting");
+  readonly hasOlder = signal(false);
+  readonly hasNewer = signal(false);
+  readonly isLoaded = signal(false);
+  readonly isDeleted = signal(false);
+  readonly problem = signal<{ message: string; hint?: string } | null>(null);
+  /** Messages that came while the user looked elsewhere. */
+  readonly unseen = signal(0);
+  /** The record that the address names, with its chain. */
+  readonly target = signal<RecordView | null>(null);
+  /** The record to scroll to; a new object for each wish. */
+  readonly scrollTo = signal<{ record: string } | null>(null);
+
+  /** Whether the view is at its end and follows it. */
+  isFollowing = true;
+  /** The running answer, or the prompt whose events are arriving. */
+  live: Item | null = null;
+  private list: Item[] = [];
+  private stream: EventStream | null = null;
+  private isClosed = false;
+  private isPaging = false;
+  private isBeginning = false;
+  private isFlushPlanned = false;
+  private detailTimer = 0;
+
+  constructor(readonly id: string) {}
+
+  /** Loads the session at its end or around a record, then follows it. */
+  async open(record?: string) {
+    try {
+      void this.loadDetail();
+      // The page of messages tells the position; the stream begins there even if the window is elsewhere.
+      const page = await get<MessagePage>(sessionPath(this.id, `/messages?limit=${FIRST_PAGE}`));
+      if (this.isClosed) return;
+      this.isBeginning = !record;
+      this.replace(page, false);
+      if (record) await this.showRecord(record);
+      this.problem.value = null;
+      this.isLoaded.value = true;
+      this.follow(page.next_cursor);
+      setTimeout(() => this.showRest(), 0);
+    } catch (error) {
+      if (!this.isClosed) this.problem.value = describe(error);
+    }
+  }
+
+  close() {
+    this.isClosed = true;
+    clearTimeout(this.detailTimer);
+    this.stream?.close();
+  }
+
+  private follow(cursor: string) {
+    this.stream?.close();
+    this.stream = new EventStream(sessionPath(this.id, "/events"), cursor, {
+      event: (event: EventEnvelope) => applyEvent(this, event),
+      connection: (state) => {
+        const before = this.connection.peek();
+        // What could not be loaded in the meantime can be now.
+        if (state === "live" && (before === "reconnecting" || before === "no_answer")) this.problem.value = null;
+        this.connection.value = state;
+      },
+      gone: () => {
+        this.isDeleted.value = true;
+        refreshSoon();
+      },
+      lost: () => {
+        this.live = null;
+        void this.open();
+      },
+    });
+  }
+
+  private replace(page: MessagePage, hasNewer: boolean) {
+    this.list = linkResults(page.messages.map(fromMessage).reverse());
+    this.hasOlder.value = page.next_before !== undefined;
+    this.hasNewer.value = hasNewer;
+    if (!hasNewer && this.list.some((item) => item.messageId === this.live?.messageId)) this.live = null;
+    this.flush();
+  }
+
+  /** Goes to the end of the session. */
+  async showEnd() {
+    if (this.hasNewer.value) {
+      const page = await this.page(FIRST_PAGE);
+      if (!page || this.isClosed) return;
+      this.replace(page, false);
+    }
+    this.unseen.value = 0;
+  }
+
+  /** Shows a record of the session and what it follows from. */
+  async showRecord(record: string) {
+    try {
+      const view = await get<RecordView>(sessionPath(this.id, `/records/${encodeURIComponent(record)}`));
+      if (this.isClosed) return;
+      this.target.value = view;
+      await this.showNumber(view.number, record);
+    } catch (error) {
+      this.target.value = null;
+      this.problem.value = describe(error);
+    }
+  }
+
+  async showPrompt(prompt: OutlineEntry) {
+    const known = this.list.find((item) => item.messageId === prompt.id);
+    await this.showNumber(prompt.number, known?.recordId ?? "", prompt.id);
+  }
+
+  private async showNumber(number: number, record: string, message?: string) {
+    const isShown = (item: Item) => (message ? item.messageId === message : showsRecord(item, record));
+    if (!this.list.some(isShown)) {
+      const page = await this.page(FIRST_PAGE, number + FIRST_PAGE / 2);
+      if (!page || this.isClosed) return;
+      const newest = await this.page(1);
+      const end = page.messages[0]?.number ?? -1;
+      this.replace(page, (newest?.messages[0]?.number ?? -1) > end);
+    }
+    const found = this.list.find(isShown);
+    this.scrollTo.value = { record: found?.recordId ?? record };
+  }
+
+  private async page(limit: number, before?: number): Promise<MessagePage | null> {
+    const query = before === undefined ? "" : `&before=${before}`;
+    try {
+      return await get<MessagePage>(sessionPath(this.id, `/messages?limit=${limit}${query}`));
+    } catch (error) {
+      this.problem.value = describe(error);
+      return null;
+    }
+  }
+
+  async loadOlder() {
+    if (this.isPaging || this.isBeginning || !this.hasOlder.value || !this.isLoaded.value) return;
+    this.isPaging = true;
+    try {
+      const before = await this.firstNumber();
+      const page = before === null ? null : await this.page(PAGE, before);
+      if (!page || this.isClosed) return;
+      this.list = linkResults([...page.messages.map(fromMessage).reverse(), ...this.list]);
+      this.hasOlder.value = page.next_before !== undefined;
+      if (this.list.length > WINDOW) this.drop("end", this.list.length - WINDOW);
+      this.flush();
+    } finally {
+      this.isPaging = false;
+    }
+  }
+
+  /** Number of the first record of the window. A message that came as events has none until it is asked for. */
+  private async firstNumber(): Promise<number | null> {
+    const first = this.list.find((item) => item.recordId);
+    if (!first?.recordId) return null;
+    if (first.number !== undefined) return first.number;
+    const path = sessionPath(this.id, `/records/${encodeURIComponent(first.recordId)}`);
+    const view = await get<RecordView>(path);
+    return view.number;
+  }
+
+  async loadNewer() {
+    if (this.isPaging || !this.hasNewer.value || !this.isLoaded.value) return;
+    this.isPaging = true;
+    try {
+      const last = Math.max(-1, ...this.list.map(lastNumber));
+      const newest = await this.page(PAGE);
+      if (!newest || this.isClosed) return;
+      const reaches = newest.next_before === undefined || newest.messages.some((message) => message.number <= last);
+      const page = reaches ? newest : await this.page(2 * PAGE, last + 1 + PAGE);
+      if (!page || this.isClosed) return;
+      const added = page.messages.filter((message) => message.number > last).reverse();
+      // Between two messages there may be more records of other types than the page spans.
+      if (!reaches && added.length === 0) return this.replace(newest, false);
+      this.list = linkResults([...this.list, ...added.map(fromMessage)]);
+      if (reaches) this.hasNewer.value = false;
+      if (this.list.length > WINDOW) this.drop("start", this.list.length - WINDOW);
+      this.flush();
+    } finally {
+      this.isPaging = false;
+    }
+  }
+
+  /** Makes the window smaller, because its messages have too many elements. */
+  shrink(side: "start" | "end") {
+    const count = Math.floor(this.list.length / 4);
+    if (count === 0) return;
+    this.drop(side, count);
+    this.flush();
+  }
+
+  private drop(side: "start" | "end", count: number) {
+    if (side === "start") {
+      this.list = this.list.slice(count);
+      this.hasOlder.value = true;
+    } else {
+      this.list = this.list.slice(0, -count);
+      this.hasNewer.value = true;
+    }
+  }
+
+  // What events change. Each of these plans one update of the view.
+
+  /** Whether a message is in the window and complete. */
+  has(messageId: string): boolean {
+    return this.list.some((item) => item.messageId === messageId && !item.isLive);
+  }
+
+  hasRecord(recordId: string): boolean {
+    return this.list.some((item) => showsRecord(item, recordId));
+  }
+
+  /** Adds a complete entry at the end. */
+  add(item: Item) {
+    if (item.kind !== "notice" && !this.isFollowing) this.unseen.value += 1;
+    if (!this.hasNewer.value && !this.isFollowing && this.list.length >= WINDOW) this.hasNewer.value = true;
+    if (this.hasNewer.value) return this.plan();
+    this.list.push(item);
+    if (this.isFollowing && this.list.length > WINDOW) this.drop("start", this.list.length - WINDOW);
+    this.plan();
+  }
+
+  /** Changes entries of the window and the running answer. */
+  update(change: (items: Item[]) => void) {
+    const items = this.live ? [...this.list, this.live] : [...this.list];
+    change(items);
+    if (this.live) this.live = items.pop() ?? null;
+    this.list = items;
+    this.plan();
+  }
+
+  /** Reads a message again: its events were not all of it. */
+  async reload(recordId: string) {
+    const path = sessionPath(this.id, `/records/${encodeURIComponent(recordId)}`);
+    try {
+      const { number } = await get<RecordView>(path);
+      const page = await this.page(1, number + 1);
+      const message = page?.messages[0];
+      if (!message || message.record_id !== recordId || this.isClosed) return;
+      this.list = this.list.map((item) => {
+        if (item.recordId !== recordId) return item;
+        const fresh = fromMessage(message);
+        return { ...fresh, calls: item.calls.length ? item.calls : fresh.calls };
+      });
+      this.flush();
+    } catch (error) {
+      this.problem.value = describe(error);
+    }
+  }
+
+  plan() {
+    if (this.isFlushPlanned) return;
+    this.isFlushPlanned = true;
+    const flush = () => {
+      this.isFlushPlanned = false;
+      if (!this.isClosed) this.flush();
+    };
+    // A hidden page has no frames.
+    if (document.visibilityState === "visible") requestAnimationFrame(flush);
+    else setTimeout(flush, 200);
+  }
+
+  private flush() {
+    const isAtEnd = !this.hasNewer.value;
+    const shown = this.isBeginning ? this.list.slice(this.firstShown()) : this.list;
+    this.items.value = this.live && isAtEnd ? [...shown, this.live] : [...shown];
+  }
+
+  private firstShown(): number {
+    const prompt = this.list.findLastIndex((item) => item.kind === "user");
+    const last = this.list.length - FIRST_SHOWN;
+    return Math.max(0, prompt < 0 ? last : Math.min(prompt, last));
+  }
+
+  private showRest() {
+    if (this.isClosed || !this.isBeginning) return;
+    this.isBeginning = false;
+    this.flush();
+  }
+
+  /** Reads the title, the settings and the usage again. */
+  refreshDetail() {
+    clearTimeout(this.detailTimer);
+    this.detailTimer = window.setTimeout(() => this.loadDetail(), REFRESH_MS);
+    refreshSoon();
+  }
+
+  private async loadDetail() {
+    try {
+      const detail = await get<SessionDetail>(sessionPath(this.id));
+      if (!this.isClosed) this.detail.value = detail;
+    } catch {
+      // The messages or the stream say what is wrong.
+    }
+  }
+}

@@ -1,0 +1,92 @@
+// The list of sessions, and the search in it.
+
+import { signal } from "@preact/signals";
+import { describe, get, write } from "../api/client";
+import { EventStream } from "../api/stream";
+import type { SessionDetail, SessionList, SessionView } from "../api/types";
+import { access } from "./auth";
+import { go, sessionAddress } from "./route";
+import { showNote } from "./announce";
+
+const PAGE = 30;
+/** Sessions that are shown at most; the search finds the others. */
+const LIMIT = 90;
+const SEARCH_DELAY_MS = 200;
+const REFRESH_DELAY_MS = 500;
+const POLL_MS = 20_000;
+
+export const sessions = signal<SessionView[]>([]);
+export const search = signal("");
+export const hasMore = signal(false);
+export const isListLoaded = signal(false);
+export const listProblem = signal<{ message: string; hint?: string } | null>(null);
+let shown = PAGE;
+let request = 0;
+let timer = 0;
+
+export async function refreshSessions() {
+  if (access.value !== "ready") return;
+  const current = ++request;
+  const words = search.value.trim();
+  const query = words ? `&search=${encodeURIComponent(words)}` : "";
+  try {
+    const list = await get<SessionList>(`/v1/sessions?limit=${shown}${query}`);
+    // An answer to older words must not replace one to newer words.
+    if (current !== request) return;
+    sessions.value = list.sessions;
+    hasMore.value = list.next_offset !== undefined && shown < LIMIT;
+    isListLoaded.value = true;
+    listProblem.value = null;
+  } catch (error) {
+    if (current === request) listProblem.value = describe(error);
+  }
+}
+
+function refreshIn(ms: number) {
+  clearTimeout(timer);
+  timer = window.setTimeout(refreshSessions, ms);
+}
+
+export const refreshSoon = () => refreshIn(REFRESH_DELAY_MS);
+
+export function setSearch(words: string) {
+  search.value = words;
+  shown = PAGE;
+  refreshIn(SEARCH_DELAY_MS);
+}
+
+export function showMore() {
+  shown = Math.min(shown + PAGE, LIMIT);
+  void refreshSessions();
+}
+
+/** Reads the list again when the page gets the focus, and now and then while it is visible. */
+export function watchSessions() {
+  const visible = () => document.visibilityState === "visible";
+  window.addEventListener("focus", refreshSoon);
+  document.addEventListener("visibilitychange", () => visible() && refreshSoon());
+  setInterval(() => visible() && void refreshSessions(), POLL_MS);
+}
+
+/** Follows the changes of all sessions. For views without a session: each page has one stream. */
+export function followSessions(): () => void {
+  const stream = new EventStream("/v1/events", null, {
+    event: (event) => {
+      if (event.type !== "x.heartbeat" && event.type !== "x.caught_up") refreshSoon();
+    },
+    connection: (state) => state === "live" && listProblem.value && refreshSoon(),
+    lost: refreshSoon,
+  });
+  return () => stream.close();
+}
+
+export async function createSession() {
+  try {
+    const session = await write<SessionDetail>("POST", "/v1/sessions", {});
+    if (session) go(sessionAddress(session.id));
+    refreshSoon();
+  } catch (error) {
+    const { message, hint } = describe(error);
+    showNote(`No new session: ${message}${hint ? `; ${hint}` : ""}`, true);
+  }
+}

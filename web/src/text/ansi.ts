@@ -1,0 +1,98 @@
+// Colours and weights of terminal output (SGR). All other escape sequences are dropped.
+
+export interface AnsiSpan {
+  text: string;
+  /** Names of CSS classes, such as `ansi-1 ansi-bold`; empty for plain text. */
+  classes: string;
+}
+
+interface Style {
+  foreground: number | null;
+  background: number | null;
+  flags: Set<string>;
+}
+
+// CSI sequences; OSC, DCS, APC, PM and SOS strings up to their end; other two-character escapes.
+const ESCAPE =
+  /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~])|(?:\u001b[\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c|$)|\u001b[ -/]*[0-~]?/g;
+
+const FLAGS: Record<number, string> = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
+const FLAG_ENDS: Record<number, string[]> = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"] };
+
+/** Splits output into spans of one style. */
+export function ansiSpans(text: string): AnsiSpan[] {
+  const spans: AnsiSpan[] = [];
+  const style: Style = { foreground: null, background: null, flags: new Set() };
+  let end = 0;
+  const add = (part: string) => {
+    if (!part) return;
+    const names = classes(style);
+    const last = spans[spans.length - 1];
+    if (last && last.classes === names) last.text += part;
+    else spans.push({ text: part, classes: names });
+  };
+  for (const match of text.matchAll(ESCAPE)) {
+    add(text.slice(end, match.index));
+    end = match.index + match[0].length;
+    if (match[2] === "m") apply(style, match[1] ?? "");
+  }
+  add(text.slice(end));
+  return spans;
+}
+
+function classes(style: Style): string {
+  const names = [...style.flags].sort().map((flag) => `ansi-${flag}`);
+  if (style.foreground !== null) names.push(`ansi-${style.foreground}`);
+  if (style.background !== null) names.push(`ansi-on-${style.background}`);
+  return names.join(" ");
+}
+
+function apply(style: Style, parameters: string) {
+  const codes = parameters.split(/[;:]/).map((code) => Number(code) || 0);
+  for (let i = 0; i < codes.length; i++) {
+    const code = codes[i] ?? 0;
+    if (code === 38 || code === 48) {
+      const [colour, used] = extended(codes.slice(i + 1));
+      if (code === 38) style.foreground = colour;
+      else style.background = colour;
+      i += used;
+    } else set(style, code);
+  }
+}
+
+function set(style: Style, code: number) {
+  if (code === 0) {
+    style.foreground = style.background = null;
+    style.flags.clear();
+  } else if (FLAGS[code]) style.flags.add(FLAGS[code]);
+  else if (FLAG_ENDS[code]) FLAG_ENDS[code].forEach((flag) => style.flags.delete(flag));
+  else if (code >= 30 && code <= 37) style.foreground = code - 30;
+  else if (code >= 90 && code <= 97) style.foreground = code - 82;
+  else if (code === 39) style.foreground = null;
+  else if (code >= 40 && code <= 47) style.background = code - 40;
+  else if (code >= 100 && code <= 107) style.background = code - 92;
+  else if (code === 49) style.background = null;
+}
+
+/** Reads `5;N` or `2;R;G;B`: the nearest of the 16 colours, whose contrast the style sheet guarantees. */
+function extended(codes: number[]): [number | null, number] {
+  if (codes[0] === 5) {
+    const n = codes[1] ?? 0;
+    if (n < 16) return [n, 2];
+    if (n > 231) return [n > 243 ? 7 : 8, 2];
+    const cube = n - 16;
+    const level = (value: number) => value * 51;
+    return [nearest(level(Math.floor(cube / 36)), level(Math.floor(cube / 6) % 6), level(cube % 6)), 2];
+  }
+  if (codes[0] === 2) return [nearest(codes[1] ?? 0, codes[2] ?? 0, codes[3] ?? 0), 4];
+  return [null, 1];
+}
+
+function nearest(red: number, green: number, blue: number): number {
+  const most = Math.max(red, green, blue);
+  const least = Math.min(red, green, blue);
+  if (most - least < 32) return most > 160 ? 7 : most > 64 ? 8 : 0;
+  const middle = (most + least) / 2;
+  const bits = (red > middle ? 1 : 0) | (green > middle ? 2 : 0) | (blue > middle ? 4 : 0);
+  return most > 200 ? bits + 8 : bits;
+}

@@ -1,0 +1,53 @@
+import { useEffect } from "preact/hooks";
+import { announcement, note } from "../state/announce";
+import { access } from "../state/auth";
+import { route } from "../state/route";
+import { refreshSessions } from "../state/sessions";
+import { isHelpOpen, watchKeys } from "../state/keys";
+import { visible } from "../text/visible";
+import { Activity, Home, Shares, Unknown } from "./pages";
+import { KeysDialog } from "./KeysDialog";
+import { SessionListView } from "./SessionList";
+import { SessionPage } from "./SessionPage";
+import { SignIn } from "./SignIn";
+
+export function App() {
+  useEffect(watchKeys, []);
+  useEffect(() => {
+    if (access.value === "ready") void refreshSessions();
+  }, [access.value]);
+  const current = route.value;
+  useEffect(() => {
+    if (current.view !== "session") document.title = "aish";
+  }, [current.view]);
+  return (
+    <>
+      {access.value === "ready" ? <Signed /> : access.value === "missing" && <SignIn />}
+      <div class="off-screen" role="status" aria-live="polite">
+        {visible(announcement.value)}
+      </div>
+      {note.value && (
+        <div class={note.value.isError ? "toast error" : "toast"} role={note.value.isError ? "alert" : "status"}>
+          {visible(note.value.text)}
+        </div>
+      )}
+      {isHelpOpen.value && <KeysDialog />}
+    </>
+  );
+}
+
+function Signed() {
+  const current = route.value;
+  return (
+    <div class={`layout view-${current.view}`}>
+      <SessionListView />
+      <main class="content" id="content">
+        {current.view === "session" && <SessionPage key={current.id} id={current.id} record={current.record} />}
+        {current.view === "home" && <Home />}
+        {current.view === "activity" && <Activity />}
+        {current.view === "shares" && <Shares />}
+        {current.view === "unknown" && <Unknown />}
+      </main>
+    </div>
+  );
+}

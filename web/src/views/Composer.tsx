@@ -1,0 +1,195 @@
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { describe, sessionPath, write } from "../api/client";
+import type { SessionChange, SessionDetail } from "../api/types";
+import { choices, loadChoices } from "../state/choices";
+import { readDraft, storeDraft } from "../state/drafts";
+import type { SessionModel } from "../state/session";
+import { visible } from "../text/visible";
+import { Questions } from "./Questions";
+
+/** Writes prompts and chooses the settings of the session. */
+export function Composer({ model }: { model: SessionModel }) {
+  const [words, setWords] = useState(() => readDraft(model.id));
+  const [isSending, setSending] = useState(false);
+  const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  const { status, failure } = model.status.value;
+  const isBusy = status !== "idle";
+
+  const isConnected = model.connection.value === "live";
+  useEffect(() => {
+    if (isConnected) setProblem(null);
+  }, [isConnected]);
+
+  useLayoutEffect(() => {
+    const area = field.current;
+    if (!area) return;
+    area.style.height = "auto";
+    area.style.height = `${area.scrollHeight + 2}px`;
+  }, [words]);
+
+  const isNew = model.isLoaded.value && model.items.value.length === 0;
+  useEffect(() => {
+    if (isNew) field.current?.focus();
+  }, [isNew]);
+
+  const change = (next: string) => {
+    setWords(next);
+    storeDraft(model.id, next);
+  };
+
+  const submit = async () => {
+    if (isSending || !words.trim()) return;
+    setSending(true);
+    setProblem(null);
+    try {
+      await write("POST", sessionPath(model.id, "/messages"), { content: words });
+      change("");
+      document.dispatchEvent(new CustomEvent("aish:end"));
+    } catch (error) {
+      setProblem(describe(error));
+    } finally {
+      setSending(false);
+      field.current?.focus();
+    }
+  };
+
+  const cancel = async () => {
+    try {
+      await write("POST", sessionPath(model.id, "/cancel"));
+    } catch (error) {
+      setProblem(describe(error));
+    }
+  };
+
+  const shown = problem ?? failure ?? model.problem.value;
+  return (
+    <div class="composer">
+      <Questions model={model} />
+      {shown && (
+        <p class="problem" role="alert">
+          {visible(shown.message)}
+          {shown.hint && <span class="hint"> {visible(shown.hint)}</span>}
+        </p>
+      )}
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <label class="off-screen" for="prompt">
+          Prompt
+        </label>
+        <textarea
+          id="prompt"
+          ref={field}
+          rows={1}
+          placeholder="Write a prompt"
+          maxLength={1_000_000}
+          value={words}
+          onInput={(event) => change(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+            event.preventDefault();
+            void submit();
+          }}
+        />
+        <div class="composer-foot">
+          <Settings model={model} onProblem={setProblem} />
+          <div class="composer-actions">
+            {isBusy && (
+              <button type="button" onClick={cancel}>
+                Cancel
+              </button>
+            )}
+            <button type="submit" class="primary" disabled={isSending || !words.trim()}>
+              Send
+            </button>
+          </div>
+        </div>
+      </form>
+    </div>
+  );
+}
+
+interface SettingsProps {
+  model: SessionModel;
+  onProblem: (problem: { message: string; hint?: string } | null) => void;
+}
+
+type Choice = [value: string, label: string];
+
+function Settings({ model, onProblem }: SettingsProps) {
+  useEffect(loadChoices, []);
+  const { models, packs, toolsets } = choices.value;
+  const settings = model.detail.value?.settings ?? {};
+  const standard = models.find((known) => known.is_default)?.name;
+  const apply = async (setting: SessionChange) => {
+    onProblem(null);
+    try {
+      const detail = await write<SessionDetail>("PATCH", sessionPath(model.id), setting);
+      if (detail) model.detail.value = detail;
+    } catch (error) {
+      onProblem(describe(error));
+      // The select shows the setting that is in force.
+      if (model.detail.value) model.detail.value = { ...model.detail.value };
+    }
+  };
+  const named = (names: string[]): Choice[] => names.map((name) => [name, name]);
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="settings-toggle" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        Settings
+      </button>
+      <div class={isOpen ? "settings open" : "settings"}>
+        <Select
+          id="set-model"
+          label="Model"
+          value={settings.model ?? ""}
+          options={[["", standard ? `default (${standard})` : "default"], ...named(models.map((known) => known.name))]}
+          onChange={(value) => apply({ model: value })}
+        />
+        <Select
+          id="set-prompt"
+          label="Prompt pack"
+          value={settings.prompt ?? ""}
+          options={[["", "default"], ["none", "none"], ...named(packs)]}
+          onChange={(value) => apply({ prompt: value })}
+        />
+        <Select
+          id="set-tools"
+          label="Tools"
+          value={settings.tools ?? ""}
+          options={[["", "all"], ["none", "none"], ...named(toolsets)]}
+          onChange={(value) => apply({ tools: value })}
+        />
+      </div>
+    </>
+  );
+}
+
+interface SelectProps {
+  id: string;
+  label: string;
+  value: string;
+  options: Choice[];
+  onChange: (value: string) => void;
+}
+
+function Select({ id, label, value, options, onChange }: SelectProps) {
+  const all: Choice[] = options.some(([known]) => known === value) ? options : [...options, [value, value]];
+  return (
+    <span class="setting">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        {all.map(([choice, words]) => (
+          <option key={choice} value={choice} selected={choice === value}>
+            {visible(words)}
+          </option>
+        ))}
+      </select>
+    </span>
+  );
+}

@@ -1,0 +1,150 @@
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import type { SessionModel } from "../state/session";
+import { showsRecord } from "../state/items";
+import { MessageView } from "./Message";
+
+/** Distance from the end within which the view follows it, in pixels. */
+const END_PX = 32;
+/** Distance from an end of the window at which more is loaded. */
+const AHEAD = "400px";
+/** Elements that the messages have at most, as long as there are enough of them to fill the view. */
+const MAX_ELEMENTS = 1300;
+const MIN_MESSAGES = 6;
+
+/** The messages: a scrolling view of the window that the model holds. */
+export function LogView({ model }: { model: SessionModel }) {
+  const log = useRef<HTMLDivElement>(null);
+  const top = useRef<HTMLDivElement>(null);
+  const bottom = useRef<HTMLDivElement>(null);
+  const anchor = useRef<{ key: string; offset: number } | null>(null);
+  const hasOpened = useRef(false);
+  const lastTop = useRef(0);
+  const items = model.items.value;
+  const target = model.target.value?.record.id;
+
+  const noteAnchor = () => {
+    const view = log.current;
+    if (!view) return;
+    const isAtEnd = view.scrollHeight - view.scrollTop - view.clientHeight < END_PX;
+    // Not being at the end is no reason to stop: the text or the composer may have grown since the view was moved.
+    if (model.hasNewer.value || view.scrollTop < lastTop.current - 1) model.isFollowing = false;
+    if (isAtEnd && !model.hasNewer.value) model.isFollowing = true;
+    lastTop.current = view.scrollTop;
+    if (model.isFollowing) model.unseen.value = 0;
+    const start = view.getBoundingClientRect().top;
+    const first = [...view.querySelectorAll<HTMLElement>("[data-message]")].find(
+      (message) => message.getBoundingClientRect().bottom > start,
+    );
+    anchor.current = first ? { key: first.dataset.message ?? "", offset: first.getBoundingClientRect().top - start } : null;
+  };
+
+  const toEnd = async () => {
+    await model.showEnd();
+    requestAnimationFrame(() => {
+      if (log.current) log.current.scrollTop = log.current.scrollHeight;
+      noteAnchor();
+    });
+  };
+
+  // Keeps the place: at the end if the view was there, otherwise the first visible message where it was.
+  useLayoutEffect(() => {
+    const view = log.current;
+    if (!view || items.length === 0) return;
+    if (!hasOpened.current) {
+      if (!model.isLoaded.value) return;
+      hasOpened.current = true;
+      const prompts = view.querySelectorAll<HTMLElement>(".message.user");
+      const last = prompts[prompts.length - 1];
+      if (!model.scrollTo.value) view.scrollTop = last ? last.offsetTop - 12 : view.scrollHeight;
+      model.isFollowing = false;
+    } else if (model.isFollowing) view.scrollTop = view.scrollHeight;
+    else if (anchor.current) {
+      const message = view.querySelector<HTMLElement>(`[data-message="${CSS.escape(anchor.current.key)}"]`);
+      if (message) {
+        const offset = message.getBoundingClientRect().top - view.getBoundingClientRect().top;
+        view.scrollTop += offset - anchor.current.offset;
+      }
+    }
+    lastTop.current = view.scrollTop;
+    noteAnchor();
+    if (items.length > MIN_MESSAGES && view.querySelectorAll("*").length > MAX_ELEMENTS) {
+      const middle = view.scrollTop + view.clientHeight / 2;
+      model.shrink(middle > view.scrollHeight / 2 ? "start" : "end");
+    }
+  }, [items, model.isLoaded.value]);
+
+  useEffect(() => {
+    const view = log.current;
+    if (!view) return;
+    const more = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          if (!entry.isIntersecting || !hasOpened.current) continue;
+          if (entry.target === top.current) void model.loadOlder();
+          else void model.loadNewer();
+        }
+      },
+      { root: view, rootMargin: `${AHEAD} 0px` },
+    );
+    if (top.current) more.observe(top.current);
+    if (bottom.current) more.observe(bottom.current);
+    const size = new ResizeObserver(() => {
+      if (!model.isFollowing || !hasOpened.current) return;
+      view.scrollTop = view.scrollHeight;
+      lastTop.current = view.scrollTop;
+    });
+    size.observe(view);
+    document.addEventListener("aish:end", toEnd);
+    return () => {
+      more.disconnect();
+      size.disconnect();
+      document.removeEventListener("aish:end", toEnd);
+    };
+    // The window has changed: an end that is still near loads more.
+  }, [items.length, items[0]?.key, model.isLoaded.value]);
+
+  const wish = model.scrollTo.value;
+  useEffect(() => {
+    if (!wish) return;
+    const item = model.items.value.find((entry) => showsRecord(entry, wish.record));
+    const message = item && log.current?.querySelector<HTMLElement>(`[data-message="${CSS.escape(item.key)}"]`);
+    model.isFollowing = false;
+    message?.scrollIntoView({ block: "start" });
+    lastTop.current = log.current?.scrollTop ?? 0;
+    message?.focus({ preventScroll: true });
+    noteAnchor();
+  }, [wish, model.isLoaded.value]);
+
+  const isBusy = model.status.value.status !== "idle";
+  const unseen = model.unseen.value;
+  return (
+    <div class="log-frame">
+      <div class="log" ref={log} onScroll={noteAnchor} tabIndex={-1}>
+        <div class="log-inner" role="log" aria-live="off" aria-label="Messages" aria-busy={!model.isLoaded.value}>
+          <div class="edge" ref={top}>
+            {model.hasOlder.value && "Earlier messages are loading…"}
+          </div>
+          {items.map((item) => (
+            <MessageView key={item.key} item={item} session={model.id} target={typeof target === "string" ? target : ""} />
+          ))}
+          {model.isLoaded.value && items.length === 0 && <p class="empty-log">Write the first prompt below.</p>}
+          {isBusy && !model.hasNewer.value && <Working model={model} />}
+          <div class="edge" ref={bottom}>
+            {model.hasNewer.value && "Later messages are loading…"}
+          </div>
+        </div>
+      </div>
+      {(unseen > 0 || model.hasNewer.value) && (
+        <button type="button" class="to-end" onClick={toEnd}>
+          {unseen > 0 ? `${unseen} new` : "To the end"} ↓
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Working({ model }: { model: SessionModel }) {
+  const isWaiting = model.status.value.status === "waiting";
+  if (model.live?.text && !isWaiting) return null;
+  return <p class="working">{isWaiting ? "Waiting for an answer in the terminal" : "Working…"}</p>;
+}

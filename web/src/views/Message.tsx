@@ -1,0 +1,187 @@
+import { Component } from "preact";
+import { useState } from "preact/hooks";
+import type { Fields } from "../api/types";
+import { type Item, optionalNumber, optionalText, showsRecord, text } from "../state/items";
+import { sessionAddress } from "../state/route";
+import { cost, duration, fullTime, number, plural, shortTime } from "../text/format";
+import { visible } from "../text/visible";
+import { Answer } from "./Answer";
+import { CopyButton } from "./CopyButton";
+import { Output } from "./Output";
+import { ToolCall } from "./ToolCall";
+
+interface Props {
+  item: Item;
+  session: string;
+  /** Id of the record that the address names. */
+  target: string;
+}
+
+const NAMES = { user: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
+
+/** Characters of a prompt that are shown at first. */
+const FOLD = 8000;
+
+function Message({ item, session, target }: Props) {
+  if (item.kind === "notice") {
+    return (
+      <div class="message notice" data-message={item.key} tabIndex={-1}>
+        {visible(item.text)}
+      </div>
+    );
+  }
+  const isTarget = target !== "" && item.recordId === target;
+  return (
+    <article
+      class={`message ${item.kind}${isTarget ? " target" : ""}`}
+      data-message={item.key}
+      aria-label={`${NAMES[item.kind]}, ${shortTime(item.timestampMs)}`}
+      tabIndex={-1}
+    >
+      <Head item={item} session={session} />
+      <Body item={item} />
+      {item.calls.map((call, i) => (
+        <ToolCall key={i} call={call} session={session} target={target} />
+      ))}
+      {item.kind === "assistant" && !item.isLive && <AnswerFacts detail={item.detail} />}
+    </article>
+  );
+}
+
+/** Is made again only when its message has changed, or when the address names it. */
+export class MessageView extends Component<Props> {
+  override shouldComponentUpdate(next: Props) {
+    return next.item !== this.props.item || names(next) !== names(this.props);
+  }
+
+  override render() {
+    return <Message {...this.props} />;
+  }
+}
+
+/** Id of the record that the address names, if this message shows it. */
+const names = ({ item, target }: Props) => (target !== "" && showsRecord(item, target) ? target : "");
+
+function Head({ item, session }: { item: Item; session: string }) {
+  return (
+    <div class="message-head">
+      <h2>{NAMES[item.kind]}</h2>
+      {item.recordId ? (
+        <a class="time" href={sessionAddress(session, item.recordId)} title="Show the record">
+          <time dateTime={new Date(item.timestampMs).toISOString()} title={fullTime(item.timestampMs)}>
+            {shortTime(item.timestampMs)}
+          </time>
+        </a>
+      ) : (
+        <span class="time">now</span>
+      )}
+      {!item.isLive && item.text && <CopyMenu item={item} />}
+    </div>
+  );
+}
+
+function CopyMenu({ item }: { item: Item }) {
+  const json = () =>
+    JSON.stringify(
+      { record_id: item.recordId, role: item.kind, timestamp_ms: item.timestampMs, content: item.text, detail: item.detail },
+      null,
+      2,
+    );
+  return (
+    <span class="message-actions">
+      <CopyButton text={item.text} of={item.kind === "assistant" ? "the answer as Markdown" : "the text"} />
+      {item.kind === "assistant" && <CopyButton text={json()} label="JSON" of="of the answer: copy" />}
+    </span>
+  );
+}
+
+function Body({ item }: { item: Item }) {
+  switch (item.kind) {
+    case "command":
+      return <CommandFacts detail={item.detail} />;
+    case "tool":
+      return <Output text={item.text} />;
+    case "user":
+      return <Prompt item={item} />;
+    default:
+      return <Answer text={item.text} isLive={item.isLive} />;
+  }
+}
+
+function Prompt({ item }: { item: Item }) {
+  const [isWhole, setWhole] = useState(false);
+  const isFolded = !isWhole && item.text.length > FOLD;
+  return (
+    <>
+      <div class="prompt-text">{visible(isFolded ? item.text.slice(0, FOLD) : item.text)}</div>
+      {isFolded && (
+        <button type="button" class="more" onClick={() => setWhole(true)}>
+          Show all {number(item.text.length)} characters
+        </button>
+      )}
+      {item.omitted > 0 && <p class="quiet">{plural(item.omitted, "byte")} of the prompt are not shown.</p>}
+    </>
+  );
+}
+
+const FINISH_WORDS: Record<string, string> = {
+  length: "The answer reached the length limit.",
+  content_filter: "The provider's content filter ended the answer.",
+  interrupted: "The answer was cancelled.",
+  error: "The answer failed.",
+  cut_off: "The answer was cut off: the daemon ended.",
+};
+
+function AnswerFacts({ detail }: { detail: Fields }) {
+  const finish = FINISH_WORDS[text(detail.finish)];
+  const error = optionalText(detail.error);
+  const tokens = [optionalNumber(detail.prompt_tokens), optionalNumber(detail.completion_tokens)];
+  const dollars = optionalNumber(detail.cost);
+  const ms = optionalNumber(detail.duration_ms);
+  const facts = [
+    optionalText(detail.model) && visible(text(detail.model)),
+    ms !== undefined && duration(ms),
+    tokens[0] !== undefined && `${number(tokens[0])} tokens in`,
+    tokens[1] !== undefined && `${number(tokens[1])} out`,
+    dollars !== undefined && `${cost(dollars)}${detail.cost_estimated ? " (estimated)" : ""}`,
+  ].filter(Boolean);
+  return (
+    <>
+      {finish && (
+        <p class="problem">
+          {finish} {error && visible(error)}
+        </p>
+      )}
+      {facts.length > 0 && <p class="answer-facts">{facts.join(" · ")}</p>}
+    </>
+  );
+}
+
+const CHOICE_WORDS: Record<string, string> = {
+  run: "Approved and run in the terminal",
+  insert: "Put on the command line",
+  no: "Not run",
+  quit: "Not run; the rest was skipped",
+  denied: "Denied by a rule",
+};
+
+function CommandFacts({ detail }: { detail: Fields }) {
+  const command = text(detail.command);
+  const choice = optionalText(detail.choice);
+  const exit = optionalNumber(detail.exit);
+  const ms = optionalNumber(detail.duration_ms);
+  const output = detail.output as { head?: string; tail?: string; omitted?: number } | null | undefined;
+  const words = choice
+    ? (CHOICE_WORDS[choice] ?? visible(choice))
+    : `Ended with exit code ${exit ?? "unknown"}${ms === undefined ? "" : ` after ${duration(ms)}`}`;
+  return (
+    <>
+      <p class="command-words">
+        {words}: <code>{visible(command)}</code>
+      </p>
+      {output?.head && <Output text={output.head} />}
+      {!!output?.omitted && <p class="quiet">{plural(output.omitted, "byte")} are left out.</p>}
+      {output?.tail && <Output text={output.tail} />}
+    </>
+  );
+}

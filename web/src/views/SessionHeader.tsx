@@ -1,0 +1,184 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { describe, sessionPath, write } from "../api/client";
+import type { SessionDetail } from "../api/types";
+import { showNote } from "../state/announce";
+import { isOutlineOpen } from "../state/keys";
+import { go } from "../state/route";
+import type { SessionModel } from "../state/session";
+import { refreshSoon, sessions } from "../state/sessions";
+import { copyText } from "../text/clipboard";
+import { sessionAsJson, sessionAsMarkdown } from "../state/export";
+import { cost, number } from "../text/format";
+import { visible } from "../text/visible";
+import { Dialog } from "./Dialog";
+import { ConnectionState } from "./SessionPage";
+
+/** The command that continues a session in the terminal. */
+export const attachCommand = (id: string) => `llm --attach ${id.slice(-8)}`;
+
+export function SessionHeader({ model }: { model: SessionModel }) {
+  const detail = model.detail.value;
+  const known = detail ?? sessions.value.find((session) => session.id === model.id);
+  return (
+    <header class="bar">
+      <a class="back" href="/">
+        Sessions
+      </a>
+      <div class="bar-title">
+        <h1>{known ? visible(known.title) || "New session" : "…"}</h1>
+        <p class="facts">
+          <ConnectionState state={model.connection.value} />
+          {detail && <UsageWords detail={detail} />}
+          {detail?.cwd && <span class="cwd">{visible(detail.cwd)}</span>}
+        </p>
+      </div>
+      <div class="bar-actions">
+        <button
+          type="button"
+          onClick={() => {
+            isOutlineOpen.value = true;
+          }}
+        >
+          Prompts
+        </button>
+        <SessionMenu model={model} />
+      </div>
+    </header>
+  );
+}
+
+function UsageWords({ detail }: { detail: SessionDetail }) {
+  const { prompt_tokens, completion_tokens, cost: dollars, is_estimated } = detail.usage;
+  if (prompt_tokens + completion_tokens === 0) return null;
+  return (
+    <span>
+      {number(prompt_tokens)} tokens in, {number(completion_tokens)} out
+      {dollars !== undefined && ` · ${cost(dollars)}${is_estimated ? " (incomplete or estimated)" : ""}`}
+    </span>
+  );
+}
+
+function SessionMenu({ model }: { model: SessionModel }) {
+  const [dialog, setDialog] = useState<"rename" | "delete" | null>(null);
+  const menu = useRef<HTMLDetailsElement>(null);
+  const closeMenu = () => {
+    if (menu.current) menu.current.open = false;
+  };
+  useEffect(() => {
+    const outside = (event: Event) => {
+      if (event.target instanceof Node && !menu.current?.contains(event.target)) closeMenu();
+    };
+    document.addEventListener("pointerdown", outside);
+    return () => document.removeEventListener("pointerdown", outside);
+  }, []);
+  const entry = (label: string, action: () => void) => (
+    <button
+      type="button"
+      onClick={() => {
+        closeMenu();
+        action();
+      }}
+    >
+      {label}
+    </button>
+  );
+  const copy = async (make: () => Promise<string>) => {
+    try {
+      showNote((await copyText(await make())) ? "Copied." : "The browser did not allow copying.");
+    } catch (error) {
+      showNote(`Not copied: ${describe(error).message}`, true);
+    }
+  };
+  return (
+    <>
+      <details
+        class="menu"
+        ref={menu}
+        onKeyDown={(event) => {
+          if (event.key !== "Escape") return;
+          event.stopPropagation();
+          closeMenu();
+          menu.current?.querySelector("summary")?.focus();
+        }}
+      >
+        <summary>More</summary>
+        <div class="menu-body">
+          {entry("Rename…", () => setDialog("rename"))}
+          {entry("Copy as Markdown", () => copy(() => sessionAsMarkdown(model.id, model.detail.value?.title ?? "")))}
+          {entry("Copy as JSON", () => copy(() => sessionAsJson(model.id)))}
+          {entry("Copy the terminal command", () => copy(async () => attachCommand(model.id)))}
+          {entry("Delete…", () => setDialog("delete"))}
+        </div>
+      </details>
+      {dialog === "rename" && <Rename model={model} onClose={() => setDialog(null)} />}
+      {dialog === "delete" && <Delete model={model} onClose={() => setDialog(null)} />}
+    </>
+  );
+}
+
+function Rename({ model, onClose }: { model: SessionModel; onClose: () => void }) {
+  const [title, setTitle] = useState(model.detail.value?.title ?? "");
+  const [problem, setProblem] = useState("");
+  const save = async (event: Event) => {
+    event.preventDefault();
+    try {
+      const detail = await write<SessionDetail>("PATCH", sessionPath(model.id), { title });
+      if (detail) model.detail.value = detail;
+      refreshSoon();
+      onClose();
+    } catch (error) {
+      setProblem(describe(error).message);
+    }
+  };
+  return (
+    <Dialog title="Rename the session" onClose={onClose}>
+      <form onSubmit={save}>
+        <label for="title">Title</label>
+        <input id="title" maxLength={200} value={title} onInput={(event) => setTitle(event.currentTarget.value)} />
+        {problem && <p class="problem">{visible(problem)}</p>}
+        <div class="dialog-actions">
+          <button type="submit" class="primary">
+            Save
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function Delete({ model, onClose }: { model: SessionModel; onClose: () => void }) {
+  const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
+  const remove = async () => {
+    try {
+      await write("DELETE", sessionPath(model.id));
+      onClose();
+      go("/", true);
+      refreshSoon();
+      showNote("The session is deleted.");
+    } catch (error) {
+      setProblem(describe(error));
+    }
+  };
+  return (
+    <Dialog title="Delete the session?" onClose={onClose}>
+      <p>
+        The session “{visible(model.detail.value?.title || "New session")}” is deleted with its prompts, answers and records. This
+        cannot be taken back.
+      </p>
+      {problem && (
+        <p class="problem">
+          {visible(problem.message)}
+          {problem.hint && `: ${visible(problem.hint)}`}
+        </p>
+      )}
+      <div class="dialog-actions">
+        <button type="button" onClick={onClose}>
+          Keep
+        </button>
+        <button type="button" class="danger" onClick={remove}>
+          Delete
+        </button>
+      </div>
+    </Dialog>
+  );
+}

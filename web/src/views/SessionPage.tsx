@@ -1,0 +1,74 @@
+import { useEffect, useMemo } from "preact/hooks";
+import type { Connection } from "../api/stream";
+import { access } from "../state/auth";
+import { isOutlineOpen } from "../state/keys";
+import { SessionModel } from "../state/session";
+import { visible } from "../text/visible";
+import { Composer } from "./Composer";
+import { LogView } from "./Log";
+import { OutlineDialog } from "./Outline";
+import { Provenance } from "./Provenance";
+import { SessionHeader } from "./SessionHeader";
+
+export function SessionPage({ id, record }: { id: string; record?: string }) {
+  const model = useMemo(() => new SessionModel(id), [id]);
+  useEffect(() => () => model.close(), [model]);
+  useEffect(() => {
+    if (!model.isLoaded.value) void model.open(record);
+    else if (record) void model.showRecord(record);
+    else model.target.value = null;
+  }, [model, record]);
+  const title = model.detail.value?.title;
+  useEffect(() => {
+    document.title = `${visible(title || "New session")} – aish`;
+  }, [title]);
+  // A stream that ended with 401 begins again once there is a new bearer: then this view is made again.
+  if (access.value !== "ready") return null;
+
+  const problem = model.problem.value;
+  if (model.isDeleted.value) return <Gone text="This session was deleted." />;
+  if (!model.isLoaded.value && problem) return <Gone text={problem.message} hint={problem.hint} retry={() => model.open(record)} />;
+  return (
+    <div class="session">
+      <SessionHeader model={model} />
+      {model.target.value && <Provenance model={model} view={model.target.value} />}
+      <LogView model={model} />
+      <Composer model={model} />
+      {isOutlineOpen.value && <OutlineDialog model={model} />}
+    </div>
+  );
+}
+
+function Gone({ text, hint, retry }: { text: string; hint?: string; retry?: () => void }) {
+  return (
+    <div class="empty">
+      <h1>{visible(text)}</h1>
+      {hint && <p>{visible(hint)}</p>}
+      {retry && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+      <p>
+        <a href="/">All sessions</a>
+      </p>
+    </div>
+  );
+}
+
+const CONNECTION_WORDS: Record<Connection, string> = {
+  connecting: "connecting…",
+  live: "live",
+  reconnecting: "reconnecting…",
+  no_answer: "the daemon does not answer: run any llm command to start it",
+  paused: "paused while hidden",
+  ended: "ended",
+};
+
+export function ConnectionState({ state }: { state: Connection }) {
+  return (
+    <span class={`connection ${state}`} role="status">
+      {CONNECTION_WORDS[state]}
+    </span>
+  );
+}

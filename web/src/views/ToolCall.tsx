@@ -1,0 +1,107 @@
+import { useState } from "preact/hooks";
+import { describe, get, sessionPath } from "../api/client";
+import type { RecordView } from "../api/types";
+import { type Call, text } from "../state/items";
+import { sessionAddress } from "../state/route";
+import { bytes, duration } from "../text/format";
+import { visible } from "../text/visible";
+import { Output } from "./Output";
+
+const STATUS_WORDS: Record<string, string> = {
+  success: "done",
+  tool_error: "the tool reported an error",
+  call_failed: "failed",
+  denied: "denied",
+  blocked: "blocked",
+  invalid_call: "invalid call",
+  interrupted: "cancelled",
+};
+
+interface Props {
+  call: Call;
+  session: string;
+  target: string;
+}
+
+/** A tool call: one line that opens to its arguments and its result. */
+export function ToolCall({ call, session, target }: Props) {
+  const { result } = call;
+  const [isOpen, setOpen] = useState(false);
+  const status = result ? (STATUS_WORDS[result.status] ?? visible(result.status)) : call.isRunning ? "running" : "no result yet";
+  const kind = !result ? "open" : result.status === "success" ? "good" : "bad";
+  const isTarget = target !== "" && result?.recordId === target;
+  return (
+    <details
+      class={isTarget ? "call target" : "call"}
+      open={isOpen}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+    >
+      <summary>
+        <span class="call-name">{visible(call.name)}</span> <span class={`call-status ${kind}`}>{status}</span>{" "}
+        {result?.durationMs !== undefined && <span class="call-time">{duration(result.durationMs)}</span>}
+      </summary>
+      {isOpen && <CallBody call={call} session={session} />}
+    </details>
+  );
+}
+
+function CallBody({ call, session }: { call: Call; session: string }) {
+  const { result } = call;
+  return (
+    <div class="call-body">
+      <h3>Arguments</h3>
+      <pre>
+        <code>{visible(pretty(call.arguments))}</code>
+      </pre>
+      {result && <h3>Result</h3>}
+      {result?.error && <p class="problem">{visible(result.error)}</p>}
+      {result?.reason && (
+        <p class="quiet">
+          {result.decidedBy === "person" ? "Decided by you" : "Decided by a rule"}: {visible(result.reason)}
+        </p>
+      )}
+      {result ? <Result call={call} session={session} /> : call.output && <Output text={call.output} />}
+      {result && (
+        <p>
+          <a href={sessionAddress(session, result.recordId)}>Show the record</a>
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Result({ call, session }: { call: Call; session: string }) {
+  const result = call.result;
+  const [whole, setWhole] = useState<string | null>(null);
+  const [problem, setProblem] = useState("");
+  if (!result) return null;
+  const load = async () => {
+    try {
+      const path = sessionPath(session, `/records/${encodeURIComponent(result.recordId)}`);
+      setWhole(text((await get<RecordView>(path)).record.text));
+    } catch (error) {
+      setProblem(describe(error).message);
+    }
+  };
+  const shown = whole ?? result.text;
+  return (
+    <>
+      {shown ? <Output text={shown} /> : <p class="quiet">The result is empty.</p>}
+      {problem && <p class="problem">{visible(problem)}</p>}
+      {result.omitted > 0 && whole === null && (
+        <button type="button" class="more" onClick={load}>
+          Load {bytes(result.omitted)} more
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Indents JSON; other text stays as it is. */
+function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}

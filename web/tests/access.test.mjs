@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Daemon, openPage, startBrowser } from "./harness.mjs";
+
+let daemon, browser;
+before(async () => {
+  daemon = await Daemon.start();
+  browser = await startBrowser();
+});
+after(async () => {
+  await browser?.close();
+  await daemon?.stop();
+});
+
+test("the ticket is traded for a bearer and leaves no trace in the address", async () => {
+  const page = await openPage(browser, daemon);
+  assert.equal(new URL(page.url()).hash, "");
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  assert.equal(await page.evaluate(() => Object.keys(localStorage).length), 0);
+  assert.ok(await page.evaluate(() => sessionStorage.getItem("aish.bearer")));
+  // Going back must not bring the ticket into the address again.
+  await page.goBack().catch(() => {});
+  assert.ok(!page.url().includes("#t="));
+  await page.context().close();
+});
+
+test("the bearer survives a reload", async () => {
+  const page = await openPage(browser, daemon);
+  await page.reload();
+  await page.locator(".layout").waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test("a ticket works once, and the page says how to get another", async () => {
+  const address = await daemon.ticketAddress();
+  const first = await browser.newPage();
+  await first.goto(address);
+  await first.locator(".layout").waitFor();
+  const second = await (await browser.newContext()).newPage();
+  await second.goto(address);
+  await second.getByText("aish-helper web").waitFor();
+  assert.equal(new URL(second.url()).hash, "");
+  await second.context().close();
+  await first.close();
+});
+
+test("a new tab gets the bearer from an open one", async () => {
+  const page = await openPage(browser, daemon);
+  const other = await page.context().newPage();
+  await other.goto(daemon.address("/"));
+  await other.locator(".layout").waitFor();
+  await page.context().close();
+});
+
+test("tabs do not hand a refused bearer to each other", async () => {
+  const page = await openPage(browser, daemon);
+  const other = await page.context().newPage();
+  await other.goto(await daemon.ticketAddress());
+  await other.locator(".layout").waitFor();
+  let refusals = 0;
+  page.on("response", (response) => {
+    if (response.status() === 401) refusals += 1;
+  });
+  // As if the daemon had forgotten both: the other tab keeps the bearer, because it asks for nothing.
+  for (const tab of [page, other]) await tab.route("**/v1/**", (route) => route.fulfill({ status: 401, body: "{}" }));
+  await page.reload();
+  await page.getByRole("heading", { name: "Open this page from a terminal" }).waitFor();
+  const before = refusals;
+  // Ready once the listener is there; the promise within is done once the page has handled the note too.
+  const handled = await page.evaluateHandle(() => ({
+    done: new Promise((resolve) => {
+      new BroadcastChannel("aish.bearer").onmessage = () => setTimeout(resolve);
+    }),
+  }));
+  await other.evaluate(() => {
+    new BroadcastChannel("aish.bearer").postMessage({ bearer: sessionStorage.getItem("aish.bearer") });
+  });
+  await handled.evaluate(({ done }) => done);
+  const seen = await page.evaluate(() => document.querySelector("h1")?.textContent);
+  assert.equal(seen, "Open this page from a terminal");
+  assert.equal(refusals, before);
+  await page.context().close();
+});
+
+test("a refused bearer shows what to do, and a new ticket in another tab lets the page go on", async () => {
+  const page = await openPage(browser, daemon);
+  await page.evaluate(() => sessionStorage.setItem("aish.bearer", "0".repeat(64)));
+  await page.reload();
+  await page.getByRole("heading", { name: "Open this page from a terminal" }).waitFor();
+  const other = await page.context().newPage();
+  await other.goto(await daemon.ticketAddress());
+  await other.locator(".layout").waitFor();
+  await page.locator(".layout").waitFor();
+  await page.context().close();
+});

@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Daemon, openPage, startBrowser, until } from "./harness.mjs";
+import { LONG_SESSION, longSession, recordId } from "./long-session.mjs";
+
+const MESSAGES = 10_000;
+const MAX_ELEMENTS = 2000;
+
+let daemon, browser, page;
+before(async () => {
+  daemon = await Daemon.start({ journal: { [`${LONG_SESSION}.jsonl`]: longSession(MESSAGES) } });
+  browser = await startBrowser();
+  page = await openPage(browser, daemon, `/s/${LONG_SESSION}`);
+});
+after(async () => {
+  await browser?.close();
+  await daemon?.stop();
+});
+
+const elements = () => page.evaluate(() => document.querySelectorAll("*").length);
+const firstPrompt = async () => Number((await page.locator(".prompt-text").first().innerText()).match(/\d+/)[0]);
+
+/** Goes to an end of the window until the first shown prompt is what it should be. */
+async function scrollUntil(end, condition) {
+  await until(async () => {
+    await page.locator(".log").evaluate((log, side) => {
+      log.scrollTop = side === "top" ? 0 : log.scrollHeight;
+    }, end);
+    assert.ok((await elements()) <= MAX_ELEMENTS, "too many elements");
+    return condition();
+  });
+}
+
+test("a long session opens at its last prompt", async () => {
+  const last = page.locator(".prompt-text", { hasText: `Prompt number ${MESSAGES / 2}:` });
+  await last.waitFor();
+  await until(() => last.evaluate((prompt) => {
+    const { top, bottom } = prompt.getBoundingClientRect();
+    return top > 0 && bottom < innerHeight;
+  }));
+  assert.ok((await elements()) <= MAX_ELEMENTS);
+});
+
+test("earlier and later messages load while scrolling, with few elements", async () => {
+  const start = await firstPrompt();
+  await scrollUntil("top", async () => (await firstPrompt()) < start - 200);
+  await scrollUntil("bottom", () => page.getByText(`Prompt number ${MESSAGES / 2}:`).isVisible());
+});
+
+test("the place stays while earlier messages are added", async () => {
+  await page.keyboard.press("Shift+G");
+  await page.getByText(`Prompt number ${MESSAGES / 2}:`).waitFor();
+  const moved = await page.evaluate(async () => {
+    const log = document.querySelector(".log");
+    log.scrollTop = 300;
+    await new Promise((resolve) => setTimeout(resolve));
+    const shown = [...log.querySelectorAll("[data-message]")].find((m) => m.getBoundingClientRect().top > 100);
+    const before = shown.getBoundingClientRect().top;
+    const first = log.querySelector("[data-message]");
+    await new Promise((resolve) => {
+      new MutationObserver(() => log.querySelector("[data-message]") !== first && resolve())
+        .observe(log, { childList: true, subtree: true });
+    });
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+    return Math.abs(shown.getBoundingClientRect().top - before);
+  });
+  assert.ok(moved < 3, `moved by ${moved} px`);
+});
+
+test("new messages are counted while the user reads earlier ones", async () => {
+  await page.goto(daemon.address(`/s/${LONG_SESSION}/r/${recordId(101)}`));
+  await page.locator(".message.target", { hasText: "Prompt number 51:" }).waitFor();
+  await page.getByText("live", { exact: true }).waitFor();
+  await daemon.ask(LONG_SESSION, "something new");
+  const button = page.getByRole("button", { name: /2 new/ });
+  await button.click();
+  await page.locator(".prompt-text", { hasText: "something new" }).waitFor();
+  await button.waitFor({ state: "detached" });
+  assert.ok((await elements()) <= MAX_ELEMENTS);
+});
+
+test("the first messages appear quickly, without long tasks", async () => {
+  await page.addInitScript(() => {
+    window.tasks = [];
+    new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((task) => task.duration)))
+      .observe({ type: "longtask", buffered: true });
+    new MutationObserver((_, observer) => {
+      if (!document.querySelector(".prompt-text")) return;
+      window.shownAt = performance.now();
+      observer.disconnect();
+    }).observe(document, { childList: true, subtree: true });
+  });
+  await page.goto(daemon.address(`/s/${LONG_SESSION}`));
+  await page.locator(".answer-facts").first().waitFor();
+  const { shownAt, tasks } = await page.evaluate(() => ({ shownAt: window.shownAt, tasks: window.tasks }));
+  console.log(`shown after ${Math.round(shownAt)} ms; long tasks: ${tasks.map(Math.round).join(", ") || "none"}`);
+  // Twenty times what is aimed at would be a fault of the page; less may be a busy machine.
+  assert.ok(shownAt < 3000);
+  assert.deepEqual(page.problems, []);
+});
+
+test("a long answer streams with few elements and without long tasks, and the view follows it", async () => {
+  const session = await daemon.newSession("Flood");
+  await page.goto(daemon.address(`/s/${session}`));
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.evaluate(() => {
+    window.tasks = [];
+    window.most = 0;
+    const count = () => {
+      window.most = Math.max(window.most, document.querySelectorAll("*").length);
+      requestAnimationFrame(count);
+    };
+    count();
+  });
+  await page.locator("#prompt").fill("flood");
+  await page.keyboard.press("Enter");
+  await page.locator(".answer-facts").waitFor();
+  const { most, tasks, distance } = await page.evaluate(() => {
+    const log = document.querySelector(".log");
+    return { most: window.most, tasks: window.tasks, distance: log.scrollHeight - log.scrollTop - log.clientHeight };
+  });
+  console.log(`at most ${most} elements; long tasks: ${tasks.map(Math.round).join(", ") || "none"}`);
+  assert.ok(most <= MAX_ELEMENTS, `${most} elements`);
+  assert.ok(distance < 40, `${distance} px from the end`);
+  await page.getByText("const n = 2999;").waitFor();
+  assert.deepEqual(page.problems, []);
+});

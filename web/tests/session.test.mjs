@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, test } from "node:test";
+import { Daemon, openPage, startBrowser, until } from "./harness.mjs";
+import { HOSTILE } from "./provider.mjs";
+
+let daemon, browser, page;
+before(async () => {
+  daemon = await Daemon.start();
+  browser = await startBrowser();
+});
+afterEach(async () => {
+  await page?.context().close();
+  page = null;
+});
+after(async () => {
+  await browser?.close();
+  await daemon?.stop();
+});
+
+async function openSession(title, options) {
+  const id = await daemon.newSession(title);
+  page = await openPage(browser, daemon, `/s/${id}`, options);
+  await page.getByText("live", { exact: true }).waitFor();
+  return id;
+}
+
+async function prompt(words) {
+  await page.locator("#prompt").fill(words);
+  await page.keyboard.press("Enter");
+}
+
+test("an answer streams, and its tokens are shown", async () => {
+  await openSession("Streaming");
+  await prompt("slow answer please");
+  await page.getByText("slow answer please").first().waitFor();
+  // The first part is there while the provider holds the second one back.
+  const answer = page.locator(".message.assistant .answer");
+  await answer.getByText("First part.").waitFor();
+  assert.ok(!(await answer.innerText()).includes("Second part."));
+  await page.getByRole("button", { name: "Cancel" }).waitFor();
+  daemon.provider.release();
+  await answer.getByText("More words. Second part.").waitFor();
+  await page.locator(".answer-facts").getByText("1,200 tokens in").waitFor();
+  await page.locator(".facts").getByText("1,200 tokens in").waitFor();
+  await page.locator("[role=status]", { hasText: "Answer: First part." }).waitFor({ state: "attached" });
+  assert.equal(await page.locator("#prompt").inputValue(), "");
+  assert.deepEqual(page.problems, []);
+});
+
+test("an answer can be cancelled", async () => {
+  await openSession("Cancelling");
+  await prompt("slow one to cancel");
+  await page.locator(".answer", { hasText: "First part." }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByText("The answer was cancelled.").waitFor();
+  daemon.provider.release();
+});
+
+test("the stream resumes after the daemon was killed, without loss or repetition", async () => {
+  const id = await openSession("Resuming");
+  await prompt("one before the crash");
+  await page.locator(".answer-facts").waitFor();
+  await prompt("slow one during the crash");
+  await page.locator(".message.assistant").nth(1).getByText("First part.").waitFor();
+  await page.locator("#prompt").fill("a draft");
+  await daemon.kill();
+  await page.getByText("reconnecting…").or(page.getByText("the daemon does not answer").first()).waitFor();
+  // What is typed is not lost when it cannot be sent.
+  await page.locator("#prompt").press("Enter");
+  await page.getByRole("alert").getByText("the daemon does not answer").waitFor();
+  assert.equal(await page.locator("#prompt").inputValue(), "a draft");
+  await daemon.launch();
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.getByText("The answer was cut off").waitFor();
+  await daemon.ask(id, "one after the crash");
+  await page.locator(".message.assistant").nth(2).getByText("First part. Second part.").waitFor();
+  assert.equal(await page.locator(".message.user").count(), 3);
+  assert.equal(await page.locator(".message.assistant").count(), 3);
+  assert.equal(await page.locator("#prompt").inputValue(), "a draft");
+  daemon.provider.release();
+});
+
+test("hostile text is shown as text", async () => {
+  const id = await openSession("<img src=x onerror=alert(1)>\u202Etitle");
+  await prompt("hostile <script>window.hacked = 2</script> \u202Eprompt");
+  await page.locator(".answer-facts").waitFor();
+  const answer = page.locator(".message.assistant .answer");
+  const text = await answer.innerText();
+  for (const line of HOSTILE.split("\n").filter((line) => line.startsWith("<"))) assert.ok(text.includes(line), line);
+  assert.ok(text.includes("⟨U+202E⟩evil⟨U+202C⟩"));
+  assert.ok(text.includes("⟨U+009B⟩31m"));
+  assert.ok((await page.locator("h1").innerText()).includes("⟨U+202E⟩title"));
+  const links = await answer.locator("a").evaluateAll((all) => all.map((link) => [link.href, link.rel, link.target]));
+  assert.deepEqual(links, [
+    ["http://192.0.2.1/pixel.png", "noopener noreferrer", "_blank"],
+    ["https://example.com/x", "noopener noreferrer", "_blank"],
+  ]);
+  assert.equal(await page.locator("#app script, #app iframe, #app img, #app style, #app [style]:not(textarea)").count(), 0);
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  await page.goto(daemon.address(`/s/${id}`));
+  await page.locator(".answer-facts").waitFor();
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
+  assert.deepEqual(page.problems, []);
+});
+
+test("a question about a tool call is shown with where to answer it", async () => {
+  const id = await openSession("Asking");
+  await prompt("please use the tool");
+  const question = page.getByRole("region", { name: "Open questions" });
+  await question.getByText("notes.write_note").waitFor();
+  await question.getByText('{"text":"remember <b>this</b>"}').waitFor();
+  await question.getByText(`llm --attach ${id.slice(-8)}`).waitFor();
+  await page.locator(".sessions").getByText("question open").waitFor();
+  // A page that is opened later shows the question too.
+  await page.reload();
+  await question.getByText("notes.write_note").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await question.waitFor({ state: "detached" });
+});
+
+test("a tool call is one line that opens to its arguments and its result", async () => {
+  const id = await openSession("Calling");
+  await prompt("read the log");
+  await page.locator(".answer", { hasText: "The tool has answered." }).waitFor();
+  for (const isReloaded of [false, true]) {
+    if (isReloaded) await page.goto(daemon.address(`/s/${id}`));
+    const call = page.locator("details.call");
+    await call.getByText("done").waitFor();
+    assert.equal(await call.count(), 1);
+    assert.equal(await call.locator("pre").count(), 0);
+    await call.locator("summary").click();
+    const output = call.locator(".output");
+    assert.equal(await output.locator(".ansi-1.ansi-bold").innerText(), "error");
+    assert.ok(await output.locator("span", { hasText: /^green$/ }).count());
+    const head = await output.innerText();
+    assert.ok(head.startsWith("error and greencleared\nline 1"), head.slice(0, 60));
+    assert.ok(!head.includes("line 299"));
+    await call.getByRole("button", { name: /^Load/ }).click();
+    await output.getByRole("button", { name: "Show all 301 lines" }).click();
+    await output.getByText("line 300 of the log").waitFor();
+  }
+  assert.deepEqual(page.problems, []);
+});
+
+test("a page that was hidden for long gives its stream back and resumes", async () => {
+  const id = await daemon.newSession("Hiding");
+  page = await openPage(browser, daemon, "/");
+  await page.clock.install();
+  await page.goto(daemon.address(`/s/${id}`));
+  await page.getByText("live", { exact: true }).waitFor();
+  const show = (state) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, "visibilityState", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, state);
+  await show("hidden");
+  await page.clock.fastForward(31_000);
+  await page.getByText("paused while hidden").waitFor();
+  await daemon.ask(id, "while it was hidden");
+  await show("visible");
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.clock.runFor(1000);
+  await page.locator(".answer", { hasText: "First part. Second part." }).waitFor();
+  assert.equal(await page.locator(".message").count(), 2);
+});
+
+test("a proposed command is a block with a copy button", async () => {
+  await openSession("Commands");
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await prompt("a rich answer");
+  const command = page.locator(".command");
+  await command.getByText("du -xh --max-depth=2 /var | sort -rh | head -20").waitFor();
+  await page.locator(".answer-facts").waitFor();
+  await command.getByRole("button").click();
+  await command.getByText("Copied").waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "du -xh --max-depth=2 /var | sort -rh | head -20");
+});
+
+test("settings, title and deletion", async () => {
+  const id = await openSession("Before");
+  await page.getByLabel("Model").selectOption("other");
+  await until(async () => (await daemon.api("GET", `/v1/sessions/${id}`)).settings.model === "other");
+  await page.locator(".menu summary").click();
+  await page.getByRole("button", { name: "Rename…" }).click();
+  await page.getByLabel("Title").fill("After");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "After" }).waitFor();
+  await page.locator(".sessions").getByText("After").waitFor();
+  await page.locator(".menu summary").click();
+  await page.getByRole("button", { name: "Delete…" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByText("Choose a session").waitFor();
+  assert.equal(new URL(page.url()).pathname, "/");
+  await assert.rejects(daemon.api("GET", `/v1/sessions/${id}`));
+});
+
+test("the search finds sessions by their text, with an excerpt", async () => {
+  const id = await daemon.newSession("Found by its text");
+  await daemon.ask(id, "where does the quetzal live");
+  page = await openPage(browser, daemon);
+  await page.keyboard.press("/");
+  await page.keyboard.type("quetzal");
+  await page.locator(".excerpt", { hasText: "quetzal" }).waitFor();
+  assert.equal(await page.locator(".sessions li").count(), 1);
+  await page.locator(".sessions a").click();
+  await page.locator(".prompt-text", { hasText: "quetzal" }).waitFor();
+});
+
+test("a link to a record shows it with its chain", async () => {
+  const id = await daemon.newSession("Records");
+  await daemon.ask(id, "first");
+  const { messages } = await daemon.api("GET", `/v1/sessions/${id}/messages`);
+  const answer = messages.find((message) => message.role === "assistant");
+  page = await openPage(browser, daemon, `/s/${id}/r/${answer.record_id}`);
+  await page.locator(".message.assistant.target").waitFor();
+  assert.equal(await page.locator(".chain li").count(), 2);
+  await page.locator(".chain a").first().click();
+  await page.locator(".message.user.target").waitFor();
+  assert.deepEqual(page.problems, []);
+});
+
+test("everything can be reached with the keyboard", async () => {
+  const id = await daemon.newSession("Keys");
+  await daemon.ask(id, "alpha");
+  await daemon.ask(id, "beta");
+  page = await openPage(browser, daemon, `/s/${id}`);
+  await page.locator(".answer-facts").nth(1).waitFor();
+  const focused = () => page.evaluate(() => document.activeElement?.textContent ?? "");
+  await page.keyboard.press("g");
+  await page.keyboard.press("g");
+  assert.ok((await focused()).includes("alpha"));
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  assert.ok((await focused()).includes("beta"));
+  await page.keyboard.press("k");
+  assert.ok((await focused()).includes("First part."));
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.keyboard.press("g");
+  await page.keyboard.press("o");
+  const outline = page.getByRole("dialog", { name: "Prompts" });
+  await outline.getByText("alpha").waitFor();
+  await page.keyboard.type("alp");
+  await page.keyboard.press("Enter");
+  await outline.waitFor({ state: "detached" });
+  await until(async () => (await focused()).includes("alpha"));
+  await page.keyboard.press("c");
+  await page.keyboard.type("n ? j");
+  assert.equal(await page.locator("#prompt").inputValue(), "n ? j");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("n");
+  await page.getByText("Write the first prompt below.").waitFor();
+  assert.deepEqual(page.problems, []);
+});

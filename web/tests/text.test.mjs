@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/visible", "state/items"];
+const bundle = await build({
+  stdin: { contents: modules.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: root },
+  bundle: true,
+  write: false,
+  format: "esm",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+});
+const source = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
+const { EventParser, GrowingLexer, ansiSpans, decodeEntities, linkResults, safeHref, segments, visible } = await import(
+  `data:text/javascript;base64,${source}`
+);
+
+test("server-sent events are the same however the stream is cut", () => {
+  const stream = "id: 1.0\nevent: a\ndata: {\"x\":1}\n\n: comment\r\ndata: one\r\ndata:two\r\nid: 2\r\n\r\ndata: half";
+  const expected = [{ id: "1.0", data: '{"x":1}' }, { id: "2", data: "one\ntwo" }];
+  for (let size = 1; size <= stream.length; size++) {
+    const parser = new EventParser();
+    const events = [];
+    for (let i = 0; i < stream.length; i += size) events.push(...parser.push(stream.slice(i, i + size)));
+    assert.deepEqual(events, expected, `chunks of ${size}`);
+  }
+});
+
+test("controls are shown, line ends and tabs stay", () => {
+  assert.equal(visible("a\r\nb\tc\rd"), "a\nb\tc⟨U+000D⟩d");
+  assert.equal(visible("\u202Ex\u2066y\u200F\u061C\u0007\u007F\u0085"), "⟨U+202E⟩x⟨U+2066⟩y⟨U+200F⟩⟨U+061C⟩⟨U+0007⟩⟨U+007F⟩⟨U+0085⟩");
+  assert.equal(visible("größe 日本 👩‍💻"), "größe 日本 👩‍💻");
+});
+
+test("only absolute links with safe protocols can be followed", () => {
+  assert.equal(safeHref("https://example.com/a b".replace(" ", "%20")), "https://example.com/a%20b");
+  assert.equal(safeHref("mailto:a@example.com"), "mailto:a@example.com");
+  for (const href of [
+    "javascript:alert(1)", "JavaScript:alert(1)", "java\tscript:alert(1)", " javascript:alert(1)", "\u0001javascript:alert(1)",
+    "data:text/html,x", "vbscript:x", "file:///etc/passwd", "/v1/sessions", "//example.com", "blob:http://x/1", "x",
+  ]) assert.equal(safeHref(href), null, JSON.stringify(href));
+});
+
+test("entities become characters, in any number", () => {
+  assert.equal(decodeEntities("&lt;a&gt; &amp;amp; &#x41;&#66; &unknown; &#0; &#x110000;"), "<a> &amp; AB &unknown; &#0; &#x110000;");
+});
+
+test("SGR becomes classes, other escapes are dropped", () => {
+  assert.deepEqual(ansiSpans("a\u001b[1;31mb\u001b[0mc"), [
+    { text: "a", classes: "" },
+    { text: "b", classes: "ansi-bold ansi-1" },
+    { text: "c", classes: "" },
+  ]);
+  assert.deepEqual(ansiSpans("\u001b]8;;http://x\u0007link\u001b]8;;\u001b\\ \u001b[2K\u001b[?25l\u001b(Bend\u001bP1q\u001b\\"), [
+    { text: "link end", classes: "" },
+  ]);
+  assert.deepEqual(ansiSpans("\u001b[38;5;196mr\u001b[39;48;2;0;0;255mb"), [
+    { text: "r", classes: "ansi-9" },
+    { text: "b", classes: "ansi-on-12" },
+  ]);
+  assert.deepEqual(ansiSpans("x\u001b"), [{ text: "x", classes: "" }]);
+});
+
+test("commands are lines of the answer itself, or blocks of them", () => {
+  const commands = (text) => segments(text).filter(({ kind }) => kind === "command").map((segment) => segment.text);
+  assert.deepEqual(commands("Do this:\nCMD: ls -l\nand\nCMD: `pwd`\nCMD: echo `date`"), ["ls -l", "pwd", "echo `date`"]);
+  assert.deepEqual(commands("```\nCMD: ls\n\nCMD: pwd\n```"), ["ls", "pwd"]);
+  assert.deepEqual(commands("```\nCMD: ls\nother\n```"), []);
+  assert.deepEqual(commands("CMD:\n```sh\nfor i in 1 2; do\n  echo $i\ndone\n```\ntext"), ["for i in 1 2; do\n  echo $i\ndone"]);
+  assert.deepEqual(commands("CMD: a \\\n  b\nc"), ["a \\\n  b"]);
+  assert.deepEqual(commands("CMD:\n    CMD: x\nno CMD: y"), []);
+});
+
+test("a growing answer has the same tokens as a whole one", () => {
+  const text = "# A\n\nfirst *para*\n\n- one\n- two\n\n  more\n- three\n\n```js\nlet a;\n```\n\n| a |\n| - |\n| 1 |\n\nend\n\n> quote\n";
+  const shapes = (tokens) => tokens.filter(({ type }) => type !== "space").map(({ type, raw }) => [type, raw.trim()]);
+  const growing = new GrowingLexer();
+  for (let i = 1; i <= text.length; i++) growing.lex(text.slice(0, i));
+  assert.deepEqual(shapes(growing.lex(text)), shapes(new GrowingLexer().lex(text)));
+});
+
+test("a growing answer is lexed in time that grows with it", () => {
+  const growing = new GrowingLexer();
+  let text = "";
+  const start = performance.now();
+  for (let i = 0; i < 2000; i++) growing.lex((text += `Paragraph ${i} with *words*.\n\n`));
+  assert.ok(performance.now() - start < 5000);
+});
+
+test("text made to be slow or deep does not stop the page", () => {
+  const n = 100_000;
+  const texts = ["_a_".repeat(n / 3), ">".repeat(n), "- ".repeat(n / 2), "1) ".repeat(n / 3), "[".repeat(n), "`".repeat(n)];
+  for (const text of [...texts, `${"a.".repeat(n / 2)}@`, "[a](".repeat(n / 4), "|a".repeat(n / 2)]) {
+    const start = performance.now();
+    const tokens = new GrowingLexer().lex(text);
+    const ms = performance.now() - start;
+    assert.ok(tokens.length > 0);
+    assert.ok(ms < 1000, `${text.slice(0, 9)}: ${ms} ms`);
+  }
+});
+
+test("results are put to the latest call with their id, others stay entries", () => {
+  const base = { number: 1, timestampMs: 0, text: "", omitted: 0, calls: [], detail: {}, isLive: false };
+  const call = { id: "c1", name: "t", arguments: "{}", output: "", isRunning: false };
+  const tool = (recordId) => ({ ...base, kind: "tool", key: recordId, messageId: "c1", recordId, detail: { status: "success" } });
+  const answer = (key) => ({ ...base, kind: "assistant", key, messageId: key, calls: [call] });
+  const linked = linkResults([tool("r0"), answer("a"), tool("r1"), answer("b"), tool("r2")]);
+  assert.deepEqual(linked.map(({ key }) => key), ["r0", "a", "b"]);
+  assert.deepEqual(linked.slice(1).map(({ calls }) => calls[0].result.recordId), ["r1", "r2"]);
+});
