@@ -342,7 +342,12 @@ impl GuardedWorkspace {
             return GuardedWorkspace(None);
         }
         let dir = key.directory.clone();
-        let read = move || GuardedFiles::read(dir.canonicalize().into_iter().collect());
+        let read = move || {
+            GuardedFiles::read(
+                dir.canonicalize().into_iter().collect(),
+                std::env::home_dir(),
+            )
+        };
         let reading = tokio::time::timeout(SEARCH_TIME, tokio::task::spawn_blocking(read));
         GuardedWorkspace(reading.await.ok().and_then(|read| read.ok()))
     }

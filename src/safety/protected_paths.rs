@@ -15,7 +15,9 @@ mod unknown_text;
 
 pub use candidates::path_candidates;
 pub use path_text::{PathCandidate, PathUse, Unchecked, Variables};
-pub use project_places::{GIT_SETTINGS, PROJECT_PLACES, project_place};
+pub use project_places::{
+    GIT_SETTINGS, GIT_STATE, PROJECT_PLACES, is_project_place, project_place,
+};
 pub use reach::{FileSystem, ReachSearch};
 
 use std::path::{Component, Path};

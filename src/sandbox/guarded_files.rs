@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::places::Places;
-use crate::safety::protected_paths::GIT_SETTINGS;
+use crate::safety::protected_paths::{GIT_SETTINGS, GIT_STATE};
 
 /// Directories nested deeper are not compared.
 const MAX_DEPTH: usize = 16;
@@ -28,6 +28,7 @@ type FileState = (u64, u64, i64, i64, u64, u32);
 #[derive(Debug, Default)]
 pub struct GuardedFiles {
     dirs: Vec<PathBuf>,
+    home: Option<PathBuf>,
     places: Places,
     states: BTreeMap<PathBuf, FileState>,
     /// Places with more files than are compared.
@@ -37,9 +38,10 @@ pub struct GuardedFiles {
 }
 
 impl GuardedFiles {
-    /// Reads the state of the guarded files of the directories that the command may change; canonical paths.
-    pub fn read(dirs: Vec<PathBuf>) -> GuardedFiles {
-        let places = Places::find(&dirs);
+    /// Reads the state of the guarded files of the directories that the command may change; canonical paths. The home directory is
+    /// that of the user whose git obeys them.
+    pub fn read(dirs: Vec<PathBuf>, home: Option<PathBuf>) -> GuardedFiles {
+        let places = Places::find(&dirs, home.as_deref());
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let PlaceStates { states, large } = states(&places.files, &dirs);
         GuardedFiles {
@@ -47,6 +49,7 @@ impl GuardedFiles {
             large,
             places,
             dirs,
+            home,
             started: since_epoch.map_or(0, |time| time.as_secs() as i64),
         }
     }
@@ -62,7 +65,7 @@ impl GuardedFiles {
             return Vec::new();
         }
         let mut lines = self.remove_common_dirs();
-        let places = Places::find(&self.dirs);
+        let places = Places::find(&self.dirs, self.home.as_deref());
         let PlaceStates { states: now, large } = states(&places.files, &self.dirs);
         let mut changed: BTreeSet<PathBuf> = BTreeSet::new();
         let known: BTreeSet<&PathBuf> = self.places.files.iter().collect();
@@ -100,6 +103,10 @@ impl GuardedFiles {
             .states
             .iter()
             .filter(|(path, _)| !now.contains_key(*path));
+        // Git removes the state of what it has finished.
+        let others = others.filter(|(path, _)| {
+            !GIT_STATE.iter().any(|name| path.ends_with(name)) || path.exists()
+        });
         let others = others.filter(|(path, before)| {
             let meta = path.symlink_metadata();
             meta.map_or(true, |meta| state(&meta) != **before && !meta.is_dir())
@@ -131,6 +138,7 @@ impl GuardedFiles {
         let is_new = |dir: &&Path| {
             let is_setting = GIT_SETTINGS
                 .iter()
+                .chain(&GIT_STATE)
                 .any(|name| path.starts_with(dir.join(name)));
             is_setting && places.git_dirs.contains(*dir) && !self.places.git_dirs.contains(*dir)
         };

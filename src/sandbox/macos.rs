@@ -39,7 +39,7 @@ pub(super) fn run(mut invocation: SandboxInvocation) -> Result<SandboxOutcome> {
     policy.read.extend(invocation.programs.iter().cloned());
     if policy.level == SandboxLevel::Workspace {
         let dirs: Vec<PathBuf> = policy.write.iter().chain([&policy.dir]).cloned().collect();
-        policy.guarded = Places::find(&dirs).to_guard(&dirs);
+        policy.guarded = Places::find(&dirs, policy.home.as_deref()).to_guard(&dirs);
     }
     let mut command = Command::new(SANDBOX_EXEC);
     command
@@ -88,8 +88,15 @@ fn profile(rules: &PathRules, network: bool) -> String {
     }
     for dir in &rules.write {
         let settings = GIT_SETTINGS.iter().map(|name| dir.join(".git").join(name));
+        let cargo_and_mise = [
+            ".cargo/config",
+            ".cargo/config.toml",
+            "mise.toml",
+            ".mise.toml",
+        ];
         for path in PROJECT_PLACES
             .iter()
+            .chain(&cargo_and_mise)
             .map(|name| dir.join(name))
             .chain(settings)
         {

@@ -4,6 +4,7 @@
 //! Landlock and seccomp, in namespaces where they work, and becomes the command. `docs/sandbox.md` says what holds.
 
 mod denials;
+mod git_config;
 mod guarded_files;
 #[cfg(target_os = "linux")]
 mod linux;

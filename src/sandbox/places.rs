@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, DirEntry};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::safety::protected_paths::{GIT_SETTINGS, NAMES as STARTUP_FILES, PROJECT_PLACES};
+use super::git_config::{ConfigBase, linked_path, small_text, values_of};
+use crate::safety::protected_paths::{
+    GIT_SETTINGS, GIT_STATE, NAMES as STARTUP_FILES, is_project_place,
+};
 
 /// Maximum number of directories that are searched.
 const MAX_DIRECTORIES: usize = 20_000;
-
-/// Maximum number of bytes that are read of a git configuration.
-const MAX_CONFIG_BYTES: u64 = 64 * 1024;
 
 /// Maximum number of files and directories that are kept unchanged: each is a mount.
 const MAX_GUARDED: usize = 200;
@@ -34,41 +34,6 @@ const GENERATED: [&str; 10] = [
     "venv",
 ];
 
-/// Keys of a git configuration whose value is a path of what git obeys, see [git-config](https://git-scm.com/docs/git-config).
-const PATH_KEYS: [&str; 4] = ["attributesfile", "hookspath", "path", "templatedir"];
-
-/// Keys whose value is a command that git runs.
-const COMMAND_KEYS: [&str; 25] = [
-    "alternaterefscommand",
-    "askpass",
-    "cccmd",
-    "clean",
-    "cmd",
-    "command",
-    "difffilter",
-    "driver",
-    "editor",
-    "external",
-    "fsmonitor",
-    "gitproxy",
-    "helper",
-    "packobjectshook",
-    "pager",
-    "process",
-    "program",
-    "receivepack",
-    "sendmailcmd",
-    "smudge",
-    "sshcommand",
-    "textconv",
-    "tocmd",
-    "update",
-    "uploadpack",
-];
-
-/// Includes that are followed.
-const MAX_INCLUDES: usize = 3;
-
 /// What was found, what is nearest to the workspace first.
 #[derive(Debug, Default)]
 pub(super) struct Places {
@@ -81,9 +46,13 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Searches directories and what is below them.
-    pub(super) fn find(dirs: &[PathBuf]) -> Places {
-        let mut search = Search::default();
+    /// Searches directories and what is below them. The configuration of git in the home directory counts in each repository.
+    pub(super) fn find(dirs: &[PathBuf], home: Option<&Path>) -> Places {
+        let mut search = Search {
+            home: home.map(Path::to_owned),
+            ..Search::default()
+        };
+        search.add_named(dirs, dirs, None);
         search.waiting.extend(dirs.iter().cloned());
         for dir in dirs {
             search.add_outer_repository(dir, dirs);
@@ -119,6 +88,8 @@ impl Places {
             .filter(|path| !is_generated(path))
             // Where a link leads, the settings are found on their own: commits change the rest.
             .filter(|path| !(path.ends_with(".git") && path.is_dir()))
+            // Git changes its own state when it continues.
+            .filter(|path| !GIT_STATE.iter().any(|name| path.ends_with(name)))
             .take(MAX_GUARDED)
             .cloned()
             .collect()
@@ -128,6 +99,7 @@ impl Places {
 #[derive(Default)]
 struct Search {
     places: Places,
+    home: Option<PathBuf>,
     waiting: VecDeque<PathBuf>,
     generated: VecDeque<PathBuf>,
 }
@@ -165,7 +137,8 @@ impl Search {
             let is_startup = STARTUP_FILES.contains(&lower.trim_end_matches(".zwc"));
             if is_plugin
                 || is_startup
-                || PROJECT_PLACES.contains(&lower.as_str())
+                || is_project_place(dir, &lower)
+                || (lower == ".cargo" && entry.file_type().is_ok_and(|kind| kind.is_symlink()))
                 || (name == ".git" && !is_dir)
             {
                 let linked = entry.path().canonicalize().ok();
@@ -193,7 +166,8 @@ impl Search {
         if !self.places.git_dirs.insert(dir.to_owned()) {
             return;
         }
-        let settings = GIT_SETTINGS.iter().map(|name| dir.join(name));
+        let settings = GIT_SETTINGS.iter().chain(&GIT_STATE);
+        let settings = settings.map(|name| dir.join(name));
         let settings = settings.filter(|path| path.symlink_metadata().is_ok());
         self.places.files.extend(settings);
         let mut trees: Vec<PathBuf> = dir.parent().map(Path::to_owned).into_iter().collect();
@@ -231,11 +205,27 @@ impl Search {
     }
 
     fn add_obeyed(&mut self, git_dir: &Path, trees: &[PathBuf], roots: &[PathBuf]) {
+        self.add_named(trees, roots, Some(git_dir));
+    }
+
+    /// Adds what the configuration of a repository, of the user and of the system names.
+    fn add_named(&mut self, trees: &[PathBuf], roots: &[PathBuf], git_dir: Option<&Path>) {
+        let base = ConfigBase {
+            trees,
+            home: self.home.as_deref(),
+        };
+        let mut obeyed = base.named_by_user();
         for name in ["config", "config.worktree"] {
-            let mut obeyed = Vec::new();
-            add_values(&git_dir.join(name), trees, MAX_INCLUDES, &mut obeyed);
-            obeyed.retain(|path| is_below(path, roots) && !self.places.files.contains(path));
-            self.places.files.extend(obeyed);
+            obeyed.extend(
+                git_dir
+                    .iter()
+                    .flat_map(|dir| base.named_by(&dir.join(name))),
+            );
+        }
+        for path in obeyed {
+            if is_below(&path, roots) && !self.places.files.contains(&path) {
+                self.places.files.push(path);
+            }
         }
     }
 }
@@ -243,96 +233,6 @@ impl Search {
 /// Whether a path is below one of the directories, and none of them.
 fn is_below(path: &Path, dirs: &[PathBuf]) -> bool {
     dirs.iter().any(|dir| path.starts_with(dir) && path != dir)
-}
-
-/// Returns the text of a small file; `None` of anything else. A FIFO would wait for a writer.
-fn small_text(path: &Path) -> Option<String> {
-    if !path.metadata().is_ok_and(|meta| meta.is_file()) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    let file = fs::File::open(path).ok()?;
-    file.take(MAX_CONFIG_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Returns the path in a file of git that names another one: `.git`, `commondir`, `gitdir`.
-fn linked_path(file: &Path) -> Option<PathBuf> {
-    let text = small_text(file)?;
-    let name = text.trim();
-    let name = name.strip_prefix("gitdir:").unwrap_or(name).trim();
-    file.parent()?.join(name).canonicalize().ok()
-}
-
-/// Adds the files and directories that a git configuration names, as far as they exist.
-fn add_values(config: &Path, trees: &[PathBuf], includes: usize, obeyed: &mut Vec<PathBuf>) {
-    let Some(text) = small_text(config) else {
-        return;
-    };
-    let beside = config.parent().unwrap_or(config);
-    // A backslash continues the line.
-    for (key, value) in values(&text.replace("\\\n", "")) {
-        let is_path = PATH_KEYS.contains(&key.as_str());
-        let names: Vec<&str> = match is_path {
-            true => vec![value.as_str()],
-            false => value
-                .split([' ', '\'', '"', '!', ';', '&', '|'])
-                .filter(|word| word.contains('/'))
-                .collect(),
-        };
-        for name in names.into_iter().filter(|name| !name.is_empty()) {
-            let bases = trees.iter().map(PathBuf::as_path).chain([beside]);
-            for path in bases.filter_map(|base| base.join(name).canonicalize().ok()) {
-                if key == "path" && includes > 0 && !obeyed.contains(&path) {
-                    add_values(&path, trees, includes - 1, obeyed);
-                }
-                if is_path || path.is_file() {
-                    obeyed.push(path);
-                }
-            }
-        }
-    }
-}
-
-/// Returns the keys, in lower case, and values of a git configuration that name what git obeys.
-fn values(config: &str) -> Vec<(String, String)> {
-    values_of(config, &[&PATH_KEYS[..], &COMMAND_KEYS].concat())
-}
-
-/// Returns the keys, in lower case, and values of these keys.
-fn values_of(config: &str, keys: &[&str]) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for line in config.lines() {
-        let line = line.trim_start();
-        // A key may follow its section on one line.
-        let line = match line.starts_with('[') {
-            true => line.split_once(']').map_or("", |(_, after)| after),
-            false => line,
-        };
-        let Some((key, value)) = line.split_once('=') else {
-            continue;
-        };
-        let key = key.trim().to_lowercase();
-        if keys.contains(&key.as_str()) {
-            found.push((key, unquoted(value)));
-        }
-    }
-    found
-}
-
-/// Returns a value without quotes, escapes and comment.
-fn unquoted(value: &str) -> String {
-    let (mut text, mut in_quotes) = (String::new(), false);
-    let mut chars = value.trim().chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => in_quotes = !in_quotes,
-            '\\' => text.extend(chars.next()),
-            '#' | ';' if !in_quotes => break,
-            _ => text.push(c),
-        }
-    }
-    text.trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -344,23 +244,6 @@ mod tests {
         let name = |path: &PathBuf| path.strip_prefix(root).unwrap().display().to_string();
         let names: BTreeSet<String> = paths.iter().map(name).collect();
         names.into_iter().collect()
-    }
-
-    #[test]
-    fn values_that_name_files_are_found() {
-        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"]\n\tclean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n[core]\n\tpager =\n";
-        let values = values(config);
-        let values: Vec<(&str, &str)> = values
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()))
-            .collect();
-        let expected = [
-            ("hookspath", "my hooks"),
-            ("path", "../x #1.inc"),
-            ("clean", "python tools/clean.py %f"),
-            ("pager", ""),
-        ];
-        assert_eq!(values, expected);
     }
 
     #[test]
@@ -397,7 +280,7 @@ mod tests {
         }
         let find = |dir: &Path| {
             let dirs = [dir.to_owned()];
-            names_below(&root, &Places::find(&dirs).to_guard(&dirs))
+            names_below(&root, &Places::find(&dirs, None).to_guard(&dirs))
         };
         let expected = [
             ".git/config",
@@ -441,7 +324,7 @@ mod tests {
         file("build/dep/.git/config", "");
         file("config", "");
         std::os::unix::fs::symlink("/etc", root.join("w/.idea")).unwrap();
-        let places = Places::find(std::slice::from_ref(&root));
+        let places = Places::find(std::slice::from_ref(&root), None);
         let names = |paths: Vec<PathBuf>| names_below(&root, &paths);
         let guarded = [
             "a/.git/config",

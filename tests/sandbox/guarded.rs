@@ -314,3 +314,116 @@ fn start_up_files_and_compiled_functions_count_too() {
         }
     }
 }
+
+#[test]
+fn settings_of_editors_cargo_and_mise_count_too() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        for name in [
+            "a.code-workspace",
+            ".cargo/config.toml",
+            "sub/.cargo/config",
+            "mise.toml",
+            "sub/.mise.local.toml",
+            ".tool-versions",
+        ] {
+            let path = place.path("ws").join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(&path, "true\n").expect("a file");
+            let errors = sh(&place, holder, &format!("echo evil >>{name}"));
+            assert_kept_or_reported(&place, holder, &format!("ws/{name}"), "true\n", &errors);
+        }
+        let script = "mkdir -p new/.cargo; echo x >new/.cargo/config.toml; echo x >new/.cargo/other; echo x >new/b.code-workspace";
+        let errors = sh(&place, holder, script);
+        for name in ["new/.cargo/config.toml", "new/b.code-workspace"] {
+            assert!(errors.contains(&format!("ws/{name}, which")), "{errors}");
+        }
+        assert_eq!(errors.lines().count(), 2, "{errors}");
+        // A link leads to what is obeyed.
+        let place = Place::new();
+        fs::create_dir(place.path("ws/settings")).expect("a directory");
+        fs::write(place.path("ws/settings/config.toml"), "true\n").expect("a file");
+        symlink("settings", place.path("ws/.cargo")).expect("a link");
+        let errors = sh(&place, holder, "echo evil >>settings/config.toml");
+        assert_kept_or_reported(&place, holder, "ws/settings/config.toml", "true\n", &errors);
+    }
+}
+
+#[test]
+fn a_rebase_goes_on_but_its_commands_are_reported() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        repository(&place, "ws/repo");
+        let todo = "ws/repo/.git/rebase-merge/git-rebase-todo";
+        // Stops before the last commit.
+        let script = "git config user.name a; git config user.email a; for n in 1 2; do echo $n >$n; git add .; git commit -qm $n; done; GIT_SEQUENCE_EDITOR='sed -i 1ibreak' git rebase -q -i HEAD~1";
+        let mut git = Command::new("sh");
+        git.args(["-c", script]).current_dir(place.path("ws/repo"));
+        git.env("HOME", place.path("home"));
+        assert!(git.status().expect("git").success());
+        assert!(place.path(todo).exists());
+        let errors = sh(&place, holder, &format!("echo 'exec evil' >>../{todo}"));
+        let report = format!(
+            "aish: the command changed {}, which",
+            place.path(todo).display()
+        );
+        assert!(errors.contains(&report), "{errors}");
+        let errors = sh(
+            &place,
+            holder,
+            "cd repo && sed -i /evil/d .git/rebase-merge/git-rebase-todo && git rebase --continue",
+        );
+        assert!(!place.path(todo).exists(), "{errors}");
+        assert!(!errors.contains("the command changed"), "{errors}");
+        let script = "mkdir repo/.git/rebase-merge; echo 'exec evil' >repo/.git/rebase-merge/git-rebase-todo";
+        let errors = sh(&place, holder, script);
+        assert!(errors.contains(&report), "{errors}");
+    }
+}
+
+#[test]
+fn what_the_git_configuration_of_the_user_names_counts_too() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        repository(&place, "ws/sub/repo");
+        let config = place.path("ws/sub/repo/.git/config");
+        let text = fs::read_to_string(&config).expect("text");
+        let own = "[core]\n\tattributesFile = ~/../ws/attributes\n[alias]\n[diff \"x\"]\n\ttextconv = $HOME/../ws/tools/convert --plain\n";
+        fs::write(&config, format!("{text}{own}")).expect("a file");
+        fs::write(
+            place.path("home/.gitconfig"),
+            "[core]\n\thooksPath = .githooks\n[include]\n\tpath = ~/../ws/settings.inc\n",
+        )
+        .expect("a file");
+        let names = [
+            "ws/sub/repo/.githooks/pre-commit",
+            "ws/settings.inc",
+            "ws/attributes",
+            "ws/tools/convert",
+        ];
+        for name in names {
+            let path = place.path(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, "[a]\n").expect("a file");
+        }
+        for name in names {
+            let errors = sh(&place, holder, &format!("echo evil >>../{name}"));
+            assert_kept_or_reported(&place, holder, name, "[a]\n", &errors);
+        }
+        // The directory of hooks need not exist before.
+        let place = Place::new();
+        repository(&place, "ws/repo");
+        fs::create_dir_all(place.path("home/.config/git")).expect("a directory");
+        fs::write(
+            place.path("home/.config/git/config"),
+            "[core]\n\thooksPath = .githooks\n",
+        )
+        .expect("a file");
+        let script = "mkdir repo/.githooks && echo evil >repo/.githooks/pre-commit";
+        let errors = sh(&place, holder, script);
+        assert!(
+            errors.contains("ws/repo/.githooks/pre-commit, which"),
+            "{errors}"
+        );
+    }
+}

@@ -2,9 +2,12 @@
 
 mod builtins;
 mod calls;
+mod directories;
 mod flows;
+mod script_options;
 mod shell;
 mod uses;
+mod variables;
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -72,6 +75,12 @@ pub struct Assessor<'p> {
     texts: usize,
     total: usize,
     functions: HashSet<String>,
+    /// Where the next command runs; `None` if that is not known.
+    directory: Option<String>,
+    /// How often the directory changes, which is an effect of its own.
+    moves: usize,
+    /// Whether a command may run in a directory of the system, or in one whose files run later.
+    in_protected: bool,
     /// Names of files that the command line downloads.
     downloaded: Vec<String>,
     /// An archive that was downloaded is unpacked.
@@ -91,6 +100,9 @@ impl<'p> Assessor<'p> {
             texts: 0,
             total: 0,
             functions: HashSet::new(),
+            directory: Some(place.cwd.to_owned()),
+            moves: 0,
+            in_protected: false,
             downloaded: Vec::new(),
             has_unpacked: false,
             has_cloned: false,
@@ -115,6 +127,13 @@ impl<'p> Assessor<'p> {
                 Ok(_) => self.findings.add(Unknown, "it has too many commands"),
                 Err(reason) => self.findings.add(Unknown, reason),
             }
+        }
+        // Paths are compared from the working directory, wherever `cd` leads.
+        if self.in_protected && self.findings.changes() > self.moves {
+            self.findings.add(
+                Unknown,
+                "may change files of the system, or files that run later",
+            );
         }
         if self.reads_secret && self.findings.classes().contains(&Network) {
             self.findings.add_grave(

@@ -1,5 +1,9 @@
 //! Code on a command line: `python -c`, `perl -e`, SQL. Code counts as harmless only if it is trivially readable.
 
+mod languages;
+
+pub use languages::{CodeLanguage, acts as code_acts};
+
 /// What code on a command line does, as far as its words tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeEffect {
@@ -146,7 +150,7 @@ const COMPUTING: [&str; 34] = [
 ];
 
 /// Judges code in Python, Perl, Ruby, JavaScript, PHP or Lua.
-pub fn code_effect(code: &str) -> CodeEffect {
+pub fn code_effect(code: &str, language: Option<CodeLanguage>) -> CodeEffect {
     let words: Vec<&str> = code
         .split(|c: char| !(c.is_alphanumeric() || c == '_'))
         .filter(|word| !word.is_empty())
@@ -201,6 +205,7 @@ pub fn code_effect(code: &str) -> CodeEffect {
         "load" | "loads" => !code.contains("json.load"),
         "decode" => !code.contains("json"),
         "require" => !requires_data(code),
+        "open" if matches!(language, Some(CodeLanguage::Python | CodeLanguage::Perl)) => false,
         "open" => {
             code.contains("'w")
                 || code.contains("\"w")
@@ -211,7 +216,8 @@ pub fn code_effect(code: &str) -> CodeEffect {
         "do" => !words.contains(&"end") && words.contains(&"file"),
         _ => true,
     });
-    match computes && opaque.next().is_none() && !code.contains('`') {
+    let acts = language.is_some() && languages::acts(code, language);
+    match computes && opaque.next().is_none() && !code.contains('`') && !acts {
         true => CodeEffect::Harmless,
         false => CodeEffect::Unknown,
     }
@@ -260,7 +266,7 @@ fn imported(code: &str) -> Vec<&str> {
 }
 
 /// Words of code in other languages that may change something.
-const CHANGING: [&str; 33] = [
+const CHANGING: [&str; 40] = [
     "cd",
     "clear",
     "cmd",
@@ -294,12 +300,19 @@ const CHANGING: [&str; 33] = [
     "trash",
     "writeLines",
     "pipe",
+    "output",
+    "install",
+    "install_github",
+    "Pkg",
+    "download",
+    "dofile",
+    "loadfile",
 ];
 
 /// Judges code in another language, such as AppleScript, R or Tcl, by its words alone.
 pub fn other_code_effect(code: &str) -> CodeEffect {
     let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    match code_effect(code) {
+    match code_effect(code, None) {
         CodeEffect::Harmless if words.any(|word| CHANGING.contains(&word)) => CodeEffect::Unknown,
         effect => effect,
     }
@@ -353,6 +366,7 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
         || upper.contains(".SHELL")
         || upper.contains(".SYSTEM")
         || has("PROGRAM")
+        || matches!(words.first(), Some(&("SYSTEM" | "EVAL" | "EVALSHA")))
         || upper.contains("INTO OUTFILE")
         || upper.contains("LOAD_EXTENSION")
         || upper.contains(".LOAD")

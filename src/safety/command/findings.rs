@@ -18,6 +18,8 @@ struct Finding {
 pub struct Findings {
     list: Vec<Finding>,
     classes: BTreeSet<CommandClass>,
+    /// How many of the effects are more than reading.
+    changes: usize,
 }
 
 impl Findings {
@@ -33,6 +35,7 @@ impl Findings {
 
     fn push(&mut self, class: CommandClass, is_grave: bool, reason: String) {
         self.classes.insert(class);
+        self.changes += usize::from(class > CommandClass::Reads);
         if !reason.is_empty() && !self.list.iter().any(|known| known.reason == reason) {
             self.list.push(Finding {
                 class,
@@ -40,6 +43,11 @@ impl Findings {
                 reason,
             });
         }
+    }
+
+    /// How many of the effects are more than reading.
+    pub fn changes(&self) -> usize {
+        self.changes
     }
 
     /// The classes seen.

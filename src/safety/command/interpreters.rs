@@ -51,7 +51,7 @@ pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
         "node" | "nodejs" => &["-e", "--eval", "-p", "--print"],
         "deno" => &["eval"],
         "bun" => &["-e", "--eval", "-p", "--print"],
-        "php" => &["-r"],
+        "php" => &["-r", "-R", "-B", "-E"],
         "lua" | "luajit" | "osascript" | "Rscript" | "R" | "elixir" | "julia" | "ghc"
         | "groovy" | "scala" => &["-e", "-E"],
         "tclsh" | "wish" | "expect" | "guile" | "racket" => &["-c", "-e"],

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::class::CommandClass;
+use super::interpreters::code_options;
 use super::word::UNKNOWN;
 use uses::{SHELL_WORDS, UseRule};
 
@@ -220,20 +221,17 @@ impl ProgramEntry {
 
     /// Returns what the program does with these arguments.
     pub fn verdict(&self, name: &str, list: &ArgumentList<'_>) -> ProgramVerdict {
-        let shows_help = list
-            .options
-            .iter()
-            .any(|o| matches!(*o, "--help" | "--version"));
-        if shows_help && list.options.len() == 1 {
+        if shows_help(name, list) {
             return ProgramVerdict {
                 class: CommandClass::Reads,
                 reason: String::new(),
             };
         }
-        let mut found = None;
+        let mut found: Option<ProgramVerdict> = None;
         let mut is_general = true;
         for rule in &self.rules {
-            if rule.applies(list) {
+            let lowers = found.as_ref().is_some_and(|found| rule.class < found.class);
+            if rule.applies(list, lowers) {
                 is_general = rule.path.is_empty() && rule.any.is_empty();
                 found = Some(ProgramVerdict {
                     class: rule.class,
@@ -274,10 +272,11 @@ impl ProgramEntry {
 }
 
 impl ProgramRule {
-    fn applies(&self, list: &ArgumentList<'_>) -> bool {
+    /// Whether the rule holds. An option that lowers the class must be an option for certain: `-onotify` has no `-n`.
+    fn applies(&self, list: &ArgumentList<'_>, lowers: bool) -> bool {
         let is_path = holds_path(&self.path, list);
         let rest = list.operands.get(self.path.len()..).unwrap_or_default();
-        let holds = |condition: &&str| match *condition {
+        let holds = |condition: &&str, for_certain: bool| match *condition {
             "@none" => rest.is_empty(),
             "@some" => !rest.is_empty(),
             "@two" => rest.len() > 1,
@@ -304,7 +303,10 @@ impl ProgramRule {
                 .iter()
                 .any(|o| o.starts_with(|c: char| c.is_ascii_digit())),
             "@path" => rest.iter().any(|operand| is_path_like(operand)),
-            option if option.starts_with('-') && option.len() > 1 => list.has(option),
+            option if option.starts_with('-') && option.len() > 1 => match for_certain {
+                true => list.has_surely(option),
+                false => list.has(option),
+            },
             word => match word.strip_suffix('*') {
                 Some(start) => rest.iter().any(|operand| operand.starts_with(start)),
                 None => rest
@@ -313,8 +315,29 @@ impl ProgramRule {
             },
         };
         is_path
-            && (self.any.is_empty() || self.any.iter().any(&holds))
-            && !self.none.iter().any(holds)
+            && (self.any.is_empty() || self.any.iter().any(|option| holds(option, lowers)))
+            && !self.none.iter().any(|option| holds(option, !lowers))
+    }
+}
+
+/// Whether a program only prints its help or version. A value may follow `--version`, and a script of an interpreter gets what
+/// follows it.
+fn shows_help(name: &str, list: &ArgumentList<'_>) -> bool {
+    let [option] = list.options.as_slice() else {
+        return false;
+    };
+    let is_word = |operand: &&str| {
+        let mut chars = operand.chars();
+        chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | ':'))
+    };
+    let has_subcommands = name == "git" || !TAKES_FILES.contains(&name);
+    let runs_operand =
+        code_options(name).is_some() || matches!(name, "tsx" | "ts-node" | "kotlin" | "jbang");
+    match *option {
+        "--version" => list.operands.is_empty(),
+        "--help" if list.operands.is_empty() => true,
+        "--help" => has_subcommands && !runs_operand && list.operands.iter().all(is_word),
+        _ => false,
     }
 }
 

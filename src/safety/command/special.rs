@@ -1,11 +1,15 @@
 //! Programs whose effect depends on more than the table can tell: on paths, on numbers, on code in an argument.
 
+mod archives;
 mod awk;
 mod databases;
 mod files;
 mod git;
 mod languages;
+mod machines;
+mod packages;
 mod sed;
+mod system;
 mod transfer;
 
 use super::class::CommandClass;
@@ -21,6 +25,8 @@ pub struct ProgramCall<'a> {
     pub arguments: &'a [String],
     /// Further arguments are added when it runs, as by `xargs`.
     pub is_fed: bool,
+    /// Where it runs, if that is known.
+    pub directory: Option<&'a str>,
 }
 
 /// A command that a program runs.
@@ -102,16 +108,40 @@ pub fn judge(
         "fd" | "fdfind" => files::fd(call),
         "sed" | "gsed" | "perl" | "ruby" | "sort" => files::in_place(call, place, findings),
         "awk" | "gawk" | "mawk" | "nawk" => files::awk(call, place, findings),
-        "tar" | "bsdtar" | "gtar" | "unzip" => files::archive(call, place, findings),
+        "tar" | "bsdtar" | "gtar" | "unzip" => archives::archive(call, place, findings),
+        "7z" | "7za" | "7zz" | "rar" | "unrar" | "cpio" | "pax" | "dpkg" | "dpkg-deb" => {
+            archives::other(call, place, findings)
+        }
+        "mount" => system::mount(call, place, findings),
+        "nft" => system::nft(call),
+        "ldd" => system::ldd(call),
+        "ansible" | "ansible-playbook" | "ansible-pull" | "ansible-console" | "salt" => {
+            machines::judge(call, findings)
+        }
+        "nmap" => machines::nmap(call, findings),
         "kill" => files::kill(call, findings),
         "git" => git::judge(call, place, findings),
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" => {
             transfer::download(call, place, findings)
         }
         "nc" | "ncat" | "netcat" | "socat" => transfer::netcat(call, findings),
-        "ssh" | "scp" | "sftp" | "rsync" => transfer::remote(call, place, findings),
+        "ssh" | "scp" | "sftp" | "rsync" | "sshfs" | "autossh" | "ssh-copy-id" => {
+            transfer::remote(call, place, findings)
+        }
         "npx" | "bunx" | "pnpx" | "uvx" | "pipx" | "dlx" | "deno" | "go" | "npm" | "pnpm"
-        | "yarn" | "bun" | "uv" | "pip" | "pip3" => transfer::package(call, findings),
+        | "yarn" | "bun" | "uv" | "pip" | "pip3" => packages::package(call, findings),
+        "cargo" if installs_elsewhere(call) => {
+            findings.add(
+                CommandClass::RunsDownloadedCode,
+                "builds a download, which runs its code",
+            );
+            CallOutcome::default()
+        }
+        "gem" | "brew" | "easy_install" | "cpanm" | "cpan" | "luarocks" | "jbang" | "poetry"
+        | "pdm" | "rye" | "conda" | "mamba" | "nix-shell" | "asdf" | "mise" => {
+            packages::other(call, findings)
+        }
+        "nix" => packages::nix(call, findings),
         "docker" | "podman" | "nerdctl" => transfer::container(call, findings),
         "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlite" | "redis-cli" | "mongosh" | "mongo"
         | "duckdb" | "clickhouse-client" | "cqlsh" | "usql" | "influx" | "sqlcmd" | "sqlplus"
@@ -153,4 +183,11 @@ pub fn judge(
         }
         _ => languages::judge(call, findings),
     }
+}
+
+/// Whether cargo installs from a place other than the registry: see `cargo install --help`.
+fn installs_elsewhere(call: &ProgramCall<'_>) -> bool {
+    let mut arguments = call.arguments.iter();
+    let installs = arguments.any(|argument| matches!(argument.as_str(), "install" | "binstall"));
+    installs && call.option_value(&["--git", "--index"]).is_some()
 }

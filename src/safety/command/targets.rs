@@ -198,6 +198,17 @@ fn is_below(path: &str, directory: &str) -> bool {
 }
 
 impl CommandPlace<'_> {
+    /// Whether an absolute path is the home directory or the working directory, or contains one of them.
+    pub fn holds_own(&self, path: &str) -> bool {
+        is_below(&normalize(self.cwd, "/"), path) || is_below(&normalize(self.home, "/"), path)
+    }
+
+    /// Whether an absolute path is the working directory, a directory of the workspace, or below one of them.
+    pub fn is_own(&self, path: &str) -> bool {
+        let mut roots = std::iter::once(&self.cwd).chain(self.workspace);
+        roots.any(|root| is_below(path, &normalize(root, "/")))
+    }
+
     /// Returns how far a path reaches that is deleted or changed with all that is below it.
     pub fn reach(&self, path: &str) -> PathReach {
         let unknown = path.find(UNKNOWN);

@@ -109,6 +109,7 @@ fn each_line_of_the_tables_is_understood() {
                 " feeds ",
                 " interprets ",
                 " loads ",
+                " enters ",
             ]
             .iter()
             .any(|word| line.contains(word))

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Names of directories and files that decide what other programs run, in any directory; in lower case.
-pub const PROJECT_PLACES: [&str; 26] = [
+pub const PROJECT_PLACES: [&str; 28] = [
     ".aish",
     ".aish.toml",
     ".claude",
@@ -23,8 +23,10 @@ pub const PROJECT_PLACES: [&str; 26] = [
     ".jj",
     ".lvimrc",
     ".mcp.json",
+    ".mise",
     ".nvim.lua",
     ".nvimrc",
+    ".tool-versions",
     ".vimrc",
     ".vscode",
     ".windsurf",
@@ -43,6 +45,19 @@ pub const GIT_SETTINGS: [&str; 6] = [
     "info/attributes",
 ];
 
+/// State of a rebase, an `am` or a cherry-pick in progress whose commands and strategies git runs when it continues. Git changes
+/// these files by itself.
+pub const GIT_STATE: [&str; 8] = [
+    "rebase-apply/apply-opt",
+    "rebase-apply/gpg_sign_opt",
+    "rebase-apply/strategy",
+    "rebase-merge/git-rebase-todo",
+    "rebase-merge/gpg_sign_opt",
+    "rebase-merge/strategy",
+    "rebase-merge/strategy_opts",
+    "sequencer/opts",
+];
+
 /// Files of a git directory that are only text for git.
 const GIT_TEXTS: [&str; 6] = [
     "commit_editmsg",
@@ -53,6 +68,23 @@ const GIT_TEXTS: [&str; 6] = [
     "tag_editmsg",
 ];
 
+/// Whether a file or directory, its name in lower case, decides what other programs run: one of [`PROJECT_PLACES`], a workspace of
+/// an editor, or the configuration of cargo or mise.
+pub fn is_project_place(parent: &Path, name: &str) -> bool {
+    let is_parent = |expected: &str| {
+        let parent = parent.file_name().map(|parent| parent.to_string_lossy());
+        parent.is_some_and(|parent| parent.eq_ignore_ascii_case(expected))
+    };
+    // `mise.toml`, `.mise.local.toml`, `mise.production.toml`
+    let is_mise = name.ends_with(".toml") && name.trim_start_matches('.').starts_with("mise.");
+    PROJECT_PLACES.contains(&name)
+        || name.ends_with(".code-workspace")
+        || is_mise
+        || matches!(name, "config" | "config.toml") && is_parent(".cargo")
+        || name == "mise" && is_parent(".config")
+        || name == "config.toml" && is_parent("mise")
+}
+
 /// Returns the name of the place that a path belongs to, if a change of it lets another program run something; `None` for other
 /// paths. Case does not count, because it does not on some file systems.
 pub fn project_place(path: &Path) -> Option<String> {
@@ -61,7 +93,8 @@ pub fn project_place(path: &Path) -> Option<String> {
         .map(|part| part.to_string_lossy().to_lowercase())
         .collect();
     for (at, part) in parts.iter().enumerate() {
-        if PROJECT_PLACES.contains(&part.as_str()) {
+        let parent = at.checked_sub(1).and_then(|at| parts.get(at));
+        if is_project_place(Path::new(parent.map_or("", String::as_str)), part) {
             return Some(part.clone());
         }
         let inside = parts.get(at + 1..).unwrap_or_default();
@@ -113,6 +146,13 @@ mod tests {
             "/p/.mcp.json",
             "/p/.aish.toml",
             "/p/.gitmodules",
+            "/p/a.code-workspace",
+            "/p/.cargo/config.toml",
+            "/p/.cargo/config",
+            "/p/mise.toml",
+            "/p/.mise.local.toml",
+            "/p/.config/mise/conf.d/a.toml",
+            "/p/.tool-versions",
             "/home/u/.gitconfig",
         ] {
             assert!(project_place(Path::new(path)).is_some(), "{path}");
@@ -126,6 +166,10 @@ mod tests {
             "/p/site.git/src/config",
             "/p/git/config",
             "/p/.gitignore",
+            "/p/.cargo/registry/x",
+            "/p/misery.toml",
+            "/p/cargo/config.toml",
+            "/p/tool-versions",
             "/p/.github/workflows/ci.yml",
         ] {
             assert_eq!(project_place(Path::new(path)), None, "{path}");

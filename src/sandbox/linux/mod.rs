@@ -81,7 +81,9 @@ impl Supervisor {
         let tmp = PrivateTmp::create()?;
         policy.private_tmp = Some(tmp.path().to_owned());
         let guarded = match policy.level {
-            SandboxLevel::Workspace => GuardedFiles::read(writable_dirs(policy)),
+            SandboxLevel::Workspace => {
+                GuardedFiles::read(writable_dirs(policy), policy.home.clone())
+            }
             SandboxLevel::ReadOnly => GuardedFiles::default(),
         };
         policy.guarded = guarded.to_guard();

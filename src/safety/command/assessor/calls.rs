@@ -9,7 +9,6 @@ use crate::safety::command::interpreters;
 use crate::safety::command::programs;
 use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
 use crate::safety::command::special::{self, InnerCommand, ProgramCall};
-use crate::safety::command::syntax::SimpleCommand;
 use crate::safety::command::targets::PathReach;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 use crate::safety::command::wrappers::WrappedCommand;
@@ -51,159 +50,6 @@ impl Assessor<'_> {
                 return;
             }
             self.call(script, call, &mut pending);
-        }
-    }
-
-    /// Judges variables that change what later commands do.
-    fn assignments(&mut self, script: &ScriptFacts, command: &SimpleCommand) {
-        for (name, word) in &command.assignments {
-            let value = self.value(word);
-            if command.words.is_empty() || !value.is_empty() {
-                self.findings.add(
-                    if command.words.is_empty() {
-                        Writes
-                    } else {
-                        Reads
-                    },
-                    "",
-                );
-            }
-            let plain = name.split('[').next().unwrap_or_default();
-            match plain {
-                "PS1" | "PS2" | "PS3" | "RPS1" | "PROMPT" | "PROMPT2" | "RPROMPT" | "SPROMPT"
-                    if value.contains("$(") || value.contains('`') =>
-                {
-                    self.findings.add(Unknown, "its prompt may run a command");
-                }
-                "PATH" | "path" | "fpath" | "FPATH" => {
-                    let keeps = value.contains(UNKNOWN);
-                    let is_odd = value.split(':').any(|part| {
-                        part.is_empty() && !value.is_empty()
-                            || part == "."
-                            || part.starts_with("/tmp")
-                            || part.starts_with("/dev/shm")
-                            || part.starts_with("./")
-                    });
-                    match (keeps, is_odd) {
-                        (true, false) => self.findings.add(
-                            Writes,
-                            format!("changes {name}, where programs are looked for"),
-                        ),
-                        _ => self.findings.add(
-                            Unknown,
-                            format!("it sets {name}, so that other programs may run"),
-                        ),
-                    }
-                }
-                "LESS" | "MANOPT" | "LESSKEY_CONTENT" if value.contains(['!', '|', '+', 'P']) => {
-                    self.findings.add(
-                        Unknown,
-                        format!("it sets {name}, so that other code may run"),
-                    );
-                }
-                "RIPGREP_CONFIG_PATH"
-                | "TAR_OPTIONS"
-                | "LESSKEY"
-                | "LESSKEYIN"
-                | "LESSKEY_SYSTEM"
-                | "LD_PRELOAD"
-                | "LD_AUDIT"
-                | "DYLD_INSERT_LIBRARIES"
-                | "BASH_ENV"
-                | "ENV"
-                | "ZDOTDIR"
-                | "PROMPT_COMMAND"
-                | "PERL5OPT"
-                | "PERL5DB"
-                | "PYTHONSTARTUP"
-                | "RUBYOPT"
-                | "JAVA_TOOL_OPTIONS"
-                | "GIT_EXEC_PATH"
-                | "GIT_CONFIG_GLOBAL"
-                | "GIT_CONFIG_SYSTEM"
-                | "GIT_CONFIG_COUNT"
-                | "GIT_CONFIG_PARAMETERS"
-                | "GCONV_PATH"
-                | "BASH_FUNC_x"
-                | "PS4"
-                | "NULLCMD"
-                | "READNULLCMD"
-                | "commands"
-                | "aliases"
-                | "functions"
-                | "galiases"
-                | "saliases" => {
-                    self.findings.add(
-                        Unknown,
-                        format!("it sets {name}, so that other code may run"),
-                    );
-                }
-                "NODE_OPTIONS"
-                    if [
-                        "--require",
-                        "-r ",
-                        "--import",
-                        "--loader",
-                        "--experimental-loader",
-                    ]
-                    .iter()
-                    .any(|option| value.contains(option)) =>
-                {
-                    self.findings.add(
-                        Unknown,
-                        format!("it sets {name}, so that other code may run"),
-                    );
-                }
-                "PAGER"
-                | "EDITOR"
-                | "VISUAL"
-                | "BROWSER"
-                | "GIT_PAGER"
-                | "GIT_EDITOR"
-                | "GIT_SEQUENCE_EDITOR"
-                | "GIT_SSH_COMMAND"
-                | "GIT_SSH"
-                | "GIT_EXTERNAL_DIFF"
-                | "GIT_ASKPASS"
-                | "SSH_ASKPASS"
-                | "LESSOPEN"
-                | "LESSCLOSE"
-                | "MANPAGER"
-                | "SUDO_ASKPASS"
-                | "GIT_PROXY_COMMAND"
-                | "RSYNC_RSH"
-                | "BAT_PAGER"
-                | "DELTA_PAGER"
-                | "GH_PAGER"
-                | "PSQL_PAGER"
-                | "SYSTEMD_PAGER"
-                | "KUBE_EDITOR"
-                | "RUSTC_WRAPPER"
-                | "FZF_DEFAULT_COMMAND"
-                | "CC"
-                | "CXX"
-                | "MAKEFLAGS_" => match self.word_downloads(script, word) {
-                    true => self.findings.add(RunsDownloadedCode, "runs a download"),
-                    false if value.is_empty() => {}
-                    false => {
-                        let first = value
-                            .split_whitespace()
-                            .next()
-                            .map(program_name)
-                            .unwrap_or_default();
-                        if interpreters::is_shell(first)
-                            || interpreters::code_options(first).is_some()
-                        {
-                            self.findings.add(
-                                Unknown,
-                                format!("it sets {name}, so that other code may run"),
-                            );
-                        }
-                        self.shell_text(&value);
-                    }
-                },
-                _ => {}
-            }
         }
     }
 
@@ -252,8 +98,9 @@ impl Assessor<'_> {
             );
             match inner {
                 Some(WrappedCommand::At(at)) => {
-                    if is_own {
-                        self.program(script, &name, &arguments, &words, is_fed, pending);
+                    match is_own {
+                        true => self.program(script, &name, &arguments, &words, is_fed, pending),
+                        false => self.wrapper_arguments(script, &name, &arguments, at),
                     }
                     if matches!(name.as_str(), "xargs" | "gxargs" | "entr") {
                         is_fed = true;
@@ -280,14 +127,16 @@ impl Assessor<'_> {
                     }
                 }
                 Some(WrappedCommand::Text(text)) => {
-                    if is_own {
-                        self.program(script, &name, &arguments, &words, is_fed, pending);
+                    match is_own {
+                        true => self.program(script, &name, &arguments, &words, is_fed, pending),
+                        false => self.wrapper_arguments(script, &name, &arguments, arguments.len()),
                     }
                     self.findings.add(Reads, "");
                     self.shell_text(&text);
                     return;
                 }
                 Some(WrappedCommand::Nothing) => {
+                    self.wrapper_arguments(script, &name, &arguments, arguments.len());
                     match name.as_str() {
                         "parallel" => self
                             .findings
@@ -356,10 +205,13 @@ impl Assessor<'_> {
             self.path_program(name, arguments);
             return;
         }
+        self.directory_of(name, arguments);
+        let directory = self.directory.clone();
         let call = ProgramCall {
             name,
             arguments,
             is_fed,
+            directory: directory.as_deref(),
         };
         let outcome = special::judge(&call, self.place, &mut self.findings);
         for inner in outcome.inner {
@@ -419,8 +271,9 @@ impl Assessor<'_> {
         let list = entry.arguments(arguments);
         self.uses(name, entry.uses(arguments, &list));
         let verdict = entry.verdict(name, &list);
-        if verdict.class == Reads {
-            self.uses(name, entry.suspect_uses(name, arguments));
+        if matches!(verdict.class, Reads | Network | Writes) {
+            let reads = verdict.class == Reads;
+            self.uses(name, entry.suspect_uses(name, arguments, reads));
         }
         match verdict.class {
             CommandClass::Destroys if verdict.reason.is_empty() => {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Assessor, InputRole, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::code::{
-    CodeEffect, SqlEffect, code_effect, other_code_effect, sql_effect,
+    CodeEffect, CodeLanguage, SqlEffect, code_acts, code_effect, other_code_effect, sql_effect,
 };
 use crate::safety::command::interpreters::has_other_language;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
@@ -50,7 +50,7 @@ impl Assessor<'_> {
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),
             (InputRole::Shell, StreamContent::Text(text)) => self.queue.push_back(text.clone()),
-            (InputRole::Code, StreamContent::Text(text)) => self.code(text),
+            (InputRole::Code, StreamContent::Text(text)) => self.code(text, None),
             _ => self
                 .findings
                 .add(Unknown, "it runs the output of a command"),
@@ -77,7 +77,7 @@ impl Assessor<'_> {
                 }
                 InputRole::Query => self.query(text),
                 InputRole::Shell => self.shell_text(text),
-                InputRole::Code => self.code(text),
+                InputRole::Code => self.code(text, None),
                 InputRole::Opaque => self
                     .findings
                     .add(Unknown, "it runs the text of a here-document"),
@@ -102,15 +102,20 @@ impl Assessor<'_> {
     }
 
     /// Judges code that an interpreter runs.
-    pub(super) fn code(&mut self, text: &str) {
-        self.judged_code(text, code_effect(text));
+    fn code(&mut self, text: &str, language: Option<CodeLanguage>) {
+        // Piped code may be in any of them.
+        if language.is_none() && code_acts(text, None) {
+            self.findings
+                .add(Unknown, "it runs code that is not trivially readable");
+        }
+        self.judged_code(text, code_effect(text, language));
     }
 
     /// Judges code of one of the interpreters.
     pub(super) fn code_of(&mut self, name: &str, text: &str) {
         match has_other_language(name) {
             true => self.judged_code(text, other_code_effect(text)),
-            false => self.code(text),
+            false => self.code(text, CodeLanguage::of(name)),
         }
     }
 

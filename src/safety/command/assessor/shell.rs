@@ -6,6 +6,8 @@ use crate::safety::command::class::CommandClass::{
 };
 use crate::safety::command::interpreters::{code_options, is_shell};
 use crate::safety::command::programs::{self, find_option};
+use crate::safety::command::special::{self, ProgramCall};
+use crate::safety::command::targets::written;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// A program with the words of its arguments; the words are absent for a command inside of an argument.
@@ -93,6 +95,8 @@ impl Assessor<'_> {
                     None => return false,
                 }
                 self.findings.add(Writes, "");
+                // The package in whose environment the text runs counts as well.
+                return !matches!(call.name, "nix" | "nix-shell");
             }
             "tmux" => self.tmux(call),
             "screen" => return self.screen(call),
@@ -102,7 +106,7 @@ impl Assessor<'_> {
     }
 
     /// Judges the text or file that an argument at `at` gives to something that runs it.
-    fn run_argument(
+    pub(super) fn run_argument(
         &mut self,
         script: &ScriptFacts,
         call: &ShellCall<'_>,
@@ -230,9 +234,9 @@ impl Assessor<'_> {
             .filter(|option| option.len() == 2)
             .filter_map(|option| option.chars().nth(1))
             .collect();
-        // Perl and Ruby change files in place and print; other letters before the code have no value.
+        // Other letters before the code have no value.
         let is_cluster = |argument: &str| match plain {
-            "perl" | "ruby" | "python" | "node" | "bun" => {
+            "python" | "node" | "bun" => {
                 argument.starts_with('-')
                     && !argument.starts_with("--")
                     && argument
@@ -242,9 +246,12 @@ impl Assessor<'_> {
             }
             _ => false,
         };
-        let mut at = 0;
-        let mut has_code = false;
-        while let Some(argument) = call.arguments.get(at) {
+        let has_letters = matches!(plain, "perl" | "ruby" | "jruby");
+        let (mut at, mut has_code) = match has_letters {
+            true => self.script_options(script, call),
+            false => (0, false),
+        };
+        while let Some(argument) = call.arguments.get(at).filter(|_| !has_letters) {
             let last = argument.chars().next_back().unwrap_or(' ');
             let is_option = options.contains(&argument.as_str())
                 || is_cluster(argument) && letters.contains(&last) && !argument.starts_with("-i");
@@ -269,10 +276,39 @@ impl Assessor<'_> {
             if argument == "-m" && plain == "python" || argument == "-M" {
                 return self.python_module(call, at + 1);
             }
-            if argument == "-r" && matches!(plain, "node" | "ruby")
-                || argument == "--require"
-                || argument == "--import"
-            {
+            if let Some(library) = library_of(plain, call.arguments, at) {
+                match library.starts_with(['.', '/']) || plain == "node" {
+                    true => self.file_of_commands(library),
+                    false => self.findings.add(
+                        Unknown,
+                        format!("what the library {library} does is not known"),
+                    ),
+                }
+                at += 1 + usize::from(!argument.contains('='));
+                continue;
+            }
+            if plain == "php" && argument.starts_with("-d") {
+                let setting = call.arguments.get(at + 1).filter(|_| argument == "-d");
+                let setting = setting.unwrap_or(argument);
+                if ["auto_", "extension", "include", "open_basedir", "disable"]
+                    .iter()
+                    .any(|name| setting.contains(name))
+                {
+                    self.findings
+                        .add(Unknown, "a setting of php makes it run other code");
+                }
+                at += 1 + usize::from(argument == "-d");
+                continue;
+            }
+            let takes_value = match plain {
+                "python" | "pypy" => matches!(argument.as_str(), "-W" | "-X" | "-Q"),
+                "node" => matches!(
+                    argument.as_str(),
+                    "-C" | "--conditions" | "--title" | "--env-file" | "--input-type"
+                ),
+                _ => false,
+            };
+            if takes_value {
                 at += 2;
                 continue;
             }
@@ -352,10 +388,28 @@ impl Assessor<'_> {
             }
             "pip" | "twine" | "poetry" | "pipx" | "uv" | "conda" => {
                 let rest = call.arguments.get(at + 1..).unwrap_or_default();
+                let directory = self.directory.clone();
+                let inner = ProgramCall {
+                    name: module,
+                    arguments: rest,
+                    is_fed: false,
+                    directory: directory.as_deref(),
+                };
+                special::judge(&inner, self.place, &mut self.findings);
                 if let Some(entry) = programs::find(module) {
                     let verdict = entry.verdict(module, &entry.arguments(rest));
                     self.findings.add(verdict.class, verdict.reason);
                 }
+            }
+            "timeit" => {
+                self.findings.add(Reads, "");
+                for code in call.arguments.get(at + 1..).unwrap_or_default() {
+                    self.code_of("python", code);
+                }
+            }
+            "zipfile" | "tarfile" => {
+                let target = call.arguments.last().map(String::as_str);
+                written(target.unwrap_or_default(), self.place, &mut self.findings);
             }
             module if module.contains(UNKNOWN) => self
                 .findings
@@ -364,4 +418,27 @@ impl Assessor<'_> {
         }
         true
     }
+}
+
+/// Returns the library that an argument makes an interpreter load before the code.
+fn library_of<'a>(interpreter: &str, arguments: &'a [String], at: usize) -> Option<&'a str> {
+    let options: &[&str] = match interpreter {
+        "node" | "nodejs" | "bun" => &[
+            "-r",
+            "--require",
+            "--import",
+            "--loader",
+            "--experimental-loader",
+            "--preload",
+        ],
+        "lua" | "luajit" => &["-l"],
+        _ => return None,
+    };
+    let argument = arguments.get(at)?;
+    let (name, value) = match argument.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (argument.as_str(), None),
+    };
+    let next = || arguments.get(at + 1).map(String::as_str);
+    options.contains(&name).then(|| value.or_else(next))?
 }

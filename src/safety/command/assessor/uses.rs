@@ -47,10 +47,16 @@ impl Assessor<'_> {
         for (purpose, value) in uses {
             match purpose {
                 ArgumentUse::Writes if is_sink(&value) => {}
+                // `strace -o '|COMMAND'`
+                ArgumentUse::Writes if value.starts_with(['|', '!']) => {
+                    let command = value.get(1..).unwrap_or_default();
+                    self.fed_text(name, command);
+                }
                 ArgumentUse::Writes => written(&value, self.place, &mut self.findings),
                 ArgumentUse::Runs => self.shell_text(&value),
                 ArgumentUse::Feeds => self.fed_text(name, &value),
                 ArgumentUse::Interprets => self.file_of_commands(&value),
+                ArgumentUse::Enters => self.entered(name, &value),
                 ArgumentUse::Loads => self.findings.add(
                     Unknown,
                     format!("{name} runs code or a program that is not known"),

@@ -84,6 +84,8 @@ pub struct ArgumentList<'a> {
     /// Whether some of them follow `--`.
     pub(super) has_dashes: bool,
     has_long_dash: bool,
+    /// Letters of options that take a value.
+    value_letters: Vec<char>,
 }
 
 impl<'a> ArgumentList<'a> {
@@ -91,6 +93,11 @@ impl<'a> ArgumentList<'a> {
     pub fn new(arguments: &'a [String], takes: &[&str], has_long_dash: bool) -> ArgumentList<'a> {
         let mut list = ArgumentList {
             has_long_dash,
+            value_letters: takes
+                .iter()
+                .filter(|option| option.len() == 2)
+                .filter_map(|option| option.chars().nth(1))
+                .collect(),
             ..ArgumentList::default()
         };
         let mut at = 0;
@@ -148,6 +155,22 @@ impl<'a> ArgumentList<'a> {
                 }
                 _ => given.split('=').next() == Some(option),
             }
+        })
+    }
+
+    /// The same, but a letter counts only where it cannot be part of the value of another option.
+    pub fn has_surely(&self, option: &str) -> bool {
+        let mut letters = option.chars().skip(1);
+        let (Some(letter), None) = (letters.next(), letters.next()) else {
+            return self.has(option);
+        };
+        self.options.iter().any(|given| {
+            let is_cluster = !given.starts_with("--")
+                && given.chars().skip(1).all(|c| c.is_ascii_alphanumeric())
+                && !self.has_long_dash;
+            let mut flags = given.chars().skip(1);
+            let first = flags.find(|c| *c == letter || self.value_letters.contains(c));
+            *given == option || is_cluster && first == Some(letter)
         })
     }
 

@@ -50,16 +50,19 @@ pub enum ArgumentUse {
     Interprets,
     /// It names or is code that is not analysed.
     Loads,
+    /// It names a directory or a file in one, whose files decide what the program runs.
+    Enters,
 }
 
 impl ArgumentUse {
     /// The words of the table.
-    pub(super) const WORDS: [(&'static str, ArgumentUse); 5] = [
+    pub(super) const WORDS: [(&'static str, ArgumentUse); 6] = [
         (" writes to ", ArgumentUse::Writes),
         (" runs ", ArgumentUse::Runs),
         (" feeds ", ArgumentUse::Feeds),
         (" interprets ", ArgumentUse::Interprets),
         (" loads ", ArgumentUse::Loads),
+        (" enters ", ArgumentUse::Enters),
     ];
 }
 
@@ -72,6 +75,18 @@ pub(super) struct UseRule {
     pub(super) arguments: Vec<&'static str>,
     /// Other options that look like these: see [`find_option`].
     pub(super) others: Vec<&'static str>,
+}
+
+/// Whether the name of a long option says that its value is a command: `--password-command`, `--on-download-complete`.
+fn runs_by_name(option: &str) -> bool {
+    let Some(name) = option.strip_prefix("--") else {
+        return false;
+    };
+    ["-command", "-cmd", "-cmd-prefix", "-program", "-launcher"]
+        .iter()
+        .any(|end| name.ends_with(end))
+        || name.starts_with("exec-")
+        || name.starts_with("on-") && name.contains('-')
 }
 
 impl ProgramEntry {
@@ -127,17 +142,39 @@ impl ProgramEntry {
         found
     }
 
-    /// Returns what a program that reads does with options whose names say that they write or run something.
-    pub fn suspect_uses(&self, name: &str, arguments: &[String]) -> Vec<(ArgumentUse, String)> {
+    /// Whether the files of the directory where the program runs decide what it runs.
+    pub fn obeys_directory(&self) -> bool {
+        let mut uses = self.uses.iter();
+        uses.any(|rule| rule.purpose == ArgumentUse::Enters)
+    }
+
+    /// Returns what a program that `reads`, or that uses the network, does with options whose names say that they write or run
+    /// something.
+    pub fn suspect_uses(
+        &self,
+        name: &str,
+        arguments: &[String],
+        reads: bool,
+    ) -> Vec<(ArgumentUse, String)> {
         let mut found = Vec::new();
         if SHELL_WORDS.contains(&name) {
             return found;
+        }
+        for (at, argument) in arguments.iter().enumerate() {
+            let option = argument.split('=').next().unwrap_or(argument);
+            if runs_by_name(option) && !self.knows(&option) {
+                let place = FoundOption {
+                    at,
+                    attached: argument.split_once('=').map(|(_, value)| value),
+                };
+                found.push((ArgumentUse::Feeds, place.value(arguments).to_owned()));
+            }
         }
         let lists = [
             (&WRITING_OPTIONS[..], ArgumentUse::Writes),
             (&RUNNING_OPTIONS[..], ArgumentUse::Feeds),
         ];
-        for (options, purpose) in lists {
+        for (options, purpose) in lists.into_iter().skip(usize::from(!reads)) {
             for option in options.iter().filter(|option| !self.knows(option)) {
                 let named = |argument: &&String| argument.split('=').next() == Some(*option);
                 if arguments.iter().any(|argument| named(&argument)) {

@@ -68,6 +68,10 @@ pub fn copy(
         (None, Some((target, sources))) => (sources, *target),
         (None, None) => return CallOutcome::default(),
     };
+    let mode = call.option_value(&["-m", "--mode"]);
+    if call.name == "install" && mode.is_some_and(sets_id) {
+        findings.add(Destroys, "makes a program run with the rights of its owner");
+    }
     let moves = call.name.ends_with("mv");
     let is_null = target == "/dev/null";
     if moves && is_null {
@@ -159,6 +163,10 @@ pub fn permissions(
 ) -> CallOutcome {
     let list = call.list();
     let is_recursive = list.has_any(&["-R", "--recursive"]);
+    let mode = list.operands.first().copied().unwrap_or_default();
+    if call.name == "chmod" && sets_id(mode) {
+        findings.add(Destroys, "makes a program run with the rights of its owner");
+    }
     let paths = list.operands.get(1..).unwrap_or_default();
     let reach = paths.iter().map(|path| place.reach(path)).max();
     if is_recursive && reach > Some(PathReach::Whole) {
@@ -174,6 +182,20 @@ pub fn permissions(
         findings.add_grave(Destroys, "changes files of the system");
     }
     CallOutcome::default()
+}
+
+/// Whether a mode makes a program run with the rights of its owner or group.
+fn sets_id(mode: &str) -> bool {
+    match mode.chars().all(|c| c.is_digit(8)) {
+        true => {
+            let special = u32::from_str_radix(mode, 8).unwrap_or_default() >> 9;
+            special & 0o6 != 0
+        }
+        false => mode.split(',').any(|part| {
+            let added = part.split_once(['+', '=']).map(|(_, added)| added);
+            added.is_some_and(|added| added.contains('s'))
+        }),
+    }
 }
 
 /// Judges `find`: `-delete`, and the commands of `-exec`.
@@ -348,44 +370,6 @@ pub fn awk(
         }
     }
     CallOutcome::complete()
-}
-
-/// Judges archives: where they are unpacked, and what they run.
-pub fn archive(
-    call: &ProgramCall<'_>,
-    place: &CommandPlace<'_>,
-    findings: &mut Findings,
-) -> CallOutcome {
-    if call
-        .arguments
-        .iter()
-        .any(|argument| argument == "--remove-files" || argument == "--recursive-unlink")
-    {
-        findings.add(Destroys, "deletes the files that it has packed");
-    }
-    if call.name != "unzip" && call.arguments.iter().any(|argument| argument == "--delete") {
-        findings.add(Destroys, "deletes files of an archive");
-    }
-    let mode = call
-        .arguments
-        .first()
-        .map(String::as_str)
-        .unwrap_or_default();
-    let is_packing = mode.trim_start_matches('-').starts_with('c')
-        || mode == "--create"
-        || mode.contains('t') && !mode.contains('x');
-    for directory in call.option_values(&["-C", "--directory", "-d"]) {
-        if let Some(reason) = place.protected(directory).filter(|_| !is_packing) {
-            findings.add_grave(Destroys, reason);
-        }
-    }
-    if call.name != "unzip" {
-        let lists = mode.starts_with("--list")
-            || !mode.starts_with("--") && mode.contains('t') && !mode.contains(['x', 'c', 'r']);
-        findings.add(if lists { Reads } else { Writes }, "");
-        return CallOutcome::complete();
-    }
-    CallOutcome::default()
 }
 
 /// Judges `kill`.

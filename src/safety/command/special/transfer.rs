@@ -1,74 +1,7 @@
-//! Programs that download, upload, or run what they download.
+//! Programs that download or upload.
 
 use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
-use crate::safety::command::class::CommandClass::{
-    Destroys, Network, RunsDownloadedCode, Unknown, Writes,
-};
-use crate::safety::command::programs::ArgumentList;
-
-/// Packages that are tools of nearly every project, so that `npx` and `uvx` usually run an installed or well-known one.
-const KNOWN_PACKAGES: [&str; 60] = [
-    "eslint",
-    "prettier",
-    "tsc",
-    "typescript",
-    "jest",
-    "vitest",
-    "mocha",
-    "playwright",
-    "cypress",
-    "prisma",
-    "next",
-    "vite",
-    "webpack",
-    "rollup",
-    "esbuild",
-    "tsx",
-    "ts-node",
-    "nodemon",
-    "serve",
-    "http-server",
-    "rimraf",
-    "husky",
-    "lint-staged",
-    "turbo",
-    "nx",
-    "lerna",
-    "changeset",
-    "storybook",
-    "sb",
-    "tailwindcss",
-    "postcss",
-    "stylelint",
-    "babel",
-    "expo",
-    "react-native",
-    "ng",
-    "nuxi",
-    "astro",
-    "svelte-kit",
-    "vue",
-    "gatsby",
-    "wrangler",
-    "vercel",
-    "netlify",
-    "firebase",
-    "degit",
-    "npm-check-updates",
-    "depcheck",
-    "concurrently",
-    "cross-env",
-    "json-server",
-    "biome",
-    "ruff",
-    "black",
-    "mypy",
-    "pytest",
-    "pre-commit",
-    "isort",
-    "flake8",
-    "cookiecutter",
-];
+use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
 
 /// Judges `curl`, `wget` and their kind.
 pub fn download(
@@ -148,9 +81,9 @@ pub fn netcat(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     let runs = match call.name {
         "socat" => call.arguments.iter().any(|a| {
             let a = a.to_ascii_uppercase();
-            a.starts_with("EXEC:") || a.starts_with("SYSTEM:") || a.starts_with("SHELL:")
+            a.contains("EXEC:") || a.contains("SYSTEM:") || a.contains("SHELL:")
         }),
-        _ => list.has_any(&["-e", "-c", "--exec", "--sh-exec"]),
+        _ => list.has_any(&["-e", "-c", "--exec", "--sh-exec", "--lua-exec"]),
     };
     if runs {
         findings.add_grave(RunsDownloadedCode, "runs commands from the network");
@@ -175,6 +108,9 @@ pub fn remote(
             || option.starts_with("include")
             || option.starts_with("match")
             || option.starts_with("xauthlocation")
+            || option.starts_with("ssh_command")
+            || option.starts_with("sftp_server")
+            || option.starts_with("directport")
         {
             findings.add(Unknown, format!("{} runs a program", call.name));
         }
@@ -198,101 +134,6 @@ pub fn remote(
         findings.add_grave(Destroys, reason);
     }
     outcome
-}
-
-/// Judges package runners, which download a package and run it.
-pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
-    let takes = &[
-        "-p",
-        "--package",
-        "--from",
-        "--with",
-        "--python",
-        "--spec",
-        "-c",
-        "--call",
-    ];
-    let list = ArgumentList::new(call.arguments, takes, false);
-    let first = list.operands.first().copied().unwrap_or_default();
-    let second = list.operands.get(1).copied().unwrap_or_default();
-    let named = call.option_value(&["-p", "--package", "--from", "--spec"]);
-    let (package, asks) = match (call.name, first) {
-        ("npx", _) => (first, !list.has_any(&["-y", "--yes"])),
-        ("bunx" | "pnpx" | "uvx", _) => (first, false),
-        ("pipx", "run") | ("pnpm" | "yarn", "dlx") | ("bun", "x") => (second, false),
-        ("npm", "exec" | "x") => (second, !list.has_any(&["-y", "--yes"])),
-        ("uv", "tool") if second == "run" => {
-            (list.operands.get(2).copied().unwrap_or_default(), false)
-        }
-        ("deno", "run") => return deno(&list, findings),
-        ("go", "run") => (if second.contains('@') { second } else { "" }, false),
-        ("pip" | "pip3" | "uv", _) => {
-            let is_url = list
-                .operands
-                .iter()
-                .any(|operand| operand.starts_with("http://") || operand.starts_with("https://"));
-            if is_url && list.operands.contains(&"install") {
-                findings.add(
-                    RunsDownloadedCode,
-                    "installs a download, which runs its code",
-                );
-            }
-            return CallOutcome::default();
-        }
-        _ => return CallOutcome::default(),
-    };
-    if package.is_empty() {
-        return match matches!(call.name, "npx" | "bunx" | "pnpx" | "uvx") {
-            true => {
-                findings.add(Network, "");
-                CallOutcome::complete()
-            }
-            false => CallOutcome::default(),
-        };
-    }
-    let name = named.unwrap_or(package);
-    let plain = name.trim_start_matches('@');
-    let plain = plain.split('@').next().unwrap_or(plain);
-    let is_known = KNOWN_PACKAGES.contains(&plain)
-        || plain.starts_with("create-")
-        || [
-            "angular/",
-            "vue/",
-            "nestjs/",
-            "playwright/",
-            "biomejs/",
-            "tailwindcss/",
-            "storybook/",
-            "changesets/",
-            "svelte",
-            "sveltejs/",
-        ]
-        .iter()
-        .any(|scope| plain.starts_with(scope));
-    match is_known || asks {
-        true => findings.add(Network, format!("may download and run the package {name}")),
-        false => findings.add(
-            RunsDownloadedCode,
-            format!("downloads and runs the package {name}"),
-        ),
-    }
-    let deletes = matches!(plain, "rimraf" | "del-cli" | "npkill" | "trash-cli");
-    if deletes {
-        findings.add(Destroys, "deletes files recursively");
-    }
-    CallOutcome {
-        is_complete: true,
-        ..CallOutcome::default()
-    }
-}
-
-fn deno(list: &ArgumentList<'_>, findings: &mut Findings) -> CallOutcome {
-    let script = list.operands.get(1).copied().unwrap_or_default();
-    if script.contains("://") || script.starts_with("npm:") || script.starts_with("jsr:") {
-        findings.add(RunsDownloadedCode, "runs a download");
-    }
-    findings.add(Writes, "");
-    CallOutcome::complete()
 }
 
 /// Judges containers: `compose` is a program of its own, and a container may get the files of this machine.

@@ -377,6 +377,12 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
     ),
     inner(&["rustup"], &["run"], NONE, 1),
     inner(&["git"], &["run"], NONE, 0),
+    inner(
+        &["gum"],
+        &["spin"],
+        &["-s", "--spinner", "--title", "--align", "-a", "--timeout"],
+        0,
+    ),
     inner(&["op"], &["run"], &["--env-file"], 0),
     inner(&["ip"], &["netns"], NONE, 2),
     inner(

@@ -1,0 +1,113 @@
+//! The directory where a command runs: a repository or a project elsewhere has settings that run programs.
+
+use super::Assessor;
+use crate::safety::command::class::CommandClass::Unknown;
+use crate::safety::command::programs;
+use crate::safety::command::targets::normalize;
+use crate::safety::command::word::UNKNOWN;
+
+/// Why a command in another directory is asked about.
+const REASON: &str = "obeys the files of a directory outside of this one, which may run programs";
+
+impl Assessor<'_> {
+    /// Whether a path is the working directory, one of the workspace, or below one of them.
+    pub(super) fn is_own(&self, path: &str) -> bool {
+        let directory = self.after(path);
+        directory.is_some_and(|directory| self.place.is_own(&directory))
+    }
+
+    /// Returns the directory that a path leads to, if it is known.
+    fn after(&self, path: &str) -> Option<String> {
+        // The placeholder of `xargs` and `find`.
+        if path.contains("{}") {
+            return None;
+        }
+        if let Some(at) = path.find(UNKNOWN) {
+            let known = path.get(..at).unwrap_or_default();
+            // `build/$x` stays below `build`, unless the rest leads out of it.
+            let stays = known.contains('/') && !path.contains("..");
+            let known = self.after(known).filter(|_| stays)?;
+            return self.place.is_own(&known).then_some(known);
+        }
+        let from = match path.starts_with('/') {
+            true => "/",
+            false => self.directory.as_deref()?,
+        };
+        Some(normalize(path, from))
+    }
+
+    /// Judges what the directory of a program and its arguments say about what it runs.
+    pub(super) fn directory_of(&mut self, name: &str, arguments: &[String]) {
+        match name {
+            "cd" | "chdir" | "pushd" => self.enter(arguments),
+            "z" | "zi" | "j" if !arguments.is_empty() => self.directory = None,
+            "git" => self.git_directory(arguments),
+            _ => {
+                let is_elsewhere = !self.is_own(".");
+                if is_elsewhere && programs::find(name).is_some_and(|entry| entry.obeys_directory())
+                {
+                    self.findings.add(Unknown, format!("{name} {REASON}"));
+                }
+            }
+        }
+    }
+
+    /// Follows `cd`. Subshells are not told apart, and `cd -` changes nothing: both only raise what is asked.
+    fn enter(&mut self, arguments: &[String]) {
+        let mut operands = arguments.iter().filter(|argument| {
+            let is_stack = argument.len() > 1 && argument.starts_with(['-', '+']);
+            !is_stack && *argument != "-"
+        });
+        match operands.next_back() {
+            Some(path) => self.directory = self.after(path),
+            None if arguments.is_empty() => self.directory = Some(self.place.home.to_owned()),
+            None => {}
+        }
+        self.moves += 1;
+        let directory = self.directory.as_deref();
+        self.in_protected |= directory.is_some_and(|dir| self.place.protected(dir).is_some());
+    }
+
+    /// Judges in which repository git runs.
+    fn git_directory(&mut self, arguments: &[String]) {
+        let before = self.directory.clone();
+        let mut is_own = true;
+        let mut rest = arguments.iter();
+        let mut subcommand = "";
+        while let Some(argument) = rest.next() {
+            let (name, attached) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (argument.as_str(), None),
+            };
+            let mut value = || attached.or_else(|| rest.next().map(String::as_str));
+            match name {
+                "-C" => self.directory = self.after(value().unwrap_or_default()),
+                "--git-dir" | "--work-tree" => {
+                    is_own &= self.is_own(value().unwrap_or_default());
+                }
+                "-c" | "--namespace" | "--config-env" | "--super-prefix" => drop(value()),
+                name if name.starts_with('-') => {}
+                name => {
+                    subcommand = name;
+                    break;
+                }
+            }
+        }
+        is_own &= self.is_own(".") && !self.has_unpacked;
+        self.directory = before;
+        let needs_repository = !matches!(subcommand, "" | "clone" | "help" | "init" | "version");
+        if !is_own && needs_repository {
+            self.findings.add(Unknown, format!("git {REASON}"));
+        }
+    }
+
+    /// Judges a value that names a directory, or a file in one, whose files decide what a program runs.
+    pub(super) fn entered(&mut self, name: &str, path: &str) {
+        if !self.is_own(path) {
+            self.findings.add(Unknown, format!("{name} {REASON}"));
+        }
+        if matches!(name, "env" | "sudo") {
+            self.directory = self.after(path);
+        }
+    }
+}

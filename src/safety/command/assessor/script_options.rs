@@ -1,0 +1,204 @@
+//! Options of Perl and Ruby: code, libraries, and files that Perl opens as commands.
+
+use super::shell::ShellCall;
+use super::{Assessor, ScriptFacts};
+use crate::safety::command::class::CommandClass::Unknown;
+
+/// Modules of Perl and libraries of Ruby that only compute.
+const COMPUTING: [&str; 41] = [
+    "bigdecimal",
+    "bigint",
+    "bignum",
+    "csv",
+    "date",
+    "diagnostics",
+    "digest",
+    "erb",
+    "feature",
+    "integer",
+    "json",
+    "matrix",
+    "open",
+    "pp",
+    "prime",
+    "securerandom",
+    "set",
+    "shellwords",
+    "strict",
+    "strscan",
+    "time",
+    "uri",
+    "utf8",
+    "warnings",
+    "yaml",
+    "Data::Dumper",
+    "Digest::MD5",
+    "Digest::SHA",
+    "Encode",
+    "JSON",
+    "JSON::PP",
+    "List::Util",
+    "MIME::Base64",
+    "POSIX",
+    "Scalar::Util",
+    "Text::ParseWords",
+    "Text::Wrap",
+    "Time::HiRes",
+    "Time::Local",
+    "URI::Escape",
+    "Unicode::Normalize",
+];
+
+/// The code of an option.
+enum OptionCode {
+    /// In the same argument.
+    Attached(String),
+    /// The argument at this index.
+    At(usize),
+}
+
+/// What the options of a call say.
+#[derive(Default)]
+struct ScriptOptions {
+    codes: Vec<OptionCode>,
+    libraries: Vec<String>,
+    directories: Vec<String>,
+    /// Text that becomes part of the code.
+    patterns: Vec<String>,
+    has_debugger: bool,
+    /// The index of the first operand.
+    end: usize,
+}
+
+impl ScriptOptions {
+    fn read(is_perl: bool, arguments: &[String]) -> ScriptOptions {
+        let mut options = ScriptOptions::default();
+        let mut at = 0;
+        while let Some(argument) = arguments.get(at) {
+            if !argument.starts_with('-') || argument == "-" {
+                break;
+            }
+            at += 1;
+            if argument == "--" {
+                break;
+            }
+            let mut letters = argument.char_indices().skip(1);
+            while let Some((place, letter)) = letters.next() {
+                let rest = argument
+                    .get(place + letter.len_utf8()..)
+                    .unwrap_or_default();
+                let value = |at: &mut usize| match rest.is_empty() {
+                    true => {
+                        *at += 1;
+                        arguments.get(*at - 1).cloned().unwrap_or_default()
+                    }
+                    false => rest.to_owned(),
+                };
+                match letter {
+                    'e' | 'E' if letter == 'e' || is_perl => {
+                        options.codes.push(match rest.is_empty() {
+                            true => OptionCode::At(at),
+                            false => OptionCode::Attached(rest.to_owned()),
+                        });
+                        at += usize::from(rest.is_empty());
+                        break;
+                    }
+                    'M' | 'm' if is_perl => {
+                        let module = rest.trim_start_matches('-');
+                        let plain =
+                            |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':');
+                        let name = match module.split_once('=') {
+                            Some((name, names)) if names.chars().all(plain) => name,
+                            _ => module,
+                        };
+                        options.libraries.push(name.to_owned());
+                        break;
+                    }
+                    'r' if !is_perl => {
+                        options.libraries.push(value(&mut at));
+                        break;
+                    }
+                    'I' => {
+                        options.directories.push(value(&mut at));
+                        break;
+                    }
+                    'd' if is_perl => {
+                        options.has_debugger = true;
+                        break;
+                    }
+                    'F' => {
+                        options.patterns.push(rest.to_owned());
+                        break;
+                    }
+                    'E' | 'K' => {
+                        drop(value(&mut at));
+                        break;
+                    }
+                    // What follows is a suffix, a directory or flags.
+                    'i' | 'x' | 'D' | 'V' | '-' => break,
+                    'C' if !is_perl => {
+                        drop(value(&mut at));
+                        break;
+                    }
+                    'C' => {
+                        let flags = rest
+                            .chars()
+                            .take_while(|c| c.is_ascii_digit() || "IOEioADLSa".contains(*c));
+                        for _ in 0..flags.count() {
+                            letters.next();
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        options.end = at;
+        options
+    }
+}
+
+impl Assessor<'_> {
+    /// Judges the options of Perl or Ruby. Returns the index of the first operand, and whether there is code.
+    pub(super) fn script_options(
+        &mut self,
+        script: &ScriptFacts,
+        call: &ShellCall<'_>,
+    ) -> (usize, bool) {
+        let is_perl = call.name.starts_with("perl");
+        let options = ScriptOptions::read(is_perl, call.arguments);
+        for code in &options.codes {
+            match code {
+                OptionCode::At(at) => self.run_argument(script, call, *at, true),
+                OptionCode::Attached(text) => self.code_of(call.name, text),
+            }
+        }
+        for text in options.patterns {
+            self.code_of(call.name, &text);
+        }
+        for library in options.libraries {
+            if library.starts_with(['.', '/']) {
+                self.file_of_commands(&library);
+            } else if !COMPUTING.contains(&library.as_str()) {
+                let reason = format!("what the library {library} does is not known");
+                self.findings.add(Unknown, reason);
+            }
+        }
+        for directory in options.directories {
+            self.file_of_commands(&directory);
+        }
+        if options.has_debugger {
+            self.findings.add(Unknown, "it runs a debugger");
+        }
+        // Perl opens `COMMAND |` and `> FILE` among the files that it reads.
+        let operands = call.arguments.get(options.end..).unwrap_or_default();
+        let opens = |operand: &String| {
+            let operand = operand.trim();
+            operand.starts_with(['|', '>', '+']) || operand.ends_with('|')
+        };
+        if is_perl && operands.iter().any(opens) {
+            self.findings
+                .add(Unknown, "perl runs or writes a file that it is given");
+        }
+        (options.end, !options.codes.is_empty())
+    }
+}

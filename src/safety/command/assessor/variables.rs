@@ -1,0 +1,268 @@
+//! Variables that change what later commands do.
+
+use super::{Assessor, ScriptFacts};
+use crate::safety::command::class::CommandClass::{Reads, RunsDownloadedCode, Unknown, Writes};
+use crate::safety::command::interpreters;
+use crate::safety::command::roles::program_name;
+use crate::safety::command::syntax::SimpleCommand;
+use crate::safety::command::word::{ShellWord, UNKNOWN};
+
+/// Variables that name places with code or settings.
+const PLACES: [&str; 22] = [
+    "ANSIBLE_CONFIG",
+    "CARGO_HOME",
+    "CLASSPATH",
+    "DYLD_FRAMEWORK_PATH",
+    "DYLD_LIBRARY_PATH",
+    "GEM_HOME",
+    "GEM_PATH",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "JULIA_LOAD_PATH",
+    "KUBECONFIG",
+    "LD_LIBRARY_PATH",
+    "LUA_CPATH",
+    "LUA_PATH",
+    "NODE_PATH",
+    "PERL5LIB",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "RUBYLIB",
+    "R_LIBS",
+    "TCLLIBPATH",
+];
+
+impl Assessor<'_> {
+    /// Judges variables that change what later commands do.
+    pub(super) fn assignments(&mut self, script: &ScriptFacts, command: &SimpleCommand) {
+        for (name, word) in &command.assignments {
+            let value = self.value(word);
+            if command.words.is_empty() || !value.is_empty() {
+                self.findings.add(
+                    if command.words.is_empty() {
+                        Writes
+                    } else {
+                        Reads
+                    },
+                    "",
+                );
+            }
+            self.variable(script, name, &value, Some(word));
+        }
+    }
+
+    /// Judges a variable, which an assignment or a program such as `env` sets.
+    pub(super) fn variable(
+        &mut self,
+        script: &ScriptFacts,
+        name: &str,
+        value: &str,
+        word: Option<&ShellWord>,
+    ) {
+        let plain = name.split('[').next().unwrap_or_default();
+        match plain {
+            "PS1" | "PS2" | "PS3" | "RPS1" | "PROMPT" | "PROMPT2" | "RPROMPT" | "SPROMPT"
+                if value.contains("$(") || value.contains('`') =>
+            {
+                self.findings.add(Unknown, "its prompt may run a command");
+            }
+            "PATH" | "path" | "fpath" | "FPATH" => {
+                let keeps = value.contains(UNKNOWN);
+                let is_odd = value.split(':').any(|part| {
+                    part.is_empty() && !value.is_empty()
+                        || part == "."
+                        || part.starts_with("/tmp")
+                        || part.starts_with("/dev/shm")
+                        || part.starts_with("./")
+                });
+                match (keeps, is_odd) {
+                    (true, false) => self.findings.add(
+                        Writes,
+                        format!("changes {name}, where programs are looked for"),
+                    ),
+                    _ => self.findings.add(
+                        Unknown,
+                        format!("it sets {name}, so that other programs may run"),
+                    ),
+                }
+            }
+            "LESS" | "MANOPT" | "LESSKEY_CONTENT" if value.contains(['!', '|', '+', 'P']) => {
+                self.findings.add(
+                    Unknown,
+                    format!("it sets {name}, so that other code may run"),
+                );
+            }
+            "RIPGREP_CONFIG_PATH"
+            | "TAR_OPTIONS"
+            | "LESSKEY"
+            | "LESSKEYIN"
+            | "LESSKEY_SYSTEM"
+            | "LD_PRELOAD"
+            | "LD_AUDIT"
+            | "DYLD_INSERT_LIBRARIES"
+            | "BASH_ENV"
+            | "ENV"
+            | "ZDOTDIR"
+            | "PROMPT_COMMAND"
+            | "PERL5OPT"
+            | "PERL5DB"
+            | "PYTHONSTARTUP"
+            | "RUBYOPT"
+            | "JAVA_TOOL_OPTIONS"
+            | "GIT_EXEC_PATH"
+            | "GIT_CONFIG_GLOBAL"
+            | "GIT_CONFIG_SYSTEM"
+            | "GIT_CONFIG_COUNT"
+            | "GIT_CONFIG_PARAMETERS"
+            | "GIT_CONFIG"
+            | "GIT_TEMPLATE_DIR"
+            | "HOME"
+            | "XDG_CONFIG_HOME"
+            | "XDG_CONFIG_DIRS"
+            | "OPENSSL_CONF"
+            | "RUSTC"
+            | "RUSTDOC"
+            | "RUSTC_WORKSPACE_WRAPPER"
+            | "MAKEFILES"
+            | "VIMINIT"
+            | "EXINIT"
+            | "PYTHONHOME"
+            | "PERLLIB"
+            | "GCONV_PATH"
+            | "BASH_FUNC_x"
+            | "PS4"
+            | "NULLCMD"
+            | "READNULLCMD"
+            | "commands"
+            | "aliases"
+            | "functions"
+            | "galiases"
+            | "saliases" => {
+                self.findings.add(
+                    Unknown,
+                    format!("it sets {name}, so that other code may run"),
+                );
+            }
+            "NODE_OPTIONS"
+                if [
+                    "--require",
+                    "-r ",
+                    "--import",
+                    "--loader",
+                    "--experimental-loader",
+                ]
+                .iter()
+                .any(|option| value.contains(option)) =>
+            {
+                self.findings.add(
+                    Unknown,
+                    format!("it sets {name}, so that other code may run"),
+                );
+            }
+            "PAGER"
+            | "EDITOR"
+            | "VISUAL"
+            | "BROWSER"
+            | "GIT_PAGER"
+            | "GIT_EDITOR"
+            | "GIT_SEQUENCE_EDITOR"
+            | "GIT_SSH_COMMAND"
+            | "GIT_SSH"
+            | "GIT_EXTERNAL_DIFF"
+            | "GIT_ASKPASS"
+            | "SSH_ASKPASS"
+            | "LESSOPEN"
+            | "LESSCLOSE"
+            | "MANPAGER"
+            | "SUDO_ASKPASS"
+            | "GIT_PROXY_COMMAND"
+            | "RSYNC_RSH"
+            | "BAT_PAGER"
+            | "DELTA_PAGER"
+            | "GH_PAGER"
+            | "PSQL_PAGER"
+            | "SYSTEMD_PAGER"
+            | "KUBE_EDITOR"
+            | "RUSTC_WRAPPER"
+            | "FZF_DEFAULT_COMMAND"
+            | "CC"
+            | "CXX"
+            | "MAKEFLAGS_" => match word.is_some_and(|word| self.word_downloads(script, word)) {
+                true => self.findings.add(RunsDownloadedCode, "runs a download"),
+                false if value.is_empty() => {}
+                false => {
+                    let first = value
+                        .split_whitespace()
+                        .next()
+                        .map(program_name)
+                        .unwrap_or_default();
+                    if interpreters::is_shell(first) || interpreters::code_options(first).is_some()
+                    {
+                        self.findings.add(
+                            Unknown,
+                            format!("it sets {name}, so that other code may run"),
+                        );
+                    }
+                    self.shell_text(value);
+                }
+            },
+            name if runs_cargo(name) => self.findings.add(
+                Unknown,
+                format!("it sets {name}, so that other code may run"),
+            ),
+            name if PLACES.contains(&name) => self.place_variable(name, value),
+            _ => {}
+        }
+    }
+
+    /// Judges a variable that names places: those of the workspace hold code of the project.
+    fn place_variable(&mut self, name: &str, value: &str) {
+        let is_git = name.starts_with("GIT_");
+        let own_value = UNKNOWN.to_string();
+        let parts = value.split(':').filter(|part| *part != own_value);
+        let mut elsewhere = parts.filter(|part| {
+            let in_home = part
+                .strip_prefix(self.place.home)
+                .is_some_and(|rest| rest.starts_with('/') && !rest.contains("/../"));
+            part.contains(UNKNOWN) || !(self.is_own(part) || in_home && !is_git)
+        });
+        match elsewhere.next() {
+            Some(_) => self.findings.add(
+                Unknown,
+                format!("it sets {name}, so that other code may run"),
+            ),
+            None if is_git => {}
+            None => self.findings.add(
+                Writes,
+                format!("it sets {name}, so that other code may run"),
+            ),
+        }
+    }
+
+    /// Judges the arguments of a program that runs another one, up to the index where that begins.
+    pub(super) fn wrapper_arguments(
+        &mut self,
+        script: &ScriptFacts,
+        name: &str,
+        arguments: &[String],
+        at: usize,
+    ) {
+        let own = arguments.get(1..at).unwrap_or_default();
+        if matches!(name, "env" | "sudo" | "doas") {
+            for (name, value) in own.iter().filter_map(|argument| argument.split_once('=')) {
+                if !name.starts_with('-') {
+                    self.variable(script, name, value, None);
+                }
+            }
+        }
+        self.single_uses(name, own);
+    }
+}
+
+/// Whether a variable of cargo names a program that it runs.
+fn runs_cargo(name: &str) -> bool {
+    let ends = ["_RUNNER", "_LINKER", "_WRAPPER", "_RUSTC"];
+    name.starts_with("CARGO_") && ends.iter().any(|end| name.ends_with(end))
+        || name.eq_ignore_ascii_case("npm_config_script_shell")
+}

@@ -1,0 +1,326 @@
+//! Programs that install packages, or download one and run it.
+
+use super::{CallOutcome, Findings, ProgramCall};
+use crate::safety::command::class::CommandClass::{
+    Destroys, Network, RunsDownloadedCode, Unknown, Writes,
+};
+use crate::safety::command::programs::ArgumentList;
+
+/// What `npm create` makes projects with.
+const CREATORS: [&str; 14] = [
+    "app",
+    "astro",
+    "expo",
+    "expo-app",
+    "hono",
+    "next-app",
+    "nuxt",
+    "react-app",
+    "react-router",
+    "remix",
+    "solid",
+    "svelte",
+    "vite",
+    "vue",
+];
+
+/// Packages that are tools of nearly every project, so that `npx` and `uvx` usually run an installed or well-known one.
+const KNOWN_PACKAGES: [&str; 60] = [
+    "eslint",
+    "prettier",
+    "tsc",
+    "typescript",
+    "jest",
+    "vitest",
+    "mocha",
+    "playwright",
+    "cypress",
+    "prisma",
+    "next",
+    "vite",
+    "webpack",
+    "rollup",
+    "esbuild",
+    "tsx",
+    "ts-node",
+    "nodemon",
+    "serve",
+    "http-server",
+    "rimraf",
+    "husky",
+    "lint-staged",
+    "turbo",
+    "nx",
+    "lerna",
+    "changeset",
+    "storybook",
+    "sb",
+    "tailwindcss",
+    "postcss",
+    "stylelint",
+    "babel",
+    "expo",
+    "react-native",
+    "ng",
+    "nuxi",
+    "astro",
+    "svelte-kit",
+    "vue",
+    "gatsby",
+    "wrangler",
+    "vercel",
+    "netlify",
+    "firebase",
+    "degit",
+    "npm-check-updates",
+    "depcheck",
+    "concurrently",
+    "cross-env",
+    "json-server",
+    "biome",
+    "ruff",
+    "black",
+    "mypy",
+    "pytest",
+    "pre-commit",
+    "isort",
+    "flake8",
+    "cookiecutter",
+];
+
+/// Judges package runners, which download a package and run it.
+pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
+    let takes = &[
+        "-p",
+        "--package",
+        "--from",
+        "--with",
+        "--python",
+        "--spec",
+        "-c",
+        "--call",
+    ];
+    let list = ArgumentList::new(call.arguments, takes, false);
+    let first = list.operands.first().copied().unwrap_or_default();
+    let second = list.operands.get(1).copied().unwrap_or_default();
+    let created: String;
+    let named = call.option_value(&["-p", "--package", "--from", "--spec"]);
+    let (package, asks) = match (call.name, first) {
+        ("npx", _) => (first, !list.has_any(&["-y", "--yes"])),
+        ("bunx" | "pnpx" | "uvx", _) => (first, false),
+        ("pipx", "install" | "inject") => {
+            install(call, &list, findings);
+            return CallOutcome::default();
+        }
+        ("pipx", "run") | ("pnpm" | "yarn", "dlx") | ("bun", "x") => (second, false),
+        ("npm", "exec" | "x") => (second, !list.has_any(&["-y", "--yes"])),
+        // The packages of `--with` are installed and can be loaded by the script.
+        ("uv", "run") => match call.option_value(&["--with"]) {
+            Some(package) => (package, false),
+            None => {
+                install(call, &list, findings);
+                return CallOutcome::default();
+            }
+        },
+        ("uv", "tool") if second == "run" => {
+            (list.operands.get(2).copied().unwrap_or_default(), false)
+        }
+        ("deno", _) => return deno(&list, findings),
+        ("npm" | "pnpm" | "yarn" | "bun", "create" | "init" | "innit") if !second.is_empty() => {
+            created = format!("create-{second}");
+            (created.as_str(), CREATORS.contains(&plain_name(second)))
+        }
+        ("npm" | "pnpm" | "yarn" | "bun", "install" | "i" | "add" | "in" | "isntall") => {
+            install(call, &list, findings);
+            return CallOutcome::default();
+        }
+        ("go", "run") => (if second.contains('@') { second } else { "" }, false),
+        ("pip" | "pip3" | "uv", _) => {
+            let installs = ["install", "add", "sync", "download", "wheel", "run"];
+            if list
+                .operands
+                .iter()
+                .any(|operand| installs.contains(operand))
+            {
+                install(call, &list, findings);
+            }
+            return CallOutcome::default();
+        }
+        _ => return CallOutcome::default(),
+    };
+    if package.is_empty() {
+        return match matches!(call.name, "npx" | "bunx" | "pnpx" | "uvx") {
+            true => {
+                findings.add(Network, "");
+                CallOutcome::complete()
+            }
+            false => CallOutcome::default(),
+        };
+    }
+    let name = named.unwrap_or(package);
+    let plain = plain_name(name);
+    // A repository or an archive is no package of the registry.
+    let is_place =
+        is_url(name) || name.contains(':') || name.contains('/') && !name.starts_with('@');
+    let is_known = KNOWN_PACKAGES.contains(&plain)
+        || plain.starts_with("create-")
+            && (asks || CREATORS.contains(&plain.trim_start_matches("create-")))
+        || [
+            "angular/",
+            "vue/",
+            "nestjs/",
+            "playwright/",
+            "biomejs/",
+            "tailwindcss/",
+            "storybook/",
+            "changesets/",
+            "svelte",
+            "sveltejs/",
+        ]
+        .iter()
+        .any(|scope| plain.starts_with(scope));
+    match (is_known || asks) && !is_place {
+        true => findings.add(Network, format!("may download and run the package {name}")),
+        false => findings.add(
+            RunsDownloadedCode,
+            format!("downloads and runs the package {name}"),
+        ),
+    }
+    let deletes = matches!(plain, "rimraf" | "del-cli" | "npkill" | "trash-cli");
+    if deletes {
+        findings.add(Destroys, "deletes files recursively");
+    }
+    CallOutcome {
+        is_complete: true,
+        ..CallOutcome::default()
+    }
+}
+
+fn deno(list: &ArgumentList<'_>, findings: &mut Findings) -> CallOutcome {
+    let is_remote = |operand: &&str| {
+        operand.contains("://") || operand.starts_with("npm:") || operand.starts_with("jsr:")
+    };
+    let first = list.operands.first().copied().unwrap_or_default();
+    let runs = matches!(
+        first,
+        "run" | "serve" | "install" | "i" | "x" | "test" | "bench" | "eval" | "compile"
+    ) || first.contains("://");
+    if runs && list.operands.iter().any(is_remote) {
+        findings.add(RunsDownloadedCode, "runs a download");
+    }
+    findings.add(Writes, "");
+    match first == "run" {
+        true => CallOutcome::complete(),
+        false => CallOutcome::default(),
+    }
+}
+
+/// Returns the name of a package without `@` and version.
+fn plain_name(name: &str) -> &str {
+    let plain = name.trim_start_matches('@');
+    plain.split('@').next().unwrap_or(plain)
+}
+
+/// Whether an operand names a place instead of a package of the registry.
+fn is_url(operand: &str) -> bool {
+    operand.contains("://") || operand.contains("git+") || operand.starts_with("git@")
+}
+
+/// Judges what is installed from: an archive or a repository runs its code without anybody having looked at it.
+fn install(call: &ProgramCall<'_>, list: &ArgumentList<'_>, findings: &mut Findings) {
+    let is_script = matches!(call.name, "npm" | "pnpm" | "yarn" | "bun");
+    let is_place = |operand: &&str| {
+        let is_short = is_script
+            && !operand.starts_with(['@', '.', '/', '~'])
+            && (operand.contains('/') || operand.contains(':'))
+            && !["npm:", "workspace:", "file:", "link:", "portal:"]
+                .iter()
+                .any(|scheme| operand.contains(scheme));
+        is_url(operand) || is_short
+    };
+    let sources = [
+        "-i",
+        "--index-url",
+        "--extra-index-url",
+        "--index",
+        "--default-index",
+        "-f",
+        "--find-links",
+        "--registry",
+        "-e",
+        "--editable",
+        "-r",
+        "--requirement",
+    ];
+    let sources: &[&str] = match is_script {
+        true => &["--registry"],
+        false => &sources,
+    };
+    let is_official = |source: &&str| {
+        let official = [
+            "https://pypi.org/",
+            "https://registry.npmjs.org",
+            "https://pypi.python.org/",
+        ];
+        !is_url(source) || official.iter().any(|place| source.starts_with(place))
+    };
+    let known = call.option_values(sources).iter().all(is_official);
+    let mut operands = list
+        .operands
+        .iter()
+        .filter(|operand| !is_official(operand) || !is_url(operand));
+    if !known || operands.any(is_place) {
+        findings.add(
+            RunsDownloadedCode,
+            "installs a download, which runs its code",
+        );
+    }
+}
+
+/// Judges other programs that install packages, from a place that is named.
+pub fn other(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
+    let is_plugin = matches!(call.name, "asdf" | "mise");
+    let mut arguments = call.arguments.iter();
+    let names_place = arguments.any(|argument| {
+        let value = argument
+            .split_once('=')
+            .map_or(argument.as_str(), |(_, value)| value);
+        is_url(value)
+    });
+    let adds = call
+        .arguments
+        .iter()
+        .any(|argument| argument.starts_with("plugin"))
+        && call
+            .arguments
+            .iter()
+            .any(|argument| matches!(argument.as_str(), "add" | "install" | "i" | "update"));
+    if names_place && (!is_plugin || adds) {
+        findings.add(
+            RunsDownloadedCode,
+            "installs or runs a download, which runs its code",
+        );
+    } else if is_plugin && adds {
+        findings.add(Unknown, "installs a plugin, which runs its code");
+    }
+    CallOutcome::default()
+}
+
+/// Judges nix: packages and shells of a flake.
+pub fn nix(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
+    let list = call.list();
+    let (first, second) = (
+        list.operands.first().copied().unwrap_or_default(),
+        list.operands.get(1).copied().unwrap_or_default(),
+    );
+    let is_local = second.is_empty() || second.starts_with(['.', '/', '#']);
+    match first {
+        "run" if is_local => findings.add(Unknown, "downloads, builds and runs a package"),
+        "run" => findings.add(RunsDownloadedCode, "downloads and runs a package"),
+        "develop" | "print-dev-env" if !is_local => {
+            findings.add(RunsDownloadedCode, "runs the settings of a download")
+        }
+        _ => {}
+    }
+    CallOutcome::default()
+}
