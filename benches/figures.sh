@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs benches and writes their tables into docs/figures.md, between the markers of each bench.
 #
-#     benches/figures.sh [BENCH…]     default: hot_path mcp activity shell terminal relay replay tools
+#     benches/figures.sh [BENCH…]     default: hot_path mcp activity shell terminal relay replay tools api
 #
 # Exits with 1 if a figure exceeds its limit; the figures are written in any case.
 # A bench without markers in docs/figures.md is run and checked, but its tables are not written.
@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 benches=("$@")
-((${#benches[@]})) || benches=(hot_path mcp activity shell terminal relay replay tools)
+((${#benches[@]})) || benches=(hot_path mcp activity shell terminal relay replay tools api)
 missed=()
 for bench in "${benches[@]}"; do
     cargo bench --quiet --bench "$bench" || missed+=("$bench")

@@ -337,9 +337,10 @@ pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Res
     let (shared, deleted) = (services.clone(), id.clone());
     blocking(move || {
         // Before the lock: a queued record would be written to the removed file.
-        // Before the session, so that no page is left whose session is gone.
-        LocalShares::new(&shared.paths).unshare(&deleted)?;
         shared.sessions.journal.drain();
+        // Before the session, so that no page is left whose session is gone.
+        shared.sessions.check_unused(&deleted)?;
+        LocalShares::new(&shared.paths).unshare(&deleted)?;
         shared.sessions.delete(&deleted)?;
         let undo = UndoStore::new(shared.paths.undo());
         undo.forget(&deleted).map_err(|e| Error::runtime(e.message))

@@ -128,6 +128,9 @@ impl Credentials {
     /// A file cannot be read or written.
     pub fn load(paths: &Paths, password: Option<Secret>) -> Result<Credentials> {
         let values = load(&token_file(paths), &browser_file(paths))?;
+        if let Some(password) = &password {
+            global_redactor().add_secret("server-password", password.expose());
+        }
         Ok(Credentials {
             password,
             values: Mutex::new(values),

@@ -26,6 +26,10 @@ pub struct Cursor {
     pub feed: String,
     /// Number of its entries that were delivered.
     pub entry: usize,
+    /// Number of the tool call whose output was delivered, among those of the feed that print; 0 if there is none.
+    pub call: usize,
+    /// Number of bytes delivered of that output.
+    pub output: usize,
 }
 
 impl Cursor {
@@ -54,6 +58,20 @@ impl Cursor {
         self.text = 0;
     }
 
+    /// Counts output of a tool call as delivered.
+    pub fn count_output(&mut self, call: usize, bytes: usize) {
+        if self.call != call {
+            (self.call, self.output) = (call, 0);
+        }
+        self.output += bytes;
+    }
+
+    /// Begins the events of a feed.
+    pub fn begin_feed(&mut self, tag: &str) {
+        tag.clone_into(&mut self.feed);
+        (self.entry, self.call, self.output) = (0, 0, 0);
+    }
+
     /// Counts the next record as delivered.
     pub fn end_record(&mut self) {
         self.record += 1;
@@ -78,8 +96,13 @@ impl fmt::Display for Cursor {
             text,
             feed,
             entry,
+            call,
+            output,
         } = self;
-        write!(f, "{record}.{part}.{live}.{round}.{text}.{feed}.{entry}")
+        write!(
+            f,
+            "{record}.{part}.{live}.{round}.{text}.{feed}.{entry}.{call}.{output}"
+        )
     }
 }
 
@@ -92,7 +115,7 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Cursor, InvalidCursor> {
         let fields: Vec<&str> = text.split('.').collect();
-        let [record, part, live, round, text, feed, entry] = fields[..] else {
+        let [record, part, live, round, text, feed, entry, call, output] = fields[..] else {
             return Err(InvalidCursor);
         };
         Ok(Cursor {
@@ -103,6 +126,8 @@ impl FromStr for Cursor {
             text: number(text)?,
             feed: name(feed)?,
             entry: number(entry)?,
+            call: number(call)?,
+            output: number(output)?,
         })
     }
 }
@@ -136,12 +161,13 @@ mod tests {
         cursor.live = 7;
         cursor.feed = "1a2b3c4d".to_owned();
         cursor.entry = 3;
+        cursor.count_output(2, 9);
         let text = cursor.to_string();
-        assert_eq!(text, "12.0.7.0123456789ab.512.1a2b3c4d.3");
+        assert_eq!(text, "12.0.7.0123456789ab.512.1a2b3c4d.3.2.9");
         assert_eq!(text.parse(), Ok(cursor.clone()));
         assert!(cursor.is_of("0198f3c2-0000-7000-8000-0123456789ab"));
         assert!(!cursor.is_of("0198f3c2-0000-7000-8000-0123456789ac"));
-        assert_eq!("0.0.0..0..0".parse(), Ok(Cursor::default()));
+        assert_eq!("0.0.0..0..0.0.0".parse(), Ok(Cursor::default()));
     }
 
     #[test]
@@ -150,13 +176,13 @@ mod tests {
             "",
             "1",
             "1.2.3",
-            "-1.0.0..0..0",
-            "+1.0.0..0..0",
-            "1.0.0..0..0.0",
-            "1.0.0.<script>.0..0",
-            "1.0.0..0../.0",
-            "99999999999999999999.0.0..0..0",
-            "1.0.0.\n.0..0",
+            "-1.0.0..0..0.0.0",
+            "+1.0.0..0..0.0.0",
+            "1.0.0..0..0.0.0.0",
+            "1.0.0.<script>.0..0.0.0",
+            "1.0.0..0../.0.0.0",
+            "99999999999999999999.0.0..0..0.0.0",
+            "1.0.0.\n.0..0.0.0",
         ] {
             assert_eq!(text.parse::<Cursor>(), Err(InvalidCursor), "{text}");
         }

@@ -43,10 +43,12 @@ pub fn next(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
     let feed = session.hub.running();
     if let Some(feed) = &feed {
         if cursor.feed != feed.tag {
-            feed.tag.clone_into(&mut cursor.feed);
-            cursor.entry = 0;
+            cursor.begin_feed(&feed.tag);
         }
-        if let Some(event) = text_event(feed, cursor).or_else(|| feed_event(feed, cursor)) {
+        let event = text_event(feed, cursor)
+            .or_else(|| feed_event(feed, cursor))
+            .or_else(|| output_event(feed, cursor));
+        if let Some(event) = event {
             cursor.live += 1;
             return Some(event);
         }
@@ -218,11 +220,11 @@ fn other_payload(record: &Record) -> (&'static str, Value) {
         RecordBody::Title { title } => ("x.session.title", json!({ "title": redact(title) })),
         RecordBody::Model { model } => (
             "x.session.setting",
-            json!({ "setting": "model", "value": model }),
+            json!({ "setting": "model", "value": redact(model) }),
         ),
         RecordBody::SessionSetting { setting, value } => (
             "x.session.setting",
-            json!({ "setting": setting, "value": value }),
+            json!({ "setting": setting, "value": value.as_deref().map(redact) }),
         ),
         _ => {
             let mut shown = shown_record(record);
@@ -280,6 +282,17 @@ fn text_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
     ))
 }
 
+/// Returns the next piece of the output of the running tool call.
+fn output_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
+    let part = feed.live_output((cursor.call, cursor.output), MAX_TEXT)?;
+    if part.text.is_empty() {
+        return None;
+    }
+    cursor.count_output(part.number, part.text.len());
+    let payload = json!({ "call_id": part.call, "text": part.text });
+    Some(live("tool.delta", payload))
+}
+
 /// Returns the next event of the feed that clients are told.
 fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
     while let Some((event, behind)) = feed.event_from(cursor.entry) {
@@ -290,11 +303,6 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
                 "x.tool.running",
                 json!({ "call_id": call.id, "name": redact(&call.name) }),
             )),
-            TurnEvent::CallOutput(text) => {
-                let text = redact(text);
-                let text = utf8::prefix(&text, 4 * MAX_TEXT);
-                Some(("tool.delta", json!({ "text": text })))
-            }
             TurnEvent::ApprovalRequested(_) | TurnEvent::ElicitationRequested(_) => {
                 question(&event).map(|question| ("x.question.open", question))
             }
@@ -314,6 +322,7 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
             TurnEvent::Started { .. }
             | TurnEvent::Proposal(_)
             | TurnEvent::NewTools(_)
+            | TurnEvent::CallOutput(_)
             | TurnEvent::CallProgress(_)
             | TurnEvent::CallFinished(_) => None,
         };
@@ -326,6 +335,23 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
 
 fn outcome_word(outcome: QuestionOutcome) -> Value {
     serde_json::to_value(outcome).unwrap_or_default()
+}
+
+/// Replaces the text of all lines of a difference by one note if the lines together contain a secret.
+fn redact_lines(lines: &mut Value) {
+    let texts = |lines: &Value| -> String {
+        let lines = lines.as_array().into_iter().flatten();
+        lines
+            .filter_map(|line| line["text"].as_str())
+            .map(|text| format!("{text}\n"))
+            .collect()
+    };
+    let together = texts(lines);
+    if let std::borrow::Cow::Owned(_) = global_redactor().redact(&together) {
+        for line in lines.as_array_mut().into_iter().flatten() {
+            line["text"] = json!("[REDACTED]");
+        }
+    }
 }
 
 /// Returns what a client is told of an open question.
@@ -345,6 +371,12 @@ pub fn question(event: &TurnEvent) -> Option<Value> {
         ),
         _ => return None,
     };
+    // A secret may have several lines, each of which is a text of its own there.
+    for lines in ["/effect/difference", "/changes"] {
+        if let Some(lines) = shown.pointer_mut(lines) {
+            redact_lines(lines);
+        }
+    }
     global_redactor().redact_value(&mut shown);
     Some(json!({
         "question_id": id,

@@ -1,11 +1,18 @@
 //! Extractors that refuse a request with a problem document.
 
+use std::time::Duration;
+
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::problem::Problem;
+
+/// Time for the body of a request to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A JSON body.
 #[derive(Debug)]
@@ -15,10 +22,26 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        match axum::Json::<T>::from_request(request, state).await {
-            Ok(axum::Json(body)) => Ok(JsonBody(body)),
-            Err(rejection) => Err(body_problem(&rejection)),
+        let read = axum::Json::<Value>::from_request(request, state);
+        let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, read).await else {
+            let message = "the body did not arrive in time";
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "limit", message));
+        };
+        let body = match read {
+            Ok(axum::Json(body)) => body,
+            Err(rejection) => return Err(body_problem(&rejection)),
+        };
+        let invalid = |message: &str| {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "usage", one_line(message))
+                .hint("/doc describes the body")
+        };
+        // The fields in order, as an array, would be accepted too.
+        if !body.is_object() {
+            return Err(invalid("the body is not a JSON object"));
         }
+        serde_json::from_value(body)
+            .map(JsonBody)
+            .map_err(|e| invalid(&e.to_string()))
     }
 }
 

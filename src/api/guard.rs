@@ -42,7 +42,18 @@ pub async fn guard(State(state): State<ApiState>, request: Request, next: Next) 
     if let (Some(origin), &Method::OPTIONS) = (&origin, &parts.method) {
         return finish(preflight(), Some(origin));
     }
-    let response = next.run(Request::from_parts(parts, body)).await;
+    let access = parts.extensions.get::<Access>().copied();
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    // For the listener: who has proved nothing does not keep a place for long.
+    response.extensions_mut().extend(
+        access
+            .map(|access| {
+                let mut extensions = axum::http::Extensions::new();
+                extensions.insert(access);
+                extensions
+            })
+            .unwrap_or_default(),
+    );
     finish(response, origin.as_ref())
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::credentials::Access;
 use super::guard::Transport;
 use crate::session::lock;
 
@@ -30,7 +31,7 @@ const MAX_HEADERS: usize = 64;
 const BUFFER: usize = 16 << 10;
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 256;
-/// Maximum number of connections without a request that was served. Beyond it the oldest of them is dropped, so that a
+/// Maximum number of connections without a request that has proved who sends it. Beyond it the oldest of them is dropped, so that a
 /// program that opens many keeps nobody out.
 const MAX_UNSERVED: usize = 64;
 /// Pause after a failure to accept, most likely for want of file descriptors.
@@ -50,6 +51,8 @@ pub struct Connections {
     /// The tasks of the connections.
     pub tasks: TaskTracker,
     end: CancellationToken,
+    /// Cancelled when the connections that are left must go.
+    pub abort: CancellationToken,
 }
 
 impl Connections {
@@ -61,6 +64,7 @@ impl Connections {
             last: AtomicU64::new(0),
             tasks: TaskTracker::new(),
             end,
+            abort: CancellationToken::new(),
         })
     }
 
@@ -101,7 +105,7 @@ impl Connections {
     }
 }
 
-/// A connection from which no request was served yet.
+/// A connection from which no request with a proof was served yet.
 struct Admission {
     connections: Arc<Connections>,
     number: u64,
@@ -136,15 +140,8 @@ async fn serve_connection<S>(
         let response = router.call(request);
         async move {
             let response = response.await;
-            let is_refused = |status: StatusCode| {
-                matches!(
-                    status,
-                    StatusCode::UNAUTHORIZED
-                        | StatusCode::FORBIDDEN
-                        | StatusCode::MISDIRECTED_REQUEST
-                )
-            };
-            if response.as_ref().is_ok_and(|r| !is_refused(r.status())) {
+            let is_served = |r: &Response| r.extensions().get::<Access>().is_some();
+            if response.as_ref().is_ok_and(is_served) {
                 admission.keep();
             }
             Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
@@ -163,6 +160,7 @@ async fn serve_connection<S>(
             // A client that breaks the protocol or hangs up is no fault of the server.
             _ = &mut connection => return,
             () = admission.drop_it.cancelled() => return,
+            () = admission.connections.abort.cancelled() => return,
             () = end.cancelled(), if !is_ending => {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use utoipa::openapi::OpenApi;
 
 use super::guard::is_page;
 use super::problem::Problem;
@@ -93,8 +92,7 @@ fn respond(file: &PageFile, headers: &HeaderMap) -> Response {
 }
 
 /// Returns the document of the API as a page.
-pub fn document(document: &OpenApi) -> Response {
-    let value = serde_json::to_value(document).unwrap_or_default();
+pub fn document(value: &serde_json::Value) -> Response {
     let mut html = String::from(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>aish: HTTP API</title>\

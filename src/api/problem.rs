@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::error::{Error, ErrorKind};
+use crate::safety::redact::global_redactor;
 
 /// Why a request was refused, or has failed.
 #[derive(Debug, Clone)]
@@ -98,6 +99,9 @@ impl IntoResponse for Problem {
             message,
             hint,
         } = self;
+        // Messages may quote the request, or what a provider has said.
+        let redact = |text: String| global_redactor().redact(&text).into_owned();
+        let (message, hint) = (redact(message), hint.map(redact));
         let document = ProblemDocument {
             type_uri: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),

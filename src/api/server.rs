@@ -121,9 +121,10 @@ impl ApiServer {
         let connections = running.connections.clone();
         if let (Some(listener), Some(bound)) = (tcp, bound) {
             let hosts = ["127.0.0.1", "localhost", "[::1]"];
-            let hosts = hosts
+            let mut hosts = hosts
                 .map(|host| format!("{host}:{}", bound.port()))
                 .to_vec();
+            hosts.push(bound.to_string());
             let router = router.clone();
             tokio::spawn(accept_tcp(listener, router, hosts, connections.clone()));
         }
@@ -178,6 +179,7 @@ impl ApiServer {
         running.connections.tasks.close();
         // A client that does not read must not delay the daemon.
         let _ = tokio::time::timeout(GRACE, running.connections.tasks.wait()).await;
+        running.connections.abort.cancel();
         true
     }
 

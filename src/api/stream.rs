@@ -92,9 +92,11 @@ impl SessionStream {
     pub async fn chunk(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         loop {
-            if self.base.has_ended {
+            if self.base.has_ended || self.base.state.end.is_cancelled() {
                 return None;
             }
+            // A client that reads fast must not keep the other tasks waiting.
+            tokio::task::yield_now().await;
             self.base.changes.borrow_and_update();
             match self.opened().await {
                 Some(session) => self.fill(&session, &mut out),
@@ -108,8 +110,7 @@ impl SessionStream {
                 return Some(Bytes::from(out));
             }
             match self.wake().await {
-                // Should there be nothing new after all, the other tasks go on.
-                Wake::Changed => tokio::task::yield_now().await,
+                Wake::Changed => {}
                 Wake::Heartbeat => {
                     self.base.heartbeat = Instant::now() + HEARTBEAT;
                     let payload = json!({ "next_cursor": self.cursor.to_string() });
@@ -186,11 +187,19 @@ impl SessionStream {
         // The session must not be held while waiting: it could not be deleted.
         let feed = opened.and_then(|session| session.hub.running());
         let Cursor {
-            round, text, entry, ..
+            round,
+            text,
+            entry,
+            call,
+            output,
+            ..
         } = &self.cursor;
         let of_feed = async {
             match &feed {
-                Some(feed) => feed.live_changed((round, *text), *entry).await,
+                Some(feed) => {
+                    feed.live_changed((round, *text), *entry, (*call, *output))
+                        .await
+                }
                 None => std::future::pending().await,
             }
         };
@@ -240,7 +249,7 @@ pub fn status(session: &Session) -> (String, Value) {
         let failure = failed.map(|failed| {
             json!({
                 "message": global_redactor().redact(&failed.failure.message),
-                "hint": failed.failure.hint,
+                "hint": failed.failure.hint.map(|hint| global_redactor().redact(&hint).into_owned()),
             })
         });
         return (
@@ -299,7 +308,11 @@ impl GlobalCursor {
         let mut number = || {
             let field = fields.next()?;
             let is_number = !field.is_empty() && field.bytes().all(|b| b.is_ascii_digit());
-            field.parse().ok().filter(|_| is_number)
+            // No text is longer.
+            field
+                .parse()
+                .ok()
+                .filter(|n: &usize| is_number && *n < 1 << 40)
         };
         let (part, text) = (number()?, number()?);
         fields
@@ -356,9 +369,11 @@ impl GlobalStream {
     pub async fn chunk(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         loop {
-            if self.base.has_ended {
+            if self.base.has_ended || self.base.state.end.is_cancelled() {
                 return None;
             }
+            // A client that reads fast must not keep the other tasks waiting.
+            tokio::task::yield_now().await;
             self.base.changes.borrow_and_update();
             let sessions = self.sessions().await;
             while out.len() < CHUNK && self.append_next(&sessions, &mut out) {}

@@ -1,7 +1,11 @@
 //! The objects of the API.
 
+mod activity;
 mod shares;
 
+pub use self::activity::{
+    ActivityList, ActivityQuery, ActivityView, StatsQuery, StatsView, UsageGroup, UsageTotals,
+};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 
 use serde::{Deserialize, Serialize};

@@ -127,14 +127,17 @@ pub async fn unshare(services: &Arc<SharedServices>, session: &str) -> Result<us
         let shares = shares.clone();
         move || shares.list()
     });
-    // The session itself may be gone.
-    let mut of_share = listed
+    let mut fits: Vec<String> = listed
         .await?
         .into_iter()
-        .filter(|s| s.session.contains(&wanted));
-    let id = match of_share.next() {
-        Some(share) => share.session,
-        None => services.sessions.find(session).await?,
+        .map(|share| share.session)
+        .collect();
+    fits.retain(|session| !wanted.is_empty() && session.contains(&wanted));
+    fits.dedup();
+    let id = match &fits[..] {
+        // The session itself may be gone.
+        [session] => session.clone(),
+        _ => services.sessions.find(session).await?,
     };
     super::blocking(move || shares.unshare(&id)).await
 }

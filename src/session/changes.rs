@@ -20,6 +20,11 @@ impl SessionChanges {
         self.0.send_modify(|count| *count = count.wrapping_add(1));
     }
 
+    /// Whether anybody watches.
+    pub fn has_watchers(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     /// Returns a receiver that sees every change from now on.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.subscribe()

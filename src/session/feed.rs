@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use self::live::LiveText;
+pub use self::live::{LiveOutputText, LiveText};
 pub use self::watcher::{FeedItem, FeedWatcher};
 use super::changes::SessionChanges;
 use super::lock;
@@ -166,6 +166,7 @@ struct FeedState {
     last_watcher: u64,
     end: Option<TurnEnd>,
     live: live::LiveAnswer,
+    output: live::LiveOutput,
 }
 
 #[derive(Debug)]
@@ -310,8 +311,14 @@ impl TurnFeed {
             TurnEvent::CallProgress(text) => state.progress = (state.progress.0 + 1, text),
             event => {
                 // A watcher that attaches later must not see the progress of a call that has ended.
-                if matches!(event, TurnEvent::CallFinished(_)) {
-                    state.progress.1.clear();
+                match &event {
+                    TurnEvent::CallStarted(call) if call.prints => state.output.begin(&call.id),
+                    TurnEvent::CallOutput(text) => state.output.push(text),
+                    TurnEvent::CallFinished(_) => {
+                        state.progress.1.clear();
+                        state.output.end();
+                    }
+                    _ => {}
                 }
                 state.entries.push(FeedEntry::Event(Arc::new(event)));
             }

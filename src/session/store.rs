@@ -293,18 +293,7 @@ impl SessionStore {
     pub fn delete(&self, id: &str) -> Result<()> {
         // Held until the file is removed, so that no request opens it meanwhile.
         let mut open = lock(&self.open);
-        let in_use = open
-            .sessions
-            .get(id)
-            .is_some_and(|s| Arc::strong_count(s) > 1)
-            || open.loading.get(id).is_some_and(|l| l.strong_count() > 0);
-        if in_use {
-            return Err(Error::usage(format!(
-                "session {} is in use: an answer is running or is being watched",
-                super::short_id(id)
-            ))
-            .hint("wait for the answer or stop it with Ctrl-C, then delete the session"));
-        }
+        check_unused(&open, id)?;
         self.journal.delete(id)?;
         open.sessions.remove(id);
         for queue in lock(&self.waiting).values_mut() {
@@ -313,6 +302,14 @@ impl SessionStore {
         drop(open);
         self.changes.announce();
         Ok(())
+    }
+
+    /// Checks that a session can be deleted.
+    ///
+    /// # Errors
+    /// A request uses the session.
+    pub fn check_unused(&self, id: &str) -> Result<()> {
+        check_unused(&lock(&self.open), id)
     }
 
     /// Drops the state of shells that have ended, removes old session files of shells, and closes unused sessions.
@@ -338,6 +335,22 @@ impl SessionStore {
                 let _ = fs::remove_file(entry.path());
             }
         }
+    }
+}
+
+fn check_unused(open: &OpenSessions, id: &str) -> Result<()> {
+    let of_request = open
+        .sessions
+        .get(id)
+        .is_some_and(|s| Arc::strong_count(s) > 1);
+    let loads = open.loading.get(id).is_some_and(|l| l.strong_count() > 0);
+    match of_request || loads {
+        true => Err(Error::usage(format!(
+            "session {} is in use: an answer is running or is being watched",
+            super::short_id(id)
+        ))
+        .hint("wait for the answer or stop it with Ctrl-C, then delete the session")),
+        false => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use super::page;
 use super::register::{Share, ShareRegister};
@@ -13,6 +14,8 @@ use crate::protocol::SharePhase;
 
 /// Length of an id, in hexadecimal digits.
 const ID: usize = 32;
+/// Held while shares are changed, so that no entry of the register is lost.
+static CHANGES: Mutex<()> = Mutex::new(());
 /// Maximum size of a page that is served, in bytes.
 const MAX_PAGE: u64 = 64 << 20;
 
@@ -49,7 +52,8 @@ impl LocalShares {
     /// # Errors
     /// The register or the page cannot be written.
     pub fn publish(&self, session: &str, snapshot: &Snapshot, now_ms: u64) -> Result<Share> {
-        self.unshare(session)?;
+        let _held = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        self.remove(session)?;
         let mut share = Share {
             id: uuid::Uuid::new_v4().simple().to_string(),
             session: session.to_owned(),
@@ -73,6 +77,11 @@ impl LocalShares {
     /// # Errors
     /// The register cannot be read or written, or a page cannot be removed; the share stays listed then.
     pub fn unshare(&self, session: &str) -> Result<usize> {
+        let _held = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        self.remove(session)
+    }
+
+    fn remove(&self, session: &str) -> Result<usize> {
         let shares = self.register.list()?;
         let of_session: Vec<Share> = shares
             .into_iter()

@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 use super::snapshot::{SharedMessage, SharedRole, Snapshot};
 
@@ -81,8 +82,15 @@ fn lines(text: &str) -> Markup {
 fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let is_hidden = c.is_control() && c != '\n' && c != '\t'
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        // A joiner is part of emoji and of some scripts.
+        let is_format = c != '\u{200d}'
+            && matches!(
+                c.general_category(),
+                GeneralCategory::Format
+                    | GeneralCategory::LineSeparator
+                    | GeneralCategory::ParagraphSeparator
+            );
+        let is_hidden = c.is_control() && c != '\n' && c != '\t' || is_format;
         match is_hidden {
             true => out.push_str(&format!("⟨U+{:04X}⟩", u32::from(c))),
             false => out.push(c),

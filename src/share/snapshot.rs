@@ -221,7 +221,7 @@ impl Cleaner<'_> {
         let is_word = |c: char| c.is_alphanumeric();
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(at) = rest.find(name) {
+        while let Some(at) = find_name(rest, name) {
             let behind = &rest[at + name.len()..];
             let joins_before = rest[..at].chars().next_back().is_some_and(is_word)
                 || at == 0 && out.chars().next_back().is_some_and(is_word);
@@ -234,7 +234,7 @@ impl Cleaner<'_> {
             };
             out.push_str(&rest[..at]);
             if keeps {
-                out.push_str(name);
+                out.push_str(&rest[at..at + name.len()]);
             } else {
                 out.push_str(replacement);
                 self.removed.own_names += 1;
@@ -244,6 +244,13 @@ impl Cleaner<'_> {
         out.push_str(rest);
         out
     }
+}
+
+/// Returns where a name begins in a text, in any case of ASCII letters.
+fn find_name(text: &str, name: &str) -> Option<usize> {
+    let (text, name) = (text.as_bytes(), name.as_bytes());
+    let mut parts = text.windows(name.len());
+    parts.position(|part| part.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

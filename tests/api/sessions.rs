@@ -228,3 +228,36 @@ fn wrong_prompts_are_refused_with_a_reason() {
         )
         .problem(404);
 }
+
+#[test]
+fn activities_and_sums_are_those_of_the_command_line() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    helper.ask("cats");
+    let session = server.session();
+    let listed = server.get("/v1/activity?limit=10");
+    let listed = listed["activities"].as_array().unwrap();
+    let own = helper.call(["activity", "list", "--json"]).run().json();
+    assert_eq!(listed.len(), own.as_array().unwrap().len());
+    let kinds: Vec<_> = listed
+        .iter()
+        .map(|entry| entry["type"].as_str().unwrap())
+        .collect();
+    assert!(
+        kinds.contains(&"user") || kinds.contains(&"prompt"),
+        "{kinds:?}"
+    );
+    let none = server.get(&format!("/v1/activity?session={session}&before_ms=1"));
+    assert_eq!(none["activities"], json!([]));
+    let stats = server.get("/v1/stats?days=1");
+    assert_eq!(stats["total"]["requests"], 1);
+    assert_eq!(stats["models"][0]["name"], "fake");
+    for wrong in [
+        "/v1/stats?days=0",
+        "/v1/stats?days=9999",
+        "/v1/activity?limit=5000",
+        "/v1/activity?none=1",
+    ] {
+        server.send("GET", wrong, None).problem(400);
+    }
+}

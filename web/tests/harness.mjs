@@ -146,12 +146,12 @@ port = ${this.port}
 }
 
 /** Awaits a condition of something that sends no events. */
-export async function until(condition) {
-  const end = Date.now() + LIMIT_MS;
+export async function until(condition, limitMs = LIMIT_MS) {
+  const end = Date.now() + limitMs;
   for (;;) {
     const result = await Promise.resolve().then(condition).catch(() => false);
     if (result) return result;
-    if (Date.now() > end) throw new Error(`not so after ${LIMIT_MS} ms: ${condition}`);
+    if (Date.now() > end) throw new Error(`not so after ${limitMs} ms: ${condition}`);
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }
@@ -202,4 +202,12 @@ export async function openPage(browser, daemon, path = "/", options = {}) {
   return page;
 }
 
-export const axeSource = () => readFileSync(join(here, "../node_modules/axe-core/axe.min.js"), "utf8");
+const axeSource = () => readFileSync(join(here, "../node_modules/axe-core/axe.min.js"), "utf8");
+
+/** Returns what axe finds in the page. */
+export async function axeViolations(page) {
+  // Scripts injected by the test are not subject to the page's policy.
+  await page.evaluate(axeSource());
+  const result = await page.evaluate(() => window.axe.run(document));
+  return result.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
+}

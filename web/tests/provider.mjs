@@ -13,7 +13,13 @@ export const HOSTILE = [
   "<iframe src=\"http://192.0.2.1/\"></iframe><style>body{display:none}</style>",
 ].join("\n");
 
-/** Starts the provider on a port of its own. `hold` keeps answers to prompts with "slow" open until `release`. */
+/** Time between two pieces of a steady answer, in milliseconds. */
+const STEADY_MS = 25;
+
+/**
+ * Starts the provider on a port of its own. Until `release`, it holds answers to prompts with "slow", and goes on with answers
+ * to prompts with "steady".
+ */
 export async function startProvider() {
   const held = [];
   const server = createServer(async (request, answer) => {
@@ -60,6 +66,16 @@ export async function startProvider() {
     // The daemon holds the end of the text back while it may become a secret.
     if (prompt.includes("slow")) for (let n = 0; n < 200; n++) say("More words. ");
     if (prompt.includes("slow")) await new Promise((resolve) => held.push(resolve));
+    if (prompt.includes("steady")) {
+      let isHeld = true;
+      held.push(() => {
+        isHeld = false;
+      });
+      while (isHeld && !answer.destroyed) {
+        say("More words. ");
+        await new Promise((resolve) => setTimeout(resolve, STEADY_MS));
+      }
+    }
     say("Second part.");
     end("stop", usage);
   });

@@ -15,7 +15,7 @@ const FILES = {
   "/app.css": ["app.css", "text/css; charset=utf-8"],
   "/icon.svg": ["icon.svg", "image/svg+xml"],
 };
-const API = /^\/(v1(\/|$)|health$|version$|doc$|openapi\.json$)/;
+const API = /^\/(v1(\/|$)|share\/|health$|version$|doc$|openapi\.json$)/;
 
 export function startProxy(target, port = 0) {
   const server = createServer((incoming, answer) => {

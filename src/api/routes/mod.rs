@@ -1,6 +1,7 @@
 //! The operations of the API, one file per kind of object. Each handler has its documentation, from which the OpenAPI document
 //! is made; [`router`] registers both together.
 
+mod activity;
 mod events;
 mod messages;
 mod meta;
@@ -13,6 +14,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware;
+use serde_json::{Value, json};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -57,6 +59,8 @@ fn documented() -> OpenApiRouter<ApiState> {
         .routes(routes!(shares::unshare))
         .routes(routes!(shares::list))
         .routes(routes!(shares::page))
+        .routes(routes!(activity::list))
+        .routes(routes!(activity::stats))
         .routes(routes!(tools::list))
         .routes(routes!(tools::call))
         .routes(routes!(other::models))
@@ -68,8 +72,54 @@ fn documented() -> OpenApiRouter<ApiState> {
 }
 
 /// Returns the document of the API.
-pub fn document() -> utoipa::openapi::OpenApi {
-    documented().into_openapi()
+pub fn document() -> Value {
+    // A description of text and numbers always serializes.
+    let mut document = serde_json::to_value(documented().into_openapi()).unwrap_or_default();
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    let operations = paths
+        .filter_map(|(_, methods)| methods.as_object_mut())
+        .flatten();
+    for (_, operation) in operations {
+        add_refusals(operation);
+    }
+    document
+}
+
+/// Adds what the guard and the listener answer to an operation, and the media type of all refusals.
+fn add_refusals(operation: &mut Value) {
+    /// Media type of problem documents.
+    const PROBLEM: &str = "application/problem+json";
+    let is_public = operation.get("security").is_some();
+    let has_body = operation.get("requestBody").is_some();
+    let Some(responses) = operation["responses"].as_object_mut() else {
+        return;
+    };
+    let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+    let refusals = [
+        (true, "403", "The origin of the request is refused"),
+        (true, "421", "The header Host names another server"),
+        (!is_public, "401", "The request has no valid token"),
+        (!is_public, "503", "Too many connections are open"),
+        (has_body, "400", "The body is no JSON"),
+        (has_body, "408", "The body did not arrive in time"),
+        (has_body, "413", "The body is too large"),
+        (has_body, "415", "The body is not declared as JSON"),
+        (has_body, "422", "A value is not valid"),
+    ];
+    for (is_possible, status, description) in refusals {
+        if is_possible && !responses.contains_key(status) {
+            let response = json!({ "description": description, "content": { PROBLEM: schema } });
+            responses.insert(status.to_owned(), response);
+        }
+    }
+    for (status, response) in responses.iter_mut() {
+        if status.starts_with(['4', '5'])
+            && let Some(content) = response.get_mut("content")
+        {
+            *content = json!({ PROBLEM: schema });
+        }
+    }
+    responses.sort_keys();
 }
 
 /// Returns all routes behind the guard.

@@ -17,7 +17,7 @@ use crate::api::types::{
     ChainEntry, Outline, OutlineEntry, RecordView, SessionChange, SessionDetail, SessionFilter,
     SessionList, SessionSettings, SessionState, SessionView, ShareState, Usage,
 };
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::history::record::{Record, RecordBody};
 use crate::history::shown_record;
 use crate::protocol::{SessionInfo, SettingName, SettingsRequest};
@@ -29,6 +29,8 @@ use crate::session::conversation::Session;
 const PAGE: (usize, usize) = (50, 200);
 /// Maximum length of a line in the outline and in chains, in characters.
 const LINE: usize = 160;
+/// Maximum number of characters that are read for such a line. Redaction needs more than is shown.
+const SEARCHED: usize = 1000;
 
 /// Lists the sessions, last used first.
 #[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(SessionFilter),
@@ -53,7 +55,7 @@ pub async fn list(
     let has_more = found.len() > offset + limit;
     found.truncate(offset + limit);
     let sessions = found.drain(offset.min(found.len())..);
-    let shared = shared(&state).await?;
+    let shared = shared(&state).await;
     let sessions: Vec<SessionView> = sessions
         .map(|info| view(&state, info, is_search, &shared))
         .collect();
@@ -64,9 +66,15 @@ pub async fn list(
 }
 
 /// Returns the sessions that are shared.
-async fn shared(state: &ApiState) -> Answer<HashSet<String>> {
-    let shares = requests::share::list(&state.services).await?;
-    Ok(shares.into_iter().map(|share| share.session).collect())
+async fn shared(state: &ApiState) -> HashSet<String> {
+    // A register that cannot be read must not hide the sessions; sharing itself reports it.
+    let shares = requests::share::list(&state.services)
+        .await
+        .unwrap_or_else(|e| {
+            tracing::warn!("{}", e.message);
+            Vec::new()
+        });
+    shares.into_iter().map(|share| share.session).collect()
 }
 
 fn view(
@@ -201,19 +209,30 @@ pub async fn outline(
     InPath(id): InPath<String>,
 ) -> Answer<Json<Outline>> {
     let session = super::session(&state, &id).await?;
-    let prompts = session.with_records(|records| {
+    let mut prompts: Vec<OutlineEntry> = session.with_records(|records| {
         let numbered = records.iter().enumerate();
         let prompts = numbered.filter_map(|(number, record)| match &record.body {
             RecordBody::User { text, .. } => Some(OutlineEntry {
                 number,
                 id: message_id(record).to_owned(),
-                text: line(text),
+                text: text.chars().take(SEARCHED).collect(),
                 timestamp_ms: record.timestamp_ms,
             }),
             _ => None,
         });
         prompts.collect()
     });
+    drop(session);
+    // On another thread: the search for secrets in thousands of prompts must not delay other requests.
+    let work = tokio::task::spawn_blocking(move || {
+        prompts
+            .iter_mut()
+            .for_each(|entry| entry.text = line(&entry.text));
+        prompts
+    });
+    let prompts = work
+        .await
+        .map_err(|e| Error::runtime(format!("the outline cannot be made: {e}")))?;
     Ok(Json(Outline { prompts }))
 }
 
@@ -278,7 +297,7 @@ fn chain(records: &[Record], of: &Record) -> Vec<ChainEntry> {
 /// Returns the beginning of a text in one line, without secrets.
 fn line(text: &str) -> String {
     // Enough for the line, so that a long text is not searched to its end.
-    let start: String = text.chars().take(20 * LINE).collect();
+    let start: String = text.chars().take(SEARCHED).collect();
     let words = global_redactor().redact(&start);
     let words: Vec<&str> = words.split_whitespace().collect();
     let words = words.join(" ");
@@ -368,7 +387,7 @@ async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
         (records.len(), usage(records), cwd)
     });
     Ok(SessionDetail {
-        session: view(state, info, false, &shared(state).await?),
+        session: view(state, info, false, &shared(state).await),
         settings,
         records,
         usage,

@@ -9,6 +9,7 @@ use crate::api::ApiState;
 use crate::api::extract::{InPath, JsonBody};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
+use crate::config::{ConfigOverrides, ShareMode};
 use crate::protocol::SharePhase;
 use crate::requests::share;
 use crate::share::local::LocalShares;
@@ -95,6 +96,10 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
         (status = 200, description = "The page", content_type = "text/html", body = String),
         (status = 404, description = "There is no such share", body = ProblemDocument)))]
 pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> Answer<Response> {
+    let config = state.services.models.config(&ConfigOverrides::default())?;
+    if config.share.mode == ShareMode::Disabled {
+        return Err(Problem::not_found("there is no such share"));
+    }
     let shares = LocalShares::new(&state.services.paths);
     let read = tokio::task::spawn_blocking(move || shares.page(&id)).await;
     let page = read.map_err(|e| {

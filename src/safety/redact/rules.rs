@@ -97,6 +97,20 @@ impl SecretSpan {
     }
 }
 
+/// Returns where the last line begins to print something, which a command behind a pipe may take as a secret; the end of the
+/// text if it does not.
+fn piped_from(text: &[u8]) -> usize {
+    let last = &text[text.len().saturating_sub(BACK)..];
+    let start = last
+        .iter()
+        .rposition(|&b| b == b'\n')
+        .map_or(0, |at| at + 1);
+    let words: [&[u8]; 2] = [b"echo", b"print"];
+    let found =
+        (start..last.len()).find(|&at| words.iter().any(|word| last[at..].starts_with(word)));
+    found.map_or(text.len(), |at| text.len() - last.len() + at)
+}
+
 /// Length of the run of bytes of the class at `at`.
 pub(super) fn run_length(text: &[u8], at: usize, class: ByteClass) -> usize {
     let rest = text.get(at..).unwrap_or_default();
@@ -132,6 +146,15 @@ impl FormatRule {
                 if behind.len() >= window(self.kind) {
                     return true;
                 }
+                // Recognised by what ends it, which may be a kilobyte further on.
+                let is_authority = |b: u8| !b.is_ascii_whitespace() && b != b'/';
+                if self.key.ends_with("://") && run_length(text, end, is_authority) == behind.len()
+                {
+                    return false;
+                }
+                if self.kind == "private-key" {
+                    return false;
+                }
                 let place = KeywordMatch {
                     text,
                     from: at.saturating_sub(BACK),
@@ -150,7 +173,7 @@ impl FormatRule {
                         let is_part = |b: u8| b.is_ascii_alphanumeric() || b"-_.=".contains(&b);
                         run_length(text, end, is_part) < behind.len()
                     }
-                    (None, "private-key" | "cookie" | "basic-auth") => false,
+                    (None, "cookie" | "basic-auth") => false,
                     (None, _) => {
                         let lines = behind.iter().filter(|&&b| b == b'\n').count();
                         lines > 1 || behind.len() >= CONTEXT
@@ -234,8 +257,11 @@ impl FormatRules {
     pub(super) fn settled(&self, text: &[u8], from: usize) -> usize {
         /// A secret begins at most this far before its keyword.
         const BEFORE_KEYWORD: usize = 32;
-        // A keyword may be incomplete.
-        let complete = text.len().saturating_sub(self.longest);
+        // A keyword may be incomplete, and the command that reads what a line prints comes behind it.
+        let complete = text
+            .len()
+            .saturating_sub(self.longest)
+            .min(piped_from(text));
         let mut at = from;
         while let Some(finder) = &self.finder
             && let Some(key) = finder.find(Input::new(text).range(at..))

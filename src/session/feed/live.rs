@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{FeedEntry, FeedState, TurnEvent, TurnFeed, lock};
+use crate::safety::redact::{RedactStream, global_redactor};
 use crate::safety::utf8::{self, Utf8Stream};
+use crate::session::changes::SessionChanges;
 
 /// The text of the answer of one round, without secrets, as far as it is certain.
 #[derive(Debug, Default)]
@@ -16,6 +18,65 @@ pub(super) struct LiveAnswer {
     text: String,
     /// Decodes the text, whose pieces may end within a character.
     decoder: Utf8Stream,
+}
+
+/// The output of the tool call that runs, without secrets: a secret may be printed in several pieces.
+#[derive(Debug, Default)]
+pub(super) struct LiveOutput {
+    /// Number of the call among those of the turn that print, from 1; 0 before the first one.
+    number: usize,
+    /// Id of the call.
+    call: String,
+    stream: Option<RedactStream>,
+    /// What is certain.
+    text: Vec<u8>,
+    /// What follows it and is settled.
+    settled: Vec<u8>,
+}
+
+impl LiveOutput {
+    /// Begins the output of a call.
+    pub(super) fn begin(&mut self, call: &str) {
+        *self = LiveOutput {
+            number: self.number + 1,
+            call: call.to_owned(),
+            stream: Some(global_redactor().stream()),
+            ..LiveOutput::default()
+        };
+    }
+
+    /// Appends output.
+    pub(super) fn push(&mut self, output: &str) {
+        if let Some(stream) = &mut self.stream {
+            stream.push(output.as_bytes(), &mut self.text);
+            stream.take_found();
+            self.settled.clear();
+            stream.peek(&mut self.settled);
+        }
+    }
+
+    /// Ends the output.
+    pub(super) fn end(&mut self) {
+        if let Some(mut stream) = self.stream.take() {
+            stream.finish(&mut self.text);
+            self.settled.clear();
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.text.len() + self.settled.len()
+    }
+}
+
+/// A part of the output of a tool call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveOutputText {
+    /// Number of the call among those of the turn that print, from 1.
+    pub number: usize,
+    /// Id of the call.
+    pub call: String,
+    /// The text from the wanted position. Half a character at its end is left out.
+    pub text: String,
 }
 
 /// A part of a running answer.
@@ -46,7 +107,8 @@ impl TurnFeed {
 
     /// Whether anybody has asked for the running answer without secrets. Without a reader that text is not needed.
     pub fn is_read_live(&self) -> bool {
-        self.read_live.load(Ordering::Relaxed)
+        let is_watched = || self.changes.get().is_some_and(SessionChanges::has_watchers);
+        self.read_live.load(Ordering::Relaxed) || is_watched()
     }
 
     /// Appends text of the running answer that contains no secret. The text that is shown in terminals is pushed after it.
@@ -65,9 +127,36 @@ impl TurnFeed {
         let state = lock(&self.state);
         let round = state.live.round.clone()?;
         let start = if is_of(&round, from.0) { from.1 } else { 0 };
-        let rest = state.live.text.get(start..).unwrap_or_default();
+        let live = &state.live.text;
+        // A cursor that was made up may point into a character.
+        let start = (start..live.len()).find(|at| live.is_char_boundary(*at));
+        let rest = start.and_then(|at| live.get(at..)).unwrap_or_default();
         let text = utf8::prefix(rest, limit).to_owned();
         Some(LiveText { round, text })
+    }
+
+    /// Returns at most `limit` bytes of the output of the call that runs or has ended last. `from` says how many bytes were read
+    /// already of which call, by its number.
+    pub fn live_output(&self, from: (usize, usize), limit: usize) -> Option<LiveOutputText> {
+        let state = lock(&self.state);
+        let output = &state.output;
+        if output.number == 0 {
+            return None;
+        }
+        let start = if output.number == from.0 { from.1 } else { 0 };
+        let bytes = output
+            .text
+            .iter()
+            .chain(&output.settled)
+            .skip(start)
+            .take(limit);
+        let bytes: Vec<u8> = bytes.copied().collect();
+        let whole = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
+        Some(LiveOutputText {
+            number: output.number,
+            call: output.call.clone(),
+            text: String::from_utf8_lossy(&bytes[..whole]).into_owned(),
+        })
     }
 
     /// Returns the next event from this number on, and the number behind it.
@@ -97,7 +186,7 @@ impl TurnFeed {
     }
 
     /// Waits until there is something behind these positions, or the turn has ended.
-    pub async fn live_changed(&self, round: (&str, usize), number: usize) {
+    pub async fn live_changed(&self, round: (&str, usize), number: usize, output: (usize, usize)) {
         let has_more = |state: &FeedState| {
             let live = &state.live;
             let has_text = match live.round.as_deref() {
@@ -107,7 +196,14 @@ impl TurnFeed {
             };
             let mut later = state.entries.iter().skip(number);
             let has_event = later.any(|entry| matches!(entry, FeedEntry::Event(_)));
-            (has_text || has_event || state.end.is_some()).then_some(())
+            let read = match state.output.number == output.0 {
+                true => output.1,
+                false => 0,
+            };
+            // Less than a character may be left.
+            let has_output = state.output.len() > read + 3
+                || state.output.stream.is_none() && state.output.len() > read;
+            (has_text || has_event || has_output || state.end.is_some()).then_some(())
         };
         self.wait_for(has_more).await;
     }

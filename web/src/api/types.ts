@@ -92,6 +92,33 @@ export interface RecordView {
   chain: ChainEntry[];
 }
 
+/** What a share of a session would show. */
+export interface SharePreview {
+  digest: string;
+  title: string;
+  messages: number;
+  /** What is left out or replaced, in words. */
+  removed: string[];
+}
+
+export interface ShareResult extends SharePreview {
+  share?: ShareView;
+}
+
+export interface ShareView {
+  id: string;
+  path: string;
+  session_id: string;
+  title: string;
+  created_ms: number;
+  /** False if publishing was interrupted. */
+  is_published: boolean;
+}
+
+export interface ShareList {
+  shares: ShareView[];
+}
+
 export interface ModelView {
   name: string;
   model: string;

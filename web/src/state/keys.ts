@@ -117,7 +117,7 @@ export function watchKeys(): () => void {
   const listener = (event: KeyboardEvent) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.key === "Escape") return escape(event.target);
-    if (isTyping(event.target) || isHelpOpen.value) return;
+    if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
     if (press(event.key)) event.preventDefault();
   };
   document.addEventListener("keydown", listener);

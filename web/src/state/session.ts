@@ -51,14 +51,27 @@ export class SessionModel {
   private isFlushPlanned = false;
   private detailTimer = 0;
 
-  constructor(readonly id: string) {}
+  /** The messages at the end, asked for before anything else of the view: they are its first content. */
+  private first: Promise<MessagePage> | null;
+
+  constructor(readonly id: string) {
+    this.first = this.lastMessages();
+    // `open` says what is wrong.
+    this.first.catch(() => {});
+  }
+
+  private lastMessages(): Promise<MessagePage> {
+    return get<MessagePage>(sessionPath(this.id, `/messages?limit=${FIRST_PAGE}`));
+  }
 
   /** Loads the session at its end or around a record, then follows it. */
   async open(record?: string) {
     try {
-      void this.loadDetail();
       // The page of messages tells the position; the stream begins there even if the window is elsewhere.
-      const page = await get<MessagePage>(sessionPath(this.id, `/messages?limit=${FIRST_PAGE}`));
+      const messages = this.first ?? this.lastMessages();
+      this.first = null;
+      void this.loadDetail();
+      const page = await messages;
       if (this.isClosed) return;
       this.isBeginning = !record;
       this.replace(page, false);

@@ -5,10 +5,11 @@ import { route } from "../state/route";
 import { refreshSessions } from "../state/sessions";
 import { isHelpOpen, watchKeys } from "../state/keys";
 import { visible } from "../text/visible";
-import { Activity, Home, Shares, Unknown } from "./pages";
+import { Activity, Home, Unknown } from "./pages";
 import { KeysDialog } from "./KeysDialog";
 import { SessionListView } from "./SessionList";
 import { SessionPage } from "./SessionPage";
+import { Shares } from "./Shares";
 import { SignIn } from "./SignIn";
 
 export function App() {

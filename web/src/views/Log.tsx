@@ -49,7 +49,15 @@ export function LogView({ model }: { model: SessionModel }) {
   // Keeps the place: at the end if the view was there, otherwise the first visible message where it was.
   useLayoutEffect(() => {
     const view = log.current;
-    if (!view || items.length === 0) return;
+    if (!view) return;
+    if (items.length === 0) {
+      // The first answer of an empty session is followed, however long it is when it is first shown.
+      hasOpened.current ||= model.isLoaded.value;
+      return;
+    }
+    const hasMovedUp = view.scrollTop < lastTop.current - 1;
+    // The event of a movement may come after this change.
+    if (hasMovedUp && view.scrollHeight - view.scrollTop - view.clientHeight >= END_PX) model.isFollowing = false;
     if (!hasOpened.current) {
       if (!model.isLoaded.value) return;
       hasOpened.current = true;

@@ -12,11 +12,13 @@ import { cost, number } from "../text/format";
 import { visible } from "../text/visible";
 import { Dialog } from "./Dialog";
 import { ConnectionState } from "./SessionPage";
+import { ShareDialog } from "./Share";
 
 /** The command that continues a session in the terminal. */
 export const attachCommand = (id: string) => `llm --attach ${id.slice(-8)}`;
 
 export function SessionHeader({ model }: { model: SessionModel }) {
+  const [isSharing, setSharing] = useState(false);
   const detail = model.detail.value;
   const known = detail ?? sessions.value.find((session) => session.id === model.id);
   return (
@@ -28,6 +30,7 @@ export function SessionHeader({ model }: { model: SessionModel }) {
         <h1>{known ? visible(known.title) || "New session" : "…"}</h1>
         <p class="facts">
           <ConnectionState state={model.connection.value} />
+          {known?.share_state === "shared" && <span class="shared">shared</span>}
           {detail && <UsageWords detail={detail} />}
           {detail?.cwd && <span class="cwd">{visible(detail.cwd)}</span>}
         </p>
@@ -41,8 +44,12 @@ export function SessionHeader({ model }: { model: SessionModel }) {
         >
           Prompts
         </button>
+        <button type="button" onClick={() => setSharing(true)}>
+          Share
+        </button>
         <SessionMenu model={model} />
       </div>
+      {isSharing && <ShareDialog model={model} onClose={() => setSharing(false)} />}
     </header>
   );
 }

@@ -53,7 +53,12 @@ function CallBody({ call, session }: { call: Call; session: string }) {
       <pre>
         <code>{visible(pretty(call.arguments))}</code>
       </pre>
-      {result && <h3>Result</h3>}
+      {result && (
+        <div class="call-head">
+          <h3>Result</h3>
+          <a href={sessionAddress(session, result.recordId)}>Show the record</a>
+        </div>
+      )}
       {result?.error && <p class="problem">{visible(result.error)}</p>}
       {result?.reason && (
         <p class="quiet">
@@ -61,11 +66,6 @@ function CallBody({ call, session }: { call: Call; session: string }) {
         </p>
       )}
       {result ? <Result call={call} session={session} /> : call.output && <Output text={call.output} />}
-      {result && (
-        <p>
-          <a href={sessionAddress(session, result.recordId)}>Show the record</a>
-        </p>
-      )}
     </div>
   );
 }
@@ -97,8 +97,12 @@ function Result({ call, session }: { call: Call; session: string }) {
   );
 }
 
-/** Indents JSON; other text stays as it is. */
+/** Characters of arguments that are shown in one line. */
+const ONE_LINE = 80;
+
+/** Indents JSON, unless it is short; other text stays as it is. */
 function pretty(json: string): string {
+  if (json.length <= ONE_LINE) return json;
   try {
     return JSON.stringify(JSON.parse(json), null, 2);
   } catch {

@@ -1,4 +1,4 @@
-// The views without a session.
+// The views without a session, except the list of shares.
 
 import { useEffect, useState } from "preact/hooks";
 import { ApiProblem, describe, get } from "../api/client";
@@ -44,18 +44,6 @@ export function Activity() {
       field="activity"
       missing="This version of aish does not show the activity here yet. In a terminal: aish-helper activity."
       none="There is no activity yet."
-    />
-  );
-}
-
-export function Shares() {
-  return (
-    <Listing
-      title="Shares"
-      path="/v1/shares"
-      field="shares"
-      missing="This version of aish cannot share sessions yet."
-      none="No session is shared."
     />
   );
 }

@@ -48,6 +48,26 @@ fn what_is_settled_is_the_beginning_of_the_redacted_text() {
 }
 
 #[test]
+fn secrets_that_are_recognised_late_are_held_back() {
+    let redactor = Redactor::default();
+    let long =
+        "Zk38QhTq0vPz91LmXc7RtYbN4wEd6UaKj2HsZk38QhTq0vPz91LmXc7RtYbN4wEd6UaKj2HsZk38QhTq0vPz91";
+    let mut chance = TestRandom(11);
+    let key = pem(&mut chance, 12);
+    for text in [
+        format!("Connect to mongodb://acct:{long}==@acct.mongo.example:10255/?ssl=true and more of it."),
+        format!("Clone https://{long}@git.example/x.git now, then go on with the rest of the work."),
+        "Run: echo Tr0ub4dor9x7Zq | ssh -o StrictHostKeyChecking=no host.example.org sudo -S id\nthen go on.".to_owned(),
+        format!("Here:\n{key}\nand more text behind it."),
+        format!("Here:\n{}\nand more text behind it.", key.replace('\n', " \n")),
+    ] {
+        for size in [1, 7] {
+            check(&redactor, &text, size);
+        }
+    }
+}
+
+#[test]
 fn prose_is_settled_within_a_hundred_bytes() {
     let redactor = Redactor::default();
     redactor.add_secret("known", &"sesame-open-4711".repeat(20));

@@ -1,0 +1,123 @@
+//! What was done and what it cost, from the index over the journal.
+
+use axum::Json;
+use axum::extract::State;
+use chrono::{Days, Local};
+
+use crate::api::ApiState;
+use crate::api::extract::Parameters;
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::types::{
+    ActivityList, ActivityQuery, ActivityView, StatsQuery, StatsView, UsageGroup, UsageTotals,
+};
+use crate::error::{Error, Result};
+use crate::history::index::{ActivityFilter, Index, UsageSum};
+use crate::safety::redact::global_redactor;
+
+/// Entries, unless the request says otherwise, and at most.
+const PAGE: (usize, usize) = (100, 1000);
+/// Days of the statistics, unless the request says otherwise, and at most.
+const DAYS: (usize, usize) = (30, 3660);
+
+/// Opens the index on a thread that may block, and calls `read`.
+async fn indexed<T: Send + 'static>(
+    state: &ApiState,
+    read: impl FnOnce(&mut Index) -> Result<T> + Send + 'static,
+) -> Answer<T> {
+    let paths = state.services.paths.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        let mut index = Index::open(&paths.journal(), &paths.state, Box::new(|_| ()))?;
+        read(&mut index)
+    });
+    let done = work
+        .await
+        .map_err(|e| Error::runtime(format!("the index cannot be read: {e}")))?;
+    Ok(done?)
+}
+
+/// Lists prompts, answers, tool calls and commands, newest first.
+#[utoipa::path(get, path = "/v1/activity", tag = "activity", params(ActivityQuery),
+    responses(
+        (status = 200, description = "The activities", body = ActivityList),
+        (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
+pub async fn list(
+    State(state): State<ApiState>,
+    Parameters(query): Parameters<ActivityQuery>,
+) -> Answer<Json<ActivityList>> {
+    let limit = super::within(query.limit, PAGE)?;
+    let filter = ActivityFilter {
+        types: query.r#type.into_iter().collect(),
+        servers: query.server.into_iter().collect(),
+        session: query.session,
+        until_ms: query.before_ms,
+        ..ActivityFilter::default()
+    };
+    let entries = indexed(&state, move |index| index.list(&filter, limit)).await?;
+    let view = |entry: crate::history::index::ActivityEntry| ActivityView {
+        record_id: entry.id,
+        timestamp_ms: entry.at_ms,
+        kind: entry.kind.kind,
+        operation: entry.kind.operation,
+        status: entry.kind.status,
+        server: entry.kind.server,
+        tool: entry.kind.tool,
+        text: global_redactor().redact(&entry.what).into_owned(),
+        duration_ms: entry.ms,
+        decided_by: entry.by,
+        session_id: entry.session,
+    };
+    Ok(Json(ActivityList {
+        activities: entries.into_iter().map(view).collect(),
+    }))
+}
+
+/// Sums up requests, tokens and cost of the last days.
+#[utoipa::path(get, path = "/v1/stats", tag = "activity", params(StatsQuery),
+    responses(
+        (status = 200, description = "The sums", body = StatsView),
+        (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
+pub async fn stats(
+    State(state): State<ApiState>,
+    Parameters(query): Parameters<StatsQuery>,
+) -> Answer<Json<StatsView>> {
+    let days = super::within(query.days, DAYS)?;
+    let last = Local::now().date_naive();
+    let back = Days::new(days as u64 - 1);
+    let first = last
+        .checked_sub_days(back)
+        .ok_or_else(|| Problem::bad_request("days reach too far back"))?;
+    let stats = indexed(&state, move |index| index.usage(first, last, None)).await?;
+    let groups = |map: std::collections::HashMap<String, UsageSum>| {
+        let mut groups: Vec<UsageGroup> = map
+            .into_iter()
+            .map(|(name, sum)| UsageGroup {
+                name,
+                totals: totals(&sum),
+            })
+            .collect();
+        groups.sort_by(|a, b| a.name.cmp(&b.name));
+        groups
+    };
+    Ok(Json(StatsView {
+        first_day: first.to_string(),
+        last_day: last.to_string(),
+        total: totals(&stats.total),
+        days: groups(stats.days),
+        models: groups(stats.models),
+        providers: groups(stats.providers),
+    }))
+}
+
+fn totals(sum: &UsageSum) -> UsageTotals {
+    UsageTotals {
+        requests: sum.requests,
+        failures: sum.failures,
+        prompt_tokens: sum.input,
+        cache_read_tokens: sum.cache_read,
+        completion_tokens: sum.output,
+        reasoning_tokens: sum.reasoning,
+        cost: sum.cost,
+        estimated_requests: sum.estimated,
+        unpriced_requests: sum.unpriced,
+    }
+}
