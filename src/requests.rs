@@ -121,6 +121,8 @@ pub async fn status(
         config_changes: changes.map_or(0, |changes| changes.lines.len()),
         config_error,
         servers: servers.unwrap_or_default(),
+        // The daemon fills it in.
+        http: None,
     })
 }
 

@@ -135,6 +135,8 @@ fn answer_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
     let RecordBody::Assistant { text, calls, .. } = &record.body else {
         return ("log.append", Value::Null);
     };
+    // A secret may be known only since.
+    let text = redact(text);
     let id = message_id(record);
     if cursor.part == 0 {
         cursor.part = 1;

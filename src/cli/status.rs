@@ -94,6 +94,7 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
                 .join(": "),
         ),
         ("servers", servers),
+        ("http", status.http.unwrap_or_default()),
         ("sessions", status.sessions.to_string()),
         ("shells", status.shells.to_string()),
         ("turns", format!("{} running", status.turns)),

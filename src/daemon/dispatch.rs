@@ -156,8 +156,10 @@ async fn dispatch(
         Request::Status { shell, overrides } => {
             let (client, mut link) = connect(daemon, peer, shell.clone(), None);
             let status = async {
-                let status =
+                let mut status =
                     requests::status(&daemon.services, &client, shell.as_ref(), &overrides).await?;
+                let http = daemon.api.status();
+                status.http = http.map(|http| http.url.unwrap_or(http.socket));
                 reply(&status)
             };
             drive(&mut peer.connection, &mut link, holding(work, status)).await

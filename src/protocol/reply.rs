@@ -232,6 +232,9 @@ pub struct DaemonStatus {
     /// The MCP servers. None is started for this request.
     #[serde(default)]
     pub servers: Vec<tools::ServerInfo>,
+    /// Where the HTTP server listens, if it runs.
+    #[serde(default)]
+    pub http: Option<String>,
 }
 
 /// A session in a list.

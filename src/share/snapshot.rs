@@ -202,7 +202,14 @@ impl Cleaner<'_> {
 
     /// Removes secrets and own names.
     fn clean(&mut self, text: &str) -> String {
-        let text = self.redactor.redact(text);
+        let mut text = self.redactor.redact(text);
+        // Marks of emphasis within a secret vanish on the page.
+        let plain: String = text.chars().filter(|c| !"*~`".contains(*c)).collect();
+        let marks = |text: &str| text.matches("[REDACTED").count();
+        let found = self.redactor.redact(&plain);
+        if marks(&found) > marks(&text) {
+            text = found.into_owned().into();
+        }
         // Marks of the first redaction count too.
         self.removed.secrets += text.matches("[REDACTED").count();
         let OwnNames { home, user, host } = self.names;

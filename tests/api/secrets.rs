@@ -61,3 +61,45 @@ fn no_secret_reaches_a_client_however_it_is_split() {
         assert_eq!(found["sessions"], json!([]), "{searched}");
     }
 }
+
+#[test]
+fn the_output_of_a_tool_shows_no_secret_however_it_is_printed() {
+    let call = json!({ "command": format!("for c in {}; do printf %s $c; sleep 0.01; done; echo; echo done", spaced(CANARIES[1])) });
+    let arguments = call.to_string();
+    let script = [
+        Script::tokens(["Hello."]),
+        Script::calls("", &[("a", "shell", &arguments)]),
+        Script::tokens(["All done."]),
+    ];
+    let helper = Helper::with(Provider::start(script));
+    helper.config("[tools]\nbuiltin = true\n[policy.rules]\nshell = \"allow\"\n");
+    let server = Server::start(&helper);
+    // A prompt over HTTP works where the last prompt of its session did.
+    let project = helper.home.path("project");
+    std::fs::create_dir(&project).unwrap();
+    helper.call(["ask", "hello"]).dir(project).run().ok();
+    let session = server.get("/v1/sessions")["sessions"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
+    stream.until("x.caught_up");
+    server.prompt(&session, "print it");
+    let (end, before) = stream.until("tool.end");
+    let deltas: String = before
+        .iter()
+        .filter(|event| event.kind == "tool.delta")
+        .filter_map(|event| event.data["payload"]["text"].as_str())
+        .collect();
+    assert!(!deltas.contains(&CANARIES[1][..12]), "{deltas}");
+    let text = end.data["payload"]["text"].as_str().unwrap();
+    assert!(
+        text.contains("done") && !text.contains(CANARIES[1]),
+        "{text}"
+    );
+}
+
+/// The characters of a text, with blanks between them.
+fn spaced(text: &str) -> String {
+    text.chars().map(|c| format!("{c} ")).collect()
+}

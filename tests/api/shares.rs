@@ -194,6 +194,38 @@ fn sharing_in_a_shell_asks_first_and_can_be_disabled() {
     assert!(error.contains("sharing is disabled"), "{error}");
 }
 
+#[test]
+fn shares_at_the_same_time_are_all_listed() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    let sessions: Vec<String> = (0..6).map(|_| server.session()).collect();
+    std::thread::scope(|scope| {
+        for session in sessions.iter().chain(&sessions) {
+            let server = &server;
+            scope.spawn(move || {
+                let path = format!("/v1/sessions/{session}/share");
+                let preview = server.post(&path, &json!({}), 200);
+                server.post(&path, &json!({ "digest": preview["digest"] }), 201);
+            });
+        }
+    });
+    let shares = server.get("/v1/shares");
+    let shares = shares["shares"].as_array().unwrap();
+    assert_eq!(shares.len(), sessions.len());
+    let files = fs::read_dir(helper.path("data/shares")).unwrap().count();
+    assert_eq!(files, sessions.len());
+    for share in shares {
+        let path = share["path"].as_str().unwrap();
+        assert_eq!(server.send_with("GET", path, "", None).status, 200);
+    }
+    helper.call(["session", "unshare", ""]).run().fails(2);
+    helper.call(["session", "unshare", "0"]).run().fails(2);
+    assert_eq!(
+        fs::read_dir(helper.path("data/shares")).unwrap().count(),
+        sessions.len()
+    );
+}
+
 fn session(helper: &Helper) -> String {
     let sessions = helper.sessions();
     let name = sessions[0].file_stem().unwrap();

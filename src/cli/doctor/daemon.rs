@@ -115,6 +115,7 @@ mod tests {
             config: None,
             config_error: None,
             servers: Vec::new(),
+            http: None,
         }))
     }
 

@@ -73,6 +73,16 @@ fn secrets_names_context_images_and_outputs_stay_out() {
 }
 
 #[test]
+fn a_secret_that_is_broken_by_emphasis_is_removed() {
+    let answer = record(serde_json::json!({
+        "type": "assistant", "text": "ghp_**0aB1cD2eF3gH4iJ5**kL6mN7oP8qR9sT0uV1wX", "model": "m", "finish": "stop", "duration_ms": 1,
+    }));
+    let redactor = Redactor::default();
+    let snapshot = Snapshot::new("t", &[answer], ShareOptions::default(), &names(), &redactor);
+    assert_eq!(snapshot.messages[0].text, "[REDACTED:github-token]");
+}
+
+#[test]
 fn outputs_are_shown_only_where_asked_for_and_change_the_digest() {
     let redactor = Redactor::default();
     let with = |with_output| {
