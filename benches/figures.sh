@@ -12,7 +12,12 @@ benches=("$@")
 ((${#benches[@]})) || benches=(hot_path mcp activity shell terminal relay replay tools api)
 missed=()
 for bench in "${benches[@]}"; do
-    cargo bench --quiet --bench "$bench" || missed+=("$bench")
+    pinned=()
+    # On two cores the kernel may wake one of the compared servers on the other core, and not the other one.
+    if [[ $bench == api ]] && command -v taskset >/dev/null; then
+        pinned=(taskset -c 0)
+    fi
+    ${pinned[@]+"${pinned[@]}"} cargo bench --quiet --bench "$bench" || missed+=("$bench")
     tables=${CARGO_TARGET_DIR:-target}/figures/$bench.md
     awk -v tables="$tables" -v bench="$bench" '
         $0 == "<!-- end " bench " -->" { inside = 0 }
