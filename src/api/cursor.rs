@@ -33,7 +33,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the position behind so many records.
+    /// Returns the position after this number of records.
     pub fn after(records: usize) -> Cursor {
         Cursor {
             record: records,

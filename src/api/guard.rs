@@ -45,15 +45,9 @@ pub async fn guard(State(state): State<ApiState>, request: Request, next: Next) 
     let access = parts.extensions.get::<Access>().copied();
     let mut response = next.run(Request::from_parts(parts, body)).await;
     // For the listener: who has proved nothing does not keep a place for long.
-    response.extensions_mut().extend(
-        access
-            .map(|access| {
-                let mut extensions = axum::http::Extensions::new();
-                extensions.insert(access);
-                extensions
-            })
-            .unwrap_or_default(),
-    );
+    if let Some(access) = access {
+        response.extensions_mut().insert(access);
+    }
     finish(response, origin.as_ref())
 }
 

@@ -68,7 +68,7 @@ impl Connections {
         })
     }
 
-    fn admit(self: &Arc<Connections>) -> Admission {
+    fn admit(self: &Arc<Connections>) -> UnprovenConnection {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let drop_it = CancellationToken::new();
         let mut unserved = lock(&self.unserved);
@@ -79,7 +79,7 @@ impl Connections {
             oldest.cancel();
         }
         drop(unserved);
-        Admission {
+        UnprovenConnection {
             connections: self.clone(),
             number,
             drop_it,
@@ -106,20 +106,20 @@ impl Connections {
 }
 
 /// A connection from which no request with a proof was served yet.
-struct Admission {
+struct UnprovenConnection {
     connections: Arc<Connections>,
     number: u64,
     drop_it: CancellationToken,
 }
 
-impl Admission {
+impl UnprovenConnection {
     /// Keeps the connection: a request of it was served.
     fn keep(&self) {
         lock(&self.connections.unserved).retain(|(number, _)| *number != self.number);
     }
 }
 
-impl Drop for Admission {
+impl Drop for UnprovenConnection {
     fn drop(&mut self) {
         self.keep();
     }
@@ -129,7 +129,7 @@ async fn serve_connection<S>(
     stream: S,
     router: Router,
     transport: Transport,
-    admission: &Admission,
+    admission: &UnprovenConnection,
     end: &CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

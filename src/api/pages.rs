@@ -106,7 +106,11 @@ pub fn document(value: &serde_json::Value) -> Response {
         }
     }
     html.push_str("</main></html>");
-    let mut response = html.into_response();
+    with_policy(html.into_response(), PAGE_POLICY)
+}
+
+/// Declares a response as HTML under this policy.
+pub fn with_policy(mut response: Response, policy: &'static str) -> Response {
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
@@ -114,7 +118,7 @@ pub fn document(value: &serde_json::Value) -> Response {
     );
     headers.insert(
         header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(PAGE_POLICY),
+        HeaderValue::from_static(policy),
     );
     response
 }

@@ -59,7 +59,7 @@ fn socket_file(paths: &Paths) -> PathBuf {
 }
 
 impl ApiServer {
-    /// Starts the server if the configuration says so, or if it ran in an earlier daemon since the user has logged in.
+    /// Starts the server if the configuration says so, or if it ran in an earlier daemon since the machine was started.
     pub async fn start_if_wanted(
         &self,
         services: &Arc<SharedServices>,

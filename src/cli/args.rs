@@ -77,7 +77,7 @@ pub enum CliCommand {
     /// Serve the sessions over HTTP: an API, and a page for the browser
     ///
     /// The server listens on this machine only, and every client needs the token. It serves until `aish-helper serve stop`, or
-    /// until you log out.
+    /// until the machine is restarted.
     Serve(ServeArgs),
     /// Open the sessions in the browser
     Web(WebArgs),

@@ -9,7 +9,7 @@ use crate::api;
 use crate::client::connect::{self, ExistingDaemon};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
-use crate::protocol::{Request, ServerReply, ServerRequest, ServerStatus, SessionInfo};
+use crate::protocol::{Request, ServerReply, ServerRequest, ServerStatus};
 
 /// Starts, stops or describes the HTTP server of the daemon.
 ///
@@ -86,11 +86,8 @@ fn shown(status: &ServerStatus) -> String {
 /// # Errors
 /// The server cannot be started, or there is no such session.
 pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
-    let path = match args.session {
-        Some(wanted) => format!("/s/{}", session(paths, &wanted)?),
-        None => "/".to_owned(),
-    };
-    let reply = request(paths, ServerRequest::Ticket { path })?;
+    let session = args.session;
+    let reply = request(paths, ServerRequest::Ticket { session })?;
     let url = reply.ticket_url.ok_or_else(stopped)?;
     let page = reply
         .status
@@ -100,27 +97,6 @@ pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
         return print(&format!("opened {page} in the browser\n"));
     }
     print(&format!("{url}\n"))
-}
-
-/// Returns the id of a session.
-fn session(paths: &Paths, wanted: &str) -> Result<String> {
-    let all = Request::Sessions {
-        limit: usize::MAX,
-        search: None,
-    };
-    let sessions: Vec<SessionInfo> = connect::request(paths, &all)?;
-    let mut fits = sessions
-        .into_iter()
-        .filter(|session| session.id.contains(wanted));
-    match (fits.next(), fits.next()) {
-        (Some(session), None) => Ok(session.id),
-        (None, _) => Err(Error::usage(format!("no session {wanted}"))
-            .hint("see them with: aish-helper session list")),
-        (Some(_), Some(_)) => {
-            Err(Error::usage(format!("several sessions match {wanted}"))
-                .hint("give more of the id"))
-        }
-    }
 }
 
 /// Opens an address with a ticket in the browser. The ticket must not be an argument, which other users can see: the browser

@@ -296,7 +296,7 @@ pub fn check_origin(text: &str) -> Result<(), String> {
     match host.is_some_and(is_host) {
         true => Ok(()),
         false => Err(format!(
-            "{text} is no origin: write scheme, host and port, as in http://localhost:5173"
+            "{text} is not an origin: write scheme, host and port, as in http://localhost:5173"
         )),
     }
 }

@@ -30,7 +30,11 @@ pub async fn serve(daemon: &Arc<Daemon>, request: ServerRequest) -> Result<Serve
         }
         ServerRequest::Stop => reply.has_stopped = api.stop(paths).await,
         ServerRequest::Status => {}
-        ServerRequest::Ticket { path } => {
+        ServerRequest::Ticket { session } => {
+            let path = match session {
+                Some(wanted) => format!("/s/{}", daemon.services.sessions.find(&wanted).await?),
+                None => "/".to_owned(),
+            };
             if api.status().is_none() {
                 start(daemon, None).await?;
             }

@@ -19,8 +19,8 @@ pub enum ServerRequest {
     Status,
     /// Starts it if needed, and makes a ticket for a browser.
     Ticket {
-        /// The path of the page.
-        path: String,
+        /// The session to show, by its id or a unique part of it.
+        session: Option<String>,
     },
     /// Replaces the token.
     Rotate,

@@ -196,6 +196,10 @@ fn a_ticket_is_used_once_and_rotation_voids_everything() {
             .status
     };
     assert_eq!(with(&bearer), 200);
+    let session = server.session();
+    let url = helper.call(["web", "--print", &session[24..]]).run().ok();
+    assert!(url.contains(&format!("/s/{session}#t=")), "{url}");
+    helper.call(["web", "--print", "none-such"]).run().fails(2);
     // Only the browser's own bearer survives a restart of the daemon; tickets do not.
     let unused = helper.call(["web", "--print"]).run().ok();
     helper.call(["restart", "--now"]).run().ok();

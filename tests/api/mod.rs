@@ -98,6 +98,15 @@ impl Server {
         session["id"].as_str().expect("an id").to_owned()
     }
 
+    /// Returns the id of the session that was used last.
+    pub fn last_session(&self) -> String {
+        let sessions = self.get("/v1/sessions");
+        sessions["sessions"][0]["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned()
+    }
+
     /// Sends a prompt to a session.
     pub fn prompt(&self, session: &str, text: &str) -> Value {
         let path = format!("/v1/sessions/{session}/messages");

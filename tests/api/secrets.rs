@@ -78,10 +78,7 @@ fn the_output_of_a_tool_shows_no_secret_however_it_is_printed() {
     let project = helper.home.path("project");
     std::fs::create_dir(&project).unwrap();
     helper.call(["ask", "hello"]).dir(project).run().ok();
-    let session = server.get("/v1/sessions")["sessions"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let session = server.last_session();
     let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
     stream.until("x.caught_up");
     server.prompt(&session, "print it");

@@ -16,10 +16,7 @@ fn a_session_is_shared_after_a_preview_and_removed_again() {
     let home = helper.home.path("").display().to_string();
     let home = home.trim_end_matches('/');
     helper.ask(&format!("what is in {home}/x with {SECRET}"));
-    let session = server.get("/v1/sessions")["sessions"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let session = server.last_session();
     let path = format!("/v1/sessions/{session}");
     let preview = server.post(&format!("{path}/share"), &json!({}), 200);
     assert_eq!(preview["messages"], 2);
@@ -96,10 +93,7 @@ fn a_deleted_session_takes_its_page_with_it_and_a_new_share_replaces_the_old_one
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);
     helper.ask("cats");
-    let session = server.get("/v1/sessions")["sessions"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let session = server.last_session();
     let share = || {
         let shared = helper
             .call(["session", "share", &session, "--yes"])
@@ -133,10 +127,7 @@ fn a_share_that_was_interrupted_is_listed_and_can_be_removed() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);
     helper.ask("cats");
-    let session = server.get("/v1/sessions")["sessions"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let session = server.last_session();
     helper
         .call(["session", "share", &session, "--yes"])
         .run()

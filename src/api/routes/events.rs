@@ -26,7 +26,7 @@ const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
         ("last-event-id" = Option<String>, Header, description = "The `id` of the last event; counts before `since`")),
     responses(
         (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = String),
-        (status = 400, description = "The cursor is none of this session", body = ProblemDocument),
+        (status = 400, description = "The cursor does not belong to this session", body = ProblemDocument),
         (status = 404, description = "There is no such session", body = ProblemDocument),
         (status = 503, description = "Too many streams are open", body = ProblemDocument)))]
 pub async fn of_session(
@@ -54,7 +54,7 @@ pub async fn of_session(
     Ok(event_stream(Body::from_stream(chunks)))
 }
 
-/// Whether a cursor can be a position of a session with so many records.
+/// Whether a cursor can be a position in a session with this number of records.
 fn fits(cursor: &Cursor, records: usize) -> bool {
     cursor.record < records || cursor.record == records && cursor.part == 0
 }
@@ -124,7 +124,7 @@ fn since(headers: &HeaderMap, parameter: Option<String>) -> Answer<Option<String
 }
 
 fn bad_cursor() -> Problem {
-    Problem::bad_request("the cursor is none of this stream")
+    Problem::bad_request("the cursor does not belong to this stream")
         .hint("use the id of an event, or next_cursor; without one the stream begins at the start")
 }
 

@@ -116,13 +116,9 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 202, description = "The prompt is accepted", body = MessageAccepted),
-        (status = 400, description = "The body is no JSON", body = ProblemDocument),
         (status = 403, description = "A prompt pack of the session was not approved", body = ProblemDocument),
         (status = 404, description = "There is no such session or agent", body = ProblemDocument),
         (status = 409, description = "No model is configured, or the configuration is not valid", body = ProblemDocument),
-        (status = 413, description = "The body is too large", body = ProblemDocument),
-        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
-        (status = 422, description = "A value is not valid", body = ProblemDocument),
         (status = 503, description = "The daemon is stopping", body = ProblemDocument)))]
 pub async fn send(
     State(state): State<ApiState>,

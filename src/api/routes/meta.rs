@@ -53,8 +53,7 @@ pub async fn doc(headers: HeaderMap) -> Response {
 #[utoipa::path(post, path = "/v1/tickets", tag = "server", security(()), request_body = Ticket,
     responses(
         (status = 200, description = "The bearer", body = TicketBearer),
-        (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument),
-        (status = 422, description = "The body is not valid", body = ProblemDocument)))]
+        (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument)))]
 pub async fn redeem(
     State(state): State<ApiState>,
     JsonBody(Ticket { ticket }): JsonBody<Ticket>,

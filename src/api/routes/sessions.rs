@@ -113,10 +113,7 @@ fn status_of(session: &Session) -> SessionState {
     responses(
         (status = 201, description = "The session", body = SessionDetail,
             headers(("location" = String, description = "Its path"))),
-        (status = 400, description = "The body is no JSON", body = ProblemDocument),
-        (status = 409, description = "The configuration is not valid", body = ProblemDocument),
-        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
-        (status = 422, description = "A value is not valid", body = ProblemDocument)))]
+        (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     JsonBody(change): JsonBody<SessionChange>,
@@ -158,11 +155,8 @@ pub async fn get(
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "The session", body = SessionDetail),
-        (status = 400, description = "The body is no JSON", body = ProblemDocument),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "The configuration is not valid", body = ProblemDocument),
-        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
-        (status = 422, description = "A value is not valid", body = ProblemDocument)))]
+        (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
 pub async fn change(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,

@@ -2,11 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::api::extract::{InPath, JsonBody};
+use crate::api::pages::with_policy;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 use crate::config::{ConfigOverrides, ShareMode};
@@ -33,12 +34,9 @@ fn view(share: Share) -> ShareView {
     responses(
         (status = 200, description = "What would be published", body = ShareResult),
         (status = 201, description = "The share", body = ShareResult),
-        (status = 400, description = "The body is no JSON", body = ProblemDocument),
         (status = 403, description = "Sharing is disabled", body = ProblemDocument),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "The session has changed since the preview", body = ProblemDocument),
-        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
-        (status = 422, description = "A value is not valid", body = ProblemDocument)))]
+        (status = 409, description = "The session has changed since the preview", body = ProblemDocument)))]
 pub async fn publish(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
@@ -112,15 +110,5 @@ pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> 
     let Some(page) = page else {
         return Err(Problem::not_found("there is no such share"));
     };
-    let mut response = page.into_response();
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/html; charset=utf-8"),
-    );
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(POLICY),
-    );
-    Ok(response)
+    Ok(with_policy(page.into_response(), POLICY))
 }

@@ -82,11 +82,8 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
     params(("name" = String, Path, description = "`alias.tool`")),
     responses(
         (status = 200, description = "The call was made", body = ToolCallReply),
-        (status = 400, description = "The body is no JSON", body = ProblemDocument),
         (status = 403, description = "The call is denied; the message names the rule", body = ProblemDocument),
         (status = 409, description = "The configuration is not valid", body = ProblemDocument),
-        (status = 413, description = "The body is too large", body = ProblemDocument),
-        (status = 415, description = "The body is not declared as JSON", body = ProblemDocument),
         (status = 422, description = "There is no such tool, or the call is not valid", body = ProblemDocument),
         (status = 500, description = "The server of the tool failed", body = ProblemDocument)))]
 pub async fn call(
