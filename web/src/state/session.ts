@@ -30,6 +30,8 @@ export class SessionModel {
   readonly hasOlder = signal(false);
   readonly hasNewer = signal(false);
   readonly isLoaded = signal(false);
+  /** Counts the changes after which an end of the window that is in view can load more. */
+  readonly loads = signal(0);
   readonly isDeleted = signal(false);
   readonly problem = signal<{ message: string; hint?: string } | null>(null);
   /** Messages that came while the user looked elsewhere. */
@@ -174,6 +176,7 @@ export class SessionModel {
   async loadOlder() {
     if (this.isPaging || this.isBeginning || !this.hasOlder.value || !this.isLoaded.value) return;
     this.isPaging = true;
+    let isComplete = false;
     try {
       const before = await this.firstNumber();
       const page = before === null ? null : await this.page(PAGE, before);
@@ -182,8 +185,9 @@ export class SessionModel {
       this.hasOlder.value = page.next_before !== undefined;
       if (this.list.length > WINDOW) this.drop("end", this.list.length - WINDOW);
       this.flush();
+      isComplete = true;
     } finally {
-      this.isPaging = false;
+      this.endPaging(isComplete);
     }
   }
 
@@ -200,6 +204,7 @@ export class SessionModel {
   async loadNewer() {
     if (this.isPaging || !this.hasNewer.value || !this.isLoaded.value) return;
     this.isPaging = true;
+    let isComplete = false;
     try {
       const last = Math.max(-1, ...this.list.map(lastNumber));
       const newest = await this.page(PAGE);
@@ -209,14 +214,21 @@ export class SessionModel {
       if (!page || this.isClosed) return;
       const added = page.messages.filter((message) => message.number > last).reverse();
       // Between two messages there may be more records of other types than the page spans.
+      isComplete = true;
       if (!reaches && added.length === 0) return this.replace(newest, false);
       this.list = linkResults([...this.list, ...added.map(fromMessage)]);
       if (reaches) this.hasNewer.value = false;
       if (this.list.length > WINDOW) this.drop("start", this.list.length - WINDOW);
       this.flush();
     } finally {
-      this.isPaging = false;
+      this.endPaging(isComplete);
     }
+  }
+
+  /** The other end may have been in view meanwhile. After a failure the user's next movement tries again. */
+  private endPaging(isComplete: boolean) {
+    this.isPaging = false;
+    if (isComplete) this.loads.value += 1;
   }
 
   /** Makes the window smaller, because its messages have too many elements. */
@@ -314,6 +326,7 @@ export class SessionModel {
     if (this.isClosed || !this.isBeginning) return;
     this.isBeginning = false;
     this.flush();
+    this.loads.value += 1;
   }
 
   /** Reads the title, the settings and the usage again. */

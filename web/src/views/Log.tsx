@@ -108,8 +108,8 @@ export function LogView({ model }: { model: SessionModel }) {
       size.disconnect();
       document.removeEventListener("aish:end", toEnd);
     };
-    // The window has changed: an end that is still near loads more.
-  }, [items.length, items[0]?.key, model.isLoaded.value]);
+    // A new observer reports an end that is still near, and it loads more.
+  }, [items.length, items[0]?.key, model.isLoaded.value, model.loads.value]);
 
   const wish = model.scrollTo.value;
   useEffect(() => {
