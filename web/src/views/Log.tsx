@@ -79,7 +79,8 @@ export function LogView({ model }: { model: SessionModel }) {
       const middle = view.scrollTop + view.clientHeight / 2;
       model.shrink(middle > view.scrollHeight / 2 ? "start" : "end");
     }
-  }, [items, model.isLoaded.value]);
+    // "Working…" and the edges have a height too: each change of it is followed before the next one.
+  }, [items, model.isLoaded.value, model.status.value, model.hasOlder.value, model.hasNewer.value]);
 
   useEffect(() => {
     const view = log.current;
@@ -101,7 +102,8 @@ export function LogView({ model }: { model: SessionModel }) {
       view.scrollTop = view.scrollHeight;
       lastTop.current = view.scrollTop;
     });
-    size.observe(view);
+    // A message can grow later than the list changes: a signal of its own, a folded part that is opened.
+    for (const element of [view, view.firstElementChild]) if (element) size.observe(element);
     document.addEventListener("aish:end", toEnd);
     return () => {
       more.disconnect();
