@@ -118,7 +118,13 @@ async fn wait_for_turn(feed: &TurnFeed, session: &Session) -> Result<OwnedMutexG
         }
         Ok(lock.await)
     };
-    feed.unless_cancelled(lock).await
+    let lock = feed.unless_cancelled(lock).await?;
+    // A Ctrl-C may have arrived while the daemon was busy with the end of the other answer: the task that reads it runs first.
+    tokio::task::yield_now().await;
+    match feed.cancel_token().is_cancelled() {
+        true => feed.unless_cancelled(std::future::pending()).await,
+        false => Ok(lock),
+    }
 }
 
 /// Performs a prompt with its model.
