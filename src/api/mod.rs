@@ -12,6 +12,7 @@ mod guard;
 mod listener;
 mod pages;
 mod problem;
+mod recordings;
 pub mod routes;
 mod server;
 mod stream;
@@ -46,6 +47,8 @@ pub struct ApiParts {
     cors: Vec<String>,
     /// Free places for event streams.
     streams: Arc<Semaphore>,
+    /// The redacted form of a recording.
+    last_cast: recordings::LastCast,
     /// Cancelled when the server stops.
     end: CancellationToken,
     /// Cancelled when all work must end.

@@ -150,6 +150,7 @@ impl ApiServer {
             credentials: Credentials::load(&services.paths, password)?,
             cors: settings.cors.clone(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            last_cast: Default::default(),
             end: end.clone(),
             cancel: cancel.clone(),
         }));

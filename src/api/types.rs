@@ -1,11 +1,13 @@
 //! The objects of the API.
 
 mod activity;
+mod recordings;
 mod shares;
 
 pub use self::activity::{
     ActivityList, ActivityQuery, ActivityView, StatsQuery, StatsView, UsageGroup, UsageTotals,
 };
+pub use self::recordings::{RecordedCommandView, RecordingChoice, RecordingList, RecordingView};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 
 use serde::{Deserialize, Serialize};

@@ -4,6 +4,7 @@ mod document;
 mod events;
 mod guard;
 mod limits;
+mod logs;
 mod secrets;
 mod sessions;
 mod shares;

@@ -186,6 +186,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "history::record",
             "paths",
             "protocol",
+            "recording",
             "requests",
             "safety",
             "secret",

@@ -3,6 +3,7 @@
 
 mod activity;
 mod events;
+mod logs;
 mod messages;
 mod meta;
 mod other;
@@ -55,6 +56,9 @@ fn documented() -> OpenApiRouter<ApiState> {
         .routes(routes!(messages::cancel))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))
+        .routes(routes!(logs::events))
+        .routes(routes!(logs::recordings))
+        .routes(routes!(logs::raw))
         .routes(routes!(shares::publish))
         .routes(routes!(shares::unshare))
         .routes(routes!(shares::list))

@@ -1,0 +1,219 @@
+//! The recordings of a session's terminals: which there are, and their redacted form, of which any part can be sent.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+
+use super::types::{RecordedCommandView, RecordingView};
+use crate::error::{ErrorContext, Result};
+use crate::paths::{self, Paths};
+use crate::recording::commands::{RecordedCommand, commands};
+use crate::recording::event::RecordingSource;
+use crate::recording::list::directories;
+use crate::recording::reader::{Recording, RecordingSummary};
+use crate::recording::secrets::RecordingSecrets;
+use crate::recording::{asciicast, reader};
+use crate::safety::redact::global_redactor;
+
+/// How long a redacted form is kept: a secret that becomes known later must not stay in it.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Returns the recordings that may belong to a session, newest first: those with a command of one of its `shells`.
+///
+/// `span_ms` is the time of the session. A recording that cannot be read is left out, with a warning.
+///
+/// # Errors
+/// The directory of recordings cannot be read.
+pub fn of_shells(
+    paths: &Paths,
+    shells: &HashSet<String>,
+    span_ms: (u64, u64),
+) -> Result<Vec<RecordingView>> {
+    let dir = paths.recordings();
+    let mut dirs = directories(&dir).context(|| format!("cannot list {}", dir.display()))?;
+    dirs.reverse();
+    let mut found = Vec::new();
+    for dir in dirs {
+        let opened = Recording::open(&dir).and_then(|recording| {
+            let summary = recording.summary()?;
+            let end_ms = summary.start.ms.saturating_add(summary.length_us / 1000);
+            if summary.start.ms > span_ms.1 || end_ms < span_ms.0 {
+                return Ok(None);
+            }
+            let commands = commands(&recording)?;
+            let is_own = commands.iter().any(|command| {
+                let shell = command.id.rsplit_once('@').map(|(shell, _)| shell);
+                shell.is_some_and(|shell| shells.contains(shell))
+            });
+            Ok(is_own.then(|| view(recording.id(), &summary, &commands)))
+        });
+        match opened {
+            Ok(recording) => found.extend(recording),
+            Err(e) => tracing::warn!("a recording is left out: {}", e.message),
+        }
+    }
+    Ok(found)
+}
+
+fn view(id: String, summary: &RecordingSummary, commands: &[RecordedCommand]) -> RecordingView {
+    let start = &summary.start;
+    let redactor = global_redactor();
+    RecordingView {
+        id,
+        started_ms: start.ms,
+        duration_ms: summary.length_us / 1000,
+        cols: start.cols,
+        rows: start.rows,
+        source: match start.source {
+            RecordingSource::Relay => "relay",
+            RecordingSource::Tmux => "tmux",
+            RecordingSource::Unknown => "unknown",
+        },
+        is_recording: summary.is_written,
+        commands: commands
+            .iter()
+            .map(|command| RecordedCommandView {
+                text: command
+                    .text
+                    .as_ref()
+                    .map(|line| redactor.redact(line).into_owned()),
+                start_ms: command.start_us / 1000,
+                duration_ms: command
+                    .end_us
+                    .map(|end| end.saturating_sub(command.start_us) / 1000),
+                exit: command.exit,
+            })
+            .collect(),
+    }
+}
+
+/// The redacted form of a recording, as asciicast.
+#[derive(Debug, Clone)]
+pub struct Cast {
+    file: Arc<File>,
+    /// Length in bytes.
+    pub length: u64,
+    /// Changes with the content.
+    pub etag: String,
+}
+
+impl Cast {
+    /// Reads at most `length` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let read = self.file.read_exact_at(&mut bytes, offset);
+        read.context(|| "cannot read the redacted recording".into())?;
+        Ok(bytes)
+    }
+}
+
+/// The cast that was asked for last: its parts are usually asked for one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct LastCast(Arc<Mutex<Option<KeptCast>>>);
+
+#[derive(Debug)]
+struct KeptCast {
+    recording: String,
+    /// Length of the recorded output.
+    output: u64,
+    made: Instant,
+    cast: Cast,
+}
+
+impl LastCast {
+    /// Returns the cast of a recording. One is made at a time.
+    ///
+    /// # Errors
+    /// There is no such recording, it cannot be read, or its redacted form cannot be written.
+    pub async fn of(&self, paths: &Paths, id: &str) -> Result<Cast> {
+        let mut kept = self.0.clone().lock_owned().await;
+        let (paths, id) = (paths.clone(), id.to_owned());
+        // The lock goes along: it is held as long as the work takes, also when nobody waits for it any more.
+        let work = tokio::task::spawn_blocking(move || {
+            let recording = Recording::open(&reader::find(&paths.recordings(), &id)?)?;
+            let output = recording.output_length();
+            let is_same = |kept: &&KeptCast| {
+                kept.recording == id && kept.output == output && kept.made.elapsed() < KEPT
+            };
+            if let Some(kept) = kept.as_ref().filter(is_same) {
+                return Ok(kept.cast.clone());
+            }
+            *kept = None;
+            let cast = make(&recording, &paths.state)?;
+            *kept = Some(KeptCast {
+                recording: id,
+                output,
+                made: Instant::now(),
+                cast: cast.clone(),
+            });
+            Ok(cast)
+        });
+        work.await.unwrap_or_else(|e| {
+            Err(crate::error::Error::runtime(format!(
+                "the recording cannot be redacted: {e}"
+            )))
+        })
+    }
+}
+
+fn make(recording: &Recording, dir: &Path) -> Result<Cast> {
+    let secrets = RecordingSecrets::find(recording, global_redactor())?;
+    let file = unnamed_file(dir)?;
+    let mut out = HashingWriter {
+        out: BufWriter::new(file),
+        hash: Sha256::new(),
+        length: 0,
+    };
+    asciicast::export(recording, &secrets, &mut out)?;
+    let cannot = || "cannot write the redacted recording".to_owned();
+    let file = out.out.into_inner().map_err(|e| e.into_error());
+    let digest = out.hash.finalize();
+    let digits = digest.iter().take(16).map(|b| format!("{b:02x}"));
+    Ok(Cast {
+        file: Arc::new(file.context(cannot)?),
+        length: out.length,
+        etag: format!("\"{}\"", digits.collect::<String>()),
+    })
+}
+
+/// Returns a file without a name: nothing of it is left when it is closed.
+fn unnamed_file(dir: &Path) -> Result<File> {
+    paths::make_dir(dir)?;
+    let path = dir.join(format!("cast-{}", uuid::Uuid::new_v4().simple()));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options
+        .open(&path)
+        .context(|| format!("cannot write {}", path.display()))?;
+    std::fs::remove_file(&path).context(|| format!("cannot remove {}", path.display()))?;
+    Ok(file)
+}
+
+struct HashingWriter<W> {
+    out: W,
+    hash: Sha256,
+    length: u64,
+}
+
+impl<W: Write> Write for HashingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,258 @@
+//! What a session has left: its records, and the recordings of its terminals.
+
+use std::collections::HashSet;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use futures_util::stream;
+
+use crate::api::ApiState;
+use crate::api::extract::{InPath, Parameters};
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::recordings::{self, Cast};
+use crate::api::types::{RecordingChoice, RecordingList, RecordingView};
+use crate::error::Error;
+use crate::history::shown_record;
+
+/// Records in one piece of the JSON lines, so that other work of the daemon waits for few.
+const RECORDS: usize = 32;
+/// Bytes in one piece of a recording.
+const PIECE: u64 = 64 << 10;
+
+/// Returns all records of a session, one JSON object per line.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/events", tag = "logs",
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 200, description = "The records, as `docs/journal.md` describes them", content_type = "application/jsonl", body = String),
+        (status = 404, description = "There is no such session", body = ProblemDocument)))]
+pub async fn events(State(state): State<ApiState>, InPath(id): InPath<String>) -> Answer<Response> {
+    let session = super::session(&state, &id).await?;
+    let pieces = stream::unfold((session, 0), |(session, from)| async move {
+        // Streams and hooks get their turn between two pieces.
+        tokio::task::yield_now().await;
+        let (piece, next) = session.with_records(|records| {
+            let mut piece = Vec::new();
+            let mut next = from;
+            for record in records.iter().skip(from).take(RECORDS) {
+                // A record that was read always serializes.
+                let _ = serde_json::to_writer(&mut piece, &shown_record(record));
+                piece.push(b'\n');
+                next += 1;
+                if piece.len() as u64 > PIECE {
+                    break;
+                }
+            }
+            (piece, next)
+        });
+        let piece = (!piece.is_empty()).then_some(piece)?;
+        Some((Ok::<_, std::convert::Infallible>(piece), (session, next)))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let kind = HeaderValue::from_static("application/jsonl");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+/// Returns the recordings of the terminals whose shells have used a session.
+async fn of_session(state: &ApiState, id: &str) -> Answer<Vec<RecordingView>> {
+    let session = super::session(state, id).await?;
+    let (shells, span_ms) = session.with_records(|records| {
+        let shells = records
+            .iter()
+            .filter_map(|record| record.ids.shell.clone())
+            .collect::<HashSet<String>>();
+        let times = || records.iter().map(|record| record.timestamp_ms);
+        let span = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        (shells, span)
+    });
+    if shells.is_empty() {
+        return Ok(Vec::new());
+    }
+    let paths = state.services.paths.clone();
+    let read =
+        tokio::task::spawn_blocking(move || recordings::of_shells(&paths, &shells, span_ms)).await;
+    let read = read.map_err(|e| Error::runtime(format!("the recordings cannot be listed: {e}")))?;
+    Ok(read?)
+}
+
+/// Lists the recordings of the terminals whose shells have used a session.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/recordings", tag = "logs",
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses(
+        (status = 200, description = "The recordings", body = RecordingList),
+        (status = 404, description = "There is no such session", body = ProblemDocument)))]
+pub async fn recordings(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+) -> Answer<Json<RecordingList>> {
+    let recordings = of_session(&state, &id).await?;
+    Ok(Json(RecordingList { recordings }))
+}
+
+/// Returns a recording of a session's terminal as asciicast version 3, without secrets. Parts can be asked for with `Range`.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/raw", tag = "logs",
+    params(
+        ("session_id" = String, Path, description = "Id of the session"),
+        RecordingChoice,
+        ("range" = Option<String>, Header, description = "One range of bytes; several are ignored"),
+        ("if-range" = Option<String>, Header, description = "The ETag of the part that is there already")),
+    responses(
+        (status = 200, description = "The recording", content_type = "application/x-asciicast", body = String),
+        (status = 206, description = "The part that was asked for", content_type = "application/x-asciicast", body = String),
+        (status = 400, description = "A parameter is not valid", body = ProblemDocument),
+        (status = 404, description = "There is no such session, or it has no such recording", body = ProblemDocument),
+        (status = 416, description = "The recording has no such part", body = ProblemDocument)))]
+pub async fn raw(
+    State(state): State<ApiState>,
+    InPath(id): InPath<String>,
+    Parameters(choice): Parameters<RecordingChoice>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let known = of_session(&state, &id).await?;
+    let wanted = |recording: &&RecordingView| {
+        choice
+            .recording
+            .as_ref()
+            .is_none_or(|id| recording.id == *id)
+    };
+    let Some(recording) = known.iter().find(wanted) else {
+        return Err(
+            Problem::not_found("the session has no such recording").hint(format!(
+                "GET /v1/sessions/{id}/recordings lists those that it has"
+            )),
+        );
+    };
+    let cast = state
+        .last_cast
+        .of(&state.services.paths, &recording.id)
+        .await?;
+    respond(cast, &headers)
+}
+
+/// What a request asks for of a file.
+#[derive(Debug, PartialEq)]
+enum Part {
+    Whole,
+    /// From this byte to that one, which it includes.
+    Range(u64, u64),
+    None,
+}
+
+/// Reads the header `Range` ([RFC 9110, section 14](https://www.rfc-editor.org/rfc/rfc9110#section-14)): what is not
+/// understood is ignored.
+fn part(range: &str, length: u64) -> Part {
+    let Some((first, last)) = range
+        .strip_prefix("bytes=")
+        .and_then(|set| set.split_once('-'))
+    else {
+        return Part::Whole;
+    };
+    let is_number = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(first) || !is_number(last) || first.is_empty() && last.is_empty() {
+        return Part::Whole;
+    }
+    // More digits than a number has are beyond the end.
+    let number = |digits: &str| digits.parse().unwrap_or(u64::MAX);
+    if first.is_empty() {
+        return match number(last).min(length) {
+            0 => Part::None,
+            count => Part::Range(length - count, length - 1),
+        };
+    }
+    let last = match last.is_empty() {
+        true => u64::MAX,
+        false => number(last),
+    };
+    match number(first) {
+        // Such a range is not valid, and a range that is not valid is ignored.
+        first if first > last => Part::Whole,
+        first if first >= length => Part::None,
+        first => Part::Range(first, last.min(length - 1)),
+    }
+}
+
+fn respond(cast: Cast, headers: &HeaderMap) -> Answer<Response> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_current = text(header::IF_RANGE).is_none_or(|etag| etag == cast.etag);
+    let part = match text(header::RANGE) {
+        Some(range) if is_current => part(range, cast.length),
+        _ => Part::Whole,
+    };
+    let (status, from, to) = match part {
+        Part::Whole => (StatusCode::OK, 0, cast.length),
+        Part::Range(first, last) => (StatusCode::PARTIAL_CONTENT, first, last + 1),
+        Part::None => {
+            let message = format!("the recording has {} bytes", cast.length);
+            return Err(Problem::new(
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "usage",
+                message,
+            ));
+        }
+    };
+    let length = cast.length;
+    let etag = HeaderValue::from_str(&cast.etag).ok();
+    let pieces = stream::unfold((cast, from), move |(cast, at)| async move {
+        if at >= to {
+            return None;
+        }
+        // At most 64 KiB.
+        let size = (to - at).min(PIECE) as usize;
+        let read = tokio::task::spawn_blocking(move || (cast.read(at, size), cast)).await;
+        let (piece, cast) = match read {
+            Ok((piece, cast)) => (piece.map_err(|e| std::io::Error::other(e.message)), cast),
+            Err(_) => return None,
+        };
+        Some((piece.map(Bytes::from), (cast, at + size as u64)))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    *response.status_mut() = status;
+    let out = response.headers_mut();
+    let kind = HeaderValue::from_static("application/x-asciicast");
+    out.insert(header::CONTENT_TYPE, kind);
+    out.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    out.insert(header::CONTENT_LENGTH, HeaderValue::from(to - from));
+    out.extend(etag.map(|etag| (header::ETAG, etag)));
+    if status == StatusCode::PARTIAL_CONTENT {
+        let range = format!("bytes {from}-{}/{length}", to - 1);
+        out.extend(
+            HeaderValue::from_str(&range)
+                .ok()
+                .map(|range| (header::CONTENT_RANGE, range)),
+        );
+    }
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_as_the_rfc_says() {
+        for (range, expected) in [
+            ("bytes=0-9", Part::Range(0, 9)),
+            ("bytes=90-", Part::Range(90, 99)),
+            ("bytes=-10", Part::Range(90, 99)),
+            ("bytes=-1000", Part::Range(0, 99)),
+            ("bytes=50-99999999999999999999999", Part::Range(50, 99)),
+            ("bytes=99-99", Part::Range(99, 99)),
+            ("bytes=100-", Part::None),
+            ("bytes=99999999999999999999999-", Part::None),
+            ("bytes=-0", Part::None),
+            ("bytes=9-5", Part::Whole),
+            ("bytes=-", Part::Whole),
+            ("bytes=1-2,4-5", Part::Whole),
+            ("bytes=a-b", Part::Whole),
+            ("bytes=+1-2", Part::Whole),
+            ("lines=1-2", Part::Whole),
+            ("", Part::Whole),
+        ] {
+            assert_eq!(part(range, 100), expected, "{range}");
+        }
+        assert_eq!(part("bytes=0-", 0), Part::None);
+    }
+}
