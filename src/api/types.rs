@@ -96,7 +96,7 @@ pub struct SessionDetail {
     pub records: usize,
     /// What the session's requests to models have used.
     pub usage: Usage,
-    /// The directory of the last prompt.
+    /// The directory in which the next prompt over HTTP works; your home directory if it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The position behind the last record, for `/events?since=`.
@@ -151,6 +151,11 @@ pub struct SessionChange {
     #[serde(default)]
     #[schema(max_length = 2000)]
     pub tools: Option<String>,
+    /// The directory in which prompts over HTTP work from now on: an absolute path. A prompt in a terminal works in that of its
+    /// shell, and later ones over HTTP follow it.
+    #[serde(default)]
+    #[schema(max_length = 4096)]
+    pub cwd: Option<String>,
     /// `private` unshares the session. To share it, use `/share`, which shows what would be published.
     #[serde(default)]
     pub share_state: Option<ShareState>,

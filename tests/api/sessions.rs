@@ -1,3 +1,5 @@
+use std::fs;
+
 use serde_json::json;
 
 use super::{Server, text_of};
@@ -260,4 +262,46 @@ fn activities_and_sums_are_those_of_the_command_line() {
     ] {
         server.send("GET", wrong, None).problem(400);
     }
+}
+
+#[test]
+fn a_session_works_in_the_directory_that_was_set() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let dir = helper.home.path("project");
+    fs::create_dir(&dir).unwrap();
+    let dir = dir.display().to_string();
+    let session = server.post("/v1/sessions", &json!({ "cwd": dir }), 201);
+    assert_eq!(session["cwd"], dir.as_str());
+    let id = session["id"].as_str().unwrap();
+    let path = format!("/v1/sessions/{id}");
+    let prompt = |text: &str| {
+        let before = helper.records_of("assistant").len();
+        server.prompt(id, text);
+        helper.until("there is an answer", || {
+            helper.records_of("assistant").len() > before
+        });
+        let prompts = helper.records_of("user");
+        prompts.last().unwrap()["cwd"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(prompt("one"), dir);
+    let moved = server.send("PATCH", &path, Some(&json!({ "cwd": "/" })));
+    assert_eq!(moved.json(200)["cwd"], "/");
+    assert_eq!(prompt("two"), "/");
+    let file = helper.path("config.toml").display().to_string();
+    for cwd in [
+        "relative",
+        "",
+        "/no/such/directory",
+        &file,
+        "/tmp/\u{7}",
+        "~",
+    ] {
+        let change = json!({ "cwd": cwd });
+        server.send("PATCH", &path, Some(&change)).problem(422);
+        server
+            .send("POST", "/v1/sessions", Some(&change))
+            .problem(422);
+    }
+    assert_eq!(server.get(&path)["cwd"], "/");
 }

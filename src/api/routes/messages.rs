@@ -140,7 +140,7 @@ pub async fn send(
         session: SessionChoice::Attach(id),
         model: message.model.filter(|name| !name.is_empty()),
         text: message.content,
-        cwd: cwd(&session),
+        cwd: super::cwd(&session).unwrap_or_else(super::home),
         purpose: AskPurpose::Prompt,
         tools: message.tools.filter(|tools| !tools.is_empty()),
         background: true,
@@ -207,17 +207,6 @@ fn failed(failure: RequestFailure) -> Problem {
         hint: failure.hint,
         ..Problem::new(status, "config", failure.message)
     }
-}
-
-/// Returns the directory of the last prompt.
-fn cwd(session: &Session) -> String {
-    let last = session.with_records(|records| {
-        records.iter().rev().find_map(|record| match &record.body {
-            RecordBody::User { cwd, .. } => Some(cwd.clone()),
-            _ => None,
-        })
-    });
-    last.unwrap_or_else(super::home)
 }
 
 /// Returns the shell that is told about a prompt: of those that use the session the one that ran a command last, otherwise of

@@ -23,8 +23,8 @@ use utoipa_axum::routes;
 
 use super::problem::{Answer, Problem, ProblemDocument};
 use super::{ApiState, guard, pages};
-use crate::history::record::RecordIds;
-use crate::session::conversation::SharedSession;
+use crate::history::record::{RecordBody, RecordIds};
+use crate::session::conversation::{Session, SharedSession};
 
 /// Maximum size of the body of a request, in bytes.
 const MAX_BODY: usize = 2 << 20;
@@ -198,6 +198,20 @@ fn check_length(name: &str, text: &str, limit: usize) -> Answer<()> {
         None => Ok(()),
         Some(_) => Err(invalid(format!("{name} is longer than {limit} characters"))),
     }
+}
+
+/// Name of the setting with the directory of a session, in its records.
+const CWD: &str = "cwd";
+
+/// Returns the directory of a session: that of the last prompt, or the one that was set since.
+fn cwd(session: &Session) -> Option<String> {
+    session.with_records(|records| {
+        records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::User { cwd, .. } => Some(cwd.clone()),
+            RecordBody::SessionSetting { setting, value } if setting == CWD => value.clone(),
+            _ => None,
+        })
+    })
 }
 
 /// The directory of requests that name none.

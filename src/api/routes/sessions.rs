@@ -119,7 +119,7 @@ pub async fn create(
     JsonBody(change): JsonBody<SessionChange>,
 ) -> Answer<Response> {
     check(&change)?;
-    check_settings(&state, &change).await?;
+    check_settings(&state, &change, None).await?;
     let id = {
         let record_ids = super::record_ids(&state);
         let session = state.services.sessions.create(None, &record_ids);
@@ -162,9 +162,9 @@ pub async fn change(
     InPath(id): InPath<String>,
     JsonBody(change): JsonBody<SessionChange>,
 ) -> Answer<Json<SessionDetail>> {
-    super::session(&state, &id).await?;
+    let cwd = super::cwd(&*super::session(&state, &id).await?);
     check(&change)?;
-    check_settings(&state, &change).await?;
+    check_settings(&state, &change, cwd).await?;
     apply(&state, &id, change).await?;
     Ok(Json(detail(&state, &id).await?))
 }
@@ -307,6 +307,7 @@ fn check(change: &SessionChange) -> Answer<()> {
         ("model", &change.model, 200),
         ("prompt", &change.prompt, 200),
         ("tools", &change.tools, 2000),
+        ("cwd", &change.cwd, 4096),
     ];
     for (name, text, limit) in texts {
         super::check_length(name, text.as_deref().unwrap_or_default(), limit)?;
@@ -324,7 +325,11 @@ fn check(change: &SessionChange) -> Answer<()> {
     }
 }
 
-fn settings_request(session: Option<String>, change: &SessionChange) -> SettingsRequest {
+fn settings_request(
+    session: Option<String>,
+    change: &SessionChange,
+    cwd: Option<String>,
+) -> SettingsRequest {
     let settings = [
         (SettingName::Model, &change.model),
         (SettingName::Prompt, &change.prompt),
@@ -338,20 +343,46 @@ fn settings_request(session: Option<String>, change: &SessionChange) -> Settings
         session,
         shell: None,
         changes: changes.collect(),
-        cwd: super::home(),
+        cwd: change.cwd.clone().or(cwd).unwrap_or_else(super::home),
         overrides: BTreeMap::new(),
     }
 }
 
-/// Checks the settings before anything is created or changed.
-async fn check_settings(state: &ApiState, change: &SessionChange) -> Answer<()> {
-    let request = settings_request(None, change);
+/// Checks the settings before anything is created or changed. `cwd` is the directory of the session so far.
+async fn check_settings(
+    state: &ApiState,
+    change: &SessionChange,
+    cwd: Option<String>,
+) -> Answer<()> {
+    if let Some(new) = &change.cwd {
+        let path = std::path::PathBuf::from(new);
+        let is_path = path.is_absolute() && !new.chars().any(char::is_control);
+        let is_dir = is_path
+            && tokio::fs::metadata(&path)
+                .await
+                .is_ok_and(|meta| meta.is_dir());
+        if !is_dir {
+            return Err(super::invalid(
+                "cwd is not the absolute path of a directory",
+            ));
+        }
+    }
+    let request = settings_request(None, change, cwd);
     Ok(session_settings::check_all(&state.services, &request).await?)
 }
 
 async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> {
     let record_ids = super::record_ids(state);
-    let request = settings_request(Some(id.to_owned()), &change);
+    let session = super::session(state, id).await?;
+    if let Some(cwd) = &change.cwd {
+        let body = RecordBody::SessionSetting {
+            setting: super::CWD.to_owned(),
+            value: Some(cwd.clone()),
+        };
+        session.record(&record_ids, body)?;
+    }
+    let request = settings_request(Some(id.to_owned()), &change, super::cwd(&session));
+    drop(session);
     if !request.changes.is_empty() {
         session_settings::serve(&state.services, request, &record_ids).await?;
     }
@@ -373,19 +404,13 @@ async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
         prompt: session.setting("prompt"),
         tools: session.setting("tools"),
     };
-    let (records, usage, cwd) = session.with_records(|records| {
-        let cwd = records.iter().rev().find_map(|record| match &record.body {
-            RecordBody::User { cwd, .. } => Some(cwd.clone()),
-            _ => None,
-        });
-        (records.len(), usage(records), cwd)
-    });
+    let (records, usage) = session.with_records(|records| (records.len(), usage(records)));
     Ok(SessionDetail {
         session: view(state, info, false, &shared(state).await),
         settings,
         records,
         usage,
-        cwd,
+        cwd: super::cwd(&session),
         next_cursor: Cursor::after(records).to_string(),
     })
 }
