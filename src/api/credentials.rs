@@ -19,6 +19,10 @@ use crate::session::lock;
 
 /// How long a ticket is valid.
 const TICKET_LIFETIME: Duration = Duration::from_secs(60);
+/// Wrong passwords within [`GUESS_WINDOW`], after which none is looked at.
+const MAX_GUESSES: usize = 10;
+/// How long a wrong password counts.
+const GUESS_WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of tickets that wait to be used.
 const MAX_TICKETS: usize = 16;
 /// Maximum size of a token file, in bytes.
@@ -39,6 +43,19 @@ pub struct Credentials {
     password: Option<Secret>,
     values: Mutex<Values>,
     tickets: Mutex<Vec<(Sha, Instant)>>,
+    /// When wrong passwords came. A token cannot be guessed.
+    guesses: Mutex<Vec<Instant>>,
+}
+
+/// What a password is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PasswordCheck {
+    /// It is the one of the configuration.
+    Right,
+    /// It is not, or none is configured.
+    Wrong,
+    /// It was not looked at: there were too many wrong ones.
+    TooMany,
 }
 
 type Sha = [u8; 32];
@@ -135,6 +152,7 @@ impl Credentials {
             password,
             values: Mutex::new(values),
             tickets: Mutex::default(),
+            guesses: Mutex::default(),
         })
     }
 
@@ -171,10 +189,21 @@ impl Credentials {
         (value == sha(values.browser.expose())).then_some(Access::Browser)
     }
 
-    /// Returns what a password gives access to, where one is set.
-    pub fn password(&self, value: &str) -> Option<Access> {
-        let password = self.password.as_ref().filter(|p| !p.expose().is_empty())?;
-        (sha(value) == sha(password.expose())).then_some(Access::Token)
+    /// Checks a password.
+    pub fn password(&self, value: &str) -> PasswordCheck {
+        let Some(password) = self.password.as_ref().filter(|p| !p.expose().is_empty()) else {
+            return PasswordCheck::Wrong;
+        };
+        let mut guesses = lock(&self.guesses);
+        guesses.retain(|at| at.elapsed() < GUESS_WINDOW);
+        if guesses.len() >= MAX_GUESSES {
+            return PasswordCheck::TooMany;
+        }
+        if sha(value) == sha(password.expose()) {
+            return PasswordCheck::Right;
+        }
+        guesses.push(Instant::now());
+        PasswordCheck::Wrong
     }
 
     /// Whether a password is set.

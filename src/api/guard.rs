@@ -13,16 +13,25 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::ApiState;
-use super::credentials::{Access, Credentials};
+use super::credentials::{Access, Credentials, PasswordCheck};
 use super::problem::{Answer, Problem};
 
 /// How a request has arrived.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// Over TCP: the values of `Host` that are accepted.
-    Tcp(std::sync::Arc<Vec<String>>),
+    /// Over TCP.
+    Tcp(std::sync::Arc<OwnNames>),
     /// Over the unix socket, from a process of the user.
     Unix,
+}
+
+/// What the server is called by those who reach it over TCP.
+#[derive(Debug)]
+pub struct OwnNames {
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// The values of `Host` that are accepted.
+    pub hosts: Vec<String>,
 }
 
 /// Paths that need no token: they tell nothing about the user.
@@ -58,9 +67,9 @@ fn check(state: &ApiState, parts: &mut Parts) -> Answer<Option<HeaderValue>> {
     let mut foreign = None;
     let access = match transport {
         Some(Transport::Unix) => Some(Access::Token),
-        Some(Transport::Tcp(hosts)) => {
-            host(&parts.headers, &hosts)?;
-            foreign = origin(&parts.headers, &hosts, &state.cors)?;
+        Some(Transport::Tcp(names)) => {
+            host(&parts.headers, &names)?;
+            foreign = origin(&parts.headers, &names, &state.cors)?;
             let own_read = matches!(parts.method, Method::GET | Method::HEAD) && is_page;
             fetch_site(&parts.headers, foreign.is_some(), own_read)?;
             let is_preflight = foreign.is_some() && parts.method == Method::OPTIONS;
@@ -116,9 +125,9 @@ fn refused(message: String) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "origin", message)
 }
 
-fn host(headers: &HeaderMap, hosts: &[String]) -> Answer<()> {
+fn host(headers: &HeaderMap, names: &OwnNames) -> Answer<()> {
     let host = only(headers, &header::HOST)?;
-    let is_own = |host: &str| hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
+    let is_own = |host: &str| names.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
     match host {
         Some(host) if is_own(host) => Ok(()),
         Some(_) => Err(Problem::new(
@@ -127,21 +136,21 @@ fn host(headers: &HeaderMap, hosts: &[String]) -> Answer<()> {
             "the header Host names another server",
         )
         .hint(format!(
-            "use http://{}",
-            hosts.first().map_or("127.0.0.1", |h| h)
+            "use {}://{}",
+            names.scheme,
+            names.hosts.first().map_or("127.0.0.1", |h| h)
         ))),
         None => Err(Problem::bad_request("the header Host is missing")),
     }
 }
 
-fn origin(headers: &HeaderMap, hosts: &[String], cors: &[String]) -> Answer<Option<HeaderValue>> {
+fn origin(headers: &HeaderMap, names: &OwnNames, cors: &[String]) -> Answer<Option<HeaderValue>> {
     let Some(origin) = only(headers, &header::ORIGIN)? else {
         return Ok(None);
     };
-    let own = origin
-        .strip_prefix("http://")
-        .or_else(|| origin.strip_prefix("https://"));
-    if own.is_some_and(|own| hosts.iter().any(|host| host == own)) {
+    let own = origin.strip_prefix(names.scheme);
+    let own = own.and_then(|rest| rest.strip_prefix("://"));
+    if own.is_some_and(|own| names.hosts.iter().any(|host| host == own)) {
         return Ok(None);
     }
     if cors.iter().any(|allowed| allowed == origin) {
@@ -186,7 +195,17 @@ fn authorization(headers: &HeaderMap, credentials: &Credentials) -> Answer<Acces
         let pair = BASE64_STANDARD.decode(value).ok();
         let pair = pair.and_then(|pair| String::from_utf8(pair).ok());
         let password = pair.as_ref().and_then(|pair| pair.split_once(':'));
-        password.and_then(|(_, password)| credentials.password(password))
+        match password.map(|(_, password)| credentials.password(password)) {
+            Some(PasswordCheck::Right) => Some(Access::Token),
+            Some(PasswordCheck::TooMany) => {
+                let message = "too many wrong passwords were sent";
+                return Err(
+                    Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", message)
+                        .hint("wait a minute, or send the token"),
+                );
+            }
+            Some(PasswordCheck::Wrong) | None => None,
+        }
     } else {
         return Err(unauthorized("this kind of authorization is not accepted"));
     };

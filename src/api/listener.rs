@@ -16,11 +16,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::credentials::Access;
-use super::guard::Transport;
+use super::guard::{OwnNames, Transport};
 use crate::session::lock;
 
 /// Time to send the head of a request, and how long a connection may stay idle between two of them.
@@ -86,8 +87,13 @@ impl Connections {
         }
     }
 
-    fn serve<S>(self: &Arc<Connections>, mut stream: S, router: &Router, transport: &Transport)
-    where
+    fn serve<S>(
+        self: &Arc<Connections>,
+        mut stream: S,
+        router: &Router,
+        transport: &Transport,
+        tls: Option<TlsAcceptor>,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let admission = self.admit();
@@ -95,12 +101,26 @@ impl Connections {
         let (places, end) = (self.places.clone(), self.end.clone());
         self.tasks.spawn(async move {
             let Ok(_place) = places.try_acquire_owned() else {
-                let write = stream.write_all(FULL);
-                // The client may read nothing.
-                let _ = tokio::time::timeout(PAUSE, write).await;
+                if tls.is_none() {
+                    // The client may read nothing.
+                    let _ = tokio::time::timeout(PAUSE, stream.write_all(FULL)).await;
+                }
                 return;
             };
-            serve_connection(stream, router, transport, &admission, &end).await;
+            let Some(tls) = tls else {
+                serve_connection(stream, router, transport, &admission, &end).await;
+                return;
+            };
+            let handshake = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream));
+            let accepted = tokio::select! {
+                accepted = handshake => accepted,
+                () = admission.drop_it.cancelled() => return,
+                () = end.cancelled() => return,
+            };
+            // Most often a client that does not know the certificate, or speaks plain HTTP.
+            if let Ok(Ok(stream)) = accepted {
+                serve_connection(stream, router, transport, &admission, &end).await;
+            }
         });
     }
 }
@@ -173,10 +193,11 @@ async fn serve_connection<S>(
 pub async fn accept_tcp(
     listener: TcpListener,
     router: Router,
-    hosts: Vec<String>,
+    names: OwnNames,
+    tls: Option<TlsAcceptor>,
     connections: Arc<Connections>,
 ) {
-    let transport = Transport::Tcp(Arc::new(hosts));
+    let transport = Transport::Tcp(Arc::new(names));
     loop {
         tokio::select! {
             () = connections.end.cancelled() => return,
@@ -184,7 +205,7 @@ pub async fn accept_tcp(
                 Ok((stream, _)) => {
                     // Events are small, and must not wait for the next one.
                     let _ = stream.set_nodelay(true);
-                    connections.serve(stream, &router, &transport);
+                    connections.serve(stream, &router, &transport, tls.clone());
                 }
                 Err(e) => failed(&e).await,
             }
@@ -206,7 +227,7 @@ pub async fn accept_unix(
                 Ok((stream, _)) => {
                     let peer = stream.peer_cred().ok();
                     if peer.is_some_and(|peer| may_use(peer.uid(), peer.pid())) {
-                        connections.serve(stream, &router, &Transport::Unix);
+                        connections.serve(stream, &router, &Transport::Unix, None);
                     } else {
                         tracing::warn!("rejected a client of the API: another user, or a program that aish has started");
                     }

@@ -16,6 +16,7 @@ mod recordings;
 pub mod routes;
 mod server;
 mod stream;
+mod tls;
 mod types;
 
 use std::ops::Deref;

@@ -10,11 +10,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::credentials::{self, Credentials};
+use super::guard::OwnNames;
 use super::listener::{Connections, PeerCheck, accept_tcp, accept_unix};
-use super::{ApiParts, ApiState, MAX_STREAMS, routes};
+use super::{ApiParts, ApiState, MAX_STREAMS, routes, tls};
 use crate::config::HttpSettings;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
@@ -37,14 +39,17 @@ pub struct ApiServer {
 struct RunningServer {
     state: ApiState,
     connections: Arc<Connections>,
-    address: Option<SocketAddr>,
+    /// Where it listens as it was configured, with the port that it got.
+    listens: ListenAddress,
+    /// The address of the page, if it has a port.
+    url: Option<String>,
     socket: PathBuf,
 }
 
 /// Where to listen. Kept in the runtime directory while the server runs, so that the next daemon listens there too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenAddress {
-    /// An address, or `localhost`.
+    /// An address, or a name that leads to it.
     pub hostname: String,
     /// The port; 0 for the unix socket only.
     pub port: u16,
@@ -108,25 +113,26 @@ impl ApiServer {
                 .hint("stop it first: aish-helper serve stop")),
             };
         }
-        let ip = loopback(&address.hostname)?;
+        let ip = resolve(&address.hostname).await?;
+        let tls = tls(settings)?;
+        if !ip.is_loopback() {
+            check_public(ip, settings)?;
+        }
         let tcp = match address.port {
             0 => None,
             port => Some(bind_tcp(SocketAddr::new(ip, port)).await?),
         };
         let socket = socket_file(&services.paths);
         let unix = bind_unix(&socket)?;
-        let bound = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
-        let running = self.run(services, cancel, settings, bound, socket)?;
+        let names = own_names(&address, ip, tls.is_some());
+        let url = tcp.as_ref().and(names.hosts.first());
+        let url = url.map(|host| format!("{}://{host}", names.scheme));
+        let running = self.run(services, cancel, settings, (address.clone(), url), socket)?;
         let router = routes::router(running.state.clone());
         let connections = running.connections.clone();
-        if let (Some(listener), Some(bound)) = (tcp, bound) {
-            let hosts = ["127.0.0.1", "localhost", "[::1]"];
-            let mut hosts = hosts
-                .map(|host| format!("{host}:{}", bound.port()))
-                .to_vec();
-            hosts.push(bound.to_string());
-            let router = router.clone();
-            tokio::spawn(accept_tcp(listener, router, hosts, connections.clone()));
+        if let Some(listener) = tcp {
+            let (router, connections) = (router.clone(), connections.clone());
+            tokio::spawn(accept_tcp(listener, router, names, tls, connections));
         }
         tokio::spawn(accept_unix(unix, router, may_use, connections));
         *lock(&self.running) = Some(running);
@@ -140,7 +146,7 @@ impl ApiServer {
         services: &Arc<SharedServices>,
         cancel: &CancellationToken,
         settings: &HttpSettings,
-        address: Option<SocketAddr>,
+        (listens, url): (ListenAddress, Option<String>),
         socket: PathBuf,
     ) -> Result<RunningServer> {
         let password = settings.password.clone().map(|password| password.0);
@@ -157,7 +163,8 @@ impl ApiServer {
         Ok(RunningServer {
             state,
             connections: Connections::new(end),
-            address,
+            listens,
+            url,
             socket,
         })
     }
@@ -188,13 +195,10 @@ impl ApiServer {
     pub fn status(&self) -> Option<ServerStatus> {
         let running = lock(&self.running);
         let running = running.as_ref()?;
-        let ip = running
-            .address
-            .map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
         Some(ServerStatus {
-            hostname: ip.to_string(),
-            port: running.address.map_or(0, |address| address.port()),
-            url: running.address.map(|address| format!("http://{address}")),
+            hostname: running.listens.hostname.clone(),
+            port: running.listens.port,
+            url: running.url.clone(),
             socket: running.socket.display().to_string(),
         })
     }
@@ -207,7 +211,7 @@ impl ApiServer {
         let running = lock(&self.running);
         let Some(RunningServer {
             state,
-            address: Some(address),
+            url: Some(url),
             ..
         }) = running.as_ref()
         else {
@@ -217,7 +221,7 @@ impl ApiServer {
             );
         };
         let ticket = state.credentials.ticket();
-        Ok(format!("http://{address}{path}#t={}", ticket.expose()))
+        Ok(format!("{url}{path}#t={}", ticket.expose()))
     }
 
     /// Replaces the token. What was handed out is void: open streams end, and open pages must be opened anew.
@@ -243,21 +247,81 @@ impl ApiServer {
     }
 }
 
-/// Returns the address of a name. Others than the machine itself could read along.
-fn loopback(hostname: &str) -> Result<IpAddr> {
-    let ip = match hostname {
-        "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        _ => hostname.parse().map_err(|_| {
-            Error::config(format!("hostname is no IP address: {hostname}"))
-                .hint("use 127.0.0.1, ::1 or localhost")
-        })?,
-    };
-    match ip.is_loopback() {
-        true => Ok(ip),
-        false => Err(Error::config(format!(
-            "the server listens only on addresses of this machine itself, not on {ip}"
+/// Returns the address of a name.
+async fn resolve(hostname: &str) -> Result<IpAddr> {
+    if hostname == "localhost" {
+        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    if let Ok(ip) = hostname.parse() {
+        return Ok(ip);
+    }
+    let found = tokio::net::lookup_host((hostname, 0)).await;
+    let found = found.ok().and_then(|mut addresses| addresses.next());
+    found.map(|address| address.ip()).ok_or_else(|| {
+        Error::config(format!(
+            "hostname is no address, and no name of one: {hostname}"
         ))
-        .hint("to reach it from elsewhere, forward the port: ssh -L 4096:127.0.0.1:4096 HOST")),
+        .hint("use 127.0.0.1, ::1 or localhost")
+    })
+}
+
+/// Checks that an address can be reached by others only with TLS and a password.
+fn check_public(ip: IpAddr, settings: &HttpSettings) -> Result<()> {
+    if ip.is_unspecified() {
+        // Requests are accepted only for a name or an address that is known.
+        return Err(
+            Error::config(format!("{ip} stands for every address of this machine"))
+                .hint("name one of them, or a name that leads to it, as hostname"),
+        );
+    }
+    if settings.certificate.is_some() && settings.password.is_some() {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "without TLS and a password the server listens only on addresses of this machine itself, not on {ip}"
+    ))
+    .hint("forward the port: ssh -L 4096:127.0.0.1:4096 HOST; or set certificate, certificate_key and password in [server]"))
+}
+
+fn tls(settings: &HttpSettings) -> Result<Option<TlsAcceptor>> {
+    match (&settings.certificate, &settings.certificate_key) {
+        (Some(certificate), Some(key)) => {
+            tls::acceptor(Path::new(certificate), Path::new(key)).map(Some)
+        }
+        (None, None) => Ok(None),
+        _ => Err(Error::config(
+            "certificate and certificate_key in [server] need each other",
+        )),
+    }
+}
+
+/// Returns what those who reach the server may call it, first the name for its own links.
+fn own_names(address: &ListenAddress, ip: IpAddr, has_tls: bool) -> OwnNames {
+    let ip_host = match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    let mut hosts = vec![ip_host];
+    let is_name = address.hostname.parse::<IpAddr>().is_err();
+    if is_name {
+        hosts.insert(0, address.hostname.clone());
+    }
+    if ip.is_loopback() {
+        hosts.extend(["127.0.0.1", "localhost", "[::1]"].map(str::to_owned));
+    }
+    let (scheme, usual) = match has_tls {
+        true => ("https", 443),
+        false => ("http", 80),
+    };
+    let port = address.port;
+    let with_port = |host: String| match port == usual {
+        // Browsers leave the usual port out.
+        true => vec![host.clone(), format!("{host}:{port}")],
+        false => vec![format!("{host}:{port}")],
+    };
+    OwnNames {
+        scheme,
+        hosts: hosts.into_iter().flat_map(with_port).collect(),
     }
 }
 

@@ -186,6 +186,14 @@ pub(super) fn check_model_url(text: &str) -> Result<(), String> {
     base_url(text).map(drop)
 }
 
+/// Checks the path of a file that the daemon reads, whatever directory it was started in.
+pub(super) fn check_absolute(path: &str) -> Result<(), String> {
+    match path.starts_with('/') {
+        true => Ok(()),
+        false => Err("must be an absolute path, which begins with /".into()),
+    }
+}
+
 /// Checks `url` of an MCP server.
 ///
 /// # Errors

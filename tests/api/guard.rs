@@ -238,6 +238,13 @@ fn a_password_is_accepted_only_where_one_is_set() {
     ] {
         assert_eq!(with(wrong), 401, "{wrong}");
     }
+    // Guessing ends soon, for the right one too; the token is not concerned.
+    for wrong in 0..8 {
+        assert_eq!(with(&format!("me:{wrong}")), 401);
+    }
+    assert_eq!(with("me:one more"), 429);
+    assert_eq!(with("me:correct horse battery"), 429);
+    server.get("/v1/sessions");
     let shown = helper.call(["config", "show"]).run().ok();
     assert!(
         shown.contains("server.password") && !shown.contains("correct horse"),

@@ -9,6 +9,7 @@ mod secrets;
 mod sessions;
 mod shares;
 mod socket;
+mod tls;
 mod tool_calls;
 
 use std::io::{BufRead, BufReader, Read, Write};

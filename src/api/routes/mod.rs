@@ -103,6 +103,7 @@ fn add_refusals(operation: &mut Value) {
         (true, "403", "The origin of the request is refused"),
         (true, "421", "The header Host names another server"),
         (!is_public, "401", "The request has no valid token"),
+        (!is_public, "429", "Too many wrong passwords were sent"),
         (!is_public, "503", "Too many connections are open"),
         (has_body, "400", "The body is no JSON"),
         (has_body, "408", "The body did not arrive in time"),

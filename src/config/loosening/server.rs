@@ -1,5 +1,7 @@
 //! Compares who reaches the HTTP API.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigChange, SeenConfig, changed};
@@ -14,6 +16,16 @@ pub(super) struct SeenHttp {
     /// Fingerprint of the password, if there is one.
     password: Option<String>,
     cors: Vec<String>,
+    /// The address to listen on, if it is none of this machine itself.
+    #[serde(default)]
+    public_hostname: Option<String>,
+}
+
+/// Returns an address that others could reach. What a name leads to is not known here.
+fn public(hostname: &str) -> Option<String> {
+    let ip = hostname.parse::<IpAddr>();
+    let is_own = hostname == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
+    (!is_own).then(|| hostname.to_owned())
 }
 
 impl SeenHttp {
@@ -22,15 +34,18 @@ impl SeenHttp {
             enabled,
             password,
             cors,
-            // Only addresses of this machine itself are possible.
-            hostname: _,
+            hostname,
             port: _,
+            // They only add TLS.
+            certificate: _,
+            certificate_key: _,
         } = settings;
         let password = password.as_ref().map(|p| fingerprint([p.0.expose()]));
         SeenHttp {
             enabled: *enabled,
             password,
             cors: cors.clone(),
+            public_hostname: public(hostname),
         }
     }
 }
@@ -45,6 +60,12 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
     if new.password.is_some() && new.password != old.password {
         lines.push(('+', "server.password".to_owned()));
         now.server.password = None;
+    }
+    if new.public_hostname.is_some() && new.public_hostname != old.public_hostname {
+        let before = old.public_hostname.clone();
+        let before = before.unwrap_or_else(|| HttpSettings::default().hostname);
+        changed(lines, "server.hostname", &before, &now.server.hostname);
+        now.server.hostname = before;
     }
     now.server.cors.retain(|origin| {
         let known = old.cors.contains(origin);

@@ -35,6 +35,19 @@ fn loosened_settings_are_shown_and_taken_back() {
     let model = |more: &str| format!("{MODEL}{more}");
     for (old, new, expected) in [
         (
+            "[server]\nhostname = \"::1\"\n",
+            "[server]\nhostname = \"192.0.2.7\"\n",
+            vec![
+                "- server.hostname = \"127.0.0.1\"",
+                "+ server.hostname = \"192.0.2.7\"",
+            ],
+        ),
+        (
+            "[server]\nhostname = \"192.0.2.7\"\n",
+            "[server]\nhostname = \"localhost\"\n",
+            vec![],
+        ),
+        (
             "",
             "[policy.rules]\nshell = \"allow\"\n",
             vec!["+ policy.rules.shell = \"allow\""],
