@@ -256,6 +256,7 @@ fn call(out: &mut Writer, chance: &mut Chance, record_ids: &mut RecordIds) {
         decision: named(decision),
         why: Some(format!("rule '{server}.*' of config.toml:12")),
         terminal: None,
+        browser: None,
         arguments: arguments.clone(),
         digest: Some(digest.clone()),
         act: Some(act.clone()),

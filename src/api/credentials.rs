@@ -2,6 +2,7 @@
 //!
 //! The token is in a file that only the user can read. A browser gets a bearer for a ticket that `aish-helper web` has made;
 //! all browsers share one bearer, which lives in the runtime directory, so that an open page survives a restart of the daemon.
+//! It does not allow to answer questions: for that a browser is paired (`pairing`).
 //! Values are compared by their SHA-256, so that the time of a comparison tells nothing about them.
 
 use std::io::Read;
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
-
+use super::pairing::{PairingId, PairingState, Pairings, Sha, random, sha};
 use crate::error::{Error, ErrorContext, Result};
+use crate::history::journal::now_ms;
 use crate::paths::{self, Paths};
 use crate::safety::redact::global_redactor;
 use crate::secret::Secret;
@@ -35,6 +36,10 @@ pub enum Access {
     Token,
     /// With the bearer of the browsers.
     Browser,
+    /// With the bearer of a browser that the person has paired at a terminal. Only it may answer questions.
+    Paired(PairingId),
+    /// With the bearer of a browser whose pairing the person has not confirmed. It may only ask for the decision.
+    Unconfirmed(PairingId),
 }
 
 /// The values that a request can prove itself with.
@@ -45,6 +50,8 @@ pub struct Credentials {
     tickets: Mutex<Vec<(Sha, Instant)>>,
     /// When wrong passwords came. A token cannot be guessed.
     guesses: Mutex<Vec<Instant>>,
+    /// The browsers that may answer questions.
+    pub pairings: Pairings,
 }
 
 /// What a password is worth.
@@ -58,25 +65,10 @@ pub enum PasswordCheck {
     TooMany,
 }
 
-type Sha = [u8; 32];
-
 #[derive(Debug)]
 struct Values {
     token: Sha,
     browser: Secret,
-}
-
-fn sha(value: &str) -> Sha {
-    Sha256::digest(value.as_bytes()).into()
-}
-
-/// Returns 256 random bits as text.
-fn random() -> String {
-    format!(
-        "{}{}",
-        uuid::Uuid::new_v4().simple(),
-        uuid::Uuid::new_v4().simple()
-    )
 }
 
 /// Returns the file of the token.
@@ -153,6 +145,7 @@ impl Credentials {
             values: Mutex::new(values),
             tickets: Mutex::default(),
             guesses: Mutex::default(),
+            pairings: Pairings::default(),
         })
     }
 
@@ -176,17 +169,28 @@ impl Credentials {
         tickets.retain(|(_, made)| made.elapsed() < TICKET_LIFETIME);
         let at = tickets.iter().position(|(known, _)| *known == ticket)?;
         tickets.remove(at);
-        Some(lock(&self.values).browser.clone())
+        Some(self.browser())
     }
 
     /// Returns what a bearer gives access to.
     pub fn bearer(&self, value: &str) -> Option<Access> {
+        if let Some((id, state, _)) = self.pairings.of_bearer(value, now_ms()) {
+            return Some(match state {
+                PairingState::Paired => Access::Paired(id),
+                _ => Access::Unconfirmed(id),
+            });
+        }
         let value = sha(value);
         let values = lock(&self.values);
         if value == values.token {
             return Some(Access::Token);
         }
         (value == sha(values.browser.expose())).then_some(Access::Browser)
+    }
+
+    /// Returns the bearer that all browsers share.
+    pub fn browser(&self) -> Secret {
+        lock(&self.values).browser.clone()
     }
 
     /// Checks a password.

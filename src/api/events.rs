@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use super::cursor::Cursor;
+use super::question::question;
 use crate::history::record::{Record, RecordBody};
 use crate::history::shown_record;
 use crate::protocol::QuestionOutcome;
@@ -341,55 +342,7 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
     None
 }
 
-fn outcome_word(outcome: QuestionOutcome) -> Value {
+/// Returns the word for how a question was closed.
+pub fn outcome_word(outcome: QuestionOutcome) -> Value {
     serde_json::to_value(outcome).unwrap_or_default()
-}
-
-/// Replaces the text of all lines of a difference by one note if the lines together contain a secret.
-fn redact_lines(lines: &mut Value) {
-    let texts = |lines: &Value| -> String {
-        let lines = lines.as_array().into_iter().flatten();
-        lines
-            .filter_map(|line| line["text"].as_str())
-            .map(|text| format!("{text}\n"))
-            .collect()
-    };
-    let together = texts(lines);
-    if let std::borrow::Cow::Owned(_) = global_redactor().redact(&together) {
-        for line in lines.as_array_mut().into_iter().flatten() {
-            line["text"] = json!("[REDACTED]");
-        }
-    }
-}
-
-/// Returns what a client is told of an open question.
-pub fn question(event: &TurnEvent) -> Option<Value> {
-    let (kind, id, digest, mut shown) = match event {
-        TurnEvent::ApprovalRequested(request) => (
-            "approval",
-            &request.id,
-            &request.digest,
-            serde_json::to_value(request).ok()?,
-        ),
-        TurnEvent::ElicitationRequested(prompt) => (
-            "elicitation",
-            &prompt.id,
-            &prompt.digest,
-            serde_json::to_value(prompt).ok()?,
-        ),
-        _ => return None,
-    };
-    // A secret may have several lines, each of which is a text of its own there.
-    for lines in ["/effect/difference", "/changes"] {
-        if let Some(lines) = shown.pointer_mut(lines) {
-            redact_lines(lines);
-        }
-    }
-    global_redactor().redact_value(&mut shown);
-    Some(json!({
-        "question_id": id,
-        "kind": kind,
-        "digest": digest,
-        "shown": shown,
-    }))
 }

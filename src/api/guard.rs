@@ -38,6 +38,8 @@ pub struct OwnNames {
 const PUBLIC: [&str; 2] = ["/health", "/version"];
 /// The exchange of a ticket, which is itself the proof.
 const TICKET: &str = "/v1/tickets";
+/// The same for the ticket of a pairing; a browser that waits for the person's decision asks for it there.
+const PAIRING: &str = "/v1/pairing";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
@@ -77,6 +79,8 @@ fn check(state: &ApiState, parts: &mut Parts) -> Answer<Option<HeaderValue>> {
                 true => None,
                 false => Some(authorization(&parts.headers, &state.credentials)?),
             }
+            .map(|access| confirmed(access, parts.uri.path()))
+            .transpose()?
         }
         None => {
             return Err(Problem::new(
@@ -101,7 +105,7 @@ pub fn is_page(path: &str) -> bool {
 fn needs_no_token(method: &Method, path: &str) -> bool {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     is_read && (is_page(path) || PUBLIC.contains(&path) || path == "/openapi.json")
-        || *method == Method::POST && path == TICKET
+        || *method == Method::POST && (path == TICKET || path == PAIRING)
 }
 
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Answer<Option<&'h str>> {
@@ -175,6 +179,19 @@ fn fetch_site(headers: &HeaderMap, is_allowed_origin: bool, is_own_read: bool) -
             "requests from pages of other sites are refused".to_owned(),
         )),
         false => Ok(()),
+    }
+}
+
+/// Refuses a browser whose pairing was not confirmed, except where it asks for the decision.
+fn confirmed(access: Access, path: &str) -> Answer<Access> {
+    match access {
+        Access::Unconfirmed(_) if path != PAIRING => Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "authentication",
+            "the pairing of this browser was not confirmed",
+        )
+        .hint("confirm it in the terminal that shows the code")),
+        access => Ok(access),
     }
 }
 

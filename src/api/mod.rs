@@ -11,7 +11,9 @@ mod extract;
 mod guard;
 mod listener;
 mod pages;
+mod pairing;
 mod problem;
+mod question;
 mod recordings;
 pub mod routes;
 mod server;
@@ -20,7 +22,8 @@ mod tls;
 mod types;
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +33,7 @@ use credentials::Credentials;
 
 pub use credentials::{token, token_file};
 pub use listener::PeerCheck;
+pub use pairing::PairingId;
 pub use server::{ApiServer, ListenAddress};
 
 /// Maximum number of event streams at a time.
@@ -46,6 +50,8 @@ pub struct ApiParts {
     credentials: Credentials,
     /// Origins whose pages may use the API.
     cors: Vec<String>,
+    /// Refused answers to questions: since when they are counted, and how many.
+    refusals: Mutex<Option<(Instant, u32)>>,
     /// Free places for event streams.
     streams: Arc<Semaphore>,
     /// The redacted form of a recording.

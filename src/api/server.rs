@@ -16,9 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::credentials::{self, Credentials};
 use super::guard::OwnNames;
 use super::listener::{Connections, PeerCheck, accept_tcp, accept_unix};
+use super::pairing::{PairingId, PairingOffer};
 use super::{ApiParts, ApiState, MAX_STREAMS, routes, tls};
 use crate::config::HttpSettings;
 use crate::error::{Error, ErrorContext, Result};
+use crate::history::journal::now_ms;
 use crate::paths::{self, Paths};
 use crate::protocol::ServerStatus;
 use crate::services::SharedServices;
@@ -131,10 +133,12 @@ impl ApiServer {
         let router = routes::router(running.state.clone());
         let connections = running.connections.clone();
         if let Some(listener) = tcp {
-            let (router, connections) = (router.clone(), connections.clone());
-            tokio::spawn(accept_tcp(listener, router, names, tls, connections));
+            let accept = accept_tcp(listener, router.clone(), names, tls, connections.clone());
+            connections.tasks.spawn(accept);
         }
-        tokio::spawn(accept_unix(unix, router, may_use, connections));
+        // Their end is waited for too, so that the address is free again.
+        let tasks = connections.tasks.clone();
+        tasks.spawn(accept_unix(unix, router, may_use, connections));
         *lock(&self.running) = Some(running);
         keep(&services.paths, &address);
         self.status()
@@ -155,6 +159,7 @@ impl ApiServer {
             services: services.clone(),
             credentials: Credentials::load(&services.paths, password)?,
             cors: settings.cors.clone(),
+            refusals: Mutex::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             last_cast: Default::default(),
             end: end.clone(),
@@ -200,6 +205,7 @@ impl ApiServer {
             port: running.listens.port,
             url: running.url.clone(),
             socket: running.socket.display().to_string(),
+            paired_browsers: running.state.credentials.pairings.count(now_ms()),
         })
     }
 
@@ -208,20 +214,63 @@ impl ApiServer {
     /// # Errors
     /// The server does not run, or has no port.
     pub fn ticket_url(&self, path: &str) -> Result<String> {
-        let running = lock(&self.running);
-        let Some(RunningServer {
-            state,
-            url: Some(url),
-            ..
-        }) = running.as_ref()
-        else {
-            return Err(
-                Error::usage("the server has no port that a browser can use")
-                    .hint("give it one: aish-helper serve --port 4096"),
-            );
-        };
+        let (state, url) = self.page()?;
         let ticket = state.credentials.ticket();
         Ok(format!("{url}{path}#t={}", ticket.expose()))
+    }
+
+    /// Begins to pair a browser. Returns the address that opens the page for it, and the handle of the pairing.
+    ///
+    /// # Errors
+    /// The server does not run, or has no port.
+    pub fn pair(&self, path: &str) -> Result<(String, String)> {
+        let (state, url) = self.page()?;
+        let PairingOffer { handle, ticket } = state.credentials.pairings.offer(now_ms());
+        let url = format!("{url}{path}#p={}", ticket.expose());
+        Ok((url, handle.expose().to_owned()))
+    }
+
+    /// Waits until the browser has opened the page for the pairing with this handle. Returns the code that it shows; `None`
+    /// if it has not in time.
+    ///
+    /// # Errors
+    /// The server does not run, or stops meanwhile.
+    pub async fn pairing_code(&self, handle: &str) -> Result<Option<String>> {
+        let (state, _) = self.page()?;
+        tokio::select! {
+            () = state.end.cancelled() => Err(Error::runtime("the HTTP server has stopped")),
+            code = state.credentials.pairings.code(handle) => Ok(code),
+        }
+    }
+
+    /// Decides on the pairing with this handle, and returns its id.
+    ///
+    /// # Errors
+    /// It does not wait for a decision any more.
+    pub fn decide_pairing(&self, handle: &str, accept: bool) -> Result<PairingId> {
+        let (state, _) = self.page()?;
+        let pairings = &state.credentials.pairings;
+        pairings.decide(handle, accept, now_ms()).ok_or_else(|| {
+            Error::runtime("the pairing has expired").hint("begin anew: aish-helper web --approve")
+        })
+    }
+
+    /// Ends all pairings, and returns how many browsers were paired.
+    pub fn unpair(&self) -> usize {
+        let running = lock(&self.running);
+        let pairings = |running: &RunningServer| running.state.credentials.pairings.clear(now_ms());
+        running.as_ref().map_or(0, pairings)
+    }
+
+    /// Returns what the page needs: the running server and its address.
+    fn page(&self) -> Result<(ApiState, String)> {
+        let running = lock(&self.running);
+        let running = running.as_ref();
+        let page = running.and_then(|running| Some((running.state.clone(), running.url.clone()?)));
+        page.ok_or_else(|| {
+            Error::usage("the server has no port that a browser can use")
+                .hint("give it one: aish-helper serve --port 4096")
+        })
     }
 
     /// Replaces the token. What was handed out is void: open streams end, and open pages must be opened anew.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::ApiState;
 use super::cursor::Cursor;
 use super::events::{self, ApiEvent};
+use super::question::question;
 use crate::history::journal::now_ms;
 use crate::history::record::Record;
 use crate::safety::redact::global_redactor;
@@ -258,10 +259,7 @@ pub fn status(session: &Session) -> (String, Value) {
         );
     };
     let open = feed.open_questions();
-    let questions: Vec<Value> = open
-        .iter()
-        .filter_map(|event| events::question(event))
-        .collect();
+    let questions: Vec<Value> = open.iter().filter_map(|event| question(event)).collect();
     let word = if questions.is_empty() {
         "running"
     } else {

@@ -1,12 +1,14 @@
 //! The objects of the API.
 
 mod activity;
+mod questions;
 mod recordings;
 mod shares;
 
 pub use self::activity::{
     ActivityList, ActivityQuery, ActivityView, StatsQuery, StatsView, UsageGroup, UsageTotals,
 };
+pub use self::questions::{AnswerWord, NewPairing, PairingView, PairingWord, QuestionAnswer};
 pub use self::recordings::{RecordedCommandView, RecordingChoice, RecordingList, RecordingView};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 

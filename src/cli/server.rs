@@ -7,7 +7,8 @@ use super::args::{ServeArgs, ServeCommand, TokenCommand, WebArgs};
 use super::{print, print_json};
 use crate::api;
 use crate::client::connect::{self, ExistingDaemon};
-use crate::error::{Error, ErrorContext, Result};
+use crate::client::pairing_question;
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::{Request, ServerReply, ServerRequest, ServerStatus};
 
@@ -35,6 +36,15 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
             print(match has_stopped {
                 true => "the HTTP server has stopped\n",
                 false => "the HTTP server is not running\n",
+            })
+        }
+        Some(ServeCommand::Unpair) => {
+            let unpaired = request(paths, ServerRequest::Unpair)?.unpaired;
+            print(&match unpaired {
+                0 => "no browser was paired\n".to_owned(),
+                count => {
+                    format!("paired browsers that may not answer questions any more: {count}\n")
+                }
             })
         }
         Some(ServeCommand::Status { json }) => status(paths, json),
@@ -78,25 +88,62 @@ fn shown(status: &ServerStatus) -> String {
         .url
         .as_ref()
         .map(|url| format!("page and API: {url}\n"));
-    format!("{}socket: {}\n", page.unwrap_or_default(), status.socket)
+    let paired = match status.paired_browsers {
+        0 => String::new(),
+        count => format!("paired browsers, which may answer questions: {count}\n"),
+    };
+    format!(
+        "{}socket: {}\n{paired}",
+        page.unwrap_or_default(),
+        status.socket
+    )
 }
 
 /// Opens the page in a browser.
 ///
 /// # Errors
-/// The server cannot be started, or there is no such session.
+/// The server cannot be started, there is no such session, or the browser was not paired.
 pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
     let session = args.session;
-    let reply = request(paths, ServerRequest::Ticket { session })?;
+    let wanted = match args.approve {
+        true => ServerRequest::Pair { session },
+        false => ServerRequest::Ticket { session },
+    };
+    let reply = request(paths, wanted)?;
     let url = reply.ticket_url.ok_or_else(stopped)?;
     let page = reply
         .status
         .and_then(|status| status.url)
         .unwrap_or_default();
-    if !args.print && open(paths, &url)? {
-        return print(&format!("opened {page} in the browser\n"));
+    match !args.print && open(paths, &url)? {
+        true => print(&format!("opened {page} in the browser\n"))?,
+        false => print(&format!("{url}\n"))?,
     }
-    print(&format!("{url}\n"))
+    match args.approve {
+        true => pair(paths, &page, &reply.pairing.ok_or_else(stopped)?),
+        false => Ok(()),
+    }
+}
+
+/// Pairs the browser that opens the page, if it shows the same code as this terminal.
+fn pair(paths: &Paths, page: &str, handle: &str) -> Result<()> {
+    let not_paired = |message: &str| {
+        Error::new(ErrorKind::Approval, message).hint("begin anew: aish-helper web --approve")
+    };
+    let handle = handle.to_owned();
+    let waited = ServerRequest::PairingCode {
+        handle: handle.clone(),
+    };
+    let Some(code) = request(paths, waited)?.pairing_code else {
+        return Err(not_paired("no browser has opened the page within a minute"));
+    };
+    let answer = pairing_question::ask(page, &code);
+    let accept = matches!(answer, Ok(true));
+    request(paths, ServerRequest::DecidePairing { handle, accept })?;
+    match answer? {
+        true => print("the browser is paired; aish-helper serve unpair ends it\n"),
+        false => Err(not_paired("the browser is not paired")),
+    }
 }
 
 /// Opens an address with a ticket in the browser. The ticket must not be an argument, which other users can see: the browser

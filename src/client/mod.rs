@@ -23,6 +23,7 @@ pub mod operation;
 pub mod output;
 pub mod output_options;
 pub mod pack_question;
+pub mod pairing_question;
 pub mod prompt_input;
 pub mod propose;
 mod question_closed;

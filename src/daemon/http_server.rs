@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::Daemon;
 use super::peer::Peer;
-use crate::api::{ListenAddress, PeerCheck};
+use crate::api::{ListenAddress, PairingId, PeerCheck};
 use crate::error::Result;
-use crate::history::record::RecordIds;
+use crate::history::record::{PolicyChange, RecordBody, RecordIds};
 use crate::protocol::{ServerReply, ServerRequest};
 
 /// Serves one request.
@@ -31,15 +31,26 @@ pub async fn serve(daemon: &Arc<Daemon>, request: ServerRequest) -> Result<Serve
         ServerRequest::Stop => reply.has_stopped = api.stop(paths).await,
         ServerRequest::Status => {}
         ServerRequest::Ticket { session } => {
-            let path = match session {
-                Some(wanted) => format!("/s/{}", daemon.services.sessions.find(&wanted).await?),
-                None => "/".to_owned(),
-            };
-            if api.status().is_none() {
-                start(daemon, None).await?;
-            }
+            let path = page_path(daemon, session).await?;
             reply.ticket_url = Some(api.ticket_url(&path)?);
         }
+        ServerRequest::Pair { session } => {
+            let path = page_path(daemon, session).await?;
+            let (url, handle) = api.pair(&path)?;
+            (reply.ticket_url, reply.pairing) = (Some(url), Some(handle));
+        }
+        ServerRequest::PairingCode { handle } => {
+            reply.pairing_code = api.pairing_code(&handle).await?;
+        }
+        ServerRequest::DecidePairing { handle, accept } => {
+            let id = api.decide_pairing(&handle, accept)?;
+            if accept && let Err(e) = record_pairing(daemon, id).await {
+                // What a person has allowed is on record, or not allowed.
+                api.unpair();
+                return Err(e);
+            }
+        }
+        ServerRequest::Unpair => reply.unpaired = api.unpair(),
         ServerRequest::Rotate => {
             let check = peer_check(daemon);
             api.rotate(&daemon.services, &daemon.cancel, check).await?;
@@ -47,6 +58,33 @@ pub async fn serve(daemon: &Arc<Daemon>, request: ServerRequest) -> Result<Serve
     }
     reply.status = api.status();
     Ok(reply)
+}
+
+/// Returns the path of the page, of a session if one is wanted, and starts the server if needed.
+async fn page_path(daemon: &Arc<Daemon>, session: Option<String>) -> Result<String> {
+    let path = match session {
+        Some(wanted) => format!("/s/{}", daemon.services.sessions.find(&wanted).await?),
+        None => "/".to_owned(),
+    };
+    if daemon.api.status().is_none() {
+        start(daemon, None).await?;
+    }
+    Ok(path)
+}
+
+/// Records that a browser may answer questions. Its answers name the id.
+async fn record_pairing(daemon: &Arc<Daemon>, id: PairingId) -> Result<()> {
+    let record = RecordBody::Policy {
+        change: PolicyChange::Granted,
+        what: "a paired browser may answer questions".to_owned(),
+        grant: Some(id.to_string()),
+        why: None,
+    };
+    let ids = RecordIds {
+        user: daemon.services.user.clone(),
+        ..RecordIds::default()
+    };
+    daemon.services.audit_log.record_synced(&ids, record).await
 }
 
 async fn start(daemon: &Arc<Daemon>, address: Option<ListenAddress>) -> Result<()> {

@@ -334,6 +334,11 @@ impl Peer {
             Request::NextProposal { .. } => self.check_origin("a request for a proposed command"),
             Request::Policy { .. } => self.check_origin("a change of the policy"),
             Request::Share(ShareRequest::List) | Request::Server(ServerRequest::Status) => Ok(()),
+            Request::Server(
+                ServerRequest::Pair { .. }
+                | ServerRequest::PairingCode { .. }
+                | ServerRequest::DecidePairing { .. },
+            ) => self.check_person("a pairing of a browser", None).map(drop),
             Request::Share(_) => self.check_origin("a request to share a session"),
             Request::Server(_) => self.check_origin("a request to the HTTP server"),
             Request::Call(_) => self.check_origin("a call of a tool"),

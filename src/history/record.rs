@@ -275,6 +275,9 @@ pub enum RecordBody {
         /// The terminal of the person who answered, such as `/dev/pts/3`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         terminal: Option<String>,
+        /// The paired browser in which the person answered, by the id of its pairing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        browser: Option<String>,
         /// SHA-256 over server, tool and arguments of an approved call.
         #[serde(
             default,

@@ -24,6 +24,25 @@ pub enum ServerRequest {
     },
     /// Replaces the token.
     Rotate,
+    /// Starts it if needed, and begins to pair a browser, which then may answer questions.
+    Pair {
+        /// The session to show, by its id or a unique part of it.
+        session: Option<String>,
+    },
+    /// Waits until the browser has opened the page, and returns the code that it shows.
+    PairingCode {
+        /// [`ServerReply::pairing`] of the reply to [`ServerRequest::Pair`].
+        handle: String,
+    },
+    /// Says whether the browser shows the code.
+    DecidePairing {
+        /// [`ServerReply::pairing`] of the reply to [`ServerRequest::Pair`].
+        handle: String,
+        /// Whether the browser may answer questions.
+        accept: bool,
+    },
+    /// Ends all pairings.
+    Unpair,
 }
 
 /// The reply to a [`ServerRequest`].
@@ -31,10 +50,19 @@ pub enum ServerRequest {
 pub struct ServerReply {
     /// Where the server listens; `None` if it does not run.
     pub status: Option<ServerStatus>,
-    /// The address that opens the page once, for [`ServerRequest::Ticket`].
+    /// The address that opens the page once, for [`ServerRequest::Ticket`] and [`ServerRequest::Pair`].
     pub ticket_url: Option<String>,
     /// For [`ServerRequest::Stop`]: whether it ran.
     pub has_stopped: bool,
+    /// For [`ServerRequest::Pair`]: names the pairing. Only the client that has asked for it knows it.
+    #[serde(default)]
+    pub pairing: Option<String>,
+    /// For [`ServerRequest::PairingCode`]: the code; `None` if no browser has opened the page in time.
+    #[serde(default)]
+    pub pairing_code: Option<String>,
+    /// For [`ServerRequest::Unpair`]: how many browsers were paired.
+    #[serde(default)]
+    pub unpaired: usize,
 }
 
 /// Where the HTTP server listens.
@@ -48,4 +76,7 @@ pub struct ServerStatus {
     pub url: Option<String>,
     /// The unix socket.
     pub socket: String,
+    /// How many browsers may answer questions.
+    #[serde(default)]
+    pub paired_browsers: usize,
 }

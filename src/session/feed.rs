@@ -5,6 +5,7 @@
 
 mod attendance;
 mod live;
+mod page_answer;
 mod watcher;
 
 use std::collections::{HashMap, HashSet};
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::live::{LiveOutputText, LiveText};
+pub use self::page_answer::{AnswerPlace, AnswerRefusal, ClosedQuestion, THE_PAGE};
 pub use self::watcher::{FeedItem, FeedWatcher};
 use super::changes::SessionChanges;
 use super::lock;
@@ -125,15 +127,15 @@ impl FeedOrigin {
 /// How a turn ended: the summary of its answer, or the failure.
 pub type TurnEnd = std::result::Result<AnswerSummary, RequestFailure>;
 
-/// An answer to a question, and the terminal it was given on.
+/// An answer to a question, and where it was given.
 #[derive(Debug, PartialEq)]
 pub struct GivenAnswer {
     /// The answer.
     pub reaction: Reaction,
-    /// The terminal, as its client names it.
+    /// The terminal, as its client names it; [`THE_PAGE`] for an answer of a paired browser.
     pub answered_in: Option<String>,
-    /// The device of the terminal, as the kernel reports it.
-    pub terminal: Option<String>,
+    /// The same, as it is recorded.
+    pub place: AnswerPlace,
 }
 
 /// The events of one turn, or of another request that reports progress.
@@ -489,7 +491,7 @@ impl TurnFeed {
         let _ = question.reply.send(GivenAnswer {
             reaction,
             answered_in,
-            terminal,
+            place: AnswerPlace::terminal(terminal),
         });
     }
 }

@@ -1,11 +1,15 @@
 //! The hub of a session: the feed of its running turn.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use super::changes::SessionChanges;
-use super::feed::TurnFeed;
+use super::feed::{ClosedQuestion, TurnFeed};
 use super::lock;
 use crate::protocol::RequestFailure;
+
+/// Number of closed questions of earlier turns that are remembered.
+const MAX_CLOSED: usize = 32;
 
 /// The feed of the running turn of a session, and the failure of its last turn.
 #[derive(Debug, Default)]
@@ -15,6 +19,8 @@ pub struct SessionHub {
     changes: SessionChanges,
     current: Mutex<Option<Arc<TurnFeed>>>,
     last_failure: Mutex<Option<FailedTurn>>,
+    /// Questions of turns that have ended.
+    closed: Mutex<VecDeque<ClosedQuestion>>,
 }
 
 /// A turn that ended with a failure.
@@ -60,14 +66,30 @@ impl SessionHub {
     /// Drops the feed of a finished turn: the journal has the answer. A failure is kept, since a turn that fails before
     /// its prompt is recorded is not in the journal.
     pub fn clear(&self) {
-        let finished = lock(&self.current).take_if(|feed| feed.is_finished());
-        let Some(feed) = finished else { return };
+        let mut current = lock(&self.current);
+        let Some(feed) = current.take_if(|feed| feed.is_finished()) else {
+            return;
+        };
+        let mut closed = lock(&self.closed);
+        closed.extend(feed.closed_questions());
+        let too_many = closed.len().saturating_sub(MAX_CLOSED);
+        closed.drain(..too_many);
+        drop((current, closed));
         *lock(&self.last_failure) = feed.failure().map(|failure| FailedTurn {
             prompt: feed.origin.prompt.clone(),
             started_ms: feed.origin.started_ms,
             failure,
         });
         self.changes.announce();
+    }
+
+    /// Returns how a question of the last turns was closed.
+    pub fn closed_question(&self, id: &str) -> Option<ClosedQuestion> {
+        let current = lock(&self.current);
+        let of_current = current.as_ref().map(|feed| feed.closed_questions());
+        let closed = lock(&self.closed);
+        let mut all = closed.iter().chain(of_current.iter().flatten());
+        all.find(|question| question.id == id).cloned()
     }
 
     /// Returns the failure of the last turn, if it failed.

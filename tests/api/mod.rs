@@ -5,6 +5,7 @@ mod events;
 mod guard;
 mod limits;
 mod logs;
+mod questions;
 mod secrets;
 mod sessions;
 mod shares;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use aish::protocol::policy::PolicyRequest;
 use aish::protocol::tools::{ApprovalRequest, ApprovalVerdict};
 use aish::protocol::{
-    AskRequest, AttachRequest, CommandChoice, Hello, Proposal, Request, SessionChoice, ShellId,
+    AskRequest, AttachRequest, CommandChoice, Hello, Proposal, Request, ServerRequest,
+    SessionChoice, ShellId,
 };
 
 use super::{Client, Frame, Tools};
@@ -220,7 +221,7 @@ fn mcp_server_and_its_descendants_answer_no_question() {
 fn mcp_server_decides_no_command_and_changes_no_rule() {
     let helper = Helper::new([Script::tokens(["CMD: touch proof\n"])]);
     let hostile = Hostile::new(&helper);
-    let attack = format!("{} &\n", hostile.command(&helper)).repeat(3);
+    let attack = format!("{} &\n", hostile.command(&helper)).repeat(6);
     let tools = with_server(helper, &attack);
     let mut person = tools.ask("x");
     person.send_environment(&tools.helper);
@@ -256,7 +257,19 @@ fn mcp_server_decides_no_command_and_changes_no_rule() {
         digest: String::new(),
         accept: true,
     };
-    for request in [decide(), revoke, confirm] {
+    let handle = String::new();
+    let pairing = [
+        ServerRequest::Pair { session: None },
+        ServerRequest::PairingCode {
+            handle: handle.clone(),
+        },
+        ServerRequest::DecidePairing {
+            handle,
+            accept: true,
+        },
+    ];
+    let pairing = pairing.map(Request::Server);
+    for request in [decide(), revoke, confirm].into_iter().chain(pairing) {
         let mut client = hostile.request(&request);
         let message = client.until(|frame| match frame {
             Frame::Failure(failure) => Some(failure.message.clone()),
@@ -272,6 +285,9 @@ fn mcp_server_decides_no_command_and_changes_no_rule() {
         "a decision on a command",
         "a change of the policy",
         "a change of the configuration",
+        "a pairing of a browser",
+        "a pairing of a browser",
+        "a pairing of a browser",
     ];
     tools.helper.until("the refusals are recorded", || {
         refusals(&tools.helper) == expected

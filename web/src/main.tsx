@@ -1,6 +1,7 @@
 import { render } from "preact";
 import "./style/app.css";
-import { signIn, takeTicket } from "./state/auth";
+import { type PageTicket, signIn, takeTicket } from "./state/auth";
+import { pair } from "./state/pairing";
 import { watchAddress } from "./state/route";
 import { watchSessions } from "./state/sessions";
 import { App } from "./views/App";
@@ -8,12 +9,18 @@ import { App } from "./views/App";
 const ticket = takeTicket();
 watchAddress();
 watchSessions();
-void signIn(ticket);
+
+async function use(ticket: PageTicket | null) {
+  if (ticket?.kind === "p") await pair(ticket.value);
+  await signIn(ticket?.kind === "t" ? ticket.value : null);
+}
+
+void use(ticket);
 
 // `aish-helper web` may open the ticket's address in a tab that shows the page already.
 window.addEventListener("hashchange", () => {
   const next = takeTicket();
-  if (next) void signIn(next);
+  if (next) void use(next);
 });
 
 const root = document.getElementById("app");

@@ -13,6 +13,9 @@ export const HOSTILE = [
   "<iframe src=\"http://192.0.2.1/\"></iframe><style>body{display:none}</style>",
 ].join("\n");
 
+/** Arguments that fill several screens. */
+const LONG = Array.from({ length: 400 }, (_, n) => `line ${n} of a long note`).join(" ");
+
 /** Time between two pieces of a steady answer, in milliseconds. */
 const STEADY_MS = 25;
 
@@ -47,7 +50,7 @@ export async function startProvider() {
       const isRead = prompt.includes("read the log");
       const wanted = isRead ? "read_log" : "write_note";
       const name = tools.map((tool) => tool.function.name).find((known) => known.includes(wanted));
-      const call = { name, arguments: JSON.stringify(isRead ? {} : { text: "remember <b>this</b>" }) };
+      const call = { name, arguments: JSON.stringify(isRead ? {} : { text: prompt.includes("long text") ? LONG : "remember <b>this</b>" }) };
       send({ choices: [{ delta: { tool_calls: [{ index: 0, id: "call_1", function: call }] } }] });
       return end("tool_calls", usage);
     }

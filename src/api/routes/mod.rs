@@ -7,6 +7,8 @@ mod logs;
 mod messages;
 mod meta;
 mod other;
+mod pairing;
+mod questions;
 mod sessions;
 mod shares;
 mod tools;
@@ -54,6 +56,8 @@ fn documented() -> OpenApiRouter<ApiState> {
         .routes(routes!(sessions::record))
         .routes(routes!(messages::list, messages::send))
         .routes(routes!(messages::cancel))
+        .routes(routes!(pairing::begin, pairing::get, pairing::end))
+        .routes(routes!(questions::answer))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))
         .routes(routes!(logs::events))

@@ -31,6 +31,8 @@ pub enum ServeCommand {
     /// The token that clients send
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Take the right to answer questions from all browsers
+    Unpair,
 }
 
 /// Commands about the token.
@@ -38,7 +40,7 @@ pub enum ServeCommand {
 pub enum TokenCommand {
     /// Print the token
     Show,
-    /// Replace the token; open pages must be opened anew
+    /// Replace the token; open pages must be opened anew, and no browser is paired any more
     Rotate,
 }
 
@@ -51,4 +53,7 @@ pub struct WebArgs {
     /// Print the address instead of opening the browser; it can be used once, within a minute
     #[arg(long)]
     pub print: bool,
+    /// Let the browser answer questions about tool calls, after you have compared a code; for 12 hours, or until the server stops
+    #[arg(long)]
+    pub approve: bool,
 }

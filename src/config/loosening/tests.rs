@@ -38,8 +38,8 @@ fn loosened_settings_are_shown_and_taken_back() {
             "[server]\nhostname = \"::1\"\n",
             "[server]\nhostname = \"192.0.2.7\"\n",
             vec![
-                "- server.hostname = \"127.0.0.1\"",
-                "+ server.hostname = \"192.0.2.7\"",
+                "- server.hostname = 127.0.0.1",
+                "+ server.hostname = 192.0.2.7",
             ],
         ),
         (

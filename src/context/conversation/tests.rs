@@ -85,6 +85,7 @@ fn decided(decision: &str) -> Record {
         why: None,
         arguments: "{}".into(),
         terminal: None,
+        browser: None,
         digest: None,
         act: None,
     })

@@ -122,6 +122,7 @@ fn every_body() -> Vec<RecordBody> {
             why: some(),
             arguments: word(),
             terminal: some(),
+            browser: some(),
             digest: some(),
             act: Some(action()),
         },

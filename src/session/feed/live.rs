@@ -170,19 +170,26 @@ impl TurnFeed {
         events.next()
     }
 
-    /// Returns the questions that are open.
-    pub fn open_questions(&self) -> Vec<Arc<TurnEvent>> {
+    /// Returns all events so far.
+    pub(super) fn events(&self) -> Vec<Arc<TurnEvent>> {
         let state = lock(&self.state);
         let events = state.entries.iter().filter_map(|entry| match entry {
-            FeedEntry::Event(event) => Some(event),
+            FeedEntry::Event(event) => Some(event.clone()),
             FeedEntry::Text { .. } => None,
         });
-        let is_open = |event: &&Arc<TurnEvent>| match &***event {
+        events.collect()
+    }
+
+    /// Returns the questions that are open.
+    pub fn open_questions(&self) -> Vec<Arc<TurnEvent>> {
+        let mut events = self.events();
+        let state = lock(&self.state);
+        events.retain(|event| match &**event {
             TurnEvent::ApprovalRequested(question) => state.is_open(&question.id),
             TurnEvent::ElicitationRequested(question) => state.is_open(&question.id),
             _ => false,
-        };
-        events.filter(is_open).cloned().collect()
+        });
+        events
     }
 
     /// Waits until there is something behind these positions, or the turn has ended.

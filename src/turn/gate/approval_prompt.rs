@@ -254,9 +254,9 @@ impl CallGate<'_> {
                 Ok(GivenAnswer {
                     reaction: Reaction::Call { verdict, arguments, .. },
                     answered_in,
-                    terminal,
+                    place,
                 }) => {
-                    *lock(&self.answered_on) = terminal;
+                    *lock(&self.answered_on) = place;
                     let (verdict, arguments) = checked(verdict, arguments);
                     feed.close_question(&id, answered_in, outcome(&verdict));
                     Ok((verdict, arguments))

@@ -31,7 +31,7 @@ use crate::safety::policy::{
     self, Approved, BUILTIN_IDENTITY, BUILTIN_SERVER, CallRequest, ExactCall, HELPER_SERVER,
     PolicyDecision, RuleSet, is_own_tool,
 };
-use crate::session::feed::TurnEvent;
+use crate::session::feed::{AnswerPlace, TurnEvent};
 use crate::session::lock;
 use crate::tools::builtin;
 use crate::turn::background_notice::minutes;
@@ -57,8 +57,8 @@ pub struct CallGate<'a> {
     /// Calls whose approval was synced to disk ahead of their turn: position and digest of the approval.
     recorded: BTreeMap<usize, String>,
     now: Mutex<RulesNow>,
-    /// The terminal of the answer that is about to be recorded.
-    answered_on: Mutex<Option<String>>,
+    /// Where the answer was given that is about to be recorded.
+    answered_on: Mutex<AnswerPlace>,
 }
 
 impl<'a> CallGate<'a> {

@@ -4,6 +4,7 @@ use super::{CallGate, lock};
 use crate::chat::ToolCall;
 use crate::error::Result;
 use crate::history::record::{ApprovalDecision, RecordBody};
+use crate::session::feed::AnswerPlace;
 
 /// A decision on a call, as it is recorded.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ impl CallGate<'_> {
         decided: RecordedDecision<'_>,
     ) -> RecordBody {
         let account = self.account(at);
+        let AnswerPlace { terminal, browser } = std::mem::take(&mut *lock(&self.answered_on));
         RecordBody::Approval {
             call: call.id.clone(),
             name: account.name.unwrap_or_else(|| call.name.clone()),
@@ -55,7 +57,8 @@ impl CallGate<'_> {
             arguments: decided.arguments.to_string(),
             digest: decided.digest,
             act: account.act,
-            terminal: lock(&self.answered_on).take(),
+            terminal,
+            browser,
         }
     }
 

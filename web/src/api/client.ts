@@ -18,9 +18,9 @@ export class ApiProblem extends Error {
 export const NO_ANSWER = "the daemon does not answer";
 export const NO_ANSWER_HINT = "run any llm command in a terminal to start it";
 
-/** Sends a request. Throws an ApiProblem unless the answer is a success. */
-export async function send(path: string, init: RequestInit = {}): Promise<Response> {
-  const used = bearer.value;
+/** Sends a request, with the bearer of all browsers or with `own`. Throws an ApiProblem unless the answer is a success. */
+export async function send(path: string, init: RequestInit = {}, own?: string): Promise<Response> {
+  const used = own ?? bearer.value;
   const headers = new Headers(init.headers);
   if (used) headers.set("authorization", `Bearer ${used}`);
   if (init.body) headers.set("content-type", "application/json");
@@ -33,7 +33,7 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
   }
   if (response.ok) return response;
   const problem = await readProblem(response);
-  if (problem.status === 401) rejectBearer(used);
+  if (problem.status === 401 && own === undefined) rejectBearer(used);
   throw problem;
 }
 
@@ -48,13 +48,13 @@ async function readProblem(response: Response): Promise<ApiProblem> {
   }
 }
 
-export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const response = await send(path, { signal });
+export async function get<T>(path: string, signal?: AbortSignal, own?: string): Promise<T> {
+  const response = await send(path, { signal }, own);
   return response.json();
 }
 
-export async function write<T>(method: string, path: string, body?: unknown): Promise<T | undefined> {
-  const response = await send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) });
+export async function write<T>(method: string, path: string, body?: unknown, own?: string): Promise<T | undefined> {
+  const response = await send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) }, own);
   return response.status === 204 ? undefined : response.json();
 }
 

@@ -135,7 +135,33 @@ export interface ToolList {
 export interface Question {
   question_id: string;
   kind: "approval" | "elicitation";
+  /** SHA-256 of what is shown; an answer counts only with it. */
+  digest: string;
+  /** Answers that a paired browser may give. */
+  answers: string[];
+  /** Why some answers are possible in the terminal only. */
+  terminal_reason?: string | null;
+  view: QuestionView | null;
   shown: Fields;
+}
+
+/** What is shown of a question about a tool call. Its texts have stand-ins for everything invisible. */
+export interface QuestionView {
+  tool: string;
+  operation: string;
+  number: number;
+  of: number;
+  facts: [name: string, text: string][];
+}
+
+export interface NewPairing {
+  bearer: string;
+  code: string;
+}
+
+export interface PairingView {
+  state: "none" | "waiting" | "paired";
+  bearer?: string;
 }
 
 export interface StatusPayload {

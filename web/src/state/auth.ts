@@ -1,4 +1,4 @@
-// The bearer: traded for the one-use ticket of `aish-helper web`, kept in memory and in the tab's session storage.
+// The bearer that all browsers share: traded for the one-use ticket of `aish-helper web`, kept in memory and in the tab's session storage.
 //
 // Tabs of this page hand the bearer to each other, so that a link opened in a new tab works, and so that a tab whose bearer
 // ended goes on as soon as the page was opened again with a new ticket.
@@ -39,16 +39,28 @@ function store(value: string | null) {
   }
 }
 
+/** A ticket of `aish-helper web`, or with `--approve` one for pairing. */
+export type PageTicket = { kind: "t" | "p"; value: string };
+
 /** Takes the ticket out of the address, so that it is in no history and no copied address. */
-export function takeTicket(): string | null {
-  const fragment = location.hash;
-  if (!fragment.startsWith("#t=")) return null;
+export function takeTicket(): PageTicket | null {
+  const found = /^#([tp])=(.*)$/.exec(location.hash);
+  if (!found) return null;
   history.replaceState(history.state, "", location.pathname + location.search);
+  const value = found[2] ?? "";
   try {
-    return decodeURIComponent(fragment.slice(3));
+    return { kind: found[1] as "t" | "p", value: decodeURIComponent(value) };
   } catch {
-    return fragment.slice(3);
+    return { kind: found[1] as "t" | "p", value };
   }
+}
+
+/** Takes a bearer that the server gave, and hands it to the other tabs. */
+export function admit(value: string) {
+  store(value);
+  accessProblem.value = null;
+  access.value = "ready";
+  post({ bearer: value });
 }
 
 /** Gets a bearer: for the ticket, from this tab's storage, or from another tab. */
@@ -78,10 +90,7 @@ async function trade(ticket: string) {
     });
     const body = await response.json();
     if (response.ok && typeof body.bearer === "string") {
-      store(body.bearer);
-      accessProblem.value = null;
-      post({ bearer: body.bearer });
-      return;
+      return admit(body.bearer);
     }
     accessProblem.value = typeof body.message === "string" ? body.message : "the ticket was not accepted";
   } catch {

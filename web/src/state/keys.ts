@@ -12,6 +12,7 @@ export const KEYS: [string, string][] = [
   ["g g / G", "First shown message, or the end"],
   ["Enter", "Open the tool calls of the message"],
   ["c", "Write a prompt"],
+  ["y / n", "Approve or deny the question that has the focus"],
   ["/", "Search all sessions"],
   ["n", "New session"],
   ["g o", "Outline of the prompts"],

@@ -4,6 +4,7 @@ import type { EventEnvelope, Fields, Question, StatusPayload } from "../api/type
 import { byteLength } from "../text/format";
 import { announce } from "./announce";
 import { type Item, emptyItem, findCall, newCall, optionalNumber, text, toolResult, withCall } from "./items";
+import { pairing } from "./pairing";
 import type { SessionModel } from "./session";
 import { refreshSoon } from "./sessions";
 
@@ -33,7 +34,7 @@ export function applyEvent(model: SessionModel, event: EventEnvelope) {
     case "x.question.open":
       return openQuestion(model, payload as unknown as Question);
     case "x.question.close":
-      return closeQuestion(model, text(payload.question_id));
+      return closeQuestion(model, payload);
     case "x.notice":
       return addNotice(model, text(payload.text), time, `notice-${event.seq}`);
     case "log.append":
@@ -139,7 +140,7 @@ function setStatus(model: SessionModel, status: StatusPayload) {
   const before = model.status.value;
   model.status.value = { ...status, questions: status.questions ?? [] };
   if (before.status !== status.status) refreshSoon();
-  if (status.questions?.length && before.questions.length === 0) announce("A question is open. Answer it in the terminal.");
+  if (status.questions?.length && before.questions.length === 0) announce(`A question is open. ${pairing.value ? "" : "Answer it in the terminal."}`);
   if (status.failure && before.status !== "idle") announce(`The prompt failed: ${status.failure.message}`);
 }
 
@@ -149,9 +150,12 @@ function openQuestion(model: SessionModel, question: Question) {
   model.status.value = { ...model.status.value, status: "waiting", questions: [...questions, question] };
 }
 
-function closeQuestion(model: SessionModel, id: string) {
+function closeQuestion(model: SessionModel, payload: Fields) {
+  const id = text(payload.question_id);
   const questions = model.status.value.questions.filter((question) => question.question_id !== id);
   model.status.value = { ...model.status.value, questions };
+  const place = text(payload.answered_in);
+  if (place) announce(`The question was answered in ${place}: ${text(payload.outcome).replaceAll("_", " ")}.`);
 }
 
 function addNotice(model: SessionModel, words: string, time: number, key: string) {

@@ -1,12 +1,14 @@
 import { useEffect } from "preact/hooks";
 import { announcement, note } from "../state/announce";
 import { access } from "../state/auth";
+import { code } from "../state/pairing";
 import { route } from "../state/route";
 import { refreshSessions } from "../state/sessions";
 import { isHelpOpen, watchKeys } from "../state/keys";
 import { visible } from "../text/visible";
 import { Activity, Home, Unknown } from "./pages";
 import { KeysDialog } from "./KeysDialog";
+import { Pairing } from "./Pairing";
 import { SessionListView } from "./SessionList";
 import { SessionPage } from "./SessionPage";
 import { Shares } from "./Shares";
@@ -23,7 +25,7 @@ export function App() {
   }, [current.view]);
   return (
     <>
-      {access.value === "ready" ? <Signed /> : access.value === "missing" && <SignIn />}
+      {code.value ? <Pairing /> : access.value === "ready" ? <Signed /> : access.value === "missing" && <SignIn />}
       <div class="off-screen" role="status" aria-live="polite">
         {visible(announcement.value)}
       </div>

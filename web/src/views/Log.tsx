@@ -156,5 +156,5 @@ export function LogView({ model }: { model: SessionModel }) {
 function Working({ model }: { model: SessionModel }) {
   const isWaiting = model.status.value.status === "waiting";
   if (model.live?.text && !isWaiting) return null;
-  return <p class="working">{isWaiting ? "Waiting for an answer in the terminal" : "Working…"}</p>;
+  return <p class="working">{isWaiting ? "Waiting for an answer to the question" : "Working…"}</p>;
 }

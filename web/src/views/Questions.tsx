@@ -1,24 +1,40 @@
-import type { Fields, Question } from "../api/types";
-import type { SessionModel } from "../state/session";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiProblem, describe, sessionPath, write } from "../api/client";
+import type { Question, QuestionView } from "../api/types";
 import { text } from "../state/items";
+import { checkPairing, pairing, unpaired } from "../state/pairing";
+import type { SessionModel } from "../state/session";
 import { visible } from "../text/visible";
 import { attachCommand } from "./SessionHeader";
 import { CopyButton } from "./CopyButton";
-import { Output } from "./Output";
 
-/** The open questions of the running answer. They are answered in the terminal only. */
+/** Time after which a question can be answered: a key or a click that was meant for something else comes before. */
+const SETTLE_MS = 500;
+
+/** The open questions of the running answer. */
 export function Questions({ model }: { model: SessionModel }) {
   const { questions } = model.status.value;
+  const ids = questions.map((question) => question.question_id).join(" ");
+  useEffect(() => {
+    if (ids) void checkPairing();
+  }, [ids]);
   if (questions.length === 0) return null;
   const command = attachCommand(model.id);
   return (
     <section class="questions" aria-label="Open questions">
       <p class="where">
-        Answer in the terminal: <code>{command}</code> <CopyButton text={command} of="the terminal command" />
+        {pairing.value ? "Answer here, or in the terminal:" : "Answer in the terminal:"} <code>{command}</code>{" "}
+        <CopyButton text={command} of="the terminal command" />
+        {!pairing.value && (
+          <>
+            {" "}
+            Or pair this browser: <code>aish web --approve</code>
+          </>
+        )}
       </p>
       {questions.map((question) =>
-        question.kind === "approval" ? (
-          <Approval key={question.question_id} question={question} />
+        question.view ? (
+          <Approval key={question.question_id} session={model.id} question={question} view={question.view} />
         ) : (
           <Elicitation key={question.question_id} question={question} />
         ),
@@ -29,45 +45,115 @@ export function Questions({ model }: { model: SessionModel }) {
 
 const OPERATION_WORDS: Record<string, string> = { read: "reads", write: "writes", destructive: "may destroy data" };
 
-function Approval({ question }: { question: Question }) {
-  const { shown } = question;
-  const tool = (shown.tool ?? {}) as Fields;
-  const intent = (shown.intent ?? {}) as Fields;
-  const operation = text(shown.operation);
+interface Props {
+  session: string;
+  question: Question;
+  view: QuestionView;
+}
+
+function Approval({ session, question, view }: Props) {
+  const [isSettled, setSettled] = useState(false);
+  const [isRead, setRead] = useState(false);
+  const [isSending, setSending] = useState(false);
+  const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
+  const reason = useRef<HTMLInputElement>(null);
+  const end = useRef<HTMLDivElement>(null);
+
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(true), SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, []);
+
+  // As in the terminal, nothing is approved that was not shown to its end.
+  useEffect(() => {
+    const observer = new IntersectionObserver((seen) => {
+      if (seen.some((entry) => entry.isIntersecting)) setRead(true);
+    });
+    if (end.current) observer.observe(end.current);
+    return () => observer.disconnect();
+  }, []);
+
+  const own = pairing.value;
+  const can = (word: string) => own !== null && isSettled && !isSending && question.answers.includes(word);
+  const canApprove = can("yes") && isRead;
+
+  const answer = async (word: "yes" | "no") => {
+    if (!own || !(word === "yes" ? canApprove : can("no"))) return;
+    setSending(true);
+    setProblem(null);
+    const value = word === "no" ? reason.current?.value.trim() || undefined : undefined;
+    try {
+      const path = sessionPath(session, `/questions/${encodeURIComponent(question.question_id)}`);
+      await write("POST", path, { digest: question.digest, answer: word, value }, own);
+    } catch (error) {
+      const isUnpaired = error instanceof ApiProblem && error.status === 401;
+      if (isUnpaired) unpaired(own);
+      setProblem(isUnpaired ? { message: "this browser is not paired any more" } : describe(error));
+      setSending(false);
+    }
+  };
+
+  const press = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target === reason.current) return;
+    const word = { y: "yes", n: "no" }[event.key] as "yes" | "no" | undefined;
+    if (!word) return;
+    // Also a key that does not count: n alone would begin a session.
+    event.preventDefault();
+    if (!event.repeat && !event.isComposing) void answer(word);
+  };
+
   return (
-    <div class="question">
+    <div class="question" role="group" aria-label={`Question about ${view.tool}`} tabIndex={0} onKeyDown={press}>
       <h2>
-        May the tool <code>{visible(text(tool.name))}</code> be called?
+        May the tool <code>{view.tool}</code> be called?
       </h2>
       <dl>
         <dt>Operation</dt>
-        <dd>{OPERATION_WORDS[operation] ?? visible(operation)}</dd>
-        {text(intent.reason) && <Fact name="Reason of the model" value={text(intent.reason)} />}
-        {text(shown.why) && <Fact name="Asked because" value={text(shown.why)} />}
-        {text(shown.warning) && <Fact name="Warning" value={text(shown.warning)} />}
-        {text(shown.target) && <Fact name="Server" value={text(shown.target)} />}
-        <dt>Arguments</dt>
         <dd>
-          <Output text={text(shown.arguments)} />
+          {OPERATION_WORDS[view.operation] ?? visible(view.operation)}
+          {view.of > 1 && `, call ${view.number} of ${view.of}`}
         </dd>
-        {text(shown.preview) && (
-          <>
-            <dt>Would send</dt>
-            <dd>
-              <Output text={text(shown.preview)} />
-            </dd>
-          </>
-        )}
+        {view.facts.map(([name, words]) => (
+          <Fact key={name} name={name} words={words} />
+        ))}
       </dl>
+      <div ref={end} class="end" />
+      {question.terminal_reason && (
+        <p class="where">Only the terminal can approve this: {question.terminal_reason}.</p>
+      )}
+      {own && question.answers.length > 0 && (
+        <div class="answers">
+          {question.answers.includes("yes") && (
+            <button type="button" class="primary" disabled={!canApprove} onClick={() => answer("yes")}>
+              Approve <kbd>y</kbd>
+            </button>
+          )}
+          <button type="button" disabled={!can("no")} onClick={() => answer("no")}>
+            Deny <kbd>n</kbd>
+          </button>
+          <input ref={reason} aria-label="Reason for denying" placeholder="Reason for denying (optional)" maxLength={2000} />
+          {can("yes") && !isRead && <span>Read the question to its end first.</span>}
+        </div>
+      )}
+      {problem && (
+        <p class="problem" role="alert">
+          {visible(problem.message)}
+          {problem.hint && <span class="hint"> {visible(problem.hint)}</span>}
+        </p>
+      )}
     </div>
   );
 }
 
-function Fact({ name, value }: { name: string; value: string }) {
+/** Facts whose text keeps its lines, in the letters of code. */
+const CODE = ["Arguments", "Would send", "Changes", "The tool has changed", "Server", "On", "In"];
+
+function Fact({ name, words }: { name: string; words: string }) {
+  const isAlarm = name === "Danger" || name === "Warning";
   return (
     <>
       <dt>{name}</dt>
-      <dd>{visible(value)}</dd>
+      <dd class={isAlarm ? "alarm" : undefined}>{CODE.includes(name) ? <pre>{visible(words)}</pre> : visible(words)}</dd>
     </>
   );
 }
@@ -85,6 +171,7 @@ function Elicitation({ question }: { question: Question }) {
           It wants to open: <code>{visible(text(shown.url))}</code>
         </p>
       )}
+      <p class="where">Answer it in the terminal.</p>
     </div>
   );
 }
