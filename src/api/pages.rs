@@ -1,6 +1,7 @@
 //! The files of the page, which are part of the program, and the readable form of the API's document.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -14,12 +15,25 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
     connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
+/// Policy of the frame that plays recordings: one file, which can load nothing. Its origin is opaque, so that it cannot use the
+/// API either, whatever a recording makes of the player.
+static REPLAY_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let script = include_str!("../../web/dist/replay.sha256").trim_end();
+    format!(
+        "default-src 'none'; script-src '{script}' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:; font-src data:; \
+         frame-ancestors 'self'; base-uri 'none'; form-action 'none'; sandbox allow-scripts"
+    )
+});
+
 /// A file of the page, compressed with gzip.
 struct PageFile {
     path: &'static str,
     kind: &'static str,
     gzip: &'static [u8],
 }
+
+/// Path of the frame that plays recordings.
+const REPLAY: &str = "/replay";
 
 const INDEX: PageFile = PageFile {
     path: "/",
@@ -42,6 +56,11 @@ const FILES: &[PageFile] = &[
         path: "/icon.svg",
         kind: "image/svg+xml",
         gzip: include_bytes!("../../web/dist/icon.svg.gz"),
+    },
+    PageFile {
+        path: REPLAY,
+        kind: "text/html; charset=utf-8",
+        gzip: include_bytes!("../../web/dist/replay.html.gz"),
     },
 ];
 
@@ -87,6 +106,11 @@ fn respond(file: &PageFile, headers: &HeaderMap) -> Response {
     ];
     for (name, value) in values {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+    if file.path == REPLAY
+        && let Ok(policy) = HeaderValue::from_str(&REPLAY_POLICY)
+    {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
     response
 }

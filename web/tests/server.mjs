@@ -10,10 +10,16 @@ const dist = join(dirname(fileURLToPath(import.meta.url)), "../dist");
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; " +
   "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+/** The frame of the player has no origin, and can load nothing. */
+const playerPolicy = () =>
+  `default-src 'none'; script-src '${readFileSync(join(dist, "replay.sha256"), "utf8").trim()}' 'wasm-unsafe-eval'; ` +
+  "style-src 'unsafe-inline'; img-src data:; font-src data:; frame-ancestors 'self'; base-uri 'none'; form-action 'none'; " +
+  "sandbox allow-scripts";
 const FILES = {
   "/app.js": ["app.js", "text/javascript; charset=utf-8"],
   "/app.css": ["app.css", "text/css; charset=utf-8"],
   "/icon.svg": ["icon.svg", "image/svg+xml"],
+  "/replay": ["replay.html", "text/html; charset=utf-8"],
 };
 const API = /^\/(v1(\/|$)|share\/|health$|version$|doc$|openapi\.json$)/;
 
@@ -26,7 +32,7 @@ export function startProxy(target, port = 0) {
       "content-type": kind,
       "content-encoding": "gzip",
       "cache-control": "no-cache",
-      "content-security-policy": POLICY,
+      "content-security-policy": path === "/replay" ? playerPolicy() : POLICY,
       "x-content-type-options": "nosniff",
       "referrer-policy": "no-referrer",
       "cross-origin-opener-policy": "same-origin",

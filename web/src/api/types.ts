@@ -119,6 +119,30 @@ export interface ShareList {
   shares: ShareView[];
 }
 
+/** A recording of a terminal whose shell has used the session. */
+export interface RecordingView {
+  id: string;
+  started_ms: number;
+  duration_ms: number;
+  cols: number;
+  rows: number;
+  source: "relay" | "tmux" | "unknown";
+  is_recording: boolean;
+  commands: RecordedCommand[];
+}
+
+/** A command of the recorded shell; its start counts from that of the recording. */
+export interface RecordedCommand {
+  text: string | null;
+  start_ms: number;
+  duration_ms: number | null;
+  exit: number | null;
+}
+
+export interface RecordingList {
+  recordings: RecordingView[];
+}
+
 export interface ModelView {
   name: string;
   model: string;

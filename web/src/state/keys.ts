@@ -1,6 +1,7 @@
 // The keys of the page.
 
 import { signal } from "@preact/signals";
+import { isReplayOpen } from "./replay";
 import { createSession } from "./sessions";
 import { go, route } from "./route";
 
@@ -16,6 +17,7 @@ export const KEYS: [string, string][] = [
   ["/", "Search all sessions"],
   ["n", "New session"],
   ["g o", "Outline of the prompts"],
+  ["g r", "Replay of the terminal"],
   ["g h", "All sessions"],
   ["Esc", "Close, or leave the field"],
   ["?", "These keys"],
@@ -70,7 +72,7 @@ function escape(target: EventTarget | null) {
     const last = messages().at(-1);
     (target as HTMLElement).blur();
     if ((target as HTMLElement).id === "prompt") last?.focus({ preventScroll: true });
-  }
+  } else if (!document.querySelector("dialog[open]")) isReplayOpen.value = false;
 }
 
 function press(key: string): boolean {
@@ -91,6 +93,9 @@ function press(key: string): boolean {
       return true;
     case "g o":
       isOutlineOpen.value = route.value.view === "session";
+      return true;
+    case "g r":
+      isReplayOpen.value = route.value.view === "session";
       return true;
     case "g h":
       go("/");

@@ -8,6 +8,7 @@ import { visible } from "../text/visible";
 import { Answer } from "./Answer";
 import { CopyButton } from "./CopyButton";
 import { Output } from "./Output";
+import { ReplayHere } from "./Replay";
 import { ToolCall } from "./ToolCall";
 
 interface Props {
@@ -75,6 +76,7 @@ function Head({ item, session }: { item: Item; session: string }) {
       ) : (
         <span class="time">now</span>
       )}
+      <ReplayHere item={item} />
       {!item.isLive && item.text && <CopyMenu item={item} />}
     </div>
   );

@@ -1,8 +1,9 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { describe, sessionPath, write } from "../api/client";
 import type { SessionDetail } from "../api/types";
 import { showNote } from "../state/announce";
 import { isOutlineOpen } from "../state/keys";
+import { isReplayOpen, loadRecordings, recordings } from "../state/replay";
 import { go } from "../state/route";
 import type { SessionModel } from "../state/session";
 import { refreshSoon, sessions } from "../state/sessions";
@@ -47,10 +48,45 @@ export function SessionHeader({ model }: { model: SessionModel }) {
         <button type="button" onClick={() => setSharing(true)}>
           Share
         </button>
+        <ReplayButton model={model} />
         <SessionMenu model={model} />
       </div>
       {isSharing && <ShareDialog model={model} onClose={() => setSharing(false)} />}
     </header>
+  );
+}
+
+/** Time after the first messages at which the recordings are asked for, in milliseconds. */
+const RECORDINGS_MS = 300;
+
+/** Opens the replay, if there are recordings. A terminal may be recorded only later: then they are asked for after each answer. */
+function ReplayButton({ model }: { model: SessionModel }) {
+  const isIdle = model.status.value.status === "idle";
+  const isLoaded = model.isLoaded.value;
+  const hasAsked = useRef(false);
+  const abort = useMemo(() => new AbortController(), []);
+  useEffect(() => () => abort.abort(), []);
+  useEffect(() => {
+    if (!isLoaded || recordings.peek().length > 0 || (hasAsked.current && !isIdle)) return;
+    const timer = setTimeout(() => {
+      hasAsked.current = true;
+      // The panel says what is wrong.
+      loadRecordings(model.id, abort.signal).catch(() => {});
+    }, RECORDINGS_MS);
+    return () => clearTimeout(timer);
+  }, [isLoaded, isIdle]);
+  if (recordings.value.length === 0) return null;
+  return (
+    <button
+      type="button"
+      id="replay-button"
+      aria-expanded={isReplayOpen.value}
+      onClick={() => {
+        isReplayOpen.value = !isReplayOpen.value;
+      }}
+    >
+      Replay
+    </button>
   );
 }
 

@@ -2,17 +2,25 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { Connection } from "../api/stream";
 import { access } from "../state/auth";
 import { isOutlineOpen } from "../state/keys";
+import { isReplayOpen, leaveRecordings } from "../state/replay";
 import { SessionModel } from "../state/session";
 import { visible } from "../text/visible";
 import { Composer } from "./Composer";
 import { LogView } from "./Log";
 import { OutlineDialog } from "./Outline";
 import { Provenance } from "./Provenance";
+import { ReplayPanel } from "./Replay";
 import { SessionHeader } from "./SessionHeader";
 
 export function SessionPage({ id, record }: { id: string; record?: string }) {
   const model = useMemo(() => new SessionModel(id), [id]);
-  useEffect(() => () => model.close(), [model]);
+  useEffect(
+    () => () => {
+      model.close();
+      leaveRecordings();
+    },
+    [model],
+  );
   useEffect(() => {
     if (!model.isLoaded.value) void model.open(record);
     else if (record) void model.showRecord(record);
@@ -32,7 +40,10 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
     <div class="session">
       <SessionHeader model={model} />
       {model.target.value && <Provenance model={model} view={model.target.value} />}
-      <LogView model={model} />
+      <div class="session-body">
+        <LogView model={model} />
+        {isReplayOpen.value && <ReplayPanel session={id} />}
+      </div>
       <Composer model={model} />
       {isOutlineOpen.value && <OutlineDialog model={model} />}
     </div>
