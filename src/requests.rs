@@ -23,7 +23,6 @@ use crate::protocol::{
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, model};
 use crate::session::lock;
-use crate::share::local::LocalShares;
 use crate::turn::terminal_output::WantedOutput;
 use crate::workspace::undo::UndoStore;
 
@@ -98,6 +97,8 @@ pub async fn status(
     let journal = services.sessions.journal.clone();
     let counted = blocking(move || Ok((journal.sessions().map_or(0, |s| s.len()), journal.size())));
     let (sessions, journal_bytes) = counted.await?;
+    let shares = share::list(services).await;
+    let shares = shares.map_or(0, |shares| shares.len());
     let loaded = services.models.config(&ConfigOverrides::default());
     let config_error = loaded.as_ref().err().map(|e| e.message.clone());
     let config = loaded.ok();
@@ -123,6 +124,7 @@ pub async fn status(
         servers: servers.unwrap_or_default(),
         // The daemon fills it in.
         http: None,
+        shares,
     })
 }
 
@@ -334,20 +336,29 @@ pub async fn rename_session(
 ///
 /// # Errors
 /// There is no such session, or a request uses it.
-pub async fn delete_session(services: &Arc<SharedServices>, wanted: &str) -> Result<()> {
+pub async fn delete_session(
+    services: &Arc<SharedServices>,
+    source: share::CredentialSource<'_>,
+    wanted: &str,
+) -> Result<()> {
     let id = services.sessions.find(wanted).await?;
     let (shared, deleted) = (services.clone(), id.clone());
     blocking(move || {
         // Before the lock: a queued record would be written to the removed file.
         shared.sessions.journal.drain();
-        // Before the session, so that no page is left whose session is gone.
-        shared.sessions.check_unused(&deleted)?;
-        LocalShares::new(&shared.paths).unshare(&deleted)?;
+        shared.sessions.check_unused(&deleted)
+    })
+    .await?;
+    // Before the session, so that no page is left whose session is gone.
+    share::remove(services, source, &id).await?;
+    let (shared, deleted) = (services.clone(), id.clone());
+    blocking(move || {
         shared.sessions.delete(&deleted)?;
         let undo = UndoStore::new(shared.paths.undo());
         undo.forget(&deleted).map_err(|e| Error::runtime(e.message))
     })
     .await?;
+    share::forget(services, &id).await;
     services.helpers.workers.end_session(&id).await;
     Ok(())
 }

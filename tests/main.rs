@@ -24,6 +24,7 @@ mod record;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod settings;
+mod share;
 mod support;
 mod terminal;
 mod tidy;

@@ -13,6 +13,8 @@ use crate::safety::text::one_line;
 
 /// Maximum number of characters shown of a title.
 const MAX_TITLE: usize = 60;
+/// Maximum number of characters shown of a place.
+const MAX_PLACE: usize = 2000;
 
 /// Shares a session, after a preview and a question.
 ///
@@ -43,6 +45,9 @@ pub fn share(paths: &Paths, session: ShareSession, with_output: bool, yes: bool)
     )?;
     let share = published.shares.first().ok_or_else(no_reply)?;
     match &share.url {
+        Some(url) if share.is_remote => {
+            print(&format!("shared {}: {}\n", words(&share.place), words(url)))
+        }
         Some(url) => print(&format!("shared on this machine: {url}\n")),
         None => print("shared; to see the page, start the server: aish-helper serve\n"),
     }
@@ -54,10 +59,16 @@ fn shown_preview(preview: &SharePreview) -> String {
         false => preview.removed.join(", "),
     };
     format!(
-        "“{}”: {} messages\nleft out or replaced: {removed}\n",
+        "“{}”: {} messages, as a page {}\nleft out or replaced: {removed}\n",
         one_line(&preview.title, MAX_TITLE),
-        preview.messages
+        preview.messages,
+        words(&preview.place)
     )
+}
+
+/// Returns text of the configuration for the terminal.
+fn words(text: &str) -> String {
+    one_line(text, MAX_PLACE)
 }
 
 fn no_reply() -> Error {
@@ -77,10 +88,12 @@ fn request(paths: &Paths, share: ShareRequest) -> Result<ShareReply> {
 /// # Errors
 /// There is no such session, or a page cannot be removed.
 pub fn unshare(paths: &Paths, session: ShareSession) -> Result<()> {
-    let removed = request(paths, ShareRequest::Unshare { session })?.removed;
-    print(match removed {
-        0 => "the session was not shared\n",
-        _ => "the page is removed\n",
+    let reply = request(paths, ShareRequest::Unshare { session })?;
+    print(match (reply.removed, reply.is_stopped) {
+        (0, false) => "the session was not shared\n",
+        (_, false) => "the page is removed\n",
+        (0, true) => "the session was not shared, and will not be shared after its answers\n",
+        (_, true) => "the page is removed, and the session is not shared again after its answers\n",
     })
 }
 
@@ -101,16 +114,21 @@ pub fn list(paths: &Paths, json: bool) -> Result<()> {
 
 fn line(share: &SharedPage) -> String {
     let place = match (share.phase, &share.url) {
-        (SharePhase::Published, Some(url)) => url.clone(),
+        (SharePhase::Published, Some(url)) => words(url),
         (SharePhase::Published, None) => "the HTTP server is not running".to_owned(),
         (SharePhase::Publishing | SharePhase::Removing, _) => {
             let session = short_id(&share.session);
-            format!("interrupted; remove it: aish-helper session unshare {session}")
+            let place = words(&share.place);
+            format!("interrupted, {place}; remove it: aish-helper session unshare {session}")
         }
     };
     let title = one_line(&share.title, MAX_TITLE);
+    let automatic = match share.is_automatic {
+        true => " (after each answer)",
+        false => "",
+    };
     format!(
-        "{:<9} {title}\n          {place}\n",
+        "{:<9} {title}{automatic}\n          {place}\n",
         short_id(&share.session)
     )
 }

@@ -96,6 +96,13 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         ("servers", servers),
         ("http", status.http.unwrap_or_default()),
         ("sessions", status.sessions.to_string()),
+        (
+            "shares",
+            match status.shares {
+                0 => String::new(),
+                n => format!("{n}; see aish-helper session shares"),
+            },
+        ),
         ("shells", status.shells.to_string()),
         ("turns", format!("{} running", status.turns)),
         ("journal", format_bytes(status.journal_bytes)),

@@ -182,6 +182,13 @@ pub fn configured_secrets(config: &Config) -> Vec<(&'static str, String)> {
         let headers = headers.iter().map(|(_, value)| value.clone());
         all.extend(headers.chain(token).map(|value| ("mcp-secret", value)));
     }
+    let share = &config.share;
+    let names = [
+        Some(&share.secret_key_env),
+        share.session_token_env.as_ref(),
+    ];
+    let values = names.into_iter().flatten().filter_map(|name| value(name));
+    all.extend(values.map(|value| ("s3-key", value)));
     all
 }
 

@@ -23,6 +23,7 @@ mod prices;
 mod rules;
 mod sent_parts;
 mod server;
+mod share;
 mod switches;
 
 use limits::{
@@ -31,6 +32,7 @@ use limits::{
 };
 use prices::SeenPrice;
 use server::SeenHttp;
+use share::SeenShare;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
@@ -56,6 +58,8 @@ pub(super) struct SeenConfig {
     search_url: Option<String>,
     #[serde(default)]
     server: SeenHttp,
+    #[serde(default)]
+    share: SeenShare,
     context_env: Vec<String>,
     #[serde(default)]
     context_off: Vec<String>,
@@ -125,8 +129,7 @@ impl SeenConfig {
             server,
             // What is shown.
             ui: _,
-            // Each share is asked about.
-            share: _,
+            share,
             // Which session the launcher attaches.
             tmux: _,
             approvals,
@@ -220,6 +223,7 @@ impl SeenConfig {
             job_command: jobs.command.clone(),
             search_url: search_url.clone(),
             server: SeenHttp::of(server),
+            share: SeenShare::of(share),
             context_env: env.clone(),
             context_off: sent_parts::off(context),
             system_prompt: system_prompt.clone(),
@@ -384,6 +388,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config) -> Vec<ConfigChange
     jobs::take_back(seen, now, &mut lines);
     jobs::take_back_search(seen, now, &mut lines);
     server::take_back(seen, now, &mut lines);
+    share::take_back(seen, now, &mut lines);
     prices::take_back(seen, now, &mut lines);
     lines
 }

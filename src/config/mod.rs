@@ -59,7 +59,7 @@ pub use settings::{
     McpSettings, PolicySettings, RecordSettings, RecordedPanes, ShellSettings, TmuxSettings,
     ToolSettings,
 };
-pub use share_settings::ShareMode;
+pub use share_settings::{ShareMode, ShareSettings, ShareTarget};
 pub use toml_text::toml_string;
 pub use toolsets::{ToolSelection, Toolsets};
 pub use value_checks::{check_model_name, nearest_name};

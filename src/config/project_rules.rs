@@ -9,6 +9,7 @@ use std::path::Path;
 use super::disk;
 use super::file::{ConfigProblem, parse_project};
 use super::settings::Config;
+use super::share_settings::ShareMode;
 use super::table_reader::TableFault;
 use crate::chat::OperationClass;
 use crate::error::{Error, Result};
@@ -18,6 +19,9 @@ use crate::safety::policy::{
 
 /// The file name.
 const NAME: &str = ".aish.toml";
+
+/// The setting of `[share]` that a project can have.
+const MODE: &str = "share.mode";
 
 /// Maximum size of a file, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -29,6 +33,8 @@ pub struct ProjectRules {
     pub rules: Vec<PolicyRule>,
     /// The strictest default of the files.
     pub default: Option<DefaultRule>,
+    /// Why sessions with prompts from here are not shared, if a file says so or is invalid.
+    pub sharing_disabled: Option<String>,
     /// Faults in the files, a line each, for the user.
     pub notices: Vec<String>,
 }
@@ -95,8 +101,26 @@ impl ProjectRules {
             Ok(parsed) => parsed,
             Err(fault) => return self.distrust(path, ConfigProblem::at(path, fault)),
         };
+        let (ignored, faults): (Vec<_>, Vec<_>) = faults.into_iter().partition(|fault| {
+            // A misspelled mode may have been meant to disable.
+            fault.key.starts_with("share.") && fault.key != MODE
+        });
+        for fault in ignored {
+            self.ignore_share(path, fault.key, fault.line);
+        }
         if let Some(fault) = faults.into_iter().next() {
             self.distrust(path, ConfigProblem::at(path, fault));
+        }
+        if let Some(line) = values.line(MODE) {
+            match config.share.mode {
+                ShareMode::Disabled => {
+                    let source = format!("{}:{line}: {MODE}", path.display());
+                    self.sharing_disabled.get_or_insert(source);
+                }
+                ShareMode::Manual | ShareMode::Auto => {
+                    self.ignore_share(path, MODE.to_owned(), line);
+                }
+            }
         }
         let key = "policy.default";
         let default = values
@@ -131,6 +155,14 @@ impl ProjectRules {
         }
     }
 
+    /// Reports a setting of `[share]` that does not disable sharing.
+    fn ignore_share(&mut self, path: &Path, key: String, line: usize) {
+        let message = "a project can only disable sharing: this setting is ignored".to_owned();
+        let fault = TableFault { line, key, message };
+        self.notices
+            .push(ConfigProblem::at(path, fault).to_string());
+    }
+
     fn tighten_default(&mut self, word: RuleEffect, source: String) {
         if self.default.as_ref().is_none_or(|d| d.effect < word) {
             self.default = Some(DefaultRule {
@@ -159,8 +191,10 @@ impl ProjectRules {
                 effect: word,
                 source: format!("{}: is not valid", path.display()),
             }));
+        self.sharing_disabled
+            .get_or_insert_with(|| format!("{}: is not valid", path.display()));
         self.notices.push(format!(
-            "{problem}; until the file is corrected, everything is asked about here, and \"fs.write\" and network are denied"
+            "{problem}; until the file is corrected, everything is asked about here, \"fs.write\" and network are denied, and nothing is shared"
         ));
     }
 }

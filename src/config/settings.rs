@@ -70,7 +70,7 @@ section! {
         /// The HTTP API and the page.
         server: HttpSettings = HttpSettings::default();
         /// Sharing.
-        share: ShareSettings = ShareSettings::default();
+        share: ShareSettings = ShareSettings::default(), in_project();
         /// The launcher `aish`.
         tmux: TmuxSettings = TmuxSettings::default();
         /// Permissions.

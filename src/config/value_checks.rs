@@ -259,7 +259,7 @@ pub fn checked_key(bytes: &[u8]) -> Result<String, &'static str> {
     }
 }
 
-fn web_address(text: &str, example: &str, instead: &str) -> Result<Url, String> {
+pub(super) fn web_address(text: &str, example: &str, instead: &str) -> Result<Url, String> {
     let expected = format!("must be an address such as {example}");
     // Checked before parsing: the parser calls `127.0.0.1:8080` a "relative URL without a base".
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);

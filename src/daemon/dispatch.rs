@@ -234,9 +234,12 @@ async fn dispatch(
         }
         Request::Share(request) => {
             let url = daemon.api.status().and_then(|status| status.url);
-            Some(reply(
-                &share::serve(&daemon.services, request, url.as_deref()).await?,
-            ))
+            let (client, mut link) = connect(daemon, peer, None, None);
+            let served = async {
+                let served = share::serve(&daemon.services, &client, request, url.as_deref());
+                reply(&served.await?)
+            };
+            drive(&mut peer.connection, &mut link, holding(work, served)).await
         }
         Request::Server(request) => Some(reply(&http_server::serve(daemon, request).await?)),
         Request::Stop { now } => {
@@ -262,8 +265,13 @@ async fn dispatch(
             Some(reply(&renamed.await?))
         }
         Request::DeleteSession { session } => {
-            requests::delete_session(&daemon.services, &session).await?;
-            Some(reply(&()))
+            let (client, mut link) = connect(daemon, peer, None, None);
+            let deleted = async {
+                let source = share::CredentialSource::Client(&client);
+                requests::delete_session(&daemon.services, source, &session).await?;
+                reply(&())
+            };
+            drive(&mut peer.connection, &mut link, holding(work, deleted)).await
         }
         Request::Transcript {
             session,

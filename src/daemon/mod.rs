@@ -4,6 +4,7 @@
 //! On a stop it drains: running turns complete, and no new client is served.
 
 pub mod attach;
+mod auto_share;
 mod changes;
 mod client_link;
 pub mod command_approval;
@@ -35,6 +36,7 @@ use interprocess::local_socket::tokio::{Listener, Stream};
 use interprocess::local_socket::traits::tokio::Listener as _;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use nix::fcntl::Flock;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -218,6 +220,7 @@ pub async fn run(
         StateListener::new(move |state| audit_log.server(state))
     };
     let tasks = TaskTracker::new();
+    let (answered, answers) = mpsc::channel(auto_share::MAX_WAITING);
     let services = SharedServices {
         broker: Broker::new().tracked_by(tasks.clone()),
         sessions: Arc::new(SessionStore::new(journal, paths.state.join("shells"))),
@@ -239,10 +242,12 @@ pub async fn run(
         spending: Arc::new(Spending::new(&paths.state)),
         audit_log,
         last_variables: Arc::default(),
+        answered,
         tasks,
         started: Instant::now(),
         turns: AtomicUsize::new(0),
         leaving: cancel.child_token(),
+        ending: cancel.clone(),
         user,
         paths,
     };
@@ -271,6 +276,10 @@ pub async fn run(
         .services
         .tasks
         .spawn(retention::keep(daemon.services.clone()));
+    daemon
+        .services
+        .tasks
+        .spawn(auto_share::follow(daemon.clone(), answers));
     // After `ready`, because a shell waits for the daemon until then.
     daemon.services.tasks.spawn_blocking(Redactor::prebuild);
     start_api(&daemon);

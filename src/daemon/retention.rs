@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::runtime::Handle;
 use tokio::time::MissedTickBehavior;
 
 use crate::config::{ConfigOverrides, HistorySettings, RecordSettings};
@@ -10,9 +11,9 @@ use crate::error::Result;
 use crate::history::journal::now_ms;
 use crate::history::retention::{DroppedCounts, Retention, RetentionLimits};
 use crate::recording;
+use crate::requests::share::{self, CredentialSource};
 use crate::services::SharedServices;
 use crate::session::lock;
-use crate::share::local::LocalShares;
 use crate::workspace::undo::UndoStore;
 
 /// How often the limits are applied.
@@ -72,7 +73,7 @@ fn apply_to_recordings(services: &SharedServices, record: &RecordSettings) {
 }
 
 fn apply(
-    services: &SharedServices,
+    services: &Arc<SharedServices>,
     retention: &mut Retention,
     history: &HistorySettings,
 ) -> Result<DroppedCounts> {
@@ -91,15 +92,18 @@ fn apply(
     sessions.journal.drain();
     let in_use = sessions.in_use();
     let undo = UndoStore::new(services.paths.undo());
-    let shares = LocalShares::new(&services.paths);
+    let runtime = Handle::current();
     retention.apply(
         &sessions.journal,
         limits,
         &in_use,
         &logs,
         |id, updated_ms| {
-            shares.unshare(id)?;
+            runtime.block_on(share::remove(services, CredentialSource::Kept, id))?;
             let is_removed = sessions.remove(id, updated_ms)?;
+            if is_removed {
+                runtime.block_on(share::forget(services, id));
+            }
             if is_removed && let Err(e) = undo.forget(id) {
                 tracing::warn!("{}", e.message);
             }

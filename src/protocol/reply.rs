@@ -235,6 +235,9 @@ pub struct DaemonStatus {
     /// Where the HTTP server listens, if it runs.
     #[serde(default)]
     pub http: Option<String>,
+    /// Number of shared pages.
+    #[serde(default)]
+    pub shares: usize,
 }
 
 /// A session in a list.

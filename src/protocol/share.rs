@@ -51,6 +51,9 @@ pub struct ShareReply {
     pub shares: Vec<SharedPage>,
     /// For [`ShareRequest::Unshare`]: how many were removed.
     pub removed: usize,
+    /// For [`ShareRequest::Unshare`]: the session is not shared automatically any more.
+    #[serde(default)]
+    pub is_stopped: bool,
 }
 
 /// What a share would show.
@@ -64,6 +67,9 @@ pub struct SharePreview {
     pub messages: usize,
     /// What was left out or replaced, in words.
     pub removed: Vec<String>,
+    /// Where the page would be, in words.
+    #[serde(default)]
+    pub place: String,
 }
 
 /// A share.
@@ -79,8 +85,17 @@ pub struct SharedPage {
     pub created_ms: u64,
     /// Its state.
     pub phase: SharePhase,
-    /// The address of its page while the HTTP server runs.
+    /// The address of its page; a page on this machine has one while the HTTP server runs.
     pub url: Option<String>,
+    /// Where its page is, in words.
+    #[serde(default)]
+    pub place: String,
+    /// Whether its page can be read by other machines.
+    #[serde(default)]
+    pub is_remote: bool,
+    /// The session is shared after each answer, not by hand.
+    #[serde(default)]
+    pub is_automatic: bool,
 }
 
 /// State of a share.

@@ -1,22 +1,47 @@
-//! Sharing sessions: preview, publish, remove, list.
+//! Sharing sessions: preview, publish, remove, list, and refresh after an answer.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::{ConfigOverrides, ShareMode};
+use crate::config::{Config, ConfigOverrides, ProjectRules, ShareMode, ShareSettings, ShareTarget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
+use crate::history::record::{Record, RecordBody};
 use crate::history::session_list::MAX_TITLE;
 use crate::paths;
 use crate::protocol::{SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage};
 use crate::safety::redact::global_redactor;
-use crate::services::SharedServices;
-use crate::share::local::LocalShares;
-use crate::share::register::Share;
+use crate::services::client_handle::{ClientHandle, ClientVariables};
+use crate::services::{AnsweredTurn, SharedServices};
+use crate::share::publisher::{Publication, ShareKeys, ShareTargetPlace, Shares};
+use crate::share::register::{Share, SharePlace};
+use crate::share::s3::{CredentialVariables, S3Place};
 use crate::share::snapshot::{OwnNames, ShareOptions, Snapshot};
+use crate::turn::background_notice;
 
 /// Names that tell nothing about the user, and stand in many texts.
 const COMMON_NAMES: [&str; 2] = ["root", "localhost"];
+/// Where pages on this machine are, in words.
+const HERE: &str = "on this machine";
+
+/// Where the credentials of buckets come from.
+#[derive(Debug, Clone, Copy)]
+pub enum CredentialSource<'a> {
+    /// The shell of the client.
+    Client(&'a ClientHandle),
+    /// What shells have sent with their last prompts.
+    Kept,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy)]
+pub struct RemovedShares {
+    /// Number of pages.
+    pub count: usize,
+    /// The session would be shared after its next answer, and is not any more.
+    pub is_stopped: bool,
+}
 
 /// Serves one request. `base` is the address of the HTTP server, if it runs.
 ///
@@ -24,9 +49,11 @@ const COMMON_NAMES: [&str; 2] = ["root", "localhost"];
 /// There is no such session, sharing is disabled, or the session has changed since the preview.
 pub async fn serve(
     services: &Arc<SharedServices>,
+    client: &ClientHandle,
     request: ShareRequest,
     base: Option<&str>,
 ) -> Result<ShareReply> {
+    let source = CredentialSource::Client(client);
     let mut reply = ShareReply::default();
     match request {
         ShareRequest::Preview {
@@ -42,12 +69,13 @@ pub async fn serve(
             digest,
         } => {
             let session = wanted(services, session)?;
-            let share = publish(services, &session, with_output, &digest).await?;
+            let share = publish(services, source, &session, with_output, &digest).await?;
             reply.shares = vec![shown(share, base)];
         }
         ShareRequest::Unshare { session } => {
             let session = wanted(services, session)?;
-            reply.removed = unshare(services, &session).await?;
+            let removed = unshare(services, source, &session).await?;
+            (reply.removed, reply.is_stopped) = (removed.count, removed.is_stopped);
         }
         ShareRequest::List => {
             let shares = list(services).await?;
@@ -66,13 +94,36 @@ fn wanted(services: &SharedServices, session: ShareSession) -> Result<String> {
 
 fn shown(share: Share, base: Option<&str>) -> SharedPage {
     SharedPage {
-        url: base.map(|base| format!("{base}/share/{}", share.id)),
+        url: address(&share, base),
+        place: place_words(&share.place),
+        is_remote: share.place != SharePlace::Local,
         id: share.id,
         session: share.session,
         title: share.title,
         created_ms: share.created_ms,
         phase: share.phase,
+        is_automatic: share.is_automatic,
     }
+}
+
+/// Returns the address of a page. `base` is that of the HTTP server, if it runs.
+pub fn address(share: &Share, base: Option<&str>) -> Option<String> {
+    match &share.place {
+        SharePlace::Local => base.map(|base| format!("{base}/share/{}", share.id)),
+        SharePlace::S3(place) => Some(place.url.clone()),
+    }
+}
+
+/// Says where a page is.
+pub fn place_words(place: &SharePlace) -> String {
+    match place {
+        SharePlace::Local => HERE.to_owned(),
+        SharePlace::S3(place) => bucket_words(place),
+    }
+}
+
+fn bucket_words(place: &S3Place) -> String {
+    format!("in the bucket {} at {}", place.bucket, place.host())
 }
 
 /// Returns what a share would show, and what would be left out.
@@ -84,12 +135,13 @@ pub async fn preview(
     session: &str,
     with_output: bool,
 ) -> Result<SharePreview> {
-    let snapshot = snapshot(services, session, with_output).await?;
+    let (config, snapshot) = snapshot(services, session, with_output).await?;
     Ok(SharePreview {
         digest: snapshot.digest(),
         title: snapshot.title.clone(),
         messages: snapshot.messages.len(),
         removed: snapshot.removed.words(),
+        place: bucket(&config.share).map_or(HERE.to_owned(), |place| bucket_words(&place)),
     })
 }
 
@@ -99,12 +151,13 @@ pub async fn preview(
 /// As for [`serve`].
 pub async fn publish(
     services: &Arc<SharedServices>,
+    source: CredentialSource<'_>,
     session: &str,
     with_output: bool,
     digest: &str,
 ) -> Result<Share> {
     let id = services.sessions.find(session).await?;
-    let snapshot = snapshot(services, &id, with_output).await?;
+    let (config, snapshot) = snapshot(services, &id, with_output).await?;
     if snapshot.digest() != digest {
         return Err(Error::new(
             ErrorKind::Interrupted,
@@ -112,34 +165,194 @@ pub async fn publish(
         )
         .hint("look at the preview again"));
     }
-    let shares = LocalShares::new(&services.paths);
-    super::blocking(move || shares.publish(&id, &snapshot, now_ms())).await
+    let shares = Shares::new(&services.paths);
+    let listed = shares.of_session(&id).await?;
+    let keys = keys(services, source, &config.share, &listed).await?;
+    let publication = publication(&config, id, snapshot);
+    complete(
+        services,
+        async move { shares.publish(publication, &keys).await },
+    )
+    .await
+}
+
+fn publication(config: &Config, session: String, snapshot: Snapshot) -> Publication {
+    let settings = &config.share;
+    let target = match bucket(settings) {
+        None => ShareTargetPlace::Local,
+        Some(bucket) => ShareTargetPlace::S3 {
+            bucket: Box::new(bucket),
+            prefix: settings.prefix.clone().unwrap_or_default(),
+            public_url: settings.public_url.clone(),
+        },
+    };
+    Publication {
+        session,
+        snapshot,
+        target,
+        now_ms: now_ms(),
+    }
+}
+
+/// Returns the bucket of the configuration, if pages go there.
+fn bucket(settings: &ShareSettings) -> Option<S3Place> {
+    if settings.target == ShareTarget::Local {
+        return None;
+    }
+    // The configuration has checked that both are there.
+    let (endpoint, bucket) = (settings.endpoint.clone()?, settings.bucket.clone()?);
+    Some(S3Place {
+        endpoint,
+        bucket,
+        region: settings.region.clone(),
+        path_style: settings.path_style,
+        key: String::new(),
+        url: String::new(),
+        variables: CredentialVariables {
+            access_key: settings.access_key_env.clone(),
+            secret_key: settings.secret_key_env.clone(),
+            session_token: settings.session_token_env.clone(),
+        },
+    })
+}
+
+/// Collects the credentials that these shares and a new one can need.
+async fn keys(
+    services: &SharedServices,
+    source: CredentialSource<'_>,
+    settings: &ShareSettings,
+    shares: &[Share],
+) -> Result<ShareKeys> {
+    let current = bucket(settings);
+    let names = ShareKeys::names(current.as_ref(), shares);
+    let values = match (names.is_empty(), source) {
+        (true, _) => ClientVariables::new(),
+        (false, CredentialSource::Client(client)) => client.variables(names).await?,
+        (false, CredentialSource::Kept) => services.last_variables.get(&names),
+    };
+    Ok(ShareKeys {
+        values,
+        current: current.map(Box::new),
+        is_kept: matches!(source, CredentialSource::Kept),
+    })
+}
+
+/// Completes the work even if the client hangs up, unless the daemon must end at once.
+async fn complete<T: Send + 'static>(
+    services: &SharedServices,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let ending = services.ending.clone();
+    let done = services.tasks.spawn(async move {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = ending.cancelled() => Err(Error::runtime(
+                "the daemon has ended before the request was complete",
+            )
+            .hint("see what is shared: aish-helper session shares")),
+        }
+    });
+    done.await
+        .unwrap_or_else(|e| Err(Error::runtime(format!("the work was ended: {e}"))))
+}
+
+/// Publishes a session again after an answer, if that is wanted, and tells its shell when it does so for the first time.
+/// `base` is the address of the HTTP server, if it runs.
+///
+/// # Errors
+/// The configuration is wrong, or the page cannot be written.
+pub async fn refresh(
+    services: &Arc<SharedServices>,
+    turn: &AnsweredTurn,
+    base: Option<&str>,
+) -> Result<()> {
+    let config = services.models.config(&ConfigOverrides::default())?;
+    if config.share.mode != ShareMode::Auto {
+        return Ok(());
+    }
+    let (config, snapshot) = match snapshot(services, &turn.session, false).await {
+        Ok(snapshot) => snapshot,
+        // The project does not want it.
+        Err(e) if e.kind == ErrorKind::Approval => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let shares = Shares::new(&services.paths);
+    let listed = shares.of_session(&turn.session).await?;
+    let keys = keys(services, CredentialSource::Kept, &config.share, &listed).await?;
+    let publication = publication(&config, turn.session.clone(), snapshot);
+    let new = shares.refresh(publication, &keys).await?;
+    if let (Some(share), Some(shell)) = (new, &turn.shell) {
+        let place = match address(&share, base) {
+            Some(url) => url,
+            None => format!("{HERE}; aish-helper serve shows the page"),
+        };
+        background_notice::shared(&services.paths, shell, &turn.session, &place);
+    }
+    Ok(())
 }
 
 /// Removes the shares of a session.
 ///
 /// # Errors
 /// There is no such session, or a page cannot be removed.
-pub async fn unshare(services: &Arc<SharedServices>, session: &str) -> Result<usize> {
-    let shares = LocalShares::new(&services.paths);
-    let wanted = session.to_owned();
-    let listed = super::blocking({
-        let shares = shares.clone();
-        move || shares.list()
-    });
-    let mut fits: Vec<String> = listed
+pub async fn unshare(
+    services: &Arc<SharedServices>,
+    source: CredentialSource<'_>,
+    session: &str,
+) -> Result<RemovedShares> {
+    let mut fits: Vec<String> = list(services)
         .await?
         .into_iter()
         .map(|share| share.session)
         .collect();
-    fits.retain(|session| !wanted.is_empty() && session.contains(&wanted));
+    fits.retain(|known| !session.is_empty() && known.contains(session));
     fits.dedup();
     let id = match &fits[..] {
         // The session itself may be gone.
         [session] => session.clone(),
         _ => services.sessions.find(session).await?,
     };
-    super::blocking(move || shares.unshare(&id)).await
+    remove(services, source, &id).await
+}
+
+/// Removes the shares of the session of this id, which is not shared automatically again.
+///
+/// # Errors
+/// A page cannot be removed.
+pub async fn remove(
+    services: &Arc<SharedServices>,
+    source: CredentialSource<'_>,
+    session: &str,
+) -> Result<RemovedShares> {
+    let shares = Shares::new(&services.paths);
+    let listed = shares.of_session(session).await?;
+    // A page can be removed whatever is wrong with the configuration.
+    let config = services.models.config(&ConfigOverrides::default());
+    let settings = config.map(|config| config.share.clone());
+    let settings = settings.unwrap_or_default();
+    let stops = settings.mode == ShareMode::Auto || listed.iter().any(|share| share.is_automatic);
+    // Nothing of a bucket that has none of these pages is asked for.
+    let source_settings = match listed.iter().any(|share| share.place != SharePlace::Local) {
+        true => settings,
+        false => ShareSettings::default(),
+    };
+    let keys = keys(services, source, &source_settings, &listed).await?;
+    let id = session.to_owned();
+    let removed = async move { shares.unshare(&id, &keys, stops).await };
+    let count = complete(services, removed).await?;
+    Ok(RemovedShares {
+        count,
+        is_stopped: stops,
+    })
+}
+
+/// Forgets what is known of a deleted session besides its shares.
+pub async fn forget(services: &SharedServices, session: &str) {
+    let shares = Shares::new(&services.paths);
+    if let Err(e) = shares.forget_session(session).await {
+        tracing::warn!("{}", e.message);
+    }
 }
 
 /// Returns all shares, oldest first.
@@ -147,19 +360,31 @@ pub async fn unshare(services: &Arc<SharedServices>, session: &str) -> Result<us
 /// # Errors
 /// The register cannot be read.
 pub async fn list(services: &SharedServices) -> Result<Vec<Share>> {
-    let shares = LocalShares::new(&services.paths);
-    super::blocking(move || shares.list()).await
+    Shares::new(&services.paths).list().await
+}
+
+/// Returns the page of a published share on this machine.
+///
+/// # Errors
+/// The register or the page cannot be read.
+pub async fn page(services: &SharedServices, id: &str) -> Result<Option<Vec<u8>>> {
+    Shares::new(&services.paths).page(id).await
 }
 
 async fn snapshot(
     services: &Arc<SharedServices>,
     session: &str,
     with_output: bool,
-) -> Result<Snapshot> {
+) -> Result<(Arc<Config>, Snapshot)> {
     let config = services.models.config(&ConfigOverrides::default())?;
+    let disabled = |message: String, hint: &str| {
+        Err(Error::new(ErrorKind::Approval, message).hint(hint.to_owned()))
+    };
     if config.share.mode == ShareMode::Disabled {
-        return Err(Error::new(ErrorKind::Approval, "sharing is disabled")
-            .hint("the setting is mode in [share] of the configuration"));
+        return disabled(
+            "sharing is disabled".to_owned(),
+            "the setting is mode in [share] of the configuration",
+        );
     }
     let id = services.sessions.find(session).await?;
     let info = super::session_info(services, &id).await?;
@@ -168,17 +393,30 @@ async fn snapshot(
     super::blocking(move || {
         let title: String = info.title.chars().take(MAX_TITLE).collect();
         let records = session.with_records(<[_]>::to_vec);
+        if let Some(source) = disabled_by_project(&config, &records) {
+            return disabled(
+                format!("sharing is disabled: {source}"),
+                "a session with a prompt from this project is not shared",
+            );
+        }
         let names = own_names(user);
         let options = ShareOptions { with_output };
-        Ok(Snapshot::new(
-            &title,
-            &records,
-            options,
-            &names,
-            global_redactor(),
-        ))
+        let snapshot = Snapshot::new(&title, &records, options, &names, global_redactor());
+        Ok((config, snapshot))
     })
     .await
+}
+
+/// Returns the place where a project of one of the prompts says that nothing is shared.
+fn disabled_by_project(config: &Config, records: &[Record]) -> Option<String> {
+    let directories = records.iter().filter_map(|record| match &record.body {
+        RecordBody::User { cwd, .. } => Some(cwd.as_str()),
+        _ => None,
+    });
+    let directories: BTreeSet<&str> = directories.collect();
+    directories
+        .into_iter()
+        .find_map(|cwd| ProjectRules::around(config, Path::new(cwd)).sharing_disabled)
 }
 
 fn own_names(user: Option<String>) -> OwnNames {

@@ -38,7 +38,8 @@ impl LastVariables {
         }
     }
 
-    fn get(&self, names: &[String]) -> ClientVariables {
+    /// Returns those of these names that were sent.
+    pub fn get(&self, names: &[String]) -> ClientVariables {
         let kept = lock(&self.0);
         let found = names.iter().filter_map(|name| kept.get_key_value(name));
         found

@@ -15,12 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::broker::Broker;
 use crate::mcp::ServerPool;
 use crate::paths::Paths;
+use crate::protocol::ShellId;
 use crate::session::shell_registry::ShellRegistry;
 use crate::session::store::SessionStore;
 use crate::tools::finder::ToolFinder;
@@ -62,6 +64,8 @@ pub struct SharedServices {
     pub token_ratios: token_ratios::TokenRatios,
     /// The variables that shells have sent last.
     pub last_variables: Arc<client_handle::LastVariables>,
+    /// Gets the turns that have ended with an answer, for work that follows them.
+    pub answered: mpsc::Sender<AnsweredTurn>,
     /// When the daemon became ready.
     pub started: Instant,
     /// Work that the daemon completes before it exits: turns, requests, and the tasks they started.
@@ -70,6 +74,8 @@ pub struct SharedServices {
     pub turns: AtomicUsize,
     /// Cancelled when the daemon stops serving new clients.
     pub leaving: CancellationToken,
+    /// Cancelled when all work must end at once.
+    pub ending: CancellationToken,
 }
 
 impl SharedServices {
@@ -78,6 +84,15 @@ impl SharedServices {
         self.turns.fetch_add(1, Ordering::Relaxed);
         TurnGuard(&self.turns)
     }
+}
+
+/// A turn that has ended with an answer.
+#[derive(Debug, Clone)]
+pub struct AnsweredTurn {
+    /// The session.
+    pub session: String,
+    /// The shell of the prompt.
+    pub shell: Option<ShellId>,
 }
 
 /// Counts a running turn until it is dropped.

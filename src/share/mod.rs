@@ -2,9 +2,12 @@
 //!
 //! [`snapshot`] takes from the records what may be shown, once more without secrets and without the names of the user's home,
 //! login and machine. [`page`] writes it as HTML without scripts. [`register`] knows every share, before it is published and
-//! until it is verifiably gone. [`local`] keeps the pages of shares that the HTTP server serves.
+//! until it is verifiably gone. [`local`] keeps the pages that the HTTP server serves, [`s3`] those in buckets, and
+//! [`publisher`] publishes and removes them in the right order.
 
 pub mod local;
 pub mod page;
+pub mod publisher;
 pub mod register;
+pub mod s3;
 pub mod snapshot;

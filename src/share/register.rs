@@ -4,15 +4,19 @@
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::s3::S3Place;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::SharePhase;
 
 /// Maximum size of the register, in bytes.
 const MAX_FILE: u64 = 8 << 20;
+/// Held while the register is changed, so that no entry is lost.
+static CHANGES: Mutex<()> = Mutex::new(());
 
 /// A share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +33,51 @@ pub struct Share {
     pub digest: String,
     /// Its state.
     pub phase: SharePhase,
+    /// Where its page is.
+    #[serde(default)]
+    pub place: SharePlace,
+    /// The session is shared after each answer, not by hand.
+    #[serde(default)]
+    pub is_automatic: bool,
+}
+
+/// Where the page of a share is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "target", rename_all = "snake_case")]
+pub enum SharePlace {
+    /// On this machine.
+    #[default]
+    Local,
+    /// In a bucket.
+    S3(Box<S3Place>),
+}
+
+impl SharePlace {
+    /// Whether an object here belongs to the same target as one there.
+    pub fn is_same_target(&self, other: &SharePlace) -> bool {
+        match (self, other) {
+            (SharePlace::Local, SharePlace::Local) => true,
+            (SharePlace::S3(one), SharePlace::S3(other)) => one.is_same_bucket(other),
+            _ => false,
+        }
+    }
+}
+
+/// The content of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Entries {
+    shares: Vec<Share>,
+    /// The sessions that are not shared automatically any more.
+    #[serde(default)]
+    stopped: Vec<String>,
+}
+
+/// The file as it is now, and as it was at first.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum EntriesFile {
+    Entries(Entries),
+    Shares(Vec<Share>),
 }
 
 /// All shares.
@@ -50,14 +99,43 @@ impl ShareRegister {
     /// # Errors
     /// The file cannot be read. A share that is not known could not be removed, so nothing is shared then.
     pub fn list(&self) -> Result<Vec<Share>> {
+        Ok(self.read()?.shares)
+    }
+
+    /// Returns the shares of a session, oldest first.
+    ///
+    /// # Errors
+    /// As for [`ShareRegister::list`].
+    pub fn of_session(&self, session: &str) -> Result<Vec<Share>> {
+        let mut shares = self.list()?;
+        shares.retain(|share| share.session == session);
+        Ok(shares)
+    }
+
+    /// Whether a session is not shared automatically any more.
+    ///
+    /// # Errors
+    /// As for [`ShareRegister::list`].
+    pub fn is_stopped(&self, session: &str) -> Result<bool> {
+        let stopped = self.read()?.stopped;
+        Ok(stopped.iter().any(|known| known == session))
+    }
+
+    fn read(&self) -> Result<Entries> {
         let what = || format!("cannot read {}", self.file.display());
         let file = match paths::read_own(&self.file) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Entries::default()),
             file => file.context(what)?,
         };
         let mut text = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut text).context(what)?;
-        serde_json::from_slice(&text).context(what)
+        match serde_json::from_slice(&text).context(what)? {
+            EntriesFile::Entries(entries) => Ok(entries),
+            EntriesFile::Shares(shares) => Ok(Entries {
+                shares,
+                stopped: Vec::new(),
+            }),
+        }
     }
 
     /// Adds or replaces a share, synced.
@@ -65,10 +143,12 @@ impl ShareRegister {
     /// # Errors
     /// The file cannot be read or written.
     pub fn put(&self, share: &Share) -> Result<()> {
-        let mut shares = self.list()?;
-        shares.retain(|known| known.id != share.id);
-        shares.push(share.clone());
-        self.write(&shares)
+        self.change(
+            |entries| match entries.shares.iter_mut().find(|known| known.id == share.id) {
+                Some(known) => known.clone_from(share),
+                None => entries.shares.push(share.clone()),
+            },
+        )
     }
 
     /// Forgets a share whose page is gone.
@@ -76,16 +156,43 @@ impl ShareRegister {
     /// # Errors
     /// The file cannot be read or written.
     pub fn remove(&self, id: &str) -> Result<()> {
-        let mut shares = self.list()?;
-        shares.retain(|known| known.id != id);
-        self.write(&shares)
+        self.change(|entries| entries.shares.retain(|known| known.id != id))
     }
 
-    fn write(&self, shares: &[Share]) -> Result<()> {
+    /// Keeps in mind that a session is not shared automatically any more.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn stop(&self, session: &str) -> Result<()> {
+        match self.is_stopped(session)? {
+            true => Ok(()),
+            false => self.change(|entries| entries.stopped.push(session.to_owned())),
+        }
+    }
+
+    /// Forgets a session that is deleted.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn forget_session(&self, session: &str) -> Result<()> {
+        match self.is_stopped(session)? {
+            true => self.change(|entries| entries.stopped.retain(|known| known != session)),
+            false => Ok(()),
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Entries)) -> Result<()> {
+        let _held = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.read()?;
+        change(&mut entries);
+        self.write(&entries)
+    }
+
+    fn write(&self, entries: &Entries) -> Result<()> {
         if let Some(dir) = self.file.parent() {
             fs::create_dir_all(dir).context(|| format!("cannot create {}", dir.display()))?;
         }
-        let text = serde_json::to_vec_pretty(shares)
+        let text = serde_json::to_vec_pretty(entries)
             .map_err(|e| Error::runtime(format!("cannot write the register of shares: {e}")))?;
         paths::replace_file(&self.file, &text)
             .context(|| format!("cannot write {}", self.file.display()))

@@ -111,7 +111,7 @@ impl Snapshot {
         redactor: &Redactor,
     ) -> Snapshot {
         let mut cleaner = Cleaner {
-            names,
+            names: name_forms(names),
             redactor,
             removed: RemovedCounts::default(),
         };
@@ -138,8 +138,74 @@ impl Snapshot {
     }
 }
 
+/// A name as it can stand in a text.
+struct NameForm {
+    text: String,
+    replacement: &'static str,
+    /// A path: it is replaced only as a whole directory.
+    is_path: bool,
+    /// Shorter than [`SHORT_NAME`].
+    is_short: bool,
+}
+
+/// Returns the names in the order in which they are replaced: each also as it is written in URLs, and a full host name also
+/// by its first part.
+fn name_forms(names: &OwnNames) -> Vec<NameForm> {
+    let OwnNames { home, user, host } = names;
+    let short_host = host.split('.').next().unwrap_or_default();
+    let mut forms: Vec<NameForm> = Vec::new();
+    for (name, replacement) in [
+        (home.as_str(), "~"),
+        (user, "user"),
+        (host, "host"),
+        (short_host, "host"),
+    ] {
+        for text in [
+            name.to_owned(),
+            percent_encoded(name, "/"),
+            percent_encoded(name, ""),
+        ] {
+            // The home directory of root is a word of its own, and every path begins with /.
+            if name.len() > 1 && forms.iter().all(|form| form.text != text) {
+                forms.push(NameForm {
+                    text,
+                    replacement,
+                    is_path: name.starts_with('/'),
+                    is_short: name.len() <= SHORT_NAME,
+                });
+            }
+        }
+    }
+    forms
+}
+
+/// Returns a name as it is written in URLs. Characters in `kept` stay as they are.
+fn percent_encoded(name: &str, kept: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        let c = char::from(byte);
+        match c.is_ascii_alphanumeric() || "-._~".contains(c) || kept.contains(c) {
+            true => out.push(c),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// Whether a text ends with an encoded character of a URL, such as `%2F`, or `%252F` in a URL within a URL.
+fn ends_with_escape(text: &str) -> bool {
+    let text = text.as_bytes();
+    let Some((mut rest, digits)) = text.split_at_checked(text.len().saturating_sub(2)) else {
+        return false;
+    };
+    while let Some(less) = rest.strip_suffix(b"25") {
+        rest = less;
+    }
+    digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit) && rest.ends_with(b"%")
+}
+
 struct Cleaner<'a> {
-    names: &'a OwnNames,
+    names: Vec<NameForm>,
     redactor: &'a Redactor,
     removed: RemovedCounts,
 }
@@ -212,45 +278,45 @@ impl Cleaner<'_> {
         }
         // Marks of the first redaction count too.
         self.removed.secrets += text.matches("[REDACTED").count();
-        let OwnNames { home, user, host } = self.names;
         let mut text = text.into_owned();
-        for (name, replacement) in [(home, "~"), (user, "user"), (host, "host")] {
-            // The home directory of root is a word of its own, and every path begins with /.
-            if name.len() > 1 {
-                text = self.replace(&text, name, replacement);
+        for form in &self.names {
+            let (replaced, count) = replace_name(&text, form);
+            if count > 0 {
+                text = replaced;
+                self.removed.own_names += count;
             }
         }
         text
     }
+}
 
-    /// Replaces a name where it is no part of a longer word.
-    fn replace(&mut self, text: &str, name: &str, replacement: &str) -> String {
-        let is_word = |c: char| c.is_alphanumeric();
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(at) = find_name(rest, name) {
-            let behind = &rest[at + name.len()..];
-            let joins_before = rest[..at].chars().next_back().is_some_and(is_word)
-                || at == 0 && out.chars().next_back().is_some_and(is_word);
-            let joins_behind = behind.chars().next().is_some_and(is_word);
-            let is_path = name.starts_with('/');
-            let keeps = match is_path || name.len() > SHORT_NAME {
-                // A longer name may be joined with others: `anna2`, `/home/annabel`.
-                true => is_path && joins_behind,
-                false => joins_before || joins_behind,
-            };
-            out.push_str(&rest[..at]);
-            if keeps {
-                out.push_str(&rest[at..at + name.len()]);
-            } else {
-                out.push_str(replacement);
-                self.removed.own_names += 1;
-            }
-            rest = behind;
+/// Replaces a name where it is no part of a longer word. Returns the text and the number of replacements.
+fn replace_name(text: &str, form: &NameForm) -> (String, usize) {
+    let is_word = |c: char| c.is_alphanumeric();
+    let mut out = String::with_capacity(text.len());
+    let (mut rest, mut count) = (text, 0);
+    while let Some(at) = find_name(rest, &form.text) {
+        let before = &text[..text.len() - rest.len() + at];
+        let behind = &rest[at + form.text.len()..];
+        let joins_before =
+            before.chars().next_back().is_some_and(is_word) && !ends_with_escape(before);
+        let joins_behind = behind.chars().next().is_some_and(is_word);
+        let keeps = match form.is_path || !form.is_short {
+            // A longer name may be joined with others: `anna2`, `/home/annabel`.
+            true => form.is_path && joins_behind,
+            false => joins_before || joins_behind,
+        };
+        out.push_str(&rest[..at]);
+        if keeps {
+            out.push_str(&rest[at..at + form.text.len()]);
+        } else {
+            out.push_str(form.replacement);
+            count += 1;
         }
-        out.push_str(rest);
-        out
+        rest = behind;
     }
+    out.push_str(rest);
+    (out, count)
 }
 
 /// Returns where a name begins in a text, in any case of ASCII letters.

@@ -70,6 +70,15 @@ pub fn recovered(paths: &Paths, shell: &ShellId, session: &str) {
     }
 }
 
+/// Tells a shell that its session is shared automatically.
+pub fn shared(paths: &Paths, shell: &ShellId, session: &str, place: &str) {
+    let line =
+        format!("this session is shared after each answer; llm :unshare stops that: {place}");
+    if let Err(e) = append(paths, shell, session, &line) {
+        tracing::warn!("{}", e.message);
+    }
+}
+
 /// Notifies the shell of a background turn that the turn has ended. [`shown`] removes the notice.
 pub fn turn_ended(services: &SharedServices, feed: &TurnFeed, end: &TurnEnd) {
     let prompt = feed.origin.words();

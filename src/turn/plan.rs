@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::packs::{self, PackSource, PromptPack};
-use crate::config::{Config, ToolSelection};
+use crate::config::{Config, ShareMode, ToolSelection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordIds;
 use crate::protocol::{AskPurpose, AskRequest, PackText, RequestFailure, SessionChoice, ShellId};
@@ -124,6 +124,12 @@ pub(super) async fn collect(
     let model = model::prepare(services, client, flag, session_model, overrides, job).await;
     let model = model.map_err(failed)?;
     let config = &model.config;
+    let credentials = config.share.credential_variables();
+    if !credentials.is_empty() && config.share.mode != ShareMode::Disabled {
+        // Kept for shares that no shell asks for: automatic ones, those of the page, and old sessions that are dropped.
+        let sent = client.variables(credentials).await;
+        sent.map_err(failed)?;
+    }
     let tools = ask.tools.clone().or_else(|| of_session("tools"));
     let tools = match tools.or_else(|| config.default_tools.clone()) {
         _ if ask.purpose != AskPurpose::Prompt => ToolSelection::Matching(Vec::new()),

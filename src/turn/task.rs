@@ -19,8 +19,8 @@ use crate::history::record::{Record, RecordBody};
 use crate::mcp::ToolCatalog;
 use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId};
 use crate::safety::policy::RuleEffect;
-use crate::services::SharedServices;
 use crate::services::model::{self, ChosenModel};
+use crate::services::{AnsweredTurn, SharedServices};
 use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::{HangUpPolicy, TurnEvent, TurnFeed};
 use crate::session::short_id;
@@ -51,6 +51,14 @@ pub fn spawn(services: &Arc<SharedServices>, feed: Arc<TurnFeed>, plan: TurnPlan
             None => perform_command(&services, feed, plan).await,
         };
         background_notice::turn_ended(&services, feed, &end);
+        if let (Some(session), true) = (guard.session(), end.is_ok()) {
+            let turn = AnsweredTurn {
+                session: session.id.clone(),
+                shell: feed.origin.shell.clone(),
+            };
+            // What follows an answer also follows the next one.
+            let _ = services.answered.try_send(turn);
+        }
         guard.finish(end);
     });
 }

@@ -137,8 +137,9 @@ fn a_share_that_was_interrupted_is_listed_and_can_be_removed() {
         let register = helper.path("data/shares.json");
         let text = fs::read_to_string(&register).unwrap();
         let mut shares: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let id = shares[0]["id"].as_str().unwrap().to_owned();
-        shares[0]["phase"] = json!(phase);
+        let share = &mut shares["shares"][0];
+        let id = share["id"].as_str().unwrap().to_owned();
+        share["phase"] = json!(phase);
         fs::write(&register, shares.to_string()).unwrap();
         assert_eq!(
             server

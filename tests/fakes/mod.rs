@@ -6,5 +6,6 @@ pub mod lmcp;
 pub mod mcp_http;
 pub mod oauth;
 pub mod provider;
+pub mod s3;
 pub mod steady;
 pub mod tls;

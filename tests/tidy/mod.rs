@@ -145,12 +145,15 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "share",
         &[
+            "address",
             "chat",
             "error",
             "history::record",
+            "http_client",
             "paths",
             "protocol",
             "safety",
+            "secret",
         ],
     ),
     // What clients of the socket and of the HTTP API ask about, besides prompts.
@@ -217,7 +220,6 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
             "services",
             "session",
-            "share",
             "terminal",
             "tools",
             "turn",

@@ -137,7 +137,7 @@ test("a share that was interrupted is listed as such", async () => {
   const id = await openSession("Interrupted");
   const share = {
     id: "0".repeat(32), path: `/share/${"0".repeat(32)}`, session_id: id, title: "Interrupted", created_ms: Date.now(),
-    is_published: false,
+    is_published: false, place: "on this machine", is_automatic: false,
   };
   await page.route("**/v1/shares", (route) => route.fulfill({ json: { shares: [share] } }));
   await page.goto(daemon.address("/shares"));

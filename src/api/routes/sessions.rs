@@ -21,6 +21,7 @@ use crate::error::{Error, ErrorKind};
 use crate::history::record::{Record, RecordBody};
 use crate::history::shown_record;
 use crate::protocol::{SessionInfo, SettingName, SettingsRequest};
+use crate::requests::share::CredentialSource;
 use crate::requests::{self, session_settings};
 use crate::safety::redact::global_redactor;
 use crate::session::conversation::Session;
@@ -181,7 +182,7 @@ pub async fn delete(
     InPath(id): InPath<String>,
 ) -> Answer<StatusCode> {
     super::session(&state, &id).await?;
-    let deleted = requests::delete_session(&state.services, &id).await;
+    let deleted = requests::delete_session(&state.services, CredentialSource::Kept, &id).await;
     deleted.map_err(|error| match error.kind {
         ErrorKind::Usage => Problem {
             hint: Some("wait for the answer or cancel it, then delete the session".to_owned()),
@@ -387,7 +388,7 @@ async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> 
         session_settings::serve(&state.services, request, &record_ids).await?;
     }
     if change.share_state == Some(ShareState::Private) {
-        requests::share::unshare(&state.services, id).await?;
+        requests::share::unshare(&state.services, CredentialSource::Kept, id).await?;
     }
     if let Some(title) = change.title {
         let session = Some(id.to_owned());

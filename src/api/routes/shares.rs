@@ -12,19 +12,22 @@ use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 use crate::config::{ConfigOverrides, ShareMode};
 use crate::protocol::SharePhase;
-use crate::requests::share;
-use crate::share::local::LocalShares;
+use crate::requests::share::{self, CredentialSource};
 use crate::share::page::POLICY;
-use crate::share::register::Share;
+use crate::share::register::{Share, SharePlace};
 
 fn view(share: Share) -> ShareView {
+    let is_here = share.place == SharePlace::Local;
     ShareView {
-        path: format!("/share/{}", share.id),
+        path: is_here.then(|| format!("/share/{}", share.id)),
+        url: share::address(&share, None),
+        place: share::place_words(&share.place),
         id: share.id,
         session_id: share.session,
         title: share.title,
         created_ms: share.created_ms,
         is_published: share.phase == SharePhase::Published,
+        is_automatic: share.is_automatic,
     }
 }
 
@@ -36,7 +39,8 @@ fn view(share: Share) -> ShareView {
         (status = 201, description = "The share", body = ShareResult),
         (status = 403, description = "Sharing is disabled", body = ProblemDocument),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "The session has changed since the preview", body = ProblemDocument)))]
+        (status = 409, description = "The session has changed since the preview, or credentials of the bucket are missing", body = ProblemDocument),
+        (status = 500, description = "The page could not be published; it may be listed", body = ProblemDocument)))]
 pub async fn publish(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
@@ -51,12 +55,14 @@ pub async fn publish(
         title: preview.title,
         messages: preview.messages,
         removed: preview.removed,
+        place: preview.place,
         share: None,
     };
     let Some(digest) = choice.digest else {
         return Ok((StatusCode::OK, Json(result)));
     };
-    let published = share::publish(services, &id, with_output, &digest).await?;
+    let published =
+        share::publish(services, CredentialSource::Kept, &id, with_output, &digest).await?;
     result.share = Some(view(published));
     Ok((StatusCode::CREATED, Json(result)))
 }
@@ -67,14 +73,17 @@ pub async fn publish(
     responses(
         (status = 200, description = "How many were removed", body = Unshared),
         (status = 404, description = "There is no such session", body = ProblemDocument),
+        (status = 409, description = "Credentials of the bucket are missing; the share is still listed", body = ProblemDocument),
         (status = 500, description = "A page could not be removed; it is still listed", body = ProblemDocument)))]
 pub async fn unshare(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
 ) -> Answer<Json<Unshared>> {
     super::session(&state, &id).await?;
-    let removed = share::unshare(&state.services, &id).await?;
-    Ok(Json(Unshared { removed }))
+    let removed = share::unshare(&state.services, CredentialSource::Kept, &id).await?;
+    Ok(Json(Unshared {
+        removed: removed.count,
+    }))
 }
 
 /// Lists the shares, oldest first.
@@ -98,15 +107,7 @@ pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> 
     if config.share.mode == ShareMode::Disabled {
         return Err(Problem::not_found("there is no such share"));
     }
-    let shares = LocalShares::new(&state.services.paths);
-    let read = tokio::task::spawn_blocking(move || shares.page(&id)).await;
-    let page = read.map_err(|e| {
-        Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "runtime",
-            format!("cannot read the page: {e}"),
-        )
-    })??;
+    let page = share::page(&state.services, &id).await?;
     let Some(page) = page else {
         return Err(Problem::not_found("there is no such share"));
     };

@@ -27,6 +27,8 @@ pub struct ShareResult {
     pub messages: usize,
     /// What was left out or replaced, in words.
     pub removed: Vec<String>,
+    /// Where the page goes, in words: on this machine or in a bucket.
+    pub place: String,
     /// The share, if it was published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareView>,
@@ -44,8 +46,14 @@ pub struct ShareList {
 pub struct ShareView {
     /// Its id.
     pub id: String,
-    /// The path of its page on this server.
-    pub path: String,
+    /// The path of its page on this server, if the page is on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The address of its page, if the page is in a bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Where its page is, in words.
+    pub place: String,
     /// The session.
     pub session_id: String,
     /// The title of the session at that time.
@@ -54,6 +62,8 @@ pub struct ShareView {
     pub created_ms: u64,
     /// Whether it is complete; otherwise it was interrupted, and can be removed.
     pub is_published: bool,
+    /// Whether the session is shared after each answer, not by hand.
+    pub is_automatic: bool,
 }
 
 /// Shares were removed.

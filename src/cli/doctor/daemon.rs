@@ -116,6 +116,7 @@ mod tests {
             config_error: None,
             servers: Vec::new(),
             http: None,
+            shares: 0,
         }))
     }
 

@@ -162,11 +162,11 @@ fn invalid_file_makes_everything_ask() {
         ("[polcy]\n", ":1: polcy: unknown key; did you mean policy?"),
         (
             "[mcp.auto_approve]\n'fs.*' = true\n",
-            ":1: mcp: unknown key; the keys here are policy",
+            ":1: mcp: unknown key; the keys here are share, policy",
         ),
         (
             "a = 1\npolicy = 2\n",
-            ":1: a: unknown key; the keys here are policy",
+            ":1: a: unknown key; the keys here are share, policy",
         ),
         ("[policy\n", ":1: not valid TOML: "),
     ];
@@ -178,7 +178,7 @@ fn invalid_file_makes_everything_ask() {
         };
         assert!(notice.contains(expected), "{notice}");
         assert!(
-            notice.ends_with("; until the file is corrected, everything is asked about here, and \"fs.write\" and network are denied"),
+            notice.ends_with("; until the file is corrected, everything is asked about here, \"fs.write\" and network are denied, and nothing is shared"),
             "{notice}"
         );
         for own in BuiltinAction::ALL {
@@ -270,4 +270,33 @@ fn lookup_without_a_project_file_is_fast() {
     let best = (0..200).map(look).min().unwrap();
     println!("{best:?}");
     assert!(best < std::time::Duration::from_micros(100), "{best:?}");
+}
+
+#[test]
+fn a_project_can_only_disable_sharing() {
+    let (_root, inside) = project("[share]\nmode = \"disabled\"\n", "");
+    let found = around(&inside);
+    let source = found.sharing_disabled.unwrap();
+    assert!(source.ends_with("/a/.aish.toml:2: share.mode"), "{source}");
+    assert!(found.rules.is_empty() && found.notices.is_empty());
+    for (text, ignored) in [
+        ("[share]\nmode = \"auto\"\n", 1),
+        ("[share]\nmode = \"manual\"\n", 1),
+        ("[share]\ntarget = \"s3\"\nbucket = \"evil\"\n", 2),
+        ("[share]\nnonsense = 1\n", 1),
+    ] {
+        let (_root, inside) = project(text, "");
+        let found = around(&inside);
+        assert_eq!(found.sharing_disabled, None, "{text}");
+        assert!(found.rules.is_empty(), "{text}");
+        assert_eq!(found.notices.len(), ignored, "{text}: {:?}", found.notices);
+        for notice in &found.notices {
+            assert!(notice.contains("can only disable sharing"), "{notice}");
+        }
+    }
+    // What cannot be read may have been meant to disable.
+    for text in ["[share]\nmode = \"of\"\n", "share = 1\n", "[share\n"] {
+        let (_root, inside) = project(text, "");
+        assert!(around(&inside).sharing_disabled.is_some(), "{text}");
+    }
 }

@@ -105,3 +105,31 @@ fn outputs_are_shown_only_where_asked_for_and_change_the_digest() {
             .starts_with("[REDACTED:password]")
     );
 }
+
+#[test]
+fn names_in_urls_and_the_short_form_of_a_host_are_replaced() {
+    let names = OwnNames {
+        home: "/home/josé".to_owned(),
+        user: "bo".to_owned(),
+        host: "lab7.example.org".to_owned(),
+    };
+    let redactor = Redactor::default();
+    let cleaned = |text: &str| {
+        let record = record(serde_json::json!({
+            "type": "assistant", "text": text, "model": "m", "finish": "stop", "duration_ms": 1,
+        }));
+        let options = ShareOptions::default();
+        let snapshot = Snapshot::new("t", &[record], options, &names, &redactor);
+        snapshot.messages[0].text.clone()
+    };
+    for (text, expected) in [
+        ("file:///home/jos%C3%A9/x", "file://~/x"),
+        ("?path=%2Fhome%2Fjos%c3%a9%2Fx", "?path=~%2Fx"),
+        ("/home/joséphine", "/home/joséphine"),
+        ("?u=a%2Fbo&v=%252Fbo", "?u=a%2Fuser&v=%252Fuser"),
+        ("robot, bob, 2bo", "robot, bob, 2bo"),
+        ("lab7.example.org LAB7 lab7:/x", "host host host:/x"),
+    ] {
+        assert_eq!(cleaned(text), expected, "{text}");
+    }
+}

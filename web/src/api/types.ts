@@ -99,6 +99,8 @@ export interface SharePreview {
   messages: number;
   /** What is left out or replaced, in words. */
   removed: string[];
+  /** Where the page goes, in words. */
+  place: string;
 }
 
 export interface ShareResult extends SharePreview {
@@ -107,12 +109,19 @@ export interface ShareResult extends SharePreview {
 
 export interface ShareView {
   id: string;
-  path: string;
+  /** Of a page on this machine. */
+  path?: string;
+  /** Of a page in a bucket. */
+  url?: string;
+  /** Where the page is, in words. */
+  place: string;
   session_id: string;
   title: string;
   created_ms: number;
   /** False if publishing was interrupted. */
   is_published: boolean;
+  /** True if the session is shared after each answer. */
+  is_automatic: boolean;
 }
 
 export interface ShareList {

@@ -29,4 +29,4 @@ export async function removeShares(id: string) {
 }
 
 /** The whole address of a share, for others. */
-export const shareAddress = (share: ShareView) => new URL(share.path, location.origin).href;
+export const shareAddress = (share: ShareView) => share.url ?? new URL(share.path ?? "/", location.origin).href;

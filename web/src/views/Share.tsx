@@ -79,7 +79,9 @@ function SharedPages({ shares, onAgain, onRemove }: SharedPagesProps) {
   return (
     <>
       <p class="quiet">
-        Who knows the address can read the page. The server can be reached from this machine only.
+        Who knows the address can read the page.
+        {shares.some((share) => share.path) && " This server can be reached from this machine only."}
+        {shares.some((share) => share.is_automatic) && " The page changes with each answer, until it is removed."}
       </p>
       <ul class="share-links" ref={list}>
         {shares.map((share) => (
@@ -110,7 +112,7 @@ export function ShareLink({ share }: { share: ShareView }) {
     <>
       {share.is_published ? (
         <span class="share-link">
-          <a href={share.path} target="_blank" rel="noopener noreferrer">
+          <a href={address} target="_blank" rel="noopener noreferrer">
             {visible(address)}
           </a>
           <CopyButton text={address} of="the address" />
@@ -121,6 +123,7 @@ export function ShareLink({ share }: { share: ShareView }) {
       <time class="quiet" dateTime={new Date(share.created_ms).toISOString()}>
         {fullTime(share.created_ms)}
       </time>
+      <span class="quiet"> {visible(share.place)}</span>
     </>
   );
 }
@@ -203,6 +206,7 @@ function PreviewWords({ preview }: { preview: SharePreview }) {
       <p>
         <strong>{visible(preview.title) || "New session"}</strong>: {plural(preview.messages, "message")}
       </p>
+      <p>The page is published {visible(preview.place)}.</p>
       <p>
         {preview.removed.length > 0
           ? `Left out or replaced: ${visible(preview.removed.join(", "))}.`

@@ -1,0 +1,395 @@
+//! Publishes and removes shares. Each step is in the register first, so that a page that may exist is listed after a crash.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::OwnedMutexGuard;
+
+use super::local::{LocalPages, MAX_PAGE};
+use super::page;
+use super::register::{Share, SharePlace, ShareRegister};
+use super::s3::{CredentialVariables, S3Credentials, S3Place};
+use super::snapshot::Snapshot;
+use crate::error::{Error, Result};
+use crate::paths::Paths;
+use crate::protocol::SharePhase;
+use crate::secret::Secret;
+
+/// Locks of the sessions whose shares are being changed.
+static SESSIONS: Mutex<BTreeMap<String, Weak<tokio::sync::Mutex<()>>>> =
+    Mutex::new(BTreeMap::new());
+
+/// The shares of the user.
+#[derive(Debug, Clone)]
+pub struct Shares {
+    register: ShareRegister,
+    pages: LocalPages,
+}
+
+/// Where new pages go.
+#[derive(Debug, Clone)]
+pub enum ShareTargetPlace {
+    /// On this machine.
+    Local,
+    /// In a bucket.
+    S3 {
+        /// The bucket; its key is not used.
+        bucket: Box<S3Place>,
+        /// The beginning of the names of the objects.
+        prefix: String,
+        /// The address at which others read them.
+        public_url: Option<String>,
+    },
+}
+
+impl ShareTargetPlace {
+    fn place(&self, id: &str) -> Result<SharePlace> {
+        match self {
+            ShareTargetPlace::Local => Ok(SharePlace::Local),
+            ShareTargetPlace::S3 {
+                bucket,
+                prefix,
+                public_url,
+            } => {
+                let key = match prefix.trim_end_matches('/') {
+                    "" => format!("{id}.html"),
+                    prefix => format!("{prefix}/{id}.html"),
+                };
+                let place = bucket.as_ref().clone();
+                let place = place.with_key(key, public_url.as_deref())?;
+                Ok(SharePlace::S3(Box::new(place)))
+            }
+        }
+    }
+}
+
+/// The values of the variables that hold credentials.
+#[derive(Debug, Clone, Default)]
+pub struct ShareKeys {
+    /// The values.
+    pub values: BTreeMap<String, Secret>,
+    /// The bucket of the configuration, whose variables may have other names by now.
+    pub current: Option<Box<S3Place>>,
+    /// The values are those that shells have sent with their last prompts.
+    pub is_kept: bool,
+}
+
+impl ShareKeys {
+    /// Returns the variables whose values can be needed for the shares.
+    pub fn names(current: Option<&S3Place>, shares: &[Share]) -> Vec<String> {
+        let recorded = shares.iter().filter_map(|share| match &share.place {
+            SharePlace::Local => None,
+            SharePlace::S3(place) => Some(&place.variables),
+        });
+        let current = current.map(|place| &place.variables);
+        let all = current.into_iter().chain(recorded);
+        let mut names: Vec<String> = all.flat_map(CredentialVariables::names).cloned().collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn credentials(&self, place: &S3Place) -> Result<S3Credentials> {
+        let current = self.current.as_ref();
+        if let Some(current) = current.filter(|current| current.is_same_bucket(place))
+            && let Ok(credentials) = current.variables.credentials(&self.values)
+        {
+            return Ok(credentials);
+        }
+        let credentials = place.variables.credentials(&self.values);
+        credentials.map_err(|error| match self.is_kept {
+            true => error.hint("send a prompt from a shell that has the variable, then try again"),
+            false => error,
+        })
+    }
+}
+
+/// What is published.
+#[derive(Debug)]
+pub struct Publication {
+    /// The session.
+    pub session: String,
+    /// What is shown of it.
+    pub snapshot: Snapshot,
+    /// Where its page goes.
+    pub target: ShareTargetPlace,
+    /// The time, milliseconds since 1970.
+    pub now_ms: u64,
+}
+
+impl Shares {
+    /// Returns the shares of the user.
+    pub fn new(paths: &Paths) -> Shares {
+        Shares {
+            register: ShareRegister::new(paths),
+            pages: LocalPages::new(paths),
+        }
+    }
+
+    /// Returns all shares, oldest first.
+    ///
+    /// # Errors
+    /// The register cannot be read.
+    pub async fn list(&self) -> Result<Vec<Share>> {
+        self.in_register(|register| register.list()).await
+    }
+
+    /// Returns the shares of a session, oldest first.
+    ///
+    /// # Errors
+    /// The register cannot be read.
+    pub async fn of_session(&self, session: &str) -> Result<Vec<Share>> {
+        let session = session.to_owned();
+        self.in_register(move |register| register.of_session(&session))
+            .await
+    }
+
+    /// Returns the page of a published share on this machine.
+    ///
+    /// # Errors
+    /// The register or the page cannot be read.
+    pub async fn page(&self, id: &str) -> Result<Option<Vec<u8>>> {
+        let (shares, id) = (self.clone(), id.to_owned());
+        blocking(move || {
+            let is_served = |share: &Share| {
+                share.id == id
+                    && share.phase == SharePhase::Published
+                    && share.place == SharePlace::Local
+            };
+            match shares.register.list()?.iter().any(is_served) {
+                true => shares.pages.read(&id),
+                false => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// Publishes a snapshot at a new address, and removes the earlier shares of the session then.
+    ///
+    /// # Errors
+    /// The register or the page cannot be written, or an earlier page cannot be removed.
+    pub async fn publish(&self, publication: Publication, keys: &ShareKeys) -> Result<Share> {
+        let _held = hold(&publication.session).await;
+        self.replace(publication, keys, false).await
+    }
+
+    async fn replace(
+        &self,
+        publication: Publication,
+        keys: &ShareKeys,
+        is_automatic: bool,
+    ) -> Result<Share> {
+        let id = random_id();
+        let Publication {
+            session,
+            snapshot,
+            target,
+            now_ms,
+        } = publication;
+        let mut share = Share {
+            place: target.place(&id)?,
+            id,
+            session,
+            title: snapshot.title.clone(),
+            created_ms: now_ms,
+            digest: snapshot.digest(),
+            phase: SharePhase::Publishing,
+            is_automatic,
+        };
+        if let SharePlace::S3(place) = &share.place {
+            // Nothing is listed that could not have been sent.
+            keys.credentials(place)?;
+        }
+        let earlier = self.of_session(&share.session).await?;
+        self.put(&share).await?;
+        self.write(&share, snapshot, keys)
+            .await
+            .map_err(|e| stays_listed(e, &share.session))?;
+        share.phase = SharePhase::Published;
+        self.put(&share).await?;
+        for old in &earlier {
+            if let Err(e) = self.remove(old, keys).await {
+                let message = format!(
+                    "the page is published, but an earlier one is still there: {}",
+                    e.message
+                );
+                return Err(Error { message, ..e });
+            }
+        }
+        Ok(share)
+    }
+
+    /// Publishes the present state of a session without a question, at the address that it has. Returns the share if it is
+    /// new. A session that was shared by hand, or unshared, is left as it is.
+    ///
+    /// # Errors
+    /// As for [`Shares::publish`].
+    pub async fn refresh(
+        &self,
+        publication: Publication,
+        keys: &ShareKeys,
+    ) -> Result<Option<Share>> {
+        let _held = hold(&publication.session).await;
+        let session = publication.session.clone();
+        let is_stopped = self.in_register(move |register| register.is_stopped(&session));
+        let shares = self.of_session(&publication.session).await?;
+        let by_hand = |share: &Share| !share.is_automatic || share.phase == SharePhase::Removing;
+        if is_stopped.await? || shares.iter().any(by_hand) {
+            return Ok(None);
+        }
+        let [share] = &shares[..] else {
+            return self.replace(publication, keys, true).await.map(Some);
+        };
+        if !share.place.is_same_target(&publication.target.place("")?) {
+            return self.replace(publication, keys, true).await.map(Some);
+        }
+        let was_published = share.phase == SharePhase::Published;
+        let digest = publication.snapshot.digest();
+        if was_published && share.digest == digest {
+            return Ok(None);
+        }
+        let share = Share {
+            title: publication.snapshot.title.clone(),
+            digest,
+            phase: SharePhase::Published,
+            ..share.clone()
+        };
+        // The page is replaced as a whole: until then the old one is valid.
+        self.write(&share, publication.snapshot, keys).await?;
+        self.put(&share).await?;
+        Ok((!was_published).then_some(share))
+    }
+
+    /// Removes the shares of a session, and verifies that their pages are gone. Returns how many there were. With `stops`, the
+    /// session is not shared automatically again.
+    ///
+    /// # Errors
+    /// The register cannot be read or written, or a page cannot be removed; the share stays listed then.
+    pub async fn unshare(&self, session: &str, keys: &ShareKeys, stops: bool) -> Result<usize> {
+        let _held = hold(session).await;
+        if stops {
+            let stopped = session.to_owned();
+            self.in_register(move |register| register.stop(&stopped))
+                .await?;
+        }
+        let shares = self.of_session(session).await?;
+        let mut failed = None;
+        for share in &shares {
+            if let Err(e) = self.remove(share, keys).await {
+                failed.get_or_insert(e);
+            }
+        }
+        match failed {
+            Some(e) => Err(stays_listed(e, session)),
+            None => Ok(shares.len()),
+        }
+    }
+
+    /// Forgets that a session is not shared automatically: it is deleted.
+    ///
+    /// # Errors
+    /// The register cannot be read or written.
+    pub async fn forget_session(&self, session: &str) -> Result<()> {
+        let session = session.to_owned();
+        self.in_register(move |register| register.forget_session(&session))
+            .await
+    }
+
+    async fn write(&self, share: &Share, snapshot: Snapshot, keys: &ShareKeys) -> Result<()> {
+        let (pages, id) = (self.pages.clone(), share.id.clone());
+        let place = share.place.clone();
+        let page = blocking(move || {
+            let page = page::render(&snapshot);
+            if page.len() as u64 > MAX_PAGE {
+                return Err(Error::runtime("the page is larger than 64 MiB"));
+            }
+            match place {
+                SharePlace::Local => pages.write(&id, &page).map(|()| String::new()),
+                SharePlace::S3(_) => Ok(page),
+            }
+        });
+        let page = page.await?;
+        match &share.place {
+            SharePlace::Local => Ok(()),
+            SharePlace::S3(place) => place.put(&keys.credentials(place)?, page).await,
+        }
+    }
+
+    async fn remove(&self, share: &Share, keys: &ShareKeys) -> Result<()> {
+        let credentials = match &share.place {
+            SharePlace::Local => None,
+            SharePlace::S3(place) => Some((place, keys.credentials(place)?)),
+        };
+        self.put(&Share {
+            phase: SharePhase::Removing,
+            ..share.clone()
+        })
+        .await?;
+        match credentials {
+            None => {
+                let (pages, id) = (self.pages.clone(), share.id.clone());
+                blocking(move || pages.remove(&id)).await?;
+            }
+            Some((place, credentials)) => place.remove(&credentials).await?,
+        }
+        let id = share.id.clone();
+        self.in_register(move |register| register.remove(&id)).await
+    }
+
+    async fn put(&self, share: &Share) -> Result<()> {
+        let share = share.clone();
+        self.in_register(move |register| register.put(&share)).await
+    }
+
+    async fn in_register<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ShareRegister) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let register = self.register.clone();
+        blocking(move || work(&register)).await
+    }
+}
+
+/// Waits until no other request changes the shares of the session.
+async fn hold(session: &str) -> OwnedMutexGuard<()> {
+    let lock = {
+        let mut all = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, lock| lock.strong_count() > 0);
+        let lock = all.get(session).and_then(Weak::upgrade).unwrap_or_default();
+        all.insert(session.to_owned(), Arc::downgrade(&lock));
+        lock
+    };
+    lock.lock_owned().await
+}
+
+/// Returns 128 random bits as text: a UUID alone has 122.
+fn random_id() -> String {
+    let mut hash = Sha256::new();
+    for _ in 0..2 {
+        hash.update(uuid::Uuid::new_v4().as_bytes());
+    }
+    hash.finalize()
+        .iter()
+        .take(16)
+        .map(|b| format!("{b:02x}"))
+        .collect()
+}
+
+/// Says that the share is not forgotten, and how to remove it.
+fn stays_listed(error: Error, session: &str) -> Error {
+    let again = format!("the share stays listed: aish-helper session unshare {session}");
+    let hint = match &error.hint {
+        Some(hint) => format!("{hint}; {again}"),
+        None => again,
+    };
+    error.hint(hint)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|e| Err(Error::runtime(format!("the work was ended: {e}"))))
+}

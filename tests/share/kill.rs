@@ -1,0 +1,184 @@
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{listed, pages, session, with_keys};
+use crate::api::Server;
+use crate::fakes::s3::{Fault, S3Server};
+use crate::support::helper::Helper;
+use crate::support::tracer::{KillPoint, Traced};
+
+#[test]
+fn a_daemon_that_is_killed_at_any_request_to_the_bucket_leaves_a_share_that_can_be_removed() {
+    let helper = Helper::saying("grey");
+    let server = S3Server::start();
+    helper.config(&server.settings(""));
+    helper.ask("cats");
+    let session = session(&helper);
+    let share = ["session", "share", &session, "--yes"];
+    let unshare = ["session", "unshare", &session];
+    let mut held = 0;
+    for (method, fault, phase, objects) in [
+        ("PUT", Fault::HoldBefore, "publishing", 0),
+        ("PUT", Fault::HoldAfter, "publishing", 1),
+        ("DELETE", Fault::HoldBefore, "removing", 1),
+        ("DELETE", Fault::HoldAfter, "removing", 0),
+        ("HEAD", Fault::HoldAfter, "removing", 0),
+    ] {
+        if method != "PUT" {
+            with_keys(&helper, share).run().ok();
+        }
+        let what = format!("{method} {fault:?}");
+        server.fault(method, fault);
+        held += 1;
+        let words = if method == "PUT" {
+            &share[..]
+        } else {
+            &unshare[..]
+        };
+        let call = helper
+            .call(words)
+            .env("TEST_ACCESS", crate::fakes::s3::ACCESS_KEY);
+        let call = call
+            .env("TEST_SECRET", crate::fakes::s3::SECRET_KEY)
+            .start();
+        server.until_held(held);
+        // Before the request, the register says what is being done.
+        let register = std::fs::read_to_string(helper.path("data/shares.json")).unwrap();
+        assert!(register.contains(phase), "{what}: {register}");
+        helper.kill_daemon();
+        call.finish().fails(1);
+        server.fault(method, Fault::None);
+        assert_eq!(server.objects().len(), objects, "{what}");
+        let shares = listed(&helper);
+        assert!(
+            shares.len() == 1 && shares[0]["phase"] == phase,
+            "{what}: {shares:?}"
+        );
+        with_keys(&helper, unshare).run().ok();
+        assert!(
+            server.objects().is_empty() && listed(&helper).is_empty(),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn a_new_page_is_there_before_the_old_one_is_removed() {
+    let helper = Helper::saying("grey");
+    let server = S3Server::start();
+    helper.config(&server.settings(""));
+    helper.ask("cats");
+    let session = session(&helper);
+    let share = ["session", "share", &session, "--yes"];
+    with_keys(&helper, share).run().ok();
+    server.fault("DELETE", Fault::HoldBefore);
+    let call = with_keys(&helper, share).start();
+    server.until_held(1);
+    assert_eq!(server.objects().len(), 2);
+    helper.kill_daemon();
+    call.finish().fails(1);
+    let shares = listed(&helper);
+    let phases: Vec<&str> = shares.iter().flat_map(|s| s["phase"].as_str()).collect();
+    assert_eq!(phases, ["removing", "published"]);
+    // The next share tidies up.
+    server.fault("DELETE", Fault::None);
+    with_keys(&helper, share).run().ok();
+    assert_eq!((server.objects().len(), listed(&helper).len()), (1, 1));
+}
+
+#[test]
+fn a_stop_at_once_does_not_wait_for_the_bucket() {
+    let helper = Helper::saying("grey");
+    let server = S3Server::start();
+    helper.config(&server.settings(""));
+    helper.ask("cats");
+    let session = session(&helper);
+    server.fault("PUT", Fault::HoldBefore);
+    let call = with_keys(&helper, ["session", "share", &session, "--yes"]).start();
+    server.until_held(1);
+    let since = std::time::Instant::now();
+    helper.call(["stop", "--now"]).run().ok();
+    call.finish().fails(1);
+    helper.until("the daemon has ended", || helper.listener().is_none());
+    assert!(since.elapsed() < std::time::Duration::from_secs(15));
+    assert_eq!(listed(&helper)[0]["phase"], "publishing");
+}
+
+/// Shares, shares again and unshares, as far as the daemon lives.
+fn share_and_unshare(helper: &Helper, session: &str) {
+    for words in [
+        &["session", "share", session, "--yes"][..],
+        &["session", "share", session, "--yes"],
+        &["session", "unshare", session],
+    ] {
+        // Fails if the daemon is killed; the next request starts another one.
+        helper.call(words).run();
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_at_any_system_call_leaves_no_page_that_is_not_listed() {
+    let run = |at: KillPoint| {
+        let helper = Helper::saying("grey");
+        let daemon = Traced::start(&helper, at);
+        helper.ask("cats");
+        let session = session(&helper);
+        daemon.arm();
+        if at == KillPoint::Never {
+            share_and_unshare(&helper, &session);
+            helper.call(["stop", "--now"]).run();
+            return daemon.end().system_calls;
+        }
+        for words in [
+            &["session", "share", session.as_str(), "--yes"][..],
+            &["session", "share", &session, "--yes"],
+            &["session", "unshare", &session],
+        ] {
+            // What the daemon has left behind is looked at before another one starts.
+            if helper.listener().is_none() || helper.call(words).run().code != 0 {
+                break;
+            }
+        }
+        helper.call(["stop", "--now"]).run();
+        let calls = daemon.end().system_calls;
+        let on_disk: BTreeSet<String> = pages(&helper).into_iter().collect();
+        let server = Server::start(&helper);
+        let shares = listed(&helper);
+        let name = |share: &serde_json::Value| {
+            let id = share["id"].as_str().expect("an id");
+            format!("{id}.html")
+        };
+        let known: BTreeSet<String> = shares.iter().map(name).collect();
+        assert!(on_disk.is_subset(&known), "{at:?}: {on_disk:?} {shares:?}");
+        for share in &shares {
+            let path = format!("/share/{}", share["id"].as_str().expect("an id"));
+            let is_published = share["phase"] == "published";
+            let status = server.send_with("GET", &path, "", None).status;
+            assert_eq!(status, if is_published { 200 } else { 404 }, "{at:?}");
+        }
+        helper.call(["session", "unshare", &session]).run().ok();
+        assert!(
+            pages(&helper).is_empty() && listed(&helper).is_empty(),
+            "{at:?}"
+        );
+        calls
+    };
+    let total = run(KillPoint::Never);
+    assert!(total > 100, "{total}");
+    // AISH_TEST_KILLS=all tries every one.
+    let stride = match std::env::var("AISH_TEST_KILLS").as_deref() {
+        Ok("all") => 1,
+        _ => total / 24,
+    };
+    let points: Vec<usize> = (1..=total).step_by(stride).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while let Some(n) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    run(KillPoint::SystemCall(*n));
+                }
+            });
+        }
+    });
+}
