@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Daemon, openPage, startBrowser } from "./harness.mjs";
+import { createServer } from "node:http";
+import { Daemon, freePort, openPage, startBrowser } from "./harness.mjs";
 
 let daemon, browser;
 before(async () => {
@@ -93,4 +94,50 @@ test("a refused bearer shows what to do, and a new ticket in another tab lets th
   await other.locator(".layout").waitFor();
   await page.locator(".layout").waitFor();
   await page.context().close();
+});
+
+test("a name that leads to this machine gets nothing", async (context) => {
+  const rebound = await startBrowser(["--host-resolver-rules=MAP evil.example 127.0.0.1"]);
+  context.after(() => rebound.close());
+  const page = await rebound.newPage();
+  const address = `http://evil.example:${daemon.port}`;
+  const response = await page.goto(`${address}/`);
+  assert.equal(response.status(), 421);
+  assert.match(await response.text(), /"kind":"origin"/);
+  // What it got has a policy under which it can ask for nothing more.
+  const outcome = await page.evaluate(() => fetch("/v1/sessions").then(() => "answered", () => "failed"));
+  assert.equal(outcome, "failed");
+});
+
+test("a page of another port can neither show nor ask anything", async (context) => {
+  const port = await freePort();
+  const foreign = createServer((_, response) => {
+    response.setHeader("content-type", "text/html");
+    response.end(`<!doctype html><title>foreign</title><iframe src="http://127.0.0.1:${daemon.port}/"></iframe>
+      <iframe src="http://127.0.0.1:${daemon.port}/replay"></iframe>`);
+  });
+  context.after(() => foreign.close());
+  await new Promise((resolve) => foreign.listen(port, "127.0.0.1", resolve));
+  const page = await browser.newPage();
+  await page.goto(`http://127.0.0.1:${port}/`);
+  const frames = page.frames().slice(1).map((frame) => frame.url());
+  // What Chromium shows in place of a page that refuses to be framed.
+  assert.deepEqual(frames, Array(2).fill("chrome-error://chromewebdata/"));
+  const token = (await daemon.command("serve", "token", "show")).trim();
+  const outcomes = await page.evaluate(async ([base, authorization]) => {
+    const tried = [];
+    for (const [path, init] of [
+      ["/health", {}],
+      ["/v1/sessions", { headers: { authorization } }],
+      ["/v1/sessions", { method: "POST", body: "{}", headers: { authorization, "content-type": "application/json" } }],
+      ["/v1/tickets", { method: "POST", body: "{\"ticket\":\"x\"}", headers: { "content-type": "text/plain" } }],
+      ["/app.js", { mode: "no-cors" }],
+    ]) {
+      tried.push(await fetch(base + path, init).then((answer) => `${path}: ${answer.type}`, () => "failed"));
+    }
+    return tried;
+  }, [`http://127.0.0.1:${daemon.port}`, `Bearer ${token}`]);
+  assert.deepEqual(outcomes, Array(5).fill("failed"));
+  assert.deepEqual((await daemon.api("GET", "/v1/sessions")).sessions, []);
+  await page.close();
 });

@@ -156,7 +156,7 @@ export async function until(condition, limitMs = LIMIT_MS) {
   }
 }
 
-function freePort() {
+export function freePort() {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once("error", reject);
@@ -167,12 +167,12 @@ function freePort() {
   });
 }
 
-export function startBrowser() {
+export function startBrowser(more = []) {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     args: [
       "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-      "--disable-background-networking", "--disable-component-update", "--disable-sync",
+      "--disable-background-networking", "--disable-component-update", "--disable-sync", ...more,
     ],
   });
 }

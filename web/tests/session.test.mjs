@@ -254,3 +254,54 @@ test("everything can be reached with the keyboard", async () => {
   await page.getByText("Write the first prompt below.").waitFor();
   assert.deepEqual(page.problems, []);
 });
+
+test("a page that slept gets what happened meanwhile, once", async () => {
+  const session = await daemon.newSession("Sleeping");
+  const page = await openPage(browser, daemon, `/s/${session}`);
+  await page.getByText("live", { exact: true }).waitFor();
+  const devtools = await page.context().newCDPSession(page);
+  // The page runs nothing, and the connection ends, as on a machine that sleeps.
+  await devtools.send("Page.setWebLifecycleState", { state: "frozen" });
+  await daemon.kill();
+  await daemon.launch();
+  await daemon.ask(session, "while you slept");
+  await devtools.send("Page.setWebLifecycleState", { state: "active" });
+  await page.locator(".answer-facts").waitFor();
+  await page.getByText("live", { exact: true }).waitFor();
+  assert.equal(await page.locator(".prompt-text", { hasText: "while you slept" }).count(), 1);
+  assert.equal(await page.locator(".answer-facts").count(), 1);
+  await page.context().close();
+});
+
+test("more pages than a browser has connections are all live and can send", async () => {
+  const session = await daemon.newSession("Many pages");
+  const first = await openPage(browser, daemon, `/s/${session}`);
+  const pages = [first];
+  // A browser has six connections to one server.
+  while (pages.length < 8) {
+    const page = await first.context().newPage();
+    const address = new URL(await daemon.ticketAddress());
+    await page.goto(daemon.address(`/s/${session}`) + address.hash);
+    pages.push(page);
+  }
+  for (const page of pages) await page.getByText("live", { exact: true }).waitFor();
+  await pages[7].locator("#prompt").fill("from the eighth page");
+  await pages[7].keyboard.press("Enter");
+  for (const page of pages) {
+    await page.locator(".prompt-text", { hasText: "from the eighth page" }).waitFor();
+    await page.locator(".answer-facts").waitFor();
+  }
+  assert.deepEqual(first.problems, []);
+  await first.context().close();
+});
+
+test("a new session works in the directory of the one that was shown", async () => {
+  const { id } = await daemon.api("POST", "/v1/sessions", { title: "Somewhere", cwd: "/usr" });
+  const page = await openPage(browser, daemon, `/s/${id}`);
+  await page.locator(".cwd", { hasText: "/usr" }).waitFor();
+  await page.getByRole("button", { name: "New session" }).first().click();
+  await page.waitForURL((address) => address.pathname.startsWith("/s/") && !address.pathname.includes(id));
+  const created = new URL(page.url()).pathname.split("/")[2];
+  assert.equal((await daemon.api("GET", `/v1/sessions/${created}`)).cwd, "/usr");
+  await page.context().close();
+});

@@ -13,6 +13,11 @@ const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 10_000;
 /** Failed attempts in a row after which the daemon counts as gone. */
 const ATTEMPTS_UNTIL_GONE = 2;
+/** Streams that all pages of a browser have at the same time. A browser has six connections to one server, and what needs a seventh
+ * waits in silence: the others are for everything that is no stream. */
+const STREAMS = 4;
+/** How often a page without a stream asks for what is new, in milliseconds. */
+const POLL_MS = 1000;
 /** Time after which a hidden page gives its connection back: a browser has only six of them for one server. */
 const HIDDEN_MS = 30_000;
 
@@ -23,6 +28,18 @@ export interface StreamListener {
   lost(): void;
   /** What is followed exists no more. */
   gone?(): void;
+}
+
+/** Takes one of the places for streams, if one is free. Returns what frees it; the end of the page does too. */
+async function takePlace(): Promise<(() => void) | null> {
+  for (let place = 0; place < STREAMS; place += 1) {
+    const free = await new Promise<(() => void) | null>((resolve) => {
+      const take = (lock: Lock | null) => (lock ? new Promise<void>((end) => resolve(end)) : resolve(null));
+      navigator.locks.request(`aish-stream-${place}`, { ifAvailable: true }, take).catch(() => resolve(null));
+    });
+    if (free) return free;
+  }
+  return null;
 }
 
 export class EventStream {
@@ -99,6 +116,10 @@ export class EventStream {
         return;
       }
       if (this.isPaused) continue;
+      if (outcome === "caught_up") {
+        await this.wait(POLL_MS);
+        continue;
+      }
       this.listener.connection(this.failures > ATTEMPTS_UNTIL_GONE ? "no_answer" : "reconnecting");
       const delay = FIRST_DELAY_MS * 2 ** Math.min(this.failures, 5);
       this.failures += 1;
@@ -116,19 +137,23 @@ export class EventStream {
     });
   }
 
-  private async attempt(): Promise<"cut" | "ended"> {
+  private async attempt(): Promise<"cut" | "ended" | "caught_up"> {
     const abort = new AbortController();
     this.abort = abort;
-    const query = this.cursor === null ? "" : `?since=${encodeURIComponent(this.cursor)}`;
+    const free = await takePlace();
+    const query = new URLSearchParams();
+    if (this.cursor !== null) query.set("since", this.cursor);
+    if (!free) query.set("follow", "false");
     try {
       this.expectBytes(abort);
-      const response = await send(this.path + query, { signal: abort.signal });
+      const response = await send(`${this.path}?${query}`, { signal: abort.signal });
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
       if (!reader) return "cut";
       const parser = new EventParser();
       for (;;) {
         const { value, done } = await reader.read();
-        if (done || this.isClosed) return "cut";
+        if (this.isClosed) return "ended";
+        if (done) return free || this.failures > 0 ? "cut" : "caught_up";
         this.expectBytes(abort);
         for (const received of parser.push(value)) {
           const event: EventEnvelope = JSON.parse(received.data);
@@ -145,6 +170,7 @@ export class EventStream {
     } finally {
       clearTimeout(this.silence);
       abort.abort();
+      free?.();
     }
   }
 

@@ -9,7 +9,7 @@ import { EventStream, type Connection } from "../api/stream";
 import type { EventEnvelope, MessagePage, OutlineEntry, RecordView, SessionDetail, StatusPayload } from "../api/types";
 import { type Item, fromMessage, lastNumber, linkResults, showsRecord } from "./items";
 import { applyEvent } from "./live";
-import { refreshSoon } from "./sessions";
+import { refreshSoon, rememberDirectory } from "./sessions";
 
 const FIRST_PAGE = 40;
 /** Messages that are shown first; the others of the first page follow, so that none of the two takes long. */
@@ -339,7 +339,9 @@ export class SessionModel {
   private async loadDetail() {
     try {
       const detail = await get<SessionDetail>(sessionPath(this.id));
-      if (!this.isClosed) this.detail.value = detail;
+      if (this.isClosed) return;
+      this.detail.value = detail;
+      rememberDirectory(detail.cwd);
     } catch {
       // The messages or the stream say what is wrong.
     }

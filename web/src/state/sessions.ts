@@ -1,7 +1,7 @@
 // The list of sessions, and the search in it.
 
 import { signal } from "@preact/signals";
-import { describe, get, write } from "../api/client";
+import { ApiProblem, describe, get, write } from "../api/client";
 import { EventStream } from "../api/stream";
 import type { SessionDetail, SessionList, SessionView } from "../api/types";
 import { access } from "./auth";
@@ -80,9 +80,22 @@ export function followSessions(): () => void {
   return () => stream.close();
 }
 
+/** The directory of the session that was shown last: a new one works there too. */
+let directory: string | undefined;
+
+export function rememberDirectory(cwd: string | undefined) {
+  directory = cwd ?? directory;
+}
+
 export async function createSession() {
+  const create = (cwd?: string) => write<SessionDetail>("POST", "/v1/sessions", { cwd });
   try {
-    const session = await write<SessionDetail>("POST", "/v1/sessions", {});
+    // It may be gone since.
+    const isGone = (error: unknown) => directory !== undefined && error instanceof ApiProblem && error.status === 422;
+    const session = await create(directory).catch((error) => {
+      if (isGone(error)) return create();
+      throw error;
+    });
     if (session) go(sessionAddress(session.id));
     refreshSoon();
   } catch (error) {
