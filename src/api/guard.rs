@@ -25,6 +25,10 @@ pub enum Transport {
     Unix,
 }
 
+/// Called once a request of a connection has proved who sends it: the connection keeps its place then.
+#[derive(Clone)]
+pub struct KeepPlace(pub std::sync::Arc<dyn Fn() + Send + Sync>);
+
 /// What the server is called by those who reach it over TCP.
 #[derive(Debug)]
 pub struct OwnNames {
@@ -53,12 +57,12 @@ pub async fn guard(State(state): State<ApiState>, request: Request, next: Next) 
     if let (Some(origin), &Method::OPTIONS) = (&origin, &parts.method) {
         return finish(preflight(), Some(origin));
     }
-    let access = parts.extensions.get::<Access>().copied();
-    let mut response = next.run(Request::from_parts(parts, body)).await;
-    // For the listener: who has proved nothing does not keep a place for long.
-    if let Some(access) = access {
-        response.extensions_mut().insert(access);
+    if parts.extensions.get::<Access>().is_some()
+        && let Some(keep) = parts.extensions.get::<KeepPlace>()
+    {
+        keep.0();
     }
+    let response = next.run(Request::from_parts(parts, body)).await;
     finish(response, origin.as_ref())
 }
 
@@ -154,7 +158,12 @@ fn origin(headers: &HeaderMap, names: &OwnNames, cors: &[String]) -> Answer<Opti
     };
     let own = origin.strip_prefix(names.scheme);
     let own = own.and_then(|rest| rest.strip_prefix("://"));
-    if own.is_some_and(|own| names.hosts.iter().any(|host| host == own)) {
+    if own.is_some_and(|own| {
+        names
+            .hosts
+            .iter()
+            .any(|host| host.eq_ignore_ascii_case(own))
+    }) {
         return Ok(None);
     }
     if cors.iter().any(|allowed| allowed == origin) {

@@ -1,13 +1,11 @@
 //! Accepts connections and serves HTTP/1.1 on them, within limits: a client that sends nothing, or slowly, is dropped.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -20,8 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::credentials::Access;
-use super::guard::{OwnNames, Transport};
+use super::guard::{KeepPlace, OwnNames, Transport};
 use crate::session::lock;
 
 /// Time to send the head of a request, and how long a connection may stay idle between two of them.
@@ -35,6 +32,8 @@ const MAX_CONNECTIONS: usize = 256;
 /// Maximum number of connections without a request that has proved who sends it. Beyond it the oldest of them is dropped, so that a
 /// program that opens many keeps nobody out.
 const MAX_UNSERVED: usize = 64;
+/// TLS handshakes in a second, and as many at once after a pause: each costs milliseconds of the thread that also serves the shells.
+const HANDSHAKES: u32 = 20;
 /// Pause after a failure to accept, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -49,6 +48,8 @@ pub struct Connections {
     places: Arc<Semaphore>,
     unserved: Mutex<VecDeque<(u64, CancellationToken)>>,
     last: AtomicU64,
+    /// When the next TLS handshake may begin, if all before came as fast as they may.
+    next_handshake: Mutex<Option<Instant>>,
     /// The tasks of the connections.
     pub tasks: TaskTracker,
     end: CancellationToken,
@@ -63,28 +64,51 @@ impl Connections {
             places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             unserved: Mutex::default(),
             last: AtomicU64::new(0),
+            next_handshake: Mutex::default(),
             tasks: TaskTracker::new(),
             end,
             abort: CancellationToken::new(),
         })
     }
 
-    fn admit(self: &Arc<Connections>) -> UnprovenConnection {
+    /// Admits a connection. Those of the unix socket have proved who they are.
+    fn admit(self: &Arc<Connections>, transport: &Transport) -> UnprovenConnection {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let drop_it = CancellationToken::new();
-        let mut unserved = lock(&self.unserved);
-        unserved.push_back((number, drop_it.clone()));
-        if unserved.len() > MAX_UNSERVED
-            && let Some((_, oldest)) = unserved.pop_front()
-        {
-            oldest.cancel();
+        if matches!(transport, Transport::Tcp(_)) {
+            let mut unserved = lock(&self.unserved);
+            unserved.push_back((number, drop_it.clone()));
+            if unserved.len() > MAX_UNSERVED
+                && let Some((_, oldest)) = unserved.pop_front()
+            {
+                oldest.cancel();
+            }
         }
-        drop(unserved);
         UnprovenConnection {
             connections: self.clone(),
             number,
             drop_it,
         }
+    }
+
+    /// Returns how long a TLS handshake has to wait; `None` if too many wait already.
+    fn handshake_delay(&self) -> Option<Duration> {
+        let second = Duration::from_secs(1);
+        let now = Instant::now();
+        let mut next = lock(&self.next_handshake);
+        let burst = now.checked_sub(second).unwrap_or(now);
+        let at = next.map_or(burst, |at| at.max(burst));
+        let delay = at.saturating_duration_since(now);
+        if delay > 2 * second {
+            return None;
+        }
+        *next = Some(at + second / HANDSHAKES);
+        Some(delay)
+    }
+
+    /// Keeps a connection: a request of it has proved who sends it.
+    fn keep(&self, number: u64) {
+        lock(&self.unserved).retain(|(other, _)| *other != number);
     }
 
     fn serve<S>(
@@ -96,7 +120,7 @@ impl Connections {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let admission = self.admit();
+        let admission = self.admit(transport);
         let (router, transport) = (router.clone(), transport.clone());
         let (places, end) = (self.places.clone(), self.end.clone());
         self.tasks.spawn(async move {
@@ -111,7 +135,14 @@ impl Connections {
                 serve_connection(stream, router, transport, &admission, &end).await;
                 return;
             };
-            let handshake = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream));
+            let Some(delay) = admission.connections.handshake_delay() else {
+                return;
+            };
+            let handshake = async {
+                tokio::time::sleep(delay).await;
+                tls.accept(stream).await
+            };
+            let handshake = tokio::time::timeout(HEAD_TIMEOUT, handshake);
             let accepted = tokio::select! {
                 accepted = handshake => accepted,
                 () = admission.drop_it.cancelled() => return,
@@ -132,16 +163,9 @@ struct UnprovenConnection {
     drop_it: CancellationToken,
 }
 
-impl UnprovenConnection {
-    /// Keeps the connection: a request of it was served.
-    fn keep(&self) {
-        lock(&self.connections.unserved).retain(|(number, _)| *number != self.number);
-    }
-}
-
 impl Drop for UnprovenConnection {
     fn drop(&mut self) {
-        self.keep();
+        self.connections.keep(self.number);
     }
 }
 
@@ -155,17 +179,12 @@ async fn serve_connection<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let router = TowerToHyperService::new(router);
+    let (connections, number) = (admission.connections.clone(), admission.number);
+    let keep = KeepPlace(Arc::new(move || connections.keep(number)));
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(transport.clone());
-        let response = router.call(request);
-        async move {
-            let response = response.await;
-            let is_served = |r: &Response| r.extensions().get::<Access>().is_some();
-            if response.as_ref().is_ok_and(is_served) {
-                admission.keep();
-            }
-            Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
-        }
+        request.extensions_mut().insert(keep.clone());
+        router.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

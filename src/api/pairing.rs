@@ -159,6 +159,15 @@ impl Pairings {
         })
     }
 
+    /// Returns the id of the pairing with this handle; `None` if it does not wait for a decision.
+    pub fn waiting(&self, handle: &str, now_ms: u64) -> Option<PairingId> {
+        let handle = sha(handle);
+        let all = self.current(now_ms);
+        let waits =
+            |p: &&Pairing| p.handle == handle && matches!(p.state, PairingState::Waiting(_));
+        all.iter().find(waits).map(|pairing| pairing.id)
+    }
+
     /// Decides on the pairing with this handle. Returns its id; `None` if it does not wait for a decision.
     pub fn decide(&self, handle: &str, accepts: bool, now_ms: u64) -> Option<PairingId> {
         let handle = sha(handle);

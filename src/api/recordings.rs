@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use super::types::{RecordedCommandView, RecordingView};
-use crate::error::{ErrorContext, Result};
+use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::recording::commands::{RecordedCommand, commands};
 use crate::recording::event::RecordingSource;
@@ -21,7 +21,12 @@ use crate::recording::reader::{Recording, RecordingSummary};
 use crate::recording::secrets::RecordingSecrets;
 use crate::recording::{asciicast, reader};
 use crate::safety::redact::global_redactor;
+use crate::safety::utf8;
 
+/// Maximum size of a command line, in bytes.
+const MAX_LINE: usize = 4 << 10;
+/// Maximum size of a redacted form, in bytes.
+const MAX_CAST: u64 = 256 << 20;
 /// How long a redacted form is kept: a secret that becomes known later must not stay in it.
 const KEPT: Duration = Duration::from_secs(60);
 
@@ -80,10 +85,10 @@ fn view(id: String, summary: &RecordingSummary, commands: &[RecordedCommand]) ->
         commands: commands
             .iter()
             .map(|command| RecordedCommandView {
-                text: command
-                    .text
-                    .as_ref()
-                    .map(|line| redactor.redact(line).into_owned()),
+                text: command.text.as_ref().map(|line| {
+                    let line = redactor.redact(line);
+                    utf8::prefix(&line, MAX_LINE).to_owned()
+                }),
                 start_ms: command.start_us / 1000,
                 duration_ms: command
                     .end_us
@@ -158,11 +163,20 @@ impl LastCast {
             });
             Ok(cast)
         });
-        work.await.unwrap_or_else(|e| {
-            Err(crate::error::Error::runtime(format!(
+        let done = work.await.unwrap_or_else(|e| {
+            Err(Error::runtime(format!(
                 "the recording cannot be redacted: {e}"
             )))
-        })
+        });
+        let last = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(KEPT).await;
+            last.0
+                .lock()
+                .await
+                .take_if(|kept| kept.made.elapsed() >= KEPT);
+        });
+        done
     }
 }
 
@@ -174,7 +188,12 @@ fn make(recording: &Recording, dir: &Path) -> Result<Cast> {
         hash: Sha256::new(),
         length: 0,
     };
-    asciicast::export(recording, &secrets, &mut out)?;
+    let exported = asciicast::export(recording, &secrets, &mut out);
+    if out.length > MAX_CAST {
+        return Err(Error::usage("the recording is too large to be sent")
+            .hint("write it to a file: aish-helper recording export --format cast"));
+    }
+    exported?;
     let cannot = || "cannot write the redacted recording".to_owned();
     let file = out.out.into_inner().map_err(|e| e.into_error());
     let digest = out.hash.finalize();
@@ -210,6 +229,9 @@ impl<W: Write> Write for HashingWriter<W> {
         let written = self.out.write(bytes)?;
         self.hash.update(&bytes[..written]);
         self.length += written as u64;
+        if self.length > MAX_CAST {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
         Ok(written)
     }
 

@@ -97,6 +97,17 @@ impl ApiServer {
         address: Option<ListenAddress>,
     ) -> Result<ServerStatus> {
         let _changing = self.changing.lock().await;
+        self.listen(services, cancel, may_use, address).await
+    }
+
+    /// Starts the server; the caller holds `changing`.
+    async fn listen(
+        &self,
+        services: &Arc<SharedServices>,
+        cancel: &CancellationToken,
+        may_use: PeerCheck,
+        address: Option<ListenAddress>,
+    ) -> Result<ServerStatus> {
         let config = services.models.config(&Default::default())?;
         let settings = &config.server;
         let address = address.unwrap_or_else(|| ListenAddress {
@@ -243,16 +254,25 @@ impl ApiServer {
         }
     }
 
-    /// Decides on the pairing with this handle, and returns its id.
+    /// Returns the id of the pairing with this handle.
     ///
     /// # Errors
     /// It does not wait for a decision any more.
-    pub fn decide_pairing(&self, handle: &str, accept: bool) -> Result<PairingId> {
+    pub fn waiting_pairing(&self, handle: &str) -> Result<PairingId> {
+        let (state, _) = self.page()?;
+        let waiting = state.credentials.pairings.waiting(handle, now_ms());
+        waiting.ok_or_else(pairing_expired)
+    }
+
+    /// Decides on the pairing with this handle.
+    ///
+    /// # Errors
+    /// It does not wait for a decision any more.
+    pub fn decide_pairing(&self, handle: &str, accept: bool) -> Result<()> {
         let (state, _) = self.page()?;
         let pairings = &state.credentials.pairings;
-        pairings.decide(handle, accept, now_ms()).ok_or_else(|| {
-            Error::runtime("the pairing has expired").hint("begin anew: aish-helper web --approve")
-        })
+        let decided = pairings.decide(handle, accept, now_ms());
+        decided.map(drop).ok_or_else(pairing_expired)
     }
 
     /// Ends all pairings, and returns how many browsers were paired.
@@ -283,6 +303,8 @@ impl ApiServer {
         cancel: &CancellationToken,
         may_use: PeerCheck,
     ) -> Result<()> {
+        // Nobody may start the server with the old token meanwhile.
+        let _changing = self.changing.lock().await;
         let address = self.status().map(|status| ListenAddress {
             hostname: status.hostname,
             port: status.port,
@@ -290,10 +312,14 @@ impl ApiServer {
         self.end().await;
         credentials::replace(&services.paths)?;
         if address.is_some() {
-            self.start(services, cancel, may_use, address).await?;
+            self.listen(services, cancel, may_use, address).await?;
         }
         Ok(())
     }
+}
+
+fn pairing_expired() -> Error {
+    Error::runtime("the pairing has expired").hint("begin anew: aish-helper web --approve")
 }
 
 /// Returns the address of a name.
@@ -353,7 +379,8 @@ fn own_names(address: &ListenAddress, ip: IpAddr, has_tls: bool) -> OwnNames {
     let mut hosts = vec![ip_host];
     let is_name = address.hostname.parse::<IpAddr>().is_err();
     if is_name {
-        hosts.insert(0, address.hostname.clone());
+        // Browsers write names in lower case.
+        hosts.insert(0, address.hostname.to_ascii_lowercase());
     }
     if ip.is_loopback() {
         hosts.extend(["127.0.0.1", "localhost", "[::1]"].map(str::to_owned));

@@ -24,7 +24,7 @@ section! {
         password: Option<ServerPassword> = None, example("\"a-long-password\"");
         /// A PEM file with the certificate for `hostname` and those that it depends on: an absolute path. With it the port takes TLS only.
         certificate: Option<String> = None, check(check_absolute), example("\"/etc/ssl/private/laptop.pem\"");
-        /// A PEM file with the key of the certificate, which other users must not be able to read.
+        /// A PEM file with the key of the certificate, which only its owner and its group may be able to read.
         certificate_key: Option<String> = None, check(check_absolute), example("\"/etc/ssl/private/laptop.key\"");
         /// Origins of other pages that may use the API, exactly as browsers send them.
         cors: Vec<String> = Vec::new(), check(check_origin), example("[\"http://localhost:5173\"]");

@@ -4,6 +4,7 @@
 //! is invalid, every call needs approval, and actions without a prompt are denied.
 
 use std::fmt::Display;
+use std::fs;
 use std::path::Path;
 
 use super::disk;
@@ -77,10 +78,17 @@ pub fn check_may_write(config: &Config, cwd: &Path) -> Result<()> {
 }
 
 impl ProjectRules {
-    /// Reads the files of a directory and of all its ancestors. A project inside another cannot loosen the outer one.
+    /// Reads the files of a directory and of all its ancestors, those of the path as it is given and without links. A project
+    /// inside another cannot loosen the outer one.
     pub fn around(config: &Config, cwd: &Path) -> ProjectRules {
         let mut all = ProjectRules::default();
-        for dir in cwd.ancestors().filter(|dir| dir.is_absolute()) {
+        let real = fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_path_buf());
+        let linked = cwd.ancestors().filter(|dir| !real.starts_with(dir));
+        for dir in real
+            .ancestors()
+            .chain(linked)
+            .filter(|dir| dir.is_absolute())
+        {
             let path = dir.join(NAME);
             match disk::exists(&path) {
                 Ok(false) => {}

@@ -31,7 +31,8 @@ pub async fn follow(daemon: Arc<Daemon>, mut answered: mpsc::Receiver<AnsweredTu
             let base = daemon.api.status().and_then(|status| status.url);
             let refreshed = tokio::select! {
                 biased;
-                () = services.ending.cancelled() => return,
+                // The register knows what is under way, and the next answer shares again.
+                () = services.leaving.cancelled() => return,
                 refreshed = share::refresh(services, turn, base.as_deref()) => refreshed,
             };
             if let Err(e) = refreshed {

@@ -43,12 +43,15 @@ pub async fn serve(daemon: &Arc<Daemon>, request: ServerRequest) -> Result<Serve
             reply.pairing_code = api.pairing_code(&handle).await?;
         }
         ServerRequest::DecidePairing { handle, accept } => {
-            let id = api.decide_pairing(&handle, accept)?;
-            if accept && let Err(e) = record_pairing(daemon, id).await {
-                // What a person has allowed is on record, or not allowed.
-                api.unpair();
-                return Err(e);
+            if accept {
+                // What a person has allowed is on record before it counts.
+                let id = api.waiting_pairing(&handle)?;
+                if let Err(e) = record_pairing(daemon, id).await {
+                    api.decide_pairing(&handle, false)?;
+                    return Err(e);
+                }
             }
+            api.decide_pairing(&handle, accept)?;
         }
         ServerRequest::Unpair => reply.unpaired = api.unpair(),
         ServerRequest::Rotate => {

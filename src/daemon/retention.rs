@@ -99,6 +99,10 @@ fn apply(
         &in_use,
         &logs,
         |id, updated_ms| {
+            // A bucket can make this take long: the daemon does not wait for it, and the session may be used again.
+            if services.leaving.is_cancelled() || sessions.in_use().contains(id) {
+                return Ok(false);
+            }
             runtime.block_on(share::remove(services, CredentialSource::Kept, id))?;
             let is_removed = sessions.remove(id, updated_ms)?;
             if is_removed {

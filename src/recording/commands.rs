@@ -3,20 +3,16 @@
 use super::event::{RecordingEvent, RecordingLine};
 use super::reader::{EventPosition, Recording};
 use crate::error::Result;
-use crate::safety::utf8::prefix;
 
 /// Maximum number of commands that are kept; a shell that runs more in one recording is a script.
 const MAX_COMMANDS: usize = 100_000;
-
-/// Maximum size of a command line that is kept.
-const MAX_TEXT: usize = 4 << 10;
 
 /// A command in a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedCommand {
     /// `SHELL@STARTED_MS`, as in the journal.
     pub id: String,
-    /// The command line, at most 4 KB of it; `None` if the history forgets it.
+    /// The whole command line, which must be searched for secrets before it is cut; `None` if the history forgets it.
     pub text: Option<String>,
     /// When it began, in microseconds since the start of the recording.
     pub start_us: u64,
@@ -43,9 +39,7 @@ impl CommandList {
             {
                 self.commands.push(RecordedCommand {
                     id: command_id.clone(),
-                    text: text
-                        .as_deref()
-                        .map(|text| prefix(text, MAX_TEXT).to_owned()),
+                    text: text.clone(),
                     start_us: line.us,
                     end_us: None,
                     exit: None,

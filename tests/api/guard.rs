@@ -1,3 +1,6 @@
+use std::io::Write;
+use std::net::TcpStream;
+
 use serde_json::json;
 
 use super::document::operations;
@@ -280,4 +283,51 @@ fn nothing_listens_until_it_is_told_to_and_only_on_this_machine() {
     helper.call(["restart", "--now"]).run().ok();
     let status = helper.call(["serve", "status", "--json"]).run().json();
     assert_eq!(status["running"], false);
+}
+
+#[test]
+fn a_token_is_replaced_although_the_server_is_started_meanwhile() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    // Its end is waited for, for a while.
+    let mut unfinished = server.connect();
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{{",
+        server.port, server.token
+    );
+    unfinished.write_all(head.as_bytes()).unwrap();
+    helper.until("the request is served", || {
+        server.get("/v1/sessions").is_object()
+    });
+    let rotation = helper.call(["serve", "token", "rotate"]).start();
+    let port = server.port.to_string();
+    let closed = || TcpStream::connect(("127.0.0.1", server.port)).is_err();
+    helper.until("the server stops listening", closed);
+    helper.call(["serve", "--port", &port]).run().ok();
+    rotation.finish().ok();
+    let token = helper.call(["serve", "token", "show"]).run().ok();
+    assert_ne!(token.trim(), server.token);
+    server.send("GET", "/v1/sessions", None).problem(401);
+    let headers = format!("authorization: Bearer {}\r\n", token.trim());
+    server
+        .send_with("GET", "/v1/sessions", &headers, None)
+        .json(200);
+}
+
+#[test]
+fn what_needs_no_token_takes_little_and_tells_little() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    for path in ["/v1/tickets", "/v1/pairing"] {
+        let body = json!({ "ticket": "x".repeat(2000) });
+        server.send_with("POST", path, "", Some(&body)).problem(413);
+    }
+    helper.change_config("this is no TOML");
+    let path = "/share/0123456789abcdef0123456789abcdef";
+    let answer = server.send_with("GET", path, "", None);
+    let problem = answer.problem(404).to_string();
+    assert!(
+        !problem.contains("TOML") && !problem.contains("config"),
+        "{problem}"
+    );
 }

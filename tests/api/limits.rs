@@ -194,3 +194,26 @@ fn streams_are_limited_and_a_reader_that_stops_harms_nobody() {
     assert!(full.contains(" 503 "), "{full}");
     drop((stopped, more));
 }
+
+#[test]
+fn strangers_do_not_break_off_a_request_that_has_a_token() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let mut slow = server.connect();
+    let head = format!(
+        "POST /v1/sessions HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{{",
+        server.port, server.token
+    );
+    slow.write_all(head.as_bytes()).unwrap();
+    // Connections are accepted in order, and this answer comes after the head above was read.
+    server.get("/v1/sessions");
+    let idle: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    // The oldest of the idle ones are dropped.
+    let mut oldest = &idle[0];
+    assert_eq!(oldest.read(&mut [0; 1]).unwrap(), 0);
+    slow.write_all(b"}").unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    drop(idle);
+}

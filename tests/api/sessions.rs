@@ -288,6 +288,14 @@ fn a_session_works_in_the_directory_that_was_set() {
     let moved = server.send("PATCH", &path, Some(&json!({ "cwd": "/" })));
     assert_eq!(moved.json(200)["cwd"], "/");
     assert_eq!(prompt("two"), "/");
+    // Under whatever name: the rules of a project are found by its real directory.
+    std::os::unix::fs::symlink(&dir, helper.home.path("link")).unwrap();
+    let link = helper.home.path("link").display().to_string();
+    let linked = server.send("PATCH", &path, Some(&json!({ "cwd": link })));
+    assert_eq!(linked.json(200)["cwd"], dir.as_str());
+    server
+        .send("PATCH", &path, Some(&json!({ "cwd": "/" })))
+        .json(200);
     let file = helper.path("config.toml").display().to_string();
     for cwd in [
         "relative",

@@ -104,6 +104,7 @@ pub async fn recordings(
         (status = 206, description = "The part that was asked for", content_type = "application/x-asciicast", body = String),
         (status = 400, description = "A parameter is not valid", body = ProblemDocument),
         (status = 404, description = "There is no such session, or it has no such recording", body = ProblemDocument),
+        (status = 422, description = "The recording is too large to be sent", body = ProblemDocument),
         (status = 416, description = "The recording has no such part", body = ProblemDocument)))]
 pub async fn raw(
     State(state): State<ApiState>,

@@ -20,7 +20,7 @@ use axum::middleware;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use super::problem::{Answer, Problem, ProblemDocument};
@@ -30,6 +30,9 @@ use crate::session::conversation::{Session, SharedSession};
 
 /// Maximum size of the body of a request, in bytes.
 const MAX_BODY: usize = 2 << 20;
+
+/// The same of a request that needs no token.
+const MAX_TICKET: usize = 1 << 10;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -49,14 +52,17 @@ fn documented() -> OpenApiRouter<ApiState> {
         .routes(routes!(meta::version))
         .routes(routes!(meta::openapi_json))
         .routes(routes!(meta::doc))
-        .routes(routes!(meta::redeem))
+        .routes(routes!(meta::redeem).layer(DefaultBodyLimit::max(MAX_TICKET)))
         .routes(routes!(sessions::list, sessions::create))
         .routes(routes!(sessions::get, sessions::change, sessions::delete))
         .routes(routes!(sessions::outline))
         .routes(routes!(sessions::record))
         .routes(routes!(messages::list, messages::send))
         .routes(routes!(messages::cancel))
-        .routes(routes!(pairing::begin, pairing::get, pairing::end))
+        .routes(
+            routes!(pairing::begin, pairing::get, pairing::end)
+                .layer(DefaultBodyLimit::max(MAX_TICKET)),
+        )
         .routes(routes!(questions::answer))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))

@@ -117,10 +117,10 @@ fn status_of(session: &Session) -> SessionState {
         (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
-    JsonBody(change): JsonBody<SessionChange>,
+    JsonBody(mut change): JsonBody<SessionChange>,
 ) -> Answer<Response> {
     check(&change)?;
-    check_settings(&state, &change, None).await?;
+    check_settings(&state, &mut change, None).await?;
     let id = {
         let record_ids = super::record_ids(&state);
         let session = state.services.sessions.create(None, &record_ids);
@@ -161,11 +161,11 @@ pub async fn get(
 pub async fn change(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
-    JsonBody(change): JsonBody<SessionChange>,
+    JsonBody(mut change): JsonBody<SessionChange>,
 ) -> Answer<Json<SessionDetail>> {
     let cwd = super::cwd(&*super::session(&state, &id).await?);
     check(&change)?;
-    check_settings(&state, &change, cwd).await?;
+    check_settings(&state, &mut change, cwd).await?;
     apply(&state, &id, change).await?;
     Ok(Json(detail(&state, &id).await?))
 }
@@ -349,24 +349,30 @@ fn settings_request(
     }
 }
 
-/// Checks the settings before anything is created or changed. `cwd` is the directory of the session so far.
+/// Checks the settings before anything is created or changed, and resolves links in the directory: the rules of a project hold
+/// for it whatever it is called. `cwd` is the directory of the session so far.
 async fn check_settings(
     state: &ApiState,
-    change: &SessionChange,
+    change: &mut SessionChange,
     cwd: Option<String>,
 ) -> Answer<()> {
     if let Some(new) = &change.cwd {
-        let path = std::path::PathBuf::from(new);
-        let is_path = path.is_absolute() && !new.chars().any(char::is_control);
-        let is_dir = is_path
-            && tokio::fs::metadata(&path)
-                .await
-                .is_ok_and(|meta| meta.is_dir());
+        let is_path = new.starts_with('/') && !new.chars().any(char::is_control);
+        let real = match is_path {
+            true => tokio::fs::canonicalize(new).await.ok(),
+            false => None,
+        };
+        let real = real.and_then(|real| real.into_os_string().into_string().ok());
+        let is_dir = match &real {
+            Some(real) => tokio::fs::metadata(real).await.is_ok_and(|m| m.is_dir()),
+            None => false,
+        };
         if !is_dir {
             return Err(super::invalid(
                 "cwd is not the absolute path of a directory",
             ));
         }
+        change.cwd = real;
     }
     let request = settings_request(None, change, cwd);
     Ok(session_settings::check_all(&state.services, &request).await?)

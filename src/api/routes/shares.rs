@@ -103,11 +103,16 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
         (status = 200, description = "The page", content_type = "text/html", body = String),
         (status = 404, description = "There is no such share", body = ProblemDocument)))]
 pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> Answer<Response> {
-    let config = state.services.models.config(&ConfigOverrides::default())?;
-    if config.share.mode == ShareMode::Disabled {
+    // Who reads this has no token: what is wrong is for the log.
+    let hidden = |error: crate::error::Error| {
+        tracing::warn!("the page of a share cannot be sent: {}", error.message);
+        Problem::not_found("there is no such share")
+    };
+    let config = state.services.models.config(&ConfigOverrides::default());
+    if config.map_err(hidden)?.share.mode == ShareMode::Disabled {
         return Err(Problem::not_found("there is no such share"));
     }
-    let page = share::page(&state.services, &id).await?;
+    let page = share::page(&state.services, &id).await.map_err(hidden)?;
     let Some(page) = page else {
         return Err(Problem::not_found("there is no such share"));
     };
