@@ -56,7 +56,7 @@ pub struct Credentials {
 
 /// What a password is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PasswordCheck {
+pub enum GuessResult {
     /// It is the one of the configuration.
     Right,
     /// It is not, or none is configured.
@@ -194,20 +194,20 @@ impl Credentials {
     }
 
     /// Checks a password.
-    pub fn password(&self, value: &str) -> PasswordCheck {
+    pub fn password(&self, value: &str) -> GuessResult {
         let Some(password) = self.password.as_ref().filter(|p| !p.expose().is_empty()) else {
-            return PasswordCheck::Wrong;
+            return GuessResult::Wrong;
         };
         let mut guesses = lock(&self.guesses);
         guesses.retain(|at| at.elapsed() < GUESS_WINDOW);
         if guesses.len() >= MAX_GUESSES {
-            return PasswordCheck::TooMany;
+            return GuessResult::TooMany;
         }
         if sha(value) == sha(password.expose()) {
-            return PasswordCheck::Right;
+            return GuessResult::Right;
         }
         guesses.push(Instant::now());
-        PasswordCheck::Wrong
+        GuessResult::Wrong
     }
 
     /// Whether a password is set.

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::ApiState;
-use super::credentials::{Access, Credentials, PasswordCheck};
+use super::credentials::{Access, Credentials, GuessResult};
 use super::problem::{Answer, Problem};
 
 /// How a request has arrived.
@@ -222,15 +222,15 @@ fn authorization(headers: &HeaderMap, credentials: &Credentials) -> Answer<Acces
         let pair = pair.and_then(|pair| String::from_utf8(pair).ok());
         let password = pair.as_ref().and_then(|pair| pair.split_once(':'));
         match password.map(|(_, password)| credentials.password(password)) {
-            Some(PasswordCheck::Right) => Some(Access::Token),
-            Some(PasswordCheck::TooMany) => {
+            Some(GuessResult::Right) => Some(Access::Token),
+            Some(GuessResult::TooMany) => {
                 let message = "too many wrong passwords were sent";
                 return Err(
                     Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", message)
                         .hint("wait a minute, or send the token"),
                 );
             }
-            Some(PasswordCheck::Wrong) | None => None,
+            Some(GuessResult::Wrong) | None => None,
         }
     } else {
         return Err(unauthorized("this kind of authorization is not accepted"));

@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_secret_in_the_lines_of_a_difference_is_found() {
-        let secret = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
+        let secret = concat!("ghp_", "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX");
         let lines = json!([{ "sign": "+", "text": format!("token = {secret}") }]);
         for changes in [
             effect(&json!({ "difference": lines })),

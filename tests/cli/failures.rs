@@ -7,7 +7,7 @@ use crate::cli::prompt::half;
 use crate::fakes::provider::{Part, Provider, Script, text_event};
 use crate::support::helper::Helper;
 
-const KEY: &str = "sk-0123456789abcdefSECRET";
+const KEY: &str = "sk-0123456789abcdefCANARY";
 
 /// Writes a config with one model that has these lines.
 fn model(helper: &Helper, lines: &str) {
@@ -47,7 +47,7 @@ fn a_key_is_sent_but_never_shown() {
         Script::tokens(["ok"]),
         Script::status(
             401,
-            r#"{"error":{"message":"Incorrect API key: sk-0123456789abcdefSECRET"}}"#,
+            r#"{"error":{"message":"Incorrect API key: sk-0123456789abcdefCANARY"}}"#,
         ),
         Script::tokens(["ok"]),
     ])
@@ -83,7 +83,7 @@ fn a_key_is_sent_but_never_shown() {
     for run in &runs {
         assert!(run.code == 0 || run.code == 1, "{run:?}");
         let shown = format!("{}{}", run.stdout, run.stderr);
-        assert!(!shown.contains("SECRET"), "{run:?}");
+        assert!(!shown.contains("CANARY"), "{run:?}");
     }
     // The whole home, except the config written by the user.
     let mut dirs = vec![helper.path("")];
@@ -95,13 +95,13 @@ fn a_key_is_sent_but_never_shown() {
                 dirs.push(path);
             } else if kind.is_file() {
                 let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-                assert!(!text.contains("SECRET"), "{}", path.display());
+                assert!(!text.contains("CANARY"), "{}", path.display());
             }
         }
     }
     let argv = std::fs::read(format!("/proc/{}/cmdline", helper.daemon()));
     if let Ok(argv) = argv {
-        assert!(!String::from_utf8_lossy(&argv).contains("SECRET"));
+        assert!(!String::from_utf8_lossy(&argv).contains("CANARY"));
     }
 }
 
