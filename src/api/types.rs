@@ -139,7 +139,7 @@ pub struct Usage {
 pub struct SessionChange {
     /// The title.
     #[serde(default)]
-    #[schema(max_length = 200)]
+    #[schema(max_length = 200, pattern = r"\S")]
     pub title: Option<String>,
     /// The name of a model in the configuration.
     #[serde(default)]
@@ -156,7 +156,7 @@ pub struct SessionChange {
     /// The directory in which prompts over HTTP work from now on: an absolute path. A prompt in a terminal works in that of its
     /// shell, and later ones over HTTP follow it.
     #[serde(default)]
-    #[schema(max_length = 4096)]
+    #[schema(max_length = 4096, pattern = "^/")]
     pub cwd: Option<String>,
     /// `private` unshares the session. To share it, use `/share`, which shows what would be published.
     #[serde(default)]
@@ -175,6 +175,14 @@ pub enum Role {
     Tool,
     /// A command that the model proposed: the decision on it, or its end.
     Command,
+}
+
+/// Who writes a message that is sent: only the user can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptRole {
+    /// The user.
+    User,
 }
 
 /// A tool call in an answer.
@@ -245,11 +253,11 @@ pub struct MessageFilter {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewMessage {
-    /// Only `user`.
+    /// Who writes it.
     #[serde(default)]
-    pub role: Option<Role>,
+    pub role: Option<PromptRole>,
     /// The text of the prompt.
-    #[schema(min_length = 1, max_length = 1_000_000)]
+    #[schema(min_length = 1, max_length = 1_000_000, pattern = r"\S")]
     pub content: String,
     /// The agent that is asked. There are no agents yet.
     #[serde(default)]
@@ -333,6 +341,17 @@ pub struct EventFilter {
     #[serde(default)]
     #[param(required = false)]
     pub follow: Option<bool>,
+}
+
+/// An event as it is sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SentEvent {
+    /// The cursor behind it.
+    pub id: String,
+    /// Its type.
+    pub event: String,
+    /// An `EventEnvelope` as JSON.
+    pub data: String,
 }
 
 /// An event of a session.
@@ -441,6 +460,7 @@ pub struct ToolCallRequest {
     pub arguments: serde_json::Map<String, serde_json::Value>,
     /// What the call does: `read`, `write` or `destructive`. By default `read`; a tool that does more is then rejected.
     #[serde(default)]
+    #[schema(pattern = "^(read|write|destructive)$")]
     pub operation: Option<String>,
     /// Why it is made, for the record and the question.
     #[serde(default)]

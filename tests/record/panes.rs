@@ -278,7 +278,12 @@ fn open_panes_follow_the_configuration() {
     let recorded = tmux.read(&dir);
     assert_eq!(recorded.commands(), [command("print o''ne", 0)]);
     assert!(!recorded.contains("se''cret") && !recorded.contains("secret"));
-    // The shell has read that nobody takes its marks any more.
+    // The recorder tells the shell before it ends, and the shell has read that nobody takes its marks any more.
+    helper.until("the recorder has ended", || {
+        tmux.run(&["display-message", "-p", "-t", "0", "#{pane_pipe}"])
+            .trim()
+            == "0"
+    });
     let notices = helper.path("run/notices");
     helper.until("the recorder has told the shell", || {
         tmux.type_line("");

@@ -45,6 +45,17 @@ pub async fn list(
     Parameters(query): Parameters<ActivityQuery>,
 ) -> Answer<Json<ActivityList>> {
     let limit = super::within(query.limit, PAGE)?;
+    for (name, value, most) in [
+        ("type", &query.r#type, 40),
+        ("server", &query.server, 100),
+        ("session", &query.session, 36),
+    ] {
+        if value.as_ref().is_some_and(|v| v.chars().count() > most) {
+            return Err(Problem::bad_request(format!(
+                "{name} is longer than {most} characters"
+            )));
+        }
+    }
     let filter = ActivityFilter {
         types: query.r#type.into_iter().collect(),
         servers: query.server.into_iter().collect(),

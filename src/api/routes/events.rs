@@ -12,7 +12,7 @@ use crate::api::cursor::Cursor;
 use crate::api::extract::{InPath, Parameters};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::stream::{GlobalCursor, GlobalStream, SessionStream};
-use crate::api::types::EventFilter;
+use crate::api::types::{EventFilter, SentEvent};
 use crate::error::Result;
 
 /// How far back the events of all sessions can begin.
@@ -25,7 +25,7 @@ const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
         EventFilter,
         ("last-event-id" = Option<String>, Header, description = "The `id` of the last event; counts before `since`")),
     responses(
-        (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = String),
+        (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = SentEvent),
         (status = 400, description = "The cursor does not belong to this session", body = ProblemDocument),
         (status = 404, description = "There is no such session", body = ProblemDocument),
         (status = 503, description = "Too many streams are open", body = ProblemDocument)))]
@@ -65,7 +65,7 @@ fn fits(cursor: &Cursor, records: usize) -> bool {
         EventFilter,
         ("last-event-id" = Option<String>, Header, description = "The `id` of the last event; counts before `since`")),
     responses(
-        (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = String),
+        (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = SentEvent),
         (status = 400, description = "The cursor is not valid", body = ProblemDocument),
         (status = 410, description = "The cursor is older than a day", body = ProblemDocument),
         (status = 503, description = "Too many streams are open", body = ProblemDocument)))]

@@ -13,7 +13,8 @@ use crate::api::events::{MAX_TEXT, message_id};
 use crate::api::extract::{InPath, JsonBody, Parameters};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{
-    MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, Role, ToolCallView,
+    MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole, Role,
+    ToolCallView,
 };
 use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
@@ -182,9 +183,8 @@ fn check(message: &NewMessage) -> Answer<()> {
                 .hint("leave out agent_id"),
         );
     }
-    if message.role.is_some_and(|role| role != Role::User) {
-        return Err(super::invalid("only messages of the role user can be sent"));
-    }
+    // Others are refused when the body is read.
+    let (None | Some(PromptRole::User)) = message.role;
     if message.content.trim().is_empty() {
         return Err(super::invalid("the prompt is empty"));
     }

@@ -83,6 +83,7 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
     responses(
         (status = 200, description = "The call was made", body = ToolCallReply),
         (status = 403, description = "The call is denied; the message names the rule", body = ProblemDocument),
+        (status = 404, description = "No tool can have this name", body = ProblemDocument),
         (status = 409, description = "The configuration is not valid", body = ProblemDocument),
         (status = 422, description = "There is no such tool, or the call is not valid", body = ProblemDocument),
         (status = 500, description = "The server of the tool failed", body = ProblemDocument)))]
@@ -91,7 +92,10 @@ pub async fn call(
     InPath(name): InPath<String>,
     JsonBody(request): JsonBody<ToolCallRequest>,
 ) -> Answer<Json<ToolCallReply>> {
-    super::check_length("name", &name, 300)?;
+    if !name.contains(['.', ':']) || name.len() > 300 {
+        return Err(Problem::not_found("there is no tool of this name")
+            .hint("GET /v1/tools lists them, as alias.tool"));
+    }
     super::check_length(
         "reason",
         request.reason.as_deref().unwrap_or_default(),

@@ -43,7 +43,7 @@ pub struct PairingView {
 #[serde(deny_unknown_fields)]
 pub struct QuestionAnswer {
     /// The `digest` of the question that was shown.
-    #[schema(max_length = 100)]
+    #[schema(pattern = "^[0-9a-fA-F]{64}$")]
     pub digest: String,
     /// The answer.
     pub answer: AnswerWord,
