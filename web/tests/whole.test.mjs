@@ -87,7 +87,7 @@ test("a terminal and the page show the same session, through a crash of the daem
   await dialog.getByRole("button", { name: "Remove the page" }).click();
   await dialog.waitFor({ state: "detached" });
   assert.equal((await shared.reload()).status(), 404);
-  assert.equal((await fetch(daemon.address(address))).status, 404);
+  assert.equal((await fetch(new URL(address, daemon.address("/")))).status, 404);
   await shared.close();
 
   // The daemon crashes; the next prompt in the terminal starts another one, and the page goes on by itself.
