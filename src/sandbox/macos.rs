@@ -1,7 +1,7 @@
 //! The sandbox of macOS: `sandbox-exec` with a profile. Untested: written from its documentation, without a Mac at hand.
 //!
-//! There is no supervisor: the process becomes `sandbox-exec`. It does not set limits, close descriptors or
-//! report changed files.
+//! There is no supervisor: the process becomes `sandbox-exec`. Limits are not set, descriptors are not closed, and changed
+//! files are not reported.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,12 @@
 //! A web server with one file: ranges, entity tags, redirects, and the faults of each.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+use super::request_head::RequestHead;
 
 /// What the server does.
 #[derive(Debug, Clone, Default)]
@@ -89,18 +91,11 @@ impl FileServer {
 impl Shared {
     fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
         let mut reader = BufReader::new(stream.try_clone()?);
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        let mut headers = HashMap::new();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            let Some((name, value)) = line.split_once(':') else {
-                break;
-            };
-            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-        }
+        let RequestHead {
+            target: path,
+            headers,
+            ..
+        } = RequestHead::read(&mut reader)?;
         let file = lock(&self.file).clone();
         let range = headers.get("range").cloned();
         let if_range = headers.get("if-range").cloned();

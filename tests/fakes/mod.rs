@@ -6,6 +6,7 @@ pub mod lmcp;
 pub mod mcp_http;
 pub mod oauth;
 pub mod provider;
+mod request_head;
 pub mod s3;
 pub mod steady;
 pub mod tls;

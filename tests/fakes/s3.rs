@@ -2,12 +2,14 @@
 //! of a server that fails.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use sha2::{Digest, Sha256};
+
+use super::request_head::RequestHead;
 
 /// The id of the key that the server knows.
 pub const ACCESS_KEY: &str = "AKTESTTESTTESTTEST00";
@@ -127,20 +129,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn serve(state: &(Mutex<State>, Condvar), mut stream: TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    let mut line = String::new();
-    reader.read_line(&mut line)?;
-    let mut words = line.split(' ');
-    let method = words.next().unwrap_or_default().to_owned();
-    let target = words.next().unwrap_or_default().to_owned();
-    let mut headers = HashMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.split_once(':') else {
-            break;
-        };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-    }
+    let RequestHead {
+        method,
+        target,
+        headers,
+    } = RequestHead::read(&mut reader)?;
     let length = headers.get("content-length").map(|text| text.parse());
     let mut body = vec![0; length.map_or(0, |length| length.expect("a length"))];
     reader.read_exact(&mut body)?;

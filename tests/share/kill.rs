@@ -7,13 +7,19 @@ use crate::fakes::s3::{Fault, S3Server};
 use crate::support::helper::Helper;
 use crate::support::tracer::{KillPoint, Traced};
 
-#[test]
-fn a_daemon_that_is_killed_at_any_request_to_the_bucket_leaves_a_share_that_can_be_removed() {
+/// A session in a home whose pages go to a bucket.
+fn in_bucket() -> (Helper, S3Server, String) {
     let helper = Helper::saying("grey");
     let server = S3Server::start();
     helper.config(&server.settings(""));
     helper.ask("cats");
     let session = session(&helper);
+    (helper, server, session)
+}
+
+#[test]
+fn a_daemon_that_is_killed_at_any_request_to_the_bucket_leaves_a_share_that_can_be_removed() {
+    let (helper, server, session) = in_bucket();
     let share = ["session", "share", &session, "--yes"];
     let unshare = ["session", "unshare", &session];
     let mut held = 0;
@@ -30,17 +36,10 @@ fn a_daemon_that_is_killed_at_any_request_to_the_bucket_leaves_a_share_that_can_
         let what = format!("{method} {fault:?}");
         server.fault(method, fault);
         held += 1;
-        let words = if method == "PUT" {
-            &share[..]
-        } else {
-            &unshare[..]
+        let call = match method {
+            "PUT" => with_keys(&helper, share).start(),
+            _ => with_keys(&helper, unshare).start(),
         };
-        let call = helper
-            .call(words)
-            .env("TEST_ACCESS", crate::fakes::s3::ACCESS_KEY);
-        let call = call
-            .env("TEST_SECRET", crate::fakes::s3::SECRET_KEY)
-            .start();
         server.until_held(held);
         // Before the request, the register says what is being done.
         let register = std::fs::read_to_string(helper.path("data/shares.json")).unwrap();
@@ -64,11 +63,7 @@ fn a_daemon_that_is_killed_at_any_request_to_the_bucket_leaves_a_share_that_can_
 
 #[test]
 fn a_new_page_is_there_before_the_old_one_is_removed() {
-    let helper = Helper::saying("grey");
-    let server = S3Server::start();
-    helper.config(&server.settings(""));
-    helper.ask("cats");
-    let session = session(&helper);
+    let (helper, server, session) = in_bucket();
     let share = ["session", "share", &session, "--yes"];
     with_keys(&helper, share).run().ok();
     server.fault("DELETE", Fault::HoldBefore);
@@ -88,11 +83,7 @@ fn a_new_page_is_there_before_the_old_one_is_removed() {
 
 #[test]
 fn a_stop_at_once_does_not_wait_for_the_bucket() {
-    let helper = Helper::saying("grey");
-    let server = S3Server::start();
-    helper.config(&server.settings(""));
-    helper.ask("cats");
-    let session = session(&helper);
+    let (helper, server, session) = in_bucket();
     server.fault("PUT", Fault::HoldBefore);
     let call = with_keys(&helper, ["session", "share", &session, "--yes"]).start();
     server.until_held(1);
@@ -104,16 +95,10 @@ fn a_stop_at_once_does_not_wait_for_the_bucket() {
     assert_eq!(listed(&helper)[0]["phase"], "publishing");
 }
 
-/// Shares, shares again and unshares, as far as the daemon lives.
-fn share_and_unshare(helper: &Helper, session: &str) {
-    for words in [
-        &["session", "share", session, "--yes"][..],
-        &["session", "share", session, "--yes"],
-        &["session", "unshare", session],
-    ] {
-        // Fails if the daemon is killed; the next request starts another one.
-        helper.call(words).run();
-    }
+/// The words that share a session, share it again, and unshare it.
+fn steps(session: &str) -> [Vec<&str>; 3] {
+    let share = vec!["session", "share", session, "--yes"];
+    [share.clone(), share, vec!["session", "unshare", session]]
 }
 
 #[test]
@@ -125,15 +110,13 @@ fn a_daemon_that_is_killed_at_any_system_call_leaves_no_page_that_is_not_listed(
         let session = session(&helper);
         daemon.arm();
         if at == KillPoint::Never {
-            share_and_unshare(&helper, &session);
+            for words in steps(&session) {
+                helper.call(words).run();
+            }
             helper.call(["stop", "--now"]).run();
             return daemon.end().system_calls;
         }
-        for words in [
-            &["session", "share", session.as_str(), "--yes"][..],
-            &["session", "share", &session, "--yes"],
-            &["session", "unshare", &session],
-        ] {
+        for words in steps(&session) {
             // What the daemon has left behind is looked at before another one starts.
             if helper.listener().is_none() || helper.call(words).run().code != 0 {
                 break;

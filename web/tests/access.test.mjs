@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { createServer } from "node:http";
-import { Daemon, freePort, openPage, startBrowser } from "./harness.mjs";
+import { Daemon, freePort, openPage, startBrowser, stopAll } from "./harness.mjs";
 
 let daemon, browser;
 before(async () => {
   daemon = await Daemon.start();
   browser = await startBrowser();
 });
-after(async () => {
-  await browser?.close();
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser));
 
 test("the ticket is traded for a bearer and leaves no trace in the address", async () => {
   const page = await openPage(browser, daemon);

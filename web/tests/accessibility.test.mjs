@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Daemon, axeViolations, openPage, startBrowser } from "./harness.mjs";
+import { Daemon, axeViolations, openPage, startBrowser, stopAll } from "./harness.mjs";
 
 let daemon, browser, session;
 before(async () => {
@@ -10,10 +10,7 @@ before(async () => {
   await daemon.ask(session, "a rich answer");
   await daemon.api("POST", `/v1/sessions/${session}/messages`, { content: "please use the tool" });
 });
-after(async () => {
-  await browser?.close();
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser));
 
 const LOOKS = {
   light: { colorScheme: "light" },

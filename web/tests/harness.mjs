@@ -145,6 +145,17 @@ port = ${this.port}
   }
 }
 
+/** Ends what a file of tests has started. */
+export async function stopAll(daemon, browser, terminal) {
+  await terminal?.stop();
+  await browser?.close();
+  if (!daemon) return;
+  daemon.provider.release();
+  // The daemon that the terminal has started.
+  if (terminal) await daemon.command("stop").catch(() => {});
+  await daemon.stop();
+}
+
 /** Awaits a condition of something that sends no events. */
 export async function until(condition, limitMs = LIMIT_MS) {
   const end = Date.now() + limitMs;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Daemon, openPage, startBrowser, until } from "./harness.mjs";
+import { Daemon, openPage, startBrowser, stopAll, until } from "./harness.mjs";
 import { LONG_SESSION, longSession, recordId } from "./long-session.mjs";
 
 const MESSAGES = 10_000;
@@ -14,10 +14,7 @@ before(async () => {
   browser = await startBrowser();
   page = await openPage(browser, daemon, `/s/${LONG_SESSION}`);
 });
-after(async () => {
-  await browser?.close();
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser));
 
 const elements = () => page.evaluate(() => document.querySelectorAll("*").length);
 const firstPrompt = async () => Number((await page.locator(".prompt-text").first().innerText()).match(/\d+/)[0]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Daemon, axeViolations, openPage, startBrowser, until } from "./harness.mjs";
+import { Daemon, axeViolations, openPage, startBrowser, stopAll, until } from "./harness.mjs";
 import { Terminal } from "./terminal.mjs";
 
 let daemon, browser, terminal;
@@ -9,12 +9,7 @@ before(async () => {
   browser = await startBrowser();
   terminal = await Terminal.start(daemon);
 });
-after(async () => {
-  await terminal?.stop();
-  await browser?.close();
-  await daemon?.command("stop").catch(() => {});
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser, terminal));
 
 /** Runs `aish-helper web --approve` in the terminal and opens the page. Returns the code that the page shows. */
 async function beginPairing(page) {

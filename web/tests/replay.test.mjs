@@ -3,7 +3,7 @@ import { after, afterEach, before, test } from "node:test";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { Daemon, axeViolations, openPage, startBrowser, until } from "./harness.mjs";
+import { Daemon, axeViolations, openPage, startBrowser, stopAll, until } from "./harness.mjs";
 import { Terminal } from "./terminal.mjs";
 
 /** A pause of the recording, which the player shortens, in seconds. */
@@ -29,12 +29,7 @@ afterEach(async () => {
   await page?.context().close();
   page = null;
 });
-after(async () => {
-  await terminal?.stop();
-  await browser?.close();
-  await daemon?.command("stop").catch(() => {});
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser, terminal));
 
 /** Starts a recorded shell in the terminal. */
 async function record() {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
-import { Daemon, openPage, startBrowser, until } from "./harness.mjs";
+import { Daemon, openPage, startBrowser, stopAll, until } from "./harness.mjs";
 import { HOSTILE } from "./provider.mjs";
 
 let daemon, browser, page;
@@ -12,10 +12,7 @@ afterEach(async () => {
   await page?.context().close();
   page = null;
 });
-after(async () => {
-  await browser?.close();
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser));
 
 async function openSession(title, options) {
   const id = await daemon.newSession(title);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
-import { Daemon, axeViolations, openPage, startBrowser, until } from "./harness.mjs";
+import { Daemon, axeViolations, openPage, startBrowser, stopAll, until } from "./harness.mjs";
 
 /** Has the form of a token, so that it is replaced in what is shared. */
 const SECRET = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
@@ -14,10 +14,7 @@ afterEach(async () => {
   await page?.context().close();
   page = null;
 });
-after(async () => {
-  await browser?.close();
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser));
 
 /** A session with an answer and a tool call, on the page. */
 async function openSession(title) {

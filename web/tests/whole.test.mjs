@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Daemon, openPage, startBrowser, until } from "./harness.mjs";
+import { Daemon, openPage, startBrowser, stopAll, until } from "./harness.mjs";
 import { Terminal } from "./terminal.mjs";
 
 const SECRET = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
@@ -11,14 +11,7 @@ before(async () => {
   browser = await startBrowser();
   terminal = await Terminal.start(daemon);
 });
-after(async () => {
-  await terminal?.stop();
-  await browser?.close();
-  daemon?.provider.release();
-  // The daemon that the terminal has started.
-  await daemon?.command("stop").catch(() => {});
-  await daemon?.stop();
-});
+after(() => stopAll(daemon, browser, terminal));
 
 test("a terminal and the page show the same session, through a crash of the daemon", async () => {
   // Another session, which the search must not find.

@@ -16,6 +16,8 @@ use crate::safety::redact::global_redactor;
 
 /// Entries, unless the request says otherwise, and at most.
 const PAGE: (usize, usize) = (100, 1000);
+/// Latest time that can be asked for, in milliseconds since 1970: in the year 2255.
+const LAST_MS: u64 = 9_000_000_000_000;
 /// Days of the statistics, unless the request says otherwise, and at most.
 const DAYS: (usize, usize) = (30, 3660);
 
@@ -55,6 +57,11 @@ pub async fn list(
                 "{name} is longer than {most} characters"
             )));
         }
+    }
+    if query.before_ms.is_some_and(|ms| ms > LAST_MS) {
+        return Err(Problem::bad_request(format!(
+            "before_ms is more than {LAST_MS}"
+        )));
     }
     let filter = ActivityFilter {
         types: query.r#type.into_iter().collect(),

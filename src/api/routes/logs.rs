@@ -135,7 +135,7 @@ pub async fn raw(
 
 /// What a request asks for of a file.
 #[derive(Debug, PartialEq)]
-enum Part {
+enum RequestedPart {
     Whole,
     /// From this byte to that one, which it includes.
     Range(u64, u64),
@@ -144,23 +144,23 @@ enum Part {
 
 /// Reads the header `Range` ([RFC 9110, section 14](https://www.rfc-editor.org/rfc/rfc9110#section-14)): what is not
 /// understood is ignored.
-fn part(range: &str, length: u64) -> Part {
+fn part(range: &str, length: u64) -> RequestedPart {
     let Some((first, last)) = range
         .strip_prefix("bytes=")
         .and_then(|set| set.split_once('-'))
     else {
-        return Part::Whole;
+        return RequestedPart::Whole;
     };
     let is_number = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
     if !is_number(first) || !is_number(last) || first.is_empty() && last.is_empty() {
-        return Part::Whole;
+        return RequestedPart::Whole;
     }
     // More digits than a number has are beyond the end.
     let number = |digits: &str| digits.parse().unwrap_or(u64::MAX);
     if first.is_empty() {
         return match number(last).min(length) {
-            0 => Part::None,
-            count => Part::Range(length - count, length - 1),
+            0 => RequestedPart::None,
+            count => RequestedPart::Range(length - count, length - 1),
         };
     }
     let last = match last.is_empty() {
@@ -169,9 +169,9 @@ fn part(range: &str, length: u64) -> Part {
     };
     match number(first) {
         // Such a range is not valid, and a range that is not valid is ignored.
-        first if first > last => Part::Whole,
-        first if first >= length => Part::None,
-        first => Part::Range(first, last.min(length - 1)),
+        first if first > last => RequestedPart::Whole,
+        first if first >= length => RequestedPart::None,
+        first => RequestedPart::Range(first, last.min(length - 1)),
     }
 }
 
@@ -180,12 +180,12 @@ fn respond(cast: Cast, headers: &HeaderMap) -> Answer<Response> {
     let is_current = text(header::IF_RANGE).is_none_or(|etag| etag == cast.etag);
     let part = match text(header::RANGE) {
         Some(range) if is_current => part(range, cast.length),
-        _ => Part::Whole,
+        _ => RequestedPart::Whole,
     };
     let (status, from, to) = match part {
-        Part::Whole => (StatusCode::OK, 0, cast.length),
-        Part::Range(first, last) => (StatusCode::PARTIAL_CONTENT, first, last + 1),
-        Part::None => {
+        RequestedPart::Whole => (StatusCode::OK, 0, cast.length),
+        RequestedPart::Range(first, last) => (StatusCode::PARTIAL_CONTENT, first, last + 1),
+        RequestedPart::None => {
             let message = format!("the recording has {} bytes", cast.length);
             return Err(Problem::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
@@ -235,25 +235,28 @@ mod tests {
     #[test]
     fn ranges_are_read_as_the_rfc_says() {
         for (range, expected) in [
-            ("bytes=0-9", Part::Range(0, 9)),
-            ("bytes=90-", Part::Range(90, 99)),
-            ("bytes=-10", Part::Range(90, 99)),
-            ("bytes=-1000", Part::Range(0, 99)),
-            ("bytes=50-99999999999999999999999", Part::Range(50, 99)),
-            ("bytes=99-99", Part::Range(99, 99)),
-            ("bytes=100-", Part::None),
-            ("bytes=99999999999999999999999-", Part::None),
-            ("bytes=-0", Part::None),
-            ("bytes=9-5", Part::Whole),
-            ("bytes=-", Part::Whole),
-            ("bytes=1-2,4-5", Part::Whole),
-            ("bytes=a-b", Part::Whole),
-            ("bytes=+1-2", Part::Whole),
-            ("lines=1-2", Part::Whole),
-            ("", Part::Whole),
+            ("bytes=0-9", RequestedPart::Range(0, 9)),
+            ("bytes=90-", RequestedPart::Range(90, 99)),
+            ("bytes=-10", RequestedPart::Range(90, 99)),
+            ("bytes=-1000", RequestedPart::Range(0, 99)),
+            (
+                "bytes=50-99999999999999999999999",
+                RequestedPart::Range(50, 99),
+            ),
+            ("bytes=99-99", RequestedPart::Range(99, 99)),
+            ("bytes=100-", RequestedPart::None),
+            ("bytes=99999999999999999999999-", RequestedPart::None),
+            ("bytes=-0", RequestedPart::None),
+            ("bytes=9-5", RequestedPart::Whole),
+            ("bytes=-", RequestedPart::Whole),
+            ("bytes=1-2,4-5", RequestedPart::Whole),
+            ("bytes=a-b", RequestedPart::Whole),
+            ("bytes=+1-2", RequestedPart::Whole),
+            ("lines=1-2", RequestedPart::Whole),
+            ("", RequestedPart::Whole),
         ] {
             assert_eq!(part(range, 100), expected, "{range}");
         }
-        assert_eq!(part("bytes=0-", 0), Part::None);
+        assert_eq!(part("bytes=0-", 0), RequestedPart::None);
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct SeenHttp {
     /// Fingerprint of the password, if there is one.
     password: Option<String>,
     cors: Vec<String>,
-    /// The address to listen on, if it is none of this machine itself.
+    /// The address to listen on, unless it is a loopback address.
     #[serde(default)]
     public_hostname: Option<String>,
 }

@@ -4,10 +4,11 @@
 // ended goes on as soon as the page was opened again with a new ticket.
 
 import { signal } from "@preact/signals";
+import { tabValue } from "./tab-value";
 
-const STORED = "aish.bearer";
+const { value: bearer, store } = tabValue("aish.bearer");
+export { bearer };
 
-export const bearer = signal<string | null>(read());
 /** `pending`: a ticket is being traded, or other tabs are asked. */
 export const access = signal<"pending" | "ready" | "missing">("pending");
 /** Why there is no access, if the server said so. */
@@ -20,24 +21,6 @@ let tabs: BroadcastChannel | null = null;
 
 /** Time that other tabs have to answer, in milliseconds. */
 const TAB_ANSWER_MS = 250;
-
-function read(): string | null {
-  try {
-    return sessionStorage.getItem(STORED);
-  } catch {
-    return null;
-  }
-}
-
-function store(value: string | null) {
-  bearer.value = value;
-  try {
-    if (value) sessionStorage.setItem(STORED, value);
-    else sessionStorage.removeItem(STORED);
-  } catch {
-    // Without storage the bearer lives until the page is left.
-  }
-}
 
 /** A ticket of `aish-helper web`, or with `--approve` one for pairing. */
 export type PageTicket = { kind: "t" | "p"; value: string };

@@ -7,33 +7,16 @@ import { ApiProblem, describe, get, write } from "../api/client";
 import type { NewPairing, PairingView } from "../api/types";
 import { access, accessProblem, admit } from "./auth";
 import { showNote } from "./announce";
+import { tabValue } from "./tab-value";
 
-const STORED = "aish.pairing";
 const PATH = "/v1/pairing";
 /** Pause before the decision is asked for again when the daemon does not answer, in milliseconds. */
 const RETRY_MS = 1000;
 
-export const pairing = signal<string | null>(read());
+const { value: pairing, store } = tabValue("aish.pairing");
+export { pairing };
 /** The code that is compared while the terminal asks. */
 export const code = signal<string | null>(null);
-
-function read(): string | null {
-  try {
-    return sessionStorage.getItem(STORED);
-  } catch {
-    return null;
-  }
-}
-
-function store(value: string | null) {
-  pairing.value = value;
-  try {
-    if (value) sessionStorage.setItem(STORED, value);
-    else sessionStorage.removeItem(STORED);
-  } catch {
-    // Without storage the pairing lives until the page is left.
-  }
-}
 
 /** Trades the ticket for a code, and waits for the person's decision. */
 export async function pair(ticket: string) {

@@ -26,7 +26,7 @@ pub struct AnthropicAnswer {
     blocks: Vec<Block>,
     /// Size of the blocks, in bytes.
     size: usize,
-    usage: WireUsage,
+    usage: AnthropicUsage,
 }
 
 /// A content block.
@@ -93,7 +93,7 @@ impl Block {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct MessagesEvent<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(default)]
@@ -105,7 +105,7 @@ struct Event<'a> {
     #[serde(borrow, default)]
     message: Option<Message<'a>>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
@@ -132,7 +132,7 @@ struct Message<'a> {
     #[serde(default)]
     model: String,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<AnthropicUsage>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(default)]
@@ -141,7 +141,7 @@ struct Message<'a> {
 
 /// Token counts; `input_tokens` does not include the two classes of the cache. Later events repeat or raise them.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-struct WireUsage {
+struct AnthropicUsage {
     #[serde(default)]
     input_tokens: Option<u64>,
     #[serde(default)]
@@ -181,10 +181,10 @@ impl AnthropicAnswer {
         Ok(())
     }
 
-    fn count(&mut self, usage: Option<WireUsage>) {
+    fn count(&mut self, usage: Option<AnthropicUsage>) {
         let Some(usage) = usage else { return };
         let later = |now: Option<u64>, before: Option<u64>| now.max(before);
-        self.usage = WireUsage {
+        self.usage = AnthropicUsage {
             input_tokens: later(usage.input_tokens, self.usage.input_tokens),
             output_tokens: later(usage.output_tokens, self.usage.output_tokens),
             cache_read_input_tokens: later(
@@ -365,7 +365,7 @@ impl AnswerCodec for AnthropicAnswer {
         if data.is_empty() || self.progress.done {
             return Ok(());
         }
-        let event: Event<'_> =
+        let event: MessagesEvent<'_> =
             serde_json::from_str(data).map_err(|_| StreamError::BadJson(start_of(data)))?;
         match &*event.kind {
             "message_start" => match event.message {

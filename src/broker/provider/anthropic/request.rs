@@ -36,7 +36,7 @@ pub fn encode(
     let system = prefix.part(&system(messages))?;
     let tools: Vec<Value> = tools.iter().map(|tool| declared(tool, names)).collect();
     let tools = prefix.part(&Value::Array(tools))?;
-    let mut conversation = Conversation {
+    let mut conversation = MessageList {
         names,
         images: endpoint.images,
         model: &endpoint.model,
@@ -113,7 +113,7 @@ fn input_schema(schema: &str) -> Value {
 }
 
 /// Writes the messages.
-struct Conversation<'a> {
+struct MessageList<'a> {
     names: &'a WireNames,
     images: bool,
     model: &'a str,
@@ -126,7 +126,7 @@ struct Conversation<'a> {
     natives: bool,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> MessageList<'a> {
     fn add(&mut self, message: &'a ChatMessage) -> Result<()> {
         match message {
             ChatMessage::System(_) => {}

@@ -25,7 +25,7 @@ pub struct GeminiAnswer {
     /// Size of the parts, in bytes.
     size: usize,
     is_signed: bool,
-    usage: WireUsage,
+    usage: GeminiUsage,
 }
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct Response<'a> {
     #[serde(default)]
     prompt_feedback: Option<PromptFeedback>,
     #[serde(default)]
-    usage_metadata: Option<WireUsage>,
+    usage_metadata: Option<GeminiUsage>,
     #[serde(default)]
     model_version: Option<String>,
     #[serde(borrow, default)]
@@ -99,7 +99,7 @@ struct PromptFeedback {
 /// Token counts. Each event has a snapshot of some of them.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct WireUsage {
+struct GeminiUsage {
     prompt_token_count: u64,
     candidates_token_count: u64,
     thoughts_token_count: u64,
@@ -150,9 +150,9 @@ impl GeminiAnswer {
         Ok(())
     }
 
-    fn count(&mut self, now: WireUsage) {
+    fn count(&mut self, now: GeminiUsage) {
         let before = self.usage;
-        let all = WireUsage {
+        let all = GeminiUsage {
             prompt_token_count: now.prompt_token_count.max(before.prompt_token_count),
             candidates_token_count: now
                 .candidates_token_count

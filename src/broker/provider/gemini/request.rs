@@ -43,7 +43,7 @@ pub fn encode(
     prefix.part(&system)?;
     let tools = declared(tools, names, quirks)?;
     prefix.part(&tools)?;
-    let mut conversation = Conversation {
+    let mut conversation = ContentList {
         names,
         images: endpoint.images,
         model: &endpoint.model,
@@ -109,7 +109,7 @@ fn declared(tools: &[ToolDefinition], names: &WireNames, quirks: ServerQuirks) -
 }
 
 /// Writes the contents of the conversation.
-struct Conversation<'a> {
+struct ContentList<'a> {
     names: &'a WireNames,
     images: bool,
     model: &'a str,
@@ -123,7 +123,7 @@ struct Conversation<'a> {
     natives: bool,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> ContentList<'a> {
     fn add(&mut self, message: &'a ChatMessage) {
         match message {
             ChatMessage::System(_) => {}

@@ -32,7 +32,7 @@ pub struct ResponsesAnswer {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct ResponsesEvent<'a> {
     #[serde(borrow, rename = "type", default)]
     kind: Cow<'a, str>,
     #[serde(default)]
@@ -55,7 +55,7 @@ struct Response<'a> {
     #[serde(default)]
     status: Option<String>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<ResponsesUsage>,
     #[serde(default)]
     incomplete_details: Option<IncompleteDetails>,
     #[serde(borrow, default)]
@@ -71,7 +71,7 @@ struct IncompleteDetails {
 }
 
 #[derive(Deserialize)]
-struct WireUsage {
+struct ResponsesUsage {
     #[serde(default)]
     input_tokens: u64,
     #[serde(default)]
@@ -270,7 +270,7 @@ impl AnswerCodec for ResponsesAnswer {
         if data.is_empty() || data == "[DONE]" || self.progress.done {
             return Ok(());
         }
-        let event: Event<'_> = parse(data)?;
+        let event: ResponsesEvent<'_> = parse(data)?;
         let delta = |delta: Option<&'_ RawValue>| -> Result<String, StreamError> {
             delta.map_or(Ok(String::new()), |raw| parse(raw.get()))
         };
