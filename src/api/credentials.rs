@@ -69,6 +69,7 @@ pub enum GuessResult {
 struct Values {
     token: Sha,
     browser: Secret,
+    browser_sha: Sha,
 }
 
 /// Returns the file of the token.
@@ -174,18 +175,18 @@ impl Credentials {
 
     /// Returns what a bearer gives access to.
     pub fn bearer(&self, value: &str) -> Option<Access> {
-        if let Some((id, state, _)) = self.pairings.of_bearer(value, now_ms()) {
+        let value = sha(value);
+        if let Some((id, state, _)) = self.pairings.of_bearer(&value, now_ms()) {
             return Some(match state {
                 PairingState::Paired => Access::Paired(id),
                 _ => Access::Unconfirmed(id),
             });
         }
-        let value = sha(value);
         let values = lock(&self.values);
         if value == values.token {
             return Some(Access::Token);
         }
-        (value == sha(values.browser.expose())).then_some(Access::Browser)
+        (value == values.browser_sha).then_some(Access::Browser)
     }
 
     /// Returns the bearer that all browsers share.
@@ -223,6 +224,7 @@ fn load(token_file: &Path, browser_file: &Path) -> Result<Values> {
     }
     Ok(Values {
         token: sha(&token),
+        browser_sha: sha(&browser),
         browser: Secret::new(browser),
     })
 }

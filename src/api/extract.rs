@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -14,14 +14,18 @@ use super::problem::Problem;
 /// Time for the body of a request to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A JSON body.
-#[derive(Debug)]
-pub struct JsonBody<T>(pub T);
+/// Maximum size of the body of most requests, in bytes.
+const MAX_BODY: usize = 2 << 20;
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+/// A JSON body of at most `MAX` bytes.
+#[derive(Debug)]
+pub struct JsonBody<T, const MAX: usize = MAX_BODY>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for JsonBody<T, MAX> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, Problem> {
+        DefaultBodyLimit::max(MAX).apply(&mut request);
         let read = axum::Json::<Value>::from_request(request, state);
         let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, read).await else {
             let message = "the body did not arrive in time";

@@ -4,13 +4,18 @@
 //! `Origin` and `Sec-Fetch-Site` must say that the request comes from the server's own page, and over TCP there is always a
 //! token. Only the files of the page, `/health` and `/version` are served without one.
 
-use axum::extract::{Request, State};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use hyper::body::Incoming;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 
 use super::ApiState;
 use super::credentials::{Access, Credentials, GuessResult};
@@ -20,14 +25,10 @@ use super::problem::{Answer, Problem};
 #[derive(Debug, Clone)]
 pub enum Transport {
     /// Over TCP.
-    Tcp(std::sync::Arc<OwnNames>),
+    Tcp(Arc<OwnNames>),
     /// Over the unix socket, from a process of the user.
     Unix,
 }
-
-/// Called once a request of a connection has proved who sends it: the connection keeps its place then.
-#[derive(Clone)]
-pub struct KeepPlace(pub std::sync::Arc<dyn Fn() + Send + Sync>);
 
 /// What the server is called by those who reach it over TCP.
 #[derive(Debug)]
@@ -47,63 +48,76 @@ const PAIRING: &str = "/v1/pairing";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// Checks a request and passes it on.
-pub async fn guard(State(state): State<ApiState>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let origin = match check(&state, &mut parts) {
-        Ok(origin) => origin,
-        Err(problem) => return finish(problem.into_response(), None),
-    };
-    if let (Some(origin), &Method::OPTIONS) = (&origin, &parts.method) {
-        return finish(preflight(), Some(origin));
-    }
-    if parts.extensions.get::<Access>().is_some()
-        && let Some(keep) = parts.extensions.get::<KeepPlace>()
-    {
-        keep.0();
-    }
-    let response = next.run(Request::from_parts(parts, body)).await;
-    finish(response, origin.as_ref())
+/// The routes, behind the checks.
+#[derive(Clone)]
+pub struct GuardedRoutes {
+    state: ApiState,
+    router: TowerToHyperService<Router>,
 }
 
-/// Returns the origin that may read the answer, if it is another one.
-fn check(state: &ApiState, parts: &mut Parts) -> Answer<Option<HeaderValue>> {
-    let transport = parts.extensions.get::<Transport>().cloned();
-    let is_page = is_page(parts.uri.path());
-    let mut foreign = None;
-    let access = match transport {
-        Some(Transport::Unix) => Some(Access::Token),
-        Some(Transport::Tcp(names)) => {
-            host(&parts.headers, &names)?;
-            foreign = origin(&parts.headers, &names, &state.cors)?;
-            let own_read = matches!(parts.method, Method::GET | Method::HEAD) && is_page;
-            fetch_site(&parts.headers, foreign.is_some(), own_read)?;
-            let is_preflight = foreign.is_some() && parts.method == Method::OPTIONS;
-            match is_preflight || needs_no_token(&parts.method, parts.uri.path()) {
-                true => None,
-                false => Some(authorization(&parts.headers, &state.credentials)?),
-            }
-            .map(|access| confirmed(access, parts.uri.path()))
-            .transpose()?
-        }
-        None => {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "origin",
-                "the connection of this request is unknown",
-            ));
-        }
-    };
-    if let Some(access) = access {
-        parts.extensions.insert(access);
+impl GuardedRoutes {
+    /// Puts the checks before `router`.
+    pub fn new(state: ApiState, router: Router) -> GuardedRoutes {
+        let router = TowerToHyperService::new(router);
+        GuardedRoutes { state, router }
     }
-    Ok(foreign)
+
+    /// Checks a request and passes it on. Calls `proved` if the request has proved who sends it.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn call(
+        &self,
+        transport: &Transport,
+        proved: impl FnOnce(),
+        request: Request<Incoming>,
+    ) -> Result<Response, Infallible> {
+        let (mut parts, body) = request.into_parts();
+        let (origin, access) = match check(&self.state, transport, &parts) {
+            Ok(checked) => checked,
+            Err(problem) => return Ok(finish(problem.into_response(), None)),
+        };
+        if origin.is_some() && parts.method == Method::OPTIONS {
+            return Ok(finish(preflight(), origin));
+        }
+        if let Some(access) = access {
+            proved();
+            parts.extensions.insert(access);
+        }
+        let response = self.router.call(Request::from_parts(parts, body)).await?;
+        Ok(finish(response, origin))
+    }
+}
+
+/// Returns the origin that may read the answer, if it is another one, and what the request has proved, if it must.
+fn check(
+    state: &ApiState,
+    transport: &Transport,
+    parts: &Parts,
+) -> Answer<(Option<HeaderValue>, Option<Access>)> {
+    let names = match transport {
+        Transport::Unix => return Ok((None, Some(Access::Token))),
+        Transport::Tcp(names) => names,
+    };
+    let path = parts.uri.path();
+    host(&parts.headers, names)?;
+    let foreign = origin(&parts.headers, names, &state.cors)?;
+    let own_read = matches!(parts.method, Method::GET | Method::HEAD) && is_page(path);
+    fetch_site(&parts.headers, foreign.is_some(), own_read)?;
+    let is_preflight = foreign.is_some() && parts.method == Method::OPTIONS;
+    if is_preflight || needs_no_token(&parts.method, path) {
+        return Ok((foreign, None));
+    }
+    let access = authorization(&parts.headers, &state.credentials)?;
+    Ok((foreign, Some(confirmed(access, path)?)))
 }
 
 /// Whether a path belongs to the page: everything that is not the API. What is not a file of the page is its entry.
 pub fn is_page(path: &str) -> bool {
-    let under = |prefix: &str| path == prefix || path.starts_with(&format!("{prefix}/"));
-    !under("/v1") && !PUBLIC.contains(&path) && path != "/openapi.json"
+    let is_api = path
+        .strip_prefix("/v1")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    !is_api && !PUBLIC.contains(&path) && path != "/openapi.json"
 }
 
 fn needs_no_token(method: &Method, path: &str) -> bool {
@@ -259,7 +273,7 @@ fn preflight() -> Response {
 }
 
 /// Adds the headers that every answer has.
-fn finish(mut response: Response, origin: Option<&HeaderValue>) -> Response {
+fn finish(mut response: Response, origin: Option<HeaderValue>) -> Response {
     let headers = response.headers_mut();
     let values = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -285,7 +299,7 @@ fn finish(mut response: Response, origin: Option<&HeaderValue>) -> Response {
             "default-src 'none'; frame-ancestors 'none'",
         ));
     if let Some(origin) = origin {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
         headers.insert(
             HeaderName::from_static("cross-origin-resource-policy"),

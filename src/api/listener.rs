@@ -2,15 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
@@ -18,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::guard::{KeepPlace, OwnNames, Transport};
+use super::guard::{GuardedRoutes, OwnNames, Transport};
 use crate::session::lock;
 
 /// Time to send the head of a request, and how long a connection may stay idle between two of them.
@@ -74,7 +71,7 @@ impl Connections {
     /// Admits a connection. Those of the unix socket have proved who they are.
     fn admit(self: &Arc<Connections>, transport: &Transport) -> UnprovenConnection {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
-        let drop_it = CancellationToken::new();
+        let drop_it = self.abort.child_token();
         if matches!(transport, Transport::Tcp(_)) {
             let mut unserved = lock(&self.unserved);
             unserved.push_back((number, drop_it.clone()));
@@ -114,14 +111,14 @@ impl Connections {
     fn serve<S>(
         self: &Arc<Connections>,
         mut stream: S,
-        router: &Router,
+        routes: &GuardedRoutes,
         transport: &Transport,
         tls: Option<TlsAcceptor>,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let admission = self.admit(transport);
-        let (router, transport) = (router.clone(), transport.clone());
+        let (routes, transport) = (routes.clone(), transport.clone());
         let (places, end) = (self.places.clone(), self.end.clone());
         self.tasks.spawn(async move {
             let Ok(_place) = places.try_acquire_owned() else {
@@ -132,7 +129,7 @@ impl Connections {
                 return;
             };
             let Some(tls) = tls else {
-                serve_connection(stream, router, transport, &admission, &end).await;
+                serve_connection(stream, routes, transport, &admission, &end).await;
                 return;
             };
             let Some(delay) = admission.connections.handshake_delay() else {
@@ -150,7 +147,7 @@ impl Connections {
             };
             // Most often a client that does not know the certificate, or speaks plain HTTP.
             if let Ok(Ok(stream)) = accepted {
-                serve_connection(stream, router, transport, &admission, &end).await;
+                serve_connection(stream, routes, transport, &admission, &end).await;
             }
         });
     }
@@ -171,20 +168,22 @@ impl Drop for UnprovenConnection {
 
 async fn serve_connection<S>(
     stream: S,
-    router: Router,
+    routes: GuardedRoutes,
     transport: Transport,
     admission: &UnprovenConnection,
     end: &CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let router = TowerToHyperService::new(router);
     let (connections, number) = (admission.connections.clone(), admission.number);
-    let keep = KeepPlace(Arc::new(move || connections.keep(number)));
-    let service = service_fn(|mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(transport.clone());
-        request.extensions_mut().insert(keep.clone());
-        router.call(request)
+    let served = Arc::new((routes, transport, connections, Once::new()));
+    let service = service_fn(move |request| {
+        let served = served.clone();
+        async move {
+            let (routes, transport, connections, kept) = &*served;
+            let keep = || kept.call_once(|| connections.keep(number));
+            routes.call(transport, keep, request).await
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -196,10 +195,10 @@ async fn serve_connection<S>(
     let mut is_ending = false;
     loop {
         tokio::select! {
+            biased;
             // A client that breaks the protocol or hangs up is no fault of the server.
             _ = &mut connection => return,
             () = admission.drop_it.cancelled() => return,
-            () = admission.connections.abort.cancelled() => return,
             () = end.cancelled(), if !is_ending => {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();
@@ -211,7 +210,7 @@ async fn serve_connection<S>(
 /// Accepts connections over TCP until the server stops.
 pub async fn accept_tcp(
     listener: TcpListener,
-    router: Router,
+    routes: GuardedRoutes,
     names: OwnNames,
     tls: Option<TlsAcceptor>,
     connections: Arc<Connections>,
@@ -224,7 +223,7 @@ pub async fn accept_tcp(
                 Ok((stream, _)) => {
                     // Events are small, and must not wait for the next one.
                     let _ = stream.set_nodelay(true);
-                    connections.serve(stream, &router, &transport, tls.clone());
+                    connections.serve(stream, &routes, &transport, tls.clone());
                 }
                 Err(e) => failed(&e).await,
             }
@@ -235,7 +234,7 @@ pub async fn accept_tcp(
 /// Accepts connections on the unix socket until the server stops.
 pub async fn accept_unix(
     listener: UnixListener,
-    router: Router,
+    routes: GuardedRoutes,
     may_use: PeerCheck,
     connections: Arc<Connections>,
 ) {
@@ -246,7 +245,7 @@ pub async fn accept_unix(
                 Ok((stream, _)) => {
                     let peer = stream.peer_cred().ok();
                     if peer.is_some_and(|peer| may_use(peer.uid(), peer.pid())) {
-                        connections.serve(stream, &router, &Transport::Unix, None);
+                        connections.serve(stream, &routes, &Transport::Unix, None);
                     } else {
                         tracing::warn!("rejected a client of the API: another user, or a program that aish has started");
                     }

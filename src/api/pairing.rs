@@ -188,13 +188,12 @@ impl Pairings {
         Some(id)
     }
 
-    /// Returns the pairing of a bearer, how far it is, and until when that holds.
-    pub fn of_bearer(&self, bearer: &str, now_ms: u64) -> Option<(PairingId, PairingState, u64)> {
-        let bearer = sha(bearer);
+    /// Returns the pairing of a bearer with this SHA-256, how far it is, and until when that holds.
+    pub fn of_bearer(&self, bearer: &Sha, now_ms: u64) -> Option<(PairingId, PairingState, u64)> {
         let all = self.current(now_ms);
         // A ticket is no bearer.
         let mut traded = all.iter().filter(|p| p.state != PairingState::Offered);
-        let found = traded.find(|p| p.browser == bearer)?;
+        let found = traded.find(|p| p.browser == *bearer)?;
         Some((found.id, found.state.clone(), found.until_ms))
     }
 
@@ -291,7 +290,7 @@ mod tests {
     use super::*;
 
     fn state(pairings: &Pairings, bearer: &str, now_ms: u64) -> Option<PairingState> {
-        let found = pairings.of_bearer(bearer, now_ms);
+        let found = pairings.of_bearer(&sha(bearer), now_ms);
         found.map(|(_, state, _)| state)
     }
 

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::credentials::{self, Credentials};
-use super::guard::OwnNames;
+use super::guard::{GuardedRoutes, OwnNames};
 use super::listener::{Connections, PeerCheck, accept_tcp, accept_unix};
 use super::pairing::{PairingId, PairingOffer};
 use super::{ApiParts, ApiState, MAX_STREAMS, routes, tls};
@@ -141,15 +141,16 @@ impl ApiServer {
         let url = tcp.as_ref().and(names.hosts.first());
         let url = url.map(|host| format!("{}://{host}", names.scheme));
         let running = self.run(services, cancel, settings, (address.clone(), url), socket)?;
-        let router = routes::router(running.state.clone());
+        let state = running.state.clone();
+        let routes = GuardedRoutes::new(state.clone(), routes::router(state));
         let connections = running.connections.clone();
         if let Some(listener) = tcp {
-            let accept = accept_tcp(listener, router.clone(), names, tls, connections.clone());
+            let accept = accept_tcp(listener, routes.clone(), names, tls, connections.clone());
             connections.tasks.spawn(accept);
         }
         // Their end is waited for too, so that the address is free again.
         let tasks = connections.tasks.clone();
-        tasks.spawn(accept_unix(unix, router, may_use, connections));
+        tasks.spawn(accept_unix(unix, routes, may_use, connections));
         *lock(&self.running) = Some(running);
         keep(&services.paths, &address);
         self.status()

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::{DOCUMENT, MAX_TICKET};
 use crate::api::ApiState;
 use crate::api::extract::JsonBody;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
@@ -32,7 +33,7 @@ pub async fn version() -> Json<Version> {
 #[utoipa::path(get, path = "/openapi.json", tag = "server", security(()),
     responses((status = 200, description = "The OpenAPI document", body = Object)))]
 pub async fn openapi_json() -> Response {
-    Json(super::document()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT).into_response()
 }
 
 /// Returns this document, or a page with it for browsers.
@@ -43,10 +44,12 @@ pub async fn doc(headers: HeaderMap) -> Response {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
-    match accept.is_some_and(|accept| accept.contains("text/html")) {
-        true => crate::api::pages::document(&super::document()),
-        false => Json(super::document()).into_response(),
+    if !accept.is_some_and(|accept| accept.contains("text/html")) {
+        return openapi_json().await;
     }
+    // It was made from such a value.
+    let document = serde_json::from_str(DOCUMENT).unwrap_or_default();
+    crate::api::pages::document(&document)
 }
 
 /// Takes a one-use ticket of `aish-helper web`, and returns the bearer of the browser.
@@ -56,7 +59,7 @@ pub async fn doc(headers: HeaderMap) -> Response {
         (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument)))]
 pub async fn redeem(
     State(state): State<ApiState>,
-    JsonBody(Ticket { ticket }): JsonBody<Ticket>,
+    JsonBody(Ticket { ticket }): JsonBody<Ticket, MAX_TICKET>,
 ) -> Answer<Json<TicketBearer>> {
     let Some(bearer) = state.credentials.redeem(&ticket) else {
         let message = "the ticket was used already, is older than a minute, or is none";

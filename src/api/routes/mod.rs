@@ -14,81 +14,88 @@ mod shares;
 mod tools;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::middleware;
+use axum::routing::{MethodFilter, MethodRouter};
 use serde_json::{Value, json};
 use utoipa::OpenApi;
+use utoipa::openapi::HttpMethod;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
-use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
-use utoipa_axum::routes;
 
 use super::problem::{Answer, Problem, ProblemDocument};
-use super::{ApiState, guard, pages};
+use super::{ApiState, pages};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::session::conversation::{Session, SharedSession};
 
-/// Maximum size of the body of a request, in bytes.
-const MAX_BODY: usize = 2 << 20;
-
-/// The same of a request that needs no token.
+/// Maximum size of the body of a request that needs no token, in bytes.
 const MAX_TICKET: usize = 1 << 10;
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "aish",
-        description = "Sessions of the AI companion of zsh. `docs/api.md` explains the events, cursors and limits.",
-        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
-    ),
-    components(schemas(super::types::EventEnvelope, ProblemDocument)),
-    security(("token" = []))
-)]
-struct Document;
-
-fn documented() -> OpenApiRouter<ApiState> {
-    let mut router = OpenApiRouter::with_openapi(Document::openapi())
-        .routes(routes!(meta::health))
-        .routes(routes!(meta::version))
-        .routes(routes!(meta::openapi_json))
-        .routes(routes!(meta::doc))
-        .routes(routes!(meta::redeem).layer(DefaultBodyLimit::max(MAX_TICKET)))
-        .routes(routes!(sessions::list, sessions::create))
-        .routes(routes!(sessions::get, sessions::change, sessions::delete))
-        .routes(routes!(sessions::outline))
-        .routes(routes!(sessions::record))
-        .routes(routes!(messages::list, messages::send))
-        .routes(routes!(messages::cancel))
-        .routes(
-            routes!(pairing::begin, pairing::get, pairing::end)
-                .layer(DefaultBodyLimit::max(MAX_TICKET)),
-        )
-        .routes(routes!(questions::answer))
-        .routes(routes!(events::of_session))
-        .routes(routes!(events::of_all))
-        .routes(routes!(logs::events))
-        .routes(routes!(logs::recordings))
-        .routes(routes!(logs::raw))
-        .routes(routes!(shares::publish))
-        .routes(routes!(shares::unshare))
-        .routes(routes!(shares::list))
-        .routes(routes!(shares::page))
-        .routes(routes!(activity::list))
-        .routes(routes!(activity::stats))
-        .routes(routes!(tools::list))
-        .routes(routes!(tools::call))
-        .routes(routes!(other::models))
-        .routes(routes!(other::agents, other::create_agent));
-    let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-    let components = router.get_openapi_mut().components.get_or_insert_default();
-    components.add_security_scheme("token", scheme);
-    router
+/// Hands all operations to a macro, so that the routes and the document cannot differ.
+macro_rules! operations {
+    ($use_operations:ident) => {
+        $use_operations! {
+            meta::health, meta::version, meta::openapi_json, meta::doc, meta::redeem,
+            sessions::list, sessions::create, sessions::get, sessions::change, sessions::delete,
+            sessions::outline, sessions::record,
+            messages::list, messages::send, messages::cancel,
+            pairing::begin, pairing::get, pairing::end,
+            questions::answer,
+            events::of_session, events::of_all,
+            logs::events, logs::recordings, logs::raw,
+            shares::publish, shares::unshare, shares::list, shares::page,
+            activity::list, activity::stats,
+            tools::list, tools::call,
+            other::models, other::agents, other::create_agent
+        }
+    };
 }
 
-/// Returns the document of the API.
+/// Returns the description of operations.
+macro_rules! describe {
+    ($($module:ident::$handler:ident),*) => {{
+        #[derive(OpenApi)]
+        #[openapi(
+            info(
+                title = "aish",
+                description = "Sessions of the AI companion of zsh. `docs/api.md` explains the events, cursors and limits.",
+                license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+            ),
+            paths($($module::$handler),*),
+            components(schemas(super::types::EventEnvelope, ProblemDocument)),
+            security(("token" = []))
+        )]
+        struct Document;
+        Document::openapi()
+    }};
+}
+
+/// Returns a router with the handlers of operations, under the paths and methods of their descriptions.
+macro_rules! routes {
+    ($($module:ident::$handler:ident),*) => {
+        pastey::paste! {
+            Router::new()$(.route(
+                &<$module::[<__path_ $handler>] as utoipa::Path>::path(),
+                <$module::[<__path_ $handler>] as utoipa::Path>::methods()
+                    .iter()
+                    .fold(MethodRouter::new(), |router, method| {
+                        router.on(filter(method), $module::$handler)
+                    }),
+            ))*
+        }
+    };
+}
+
+/// The document of the API, as [`document`] makes it.
+pub const DOCUMENT: &str = include_str!("../../../docs/openapi.json");
+
+/// Makes the document of the API from the operations. The server sends [`DOCUMENT`], which a test compares with it: so the
+/// program needs neither the code nor the memory that it takes to make it.
 pub fn document() -> Value {
+    let mut document = operations!(describe);
+    let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", scheme);
     // A description of text and numbers always serializes.
-    let mut document = serde_json::to_value(documented().into_openapi()).unwrap_or_default();
+    let mut document = serde_json::to_value(document).unwrap_or_default();
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     let operations = paths
         .filter_map(|(_, methods)| methods.as_object_mut())
@@ -137,14 +144,24 @@ fn add_refusals(operation: &mut Value) {
     responses.sort_keys();
 }
 
-/// Returns all routes behind the guard.
+fn filter(method: &HttpMethod) -> MethodFilter {
+    match method {
+        HttpMethod::Get => MethodFilter::GET,
+        HttpMethod::Post => MethodFilter::POST,
+        HttpMethod::Put => MethodFilter::PUT,
+        HttpMethod::Delete => MethodFilter::DELETE,
+        HttpMethod::Options => MethodFilter::OPTIONS,
+        HttpMethod::Head => MethodFilter::HEAD,
+        HttpMethod::Patch => MethodFilter::PATCH,
+        HttpMethod::Trace => MethodFilter::TRACE,
+    }
+}
+
+/// Returns all routes. `guard` stands before them.
 pub fn router(state: ApiState) -> Router {
-    let (router, _) = documented().split_for_parts();
-    router
+    operations!(routes)
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(pages::serve)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn_with_state(state.clone(), guard::guard))
         .with_state(state)
 }
 

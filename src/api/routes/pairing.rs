@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 
+use super::MAX_TICKET;
 use crate::api::ApiState;
 use crate::api::credentials::Access;
 use crate::api::extract::JsonBody;
@@ -23,7 +24,7 @@ const WAIT_MS: u64 = 20_000;
         (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument)))]
 pub async fn begin(
     State(state): State<ApiState>,
-    JsonBody(Ticket { ticket }): JsonBody<Ticket>,
+    JsonBody(Ticket { ticket }): JsonBody<Ticket, MAX_TICKET>,
 ) -> Answer<Json<NewPairing>> {
     let pairings = &state.credentials.pairings;
     let pending = pairings.redeem(&ticket, now_ms()).ok_or_else(|| {
