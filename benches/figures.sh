@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs benches and writes their tables into docs/figures.md, between the markers of each bench.
 #
-#     benches/figures.sh [BENCH…]     default: hot_path mcp activity shell terminal relay replay tools api
+#     benches/figures.sh [BENCH…]     default: hot_path mcp activity shell terminal relay replay tools api page
 #
 # Exits with 1 if a figure exceeds its limit; the figures are written in any case.
 # A bench without markers in docs/figures.md is run and checked, but its tables are not written.
@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 benches=("$@")
-((${#benches[@]})) || benches=(hot_path mcp activity shell terminal relay replay tools api)
+((${#benches[@]})) || benches=(hot_path mcp activity shell terminal relay replay tools api page)
 missed=()
 for bench in "${benches[@]}"; do
     pinned=()
@@ -17,7 +17,12 @@ for bench in "${benches[@]}"; do
     if [[ $bench == api ]] && command -v taskset >/dev/null; then
         pinned=(taskset -c 0)
     fi
-    ${pinned[@]+"${pinned[@]}"} cargo bench --quiet --bench "$bench" || missed+=("$bench")
+    if [[ $bench == page ]]; then
+        cargo build --quiet --release
+        AISH_HELPER=$PWD/target/release/aish-helper npm --prefix web run --silent bench || missed+=("$bench")
+    else
+        ${pinned[@]+"${pinned[@]}"} cargo bench --quiet --bench "$bench" || missed+=("$bench")
+    fi
     tables=${CARGO_TARGET_DIR:-target}/figures/$bench.md
     awk -v tables="$tables" -v bench="$bench" '
         $0 == "<!-- end " bench " -->" { inside = 0 }
