@@ -41,6 +41,11 @@ impl Cursor {
         }
     }
 
+    /// Whether this can be a position in a session with this number of records.
+    pub fn fits(&self, records: usize) -> bool {
+        self.record < records || self.record == records && self.part == 0
+    }
+
     /// Whether the answer of this round was begun.
     pub fn is_of(&self, round: &str) -> bool {
         !self.round.is_empty() && tail(round) == self.round

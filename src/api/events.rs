@@ -41,9 +41,11 @@ pub fn next(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
         let record = records.get(cursor.record)?;
         Some(record_event(record, cursor))
     });
-    if of_record.is_some() {
-        return of_record;
-    }
+    of_record.or_else(|| live_event(session, cursor))
+}
+
+/// Returns the next event of a session whose records were all read.
+pub fn live_event(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
     let feed = session.hub.running();
     if let Some(feed) = &feed {
         if cursor.feed != feed.tag {

@@ -1,9 +1,8 @@
-//! Streams of events: server-sent events of one session, and of all of them.
+//! The events of one session as server-sent events, and what it shares with those of all sessions (`global_stream`).
 //!
 //! A stream is a cursor and no queue: it reads what comes next when its client can take more, about 8 KB at a time. A client
 //! that stopped reading costs one small buffer, and reads the rest from the journal when it goes on.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -16,33 +15,32 @@ use super::cursor::Cursor;
 use super::events::{self, ApiEvent};
 use super::question::question;
 use crate::history::journal::now_ms;
-use crate::history::record::Record;
 use crate::safety::redact::global_redactor;
 use crate::session::conversation::{Session, SharedSession};
 
 /// Size above which no further event is added to a chunk, in bytes.
-const CHUNK: usize = 8 << 10;
+pub(super) const CHUNK: usize = 8 << 10;
 /// Time between two heartbeats.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Bits of `seq` below the number of the record.
-const SEQ_BITS: u32 = 28;
+pub(super) const SEQ_BITS: u32 = 28;
 
 /// What both kinds of streams have.
 #[derive(Debug)]
-struct StreamBase {
-    state: ApiState,
-    changes: watch::Receiver<u64>,
+pub(super) struct StreamBase {
+    pub state: ApiState,
+    pub changes: watch::Receiver<u64>,
     /// Whether the stream goes on once everything was sent.
-    follows: bool,
-    is_caught_up: bool,
-    has_ended: bool,
-    heartbeat: Instant,
+    pub follows: bool,
+    pub is_caught_up: bool,
+    pub has_ended: bool,
+    pub heartbeat: Instant,
     /// Counts the stream while it exists.
     _permit: OwnedSemaphorePermit,
 }
 
 impl StreamBase {
-    fn new(state: ApiState, follows: bool, permit: OwnedSemaphorePermit) -> StreamBase {
+    pub fn new(state: ApiState, follows: bool, permit: OwnedSemaphorePermit) -> StreamBase {
         StreamBase {
             changes: state.services.sessions.changes.subscribe(),
             state,
@@ -214,7 +212,7 @@ impl SessionStream {
 }
 
 /// Number of an event, which grows with each event of a session. Those of a record have the upper half of its numbers.
-fn seq(record: usize, event: &ApiEvent, cursor: &Cursor) -> u64 {
+pub(super) fn seq(record: usize, event: &ApiEvent, cursor: &Cursor) -> u64 {
     let half = 1 << (SEQ_BITS - 1);
     let within = match (event.is_recorded, cursor.record > record) {
         (true, true) => half + half - 1,
@@ -225,7 +223,7 @@ fn seq(record: usize, event: &ApiEvent, cursor: &Cursor) -> u64 {
 }
 
 /// Appends an event in the format of server-sent events.
-fn append(session: &str, seq: u64, cursor: &str, event: &ApiEvent, out: &mut Vec<u8>) {
+pub(super) fn append(session: &str, seq: u64, cursor: &str, event: &ApiEvent, out: &mut Vec<u8>) {
     let at = event.timestamp_ms.unwrap_or_else(now_ms);
     let at = chrono::DateTime::from_timestamp_millis(i64::try_from(at).unwrap_or(i64::MAX));
     let envelope = json!({
@@ -243,7 +241,7 @@ fn append(session: &str, seq: u64, cursor: &str, event: &ApiEvent, out: &mut Vec
 }
 
 /// Returns the state of a session: a key that changes with it, and what clients are told.
-pub fn status(session: &Session) -> (String, Value) {
+pub(super) fn status(session: &Session) -> (String, Value) {
     let Some(feed) = session.hub.running() else {
         let failed = session.hub.last_failure();
         let key = format!("idle {}", failed.as_ref().map_or(0, |f| f.started_ms));
@@ -278,215 +276,4 @@ pub fn status(session: &Session) -> (String, Value) {
         "questions": questions,
     });
     (key, status)
-}
-
-/// A position in the records of all sessions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GlobalCursor {
-    /// Id of the last record that was delivered; UUIDv7, so that ids sort by time.
-    record: String,
-    /// Events of the next record that were delivered.
-    part: usize,
-    text: usize,
-}
-
-impl GlobalCursor {
-    /// Returns the position of now.
-    pub fn now() -> GlobalCursor {
-        GlobalCursor {
-            record: uuid::Uuid::now_v7().to_string(),
-            ..GlobalCursor::default()
-        }
-    }
-
-    /// Reads a cursor; `None` if the text is none.
-    pub fn parse(text: &str) -> Option<GlobalCursor> {
-        let mut fields = text.split('_');
-        let record = uuid::Uuid::parse_str(fields.next()?).ok()?.to_string();
-        let mut number = || {
-            let field = fields.next()?;
-            let is_number = !field.is_empty() && field.bytes().all(|b| b.is_ascii_digit());
-            // No text is longer.
-            field
-                .parse()
-                .ok()
-                .filter(|n: &usize| is_number && *n < 1 << 40)
-        };
-        let (part, text) = (number()?, number()?);
-        fields
-            .next()
-            .is_none()
-            .then_some(GlobalCursor { record, part, text })
-    }
-
-    /// Time of the position in milliseconds since 1970.
-    pub fn time_ms(&self) -> u64 {
-        let id = uuid::Uuid::parse_str(&self.record).ok();
-        let bytes = id.map(|id| id.into_bytes()).unwrap_or_default();
-        bytes[..6]
-            .iter()
-            .fold(0, |ms, byte| ms << 8 | u64::from(*byte))
-    }
-
-    fn text(&self) -> String {
-        format!("{}_{}_{}", self.record, self.part, self.text)
-    }
-}
-
-/// The records of all sessions as events, and the state of each session that changes.
-#[derive(Debug)]
-pub struct GlobalStream {
-    base: StreamBase,
-    cursor: GlobalCursor,
-    /// Number of the next record of each session.
-    next: HashMap<String, usize>,
-    /// Sessions that may have records behind the cursor and are not open.
-    closed: Vec<String>,
-    status: HashMap<String, String>,
-}
-
-impl GlobalStream {
-    /// Creates a stream from a position. `changed` are the sessions that were written since.
-    pub fn new(
-        state: ApiState,
-        cursor: GlobalCursor,
-        changed: Vec<String>,
-        follows: bool,
-        permit: OwnedSemaphorePermit,
-    ) -> GlobalStream {
-        GlobalStream {
-            base: StreamBase::new(state, follows, permit),
-            cursor,
-            next: HashMap::new(),
-            closed: changed,
-            status: HashMap::new(),
-        }
-    }
-
-    /// Returns the next events; `None` at the end.
-    pub async fn chunk(&mut self) -> Option<Bytes> {
-        let mut out = Vec::new();
-        loop {
-            if self.base.has_ended || self.base.state.end.is_cancelled() {
-                return None;
-            }
-            // A client that reads fast must not keep the other tasks waiting.
-            tokio::task::yield_now().await;
-            self.base.changes.borrow_and_update();
-            let sessions = self.sessions().await;
-            while out.len() < CHUNK && self.append_next(&sessions, &mut out) {}
-            if out.len() < CHUNK {
-                self.append_states(&sessions, &mut out);
-                if !self.base.is_caught_up {
-                    self.base.is_caught_up = true;
-                    self.closed.clear();
-                    self.append_own("x.caught_up", &mut out);
-                    self.base.has_ended = !self.base.follows;
-                }
-            }
-            drop(sessions);
-            if !out.is_empty() {
-                return Some(Bytes::from(out));
-            }
-            tokio::select! {
-                () = self.base.state.end.cancelled() => return None,
-                _ = self.base.changes.changed() => {}
-                () = tokio::time::sleep_until(self.base.heartbeat) => {
-                    self.base.heartbeat = Instant::now() + HEARTBEAT;
-                    self.append_own("x.heartbeat", &mut out);
-                    return Some(Bytes::from(out));
-                }
-            }
-        }
-    }
-
-    async fn sessions(&self) -> Vec<SharedSession> {
-        let store = &self.base.state.services.sessions;
-        let mut sessions = store.open();
-        for id in &self.closed {
-            if !sessions.iter().any(|session| session.id == *id) {
-                sessions.extend(store.get(id).await.ok());
-            }
-        }
-        sessions
-    }
-
-    /// Appends the next event of the oldest record behind the cursor. Returns false if there is none.
-    fn append_next(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) -> bool {
-        let after = &self.cursor.record;
-        let mut first: Option<(&SharedSession, usize, Record)> = None;
-        for session in sessions {
-            let next = self.next.entry(session.id.clone()).or_default();
-            session.with_records(|records| {
-                while records.get(*next).is_some_and(|record| record.id <= *after) {
-                    *next += 1;
-                }
-                if let Some(record) = records.get(*next)
-                    && first
-                        .as_ref()
-                        .is_none_or(|(_, _, oldest)| record.id < oldest.id)
-                {
-                    first = Some((session, *next, record.clone()));
-                }
-            });
-        }
-        let Some((session, number, record)) = first else {
-            return false;
-        };
-        let mut cursor = Cursor {
-            record: number,
-            part: self.cursor.part,
-            text: self.cursor.text,
-            ..Cursor::default()
-        };
-        if cursor.part > 0 {
-            cursor.begin(events::message_id(&record));
-            cursor.text = self.cursor.text;
-        }
-        let event = events::record_event(&record, &mut cursor);
-        match cursor.record > number {
-            true => {
-                self.cursor = GlobalCursor {
-                    record: record.id,
-                    ..GlobalCursor::default()
-                };
-            }
-            false => (self.cursor.part, self.cursor.text) = (cursor.part, cursor.text),
-        }
-        let seq = seq(number, &event, &cursor);
-        append(&session.id, seq, &self.cursor.text(), &event, out);
-        true
-    }
-
-    /// Appends the state of each session that has changed.
-    fn append_states(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) {
-        for session in sessions {
-            let (key, status) = status(session);
-            let is_quiet = !self.status.contains_key(&session.id) && key.starts_with("idle");
-            let before = self.status.insert(session.id.clone(), key.clone());
-            if before.as_ref() == Some(&key) || is_quiet {
-                continue;
-            }
-            let event = ApiEvent {
-                kind: "agent.status",
-                timestamp_ms: None,
-                payload: status,
-                is_recorded: false,
-            };
-            let records = session.with_records(<[Record]>::len);
-            let seq = (records as u64) << SEQ_BITS;
-            append(&session.id, seq, &self.cursor.text(), &event, out);
-        }
-    }
-
-    /// Appends an event that belongs to no session.
-    fn append_own(&self, kind: &'static str, out: &mut Vec<u8>) {
-        let event = ApiEvent {
-            kind,
-            timestamp_ms: None,
-            payload: json!({ "next_cursor": self.cursor.text() }),
-            is_recorded: false,
-        };
-        append("", 0, &self.cursor.text(), &event, out);
-    }
 }

@@ -53,6 +53,15 @@ fn every_cut_gives_every_event_once_and_in_order() {
 
 #[test]
 fn a_stream_that_is_cut_within_an_answer_goes_on_where_it_was() {
+    cut_within_an_answer(|session| format!("/v1/sessions/{session}/events"));
+}
+
+#[test]
+fn the_stream_of_all_sessions_goes_on_within_an_answer_too() {
+    cut_within_an_answer(|_| "/v1/events".to_owned());
+}
+
+fn cut_within_an_answer(path: impl Fn(&str) -> String) {
     let parts: Vec<String> = (0..6)
         .map(|n| {
             format!(
@@ -71,18 +80,19 @@ fn a_stream_that_is_cut_within_an_answer_goes_on_where_it_was() {
     let helper = Helper::with(Provider::start([Script::events(script)]));
     let server = Server::start(&helper);
     let session = server.session();
+    let path = path(&session);
     server.prompt(&session, "go");
     let (mut seen, mut since) = (Vec::new(), String::new());
     for gate in gates {
         helper.provider.wait_gate(gate);
-        let mut stream = server.events(&format!("/v1/sessions/{session}/events?{since}"));
+        let mut stream = server.events(&format!("{path}?{since}"));
         let (delta, before) = stream.until("message.delta");
         seen.extend(before);
         since = format!("since={}", delta.id);
         seen.push(delta);
         helper.provider.open(gate);
     }
-    let mut stream = server.events(&format!("/v1/sessions/{session}/events?{since}"));
+    let mut stream = server.events(&format!("{path}?{since}"));
     let (end, before) = stream.until("message.end");
     seen.extend(before);
     let answer = end.data["payload"]["message_id"].as_str().unwrap();
@@ -165,18 +175,117 @@ fn all_sessions_are_followed_by_one_stream() {
     assert_eq!(recorded(&again), recorded(&seen));
     for wrong in [
         "x",
-        "0198f3c2-0000-7000-8000-0123456789ab",
         "0198f3c2-0000-7000-8000-0123456789ab_0",
+        "0198f3c2-0000-7000-8000-0123456789ab_0_0",
         "_0_0",
     ] {
         server
             .send("GET", &format!("/v1/events?since={wrong}"), None)
             .problem(400);
     }
-    let old = "0198f3c2-0000-7000-8000-0123456789ab_0_0";
+    let old = "0198f3c2-0000-7000-8000-0123456789ab";
     server
         .send("GET", &format!("/v1/events?since={old}"), None)
         .problem(410);
+}
+
+#[test]
+fn two_answers_at_once_are_told_by_one_stream_and_every_cut_of_it() {
+    let answer = |gate| {
+        let long = "words and more words. ".repeat(300);
+        Script::events(vec![
+            Part::from(text_event("It begins with these words, and enough of them to be certain at once. Then more. ").as_str()),
+            Part::Gate(gate),
+            Part::from(text_event(&long).as_str()),
+            Part::from(finish_event("stop").as_str()),
+            Part::from("data: [DONE]\n\n"),
+        ])
+    };
+    let helper = Helper::with(Provider::start([answer("first"), answer("second")]));
+    let server = Server::start(&helper);
+    let mut stream = server.events("/v1/events");
+    let (begin, _) = stream.until("x.caught_up");
+    let sessions = [server.session(), server.session()];
+    let mut seen = Vec::new();
+    let has_begun = |event: &ServerEvent, session: &str| {
+        event.data["session_id"] == *session
+            && event.data["payload"]["text"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("It begins"))
+    };
+    for (session, gate) in sessions.iter().zip(["first", "second"]) {
+        server.prompt(session, "go");
+        helper.provider.wait_gate(gate);
+        while !seen.last().is_some_and(|event| has_begun(event, session)) {
+            seen.push(stream.next().expect("the beginning of the answer"));
+        }
+    }
+    // The second one ends first.
+    for (gate, session) in [("second", &sessions[1]), ("first", &sessions[0])] {
+        helper.provider.open(gate);
+        let is_end = |event: &ServerEvent| {
+            event.kind == "message.end" && event.data["session_id"] == **session
+        };
+        while !seen.last().is_some_and(is_end) {
+            seen.push(stream.next().expect("the end of the answer"));
+        }
+    }
+    let whole = format!(
+        "It begins with these words, and enough of them to be certain at once. Then more. {}",
+        "words and more words. ".repeat(300)
+    );
+    for session in &sessions {
+        let of_session: Vec<ServerEvent> = seen
+            .iter()
+            .filter(|event| event.data["session_id"] == **session)
+            .cloned()
+            .collect();
+        let seqs: Vec<u64> = of_session
+            .iter()
+            .map(|event| event.data["seq"].as_u64().unwrap())
+            .collect();
+        assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+        let mut ends = of_session.iter().rev();
+        let end = ends.find(|event| event.kind == "message.end").unwrap();
+        let answer = end.data["payload"]["message_id"].as_str().unwrap();
+        assert_eq!(text_of(&of_session, answer), whole);
+    }
+    // Each position that was given, behind its end: nothing twice, and the whole text.
+    let text = |events: &[ServerEvent]| -> Vec<String> {
+        let mut texts: Vec<(String, String)> = Vec::new();
+        for event in events.iter().filter(|event| event.kind == "message.delta") {
+            let id = event.data["payload"]["message_id"].as_str().unwrap();
+            let text = event.data["payload"]["text"].as_str().unwrap();
+            match texts.iter_mut().find(|(of, _)| of == id) {
+                Some((_, whole)) => whole.push_str(text),
+                None => texts.push((id.to_owned(), text.to_owned())),
+            }
+        }
+        texts.sort();
+        texts.into_iter().map(|(_, text)| text).collect()
+    };
+    let expected = text(&seen);
+    let next = begin.data["payload"]["next_cursor"].as_str().unwrap();
+    for cut in 0..seen.len() {
+        let since = match cut {
+            0 => next,
+            _ => &seen[cut - 1].id,
+        };
+        let mut again = server.events(&format!("/v1/events?follow=false&since={since}"));
+        let (_, rest) = again.until("x.caught_up");
+        let both: Vec<ServerEvent> = seen[..cut].iter().chain(&rest).cloned().collect();
+        assert_eq!(text(&both), expected, "behind event {cut}: {since}");
+        let ends = |events: &[ServerEvent]| {
+            events
+                .iter()
+                .filter(|e| e.kind == "message.end")
+                .map(|e| e.data["payload"]["message_id"].to_string())
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(ends(&both), ends(&seen), "behind event {cut}: {since}");
+        let count = both.iter().filter(|e| e.kind == "message.end").count();
+        assert_eq!(count, 4, "behind event {cut}: {since}");
+    }
 }
 
 #[test]

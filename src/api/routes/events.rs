@@ -10,8 +10,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::api::ApiState;
 use crate::api::cursor::Cursor;
 use crate::api::extract::{InPath, Parameters};
+use crate::api::global_stream::{GlobalCursor, GlobalStream};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
-use crate::api::stream::{GlobalCursor, GlobalStream, SessionStream};
+use crate::api::stream::SessionStream;
 use crate::api::types::{EventFilter, SentEvent};
 use crate::error::Result;
 
@@ -40,7 +41,7 @@ pub async fn of_session(
         Some(text) => text.parse().map_err(|_| bad_cursor())?,
         None => Cursor::default(),
     };
-    if !session.with_records(|records| fits(&cursor, records.len())) {
+    if !session.with_records(|records| cursor.fits(records.len())) {
         return Err(bad_cursor());
     }
     drop(session);
@@ -54,12 +55,7 @@ pub async fn of_session(
     Ok(event_stream(Body::from_stream(chunks)))
 }
 
-/// Whether a cursor can be a position in a session with this number of records.
-fn fits(cursor: &Cursor, records: usize) -> bool {
-    cursor.record < records || cursor.record == records && cursor.part == 0
-}
-
-/// Streams the records of all sessions as they are written, and the state of each session.
+/// Streams the events of all sessions: those behind the cursor, or from now on.
 #[utoipa::path(get, path = "/v1/events", tag = "events",
     params(
         EventFilter,
@@ -83,7 +79,8 @@ pub async fn of_all(
                 return Err(Problem::new(StatusCode::GONE, "usage", message)
                     .hint("list the sessions, then begin without a cursor"));
             }
-            let changed = changed_since(&state, cursor.time_ms()).await?;
+            let mut changed = changed_since(&state, cursor.time_ms()).await?;
+            changed.extend(cursor.sessions().cloned());
             (cursor, changed)
         }
         None => (GlobalCursor::now(), Vec::new()),

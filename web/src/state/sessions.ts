@@ -72,7 +72,9 @@ export function watchSessions() {
 export function followSessions(): () => void {
   const stream = new EventStream("/v1/events", null, {
     event: (event) => {
-      if (event.type !== "x.heartbeat" && event.type !== "x.caught_up") refreshSoon();
+      // The list shows no text of answers.
+      const changesNothing = event.type.endsWith(".delta") || ["x.heartbeat", "x.caught_up"].includes(event.type);
+      if (!changesNothing) refreshSoon();
     },
     connection: (state) => state === "live" && listProblem.value && refreshSoon(),
     lost: refreshSoon,

@@ -1,0 +1,356 @@
+//! The events of all sessions as one stream of server-sent events.
+//!
+//! Records are told in the order of their ids, which sort by time. What a session tells before it is a record, such as the text of
+//! a running answer, comes once all records were told.
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use futures_util::future;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use super::ApiState;
+use super::cursor::Cursor;
+use super::events::{self, ApiEvent};
+use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq, status};
+use crate::history::record::Record;
+use crate::session::conversation::SharedSession;
+use crate::session::feed::TurnFeed;
+
+/// Maximum number of sessions with a position of their own. What happens in more of them at once is told once it is a record.
+const MAX_WITHIN: usize = 16;
+
+/// A position in the events of all sessions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GlobalCursor {
+    /// Id of the newest record that was delivered; UUIDv7, so that ids sort by time.
+    record: String,
+    /// Positions in sessions of which more was delivered than complete records, by the id of the session.
+    within: BTreeMap<String, Cursor>,
+}
+
+impl GlobalCursor {
+    /// Returns the position of now.
+    pub fn now() -> GlobalCursor {
+        GlobalCursor {
+            record: uuid::Uuid::now_v7().to_string(),
+            ..GlobalCursor::default()
+        }
+    }
+
+    /// Reads a cursor; `None` if the text is none.
+    pub fn parse(text: &str) -> Option<GlobalCursor> {
+        let id = |text: &str| Some(uuid::Uuid::parse_str(text).ok()?.to_string());
+        let mut fields = text.split('_');
+        let record = id(fields.next()?)?;
+        let mut within = BTreeMap::new();
+        while let Some(session) = fields.next() {
+            within.insert(id(session)?, fields.next()?.parse().ok()?);
+            if within.len() > MAX_WITHIN {
+                return None;
+            }
+        }
+        Some(GlobalCursor { record, within })
+    }
+
+    /// Time of the position in milliseconds since 1970.
+    pub fn time_ms(&self) -> u64 {
+        let id = uuid::Uuid::parse_str(&self.record).ok();
+        let bytes = id.map(|id| id.into_bytes()).unwrap_or_default();
+        bytes[..6]
+            .iter()
+            .fold(0, |ms, byte| ms << 8 | u64::from(*byte))
+    }
+
+    /// Returns the ids of the sessions with a position of their own.
+    pub fn sessions(&self) -> impl Iterator<Item = &String> {
+        self.within.keys()
+    }
+
+    fn text(&self) -> String {
+        let within = self
+            .within
+            .iter()
+            .map(|(id, cursor)| format!("_{id}_{cursor}"));
+        self.record.clone() + &within.collect::<String>()
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct GlobalStream {
+    base: StreamBase,
+    cursor: GlobalCursor,
+    /// Number of the next record of each session.
+    next: HashMap<String, usize>,
+    /// Sessions that may have records behind the cursor and are not open.
+    closed: Vec<String>,
+    /// What was told of the state of each session last.
+    status: HashMap<String, String>,
+}
+
+impl GlobalStream {
+    /// Creates a stream from a position. `changed` are the sessions that were written since.
+    pub fn new(
+        state: ApiState,
+        cursor: GlobalCursor,
+        changed: Vec<String>,
+        follows: bool,
+        permit: OwnedSemaphorePermit,
+    ) -> GlobalStream {
+        GlobalStream {
+            base: StreamBase::new(state, follows, permit),
+            cursor,
+            next: HashMap::new(),
+            closed: changed,
+            status: HashMap::new(),
+        }
+    }
+
+    /// Returns the next events; `None` at the end.
+    pub async fn chunk(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        loop {
+            if self.base.has_ended || self.base.state.end.is_cancelled() {
+                return None;
+            }
+            // A client that reads fast must not keep the other tasks waiting.
+            tokio::task::yield_now().await;
+            self.base.changes.borrow_and_update();
+            let sessions = self.sessions().await;
+            while out.len() < CHUNK && self.append_record(&sessions, &mut out) {}
+            for session in &sessions {
+                self.append_live(session, &mut out);
+            }
+            if out.len() < CHUNK {
+                self.append_states(&sessions, &mut out);
+                if !self.base.is_caught_up {
+                    self.base.is_caught_up = true;
+                    self.closed.clear();
+                    self.append_own("x.caught_up", &mut out);
+                    self.base.has_ended = !self.base.follows;
+                }
+            }
+            let feeds = self.feeds(&sessions);
+            // They must not be held while waiting: they could not be deleted.
+            drop(sessions);
+            if !out.is_empty() {
+                return Some(Bytes::from(out));
+            }
+            tokio::select! {
+                () = self.base.state.end.cancelled() => return None,
+                _ = self.base.changes.changed() => {}
+                () = any_changed(&feeds) => {}
+                () = tokio::time::sleep_until(self.base.heartbeat) => {
+                    self.base.heartbeat = Instant::now() + HEARTBEAT;
+                    self.append_own("x.heartbeat", &mut out);
+                    return Some(Bytes::from(out));
+                }
+            }
+        }
+    }
+
+    async fn sessions(&self) -> Vec<SharedSession> {
+        let store = &self.base.state.services.sessions;
+        let mut sessions = store.open();
+        for id in &self.closed {
+            if !sessions.iter().any(|session| session.id == *id) {
+                sessions.extend(store.get(id).await.ok());
+            }
+        }
+        sessions
+    }
+
+    /// Appends the next event of the oldest record behind the cursor. Returns false if there is none.
+    fn append_record(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) -> bool {
+        let mut oldest: Option<(&SharedSession, usize, Record)> = None;
+        for session in sessions {
+            let number = self.next_record(session);
+            session.with_records(|records| {
+                let is_older = |record: &&Record| {
+                    let (_, _, oldest) = oldest.as_ref()?;
+                    Some(record.id < oldest.id)
+                };
+                let record = records.get(number);
+                if let Some(record) = record.filter(|record| is_older(record).unwrap_or(true)) {
+                    oldest = Some((session, number, record.clone()));
+                }
+            });
+        }
+        let Some((session, number, record)) = oldest else {
+            return false;
+        };
+        let within = self.cursor.within.remove(&session.id);
+        let mut cursor = within.unwrap_or_else(|| Cursor::after(number));
+        let event = events::record_event(&record, &mut cursor);
+        let seq = seq(number, &event, &cursor);
+        self.next.insert(session.id.clone(), cursor.record);
+        let is_complete = cursor.record > number;
+        if is_complete && record.id > self.cursor.record {
+            self.cursor.record = record.id;
+        }
+        // What runs goes on behind the record.
+        if !is_complete || session.hub.running().is_some() {
+            self.cursor.within.insert(session.id.clone(), cursor);
+        }
+        append(&session.id, seq, &self.cursor.text(), &event, out);
+        true
+    }
+
+    /// Returns the number of the next record of a session. Once the session was seen, records are counted: those of several
+    /// sessions need not be written in the order of their ids.
+    fn next_record(&mut self, session: &SharedSession) -> usize {
+        if let Some(number) = self.next.get(&session.id) {
+            return *number;
+        }
+        let (id, within) = (&session.id, &mut self.cursor.within);
+        let after = &self.cursor.record;
+        let number = session.with_records(|records| {
+            // A position that the session cannot have was made up.
+            match within
+                .remove(id)
+                .filter(|cursor| cursor.fits(records.len()))
+            {
+                Some(cursor) => {
+                    let number = cursor.record;
+                    within.insert(id.clone(), cursor);
+                    number
+                }
+                None => records.partition_point(|record| record.id <= *after),
+            }
+        });
+        self.next.insert(id.clone(), number);
+        number
+    }
+
+    /// Appends what happens in a session and is no record yet.
+    fn append_live(&mut self, session: &SharedSession, out: &mut Vec<u8>) {
+        let id = &session.id;
+        let records = session.with_records(<[Record]>::len);
+        let runs = session.hub.running().is_some();
+        let may_begin = runs && self.cursor.within.len() < MAX_WITHIN;
+        while out.len() < CHUNK && self.next_record(session) == records {
+            let within = self.cursor.within.remove(id);
+            let begun = || may_begin.then(|| Cursor::after(records));
+            let Some(mut cursor) = within.or_else(begun) else {
+                return;
+            };
+            let event = events::live_event(session, &mut cursor);
+            let seq = event
+                .as_ref()
+                .map_or(0, |event| seq(records, event, &cursor));
+            self.cursor.within.insert(id.clone(), cursor);
+            let Some(event) = event else { break };
+            append(id, seq, &self.cursor.text(), &event, out);
+        }
+        let has_ended = |cursor: &Cursor| !runs && cursor.part == 0 && cursor.round.is_empty();
+        if self.cursor.within.get(id).is_some_and(has_ended) {
+            self.cursor.within.remove(id);
+        }
+    }
+
+    /// Appends the state of each session that has changed.
+    fn append_states(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) {
+        for session in sessions {
+            let (key, status) = status(session);
+            let is_quiet = !self.status.contains_key(&session.id) && key.starts_with("idle");
+            let before = self.status.insert(session.id.clone(), key.clone());
+            if before.as_ref() == Some(&key) || is_quiet {
+                continue;
+            }
+            let event = ApiEvent {
+                kind: "agent.status",
+                timestamp_ms: None,
+                payload: status,
+                is_recorded: false,
+            };
+            let number = self.next_record(session);
+            let mut cursor = Cursor::after(number);
+            if let Some(within) = self.cursor.within.get_mut(&session.id) {
+                within.live += 1;
+                cursor.live = within.live;
+            }
+            let seq = seq(number, &event, &cursor);
+            append(&session.id, seq, &self.cursor.text(), &event, out);
+        }
+    }
+
+    /// Appends an event that belongs to no session.
+    fn append_own(&self, kind: &'static str, out: &mut Vec<u8>) {
+        let event = ApiEvent {
+            kind,
+            timestamp_ms: None,
+            payload: json!({ "next_cursor": self.cursor.text() }),
+            is_recorded: false,
+        };
+        append("", 0, &self.cursor.text(), &event, out);
+    }
+
+    /// Returns what runs, with the position in it.
+    fn feeds(&self, sessions: &[SharedSession]) -> Vec<(Arc<TurnFeed>, Cursor)> {
+        let feeds = sessions.iter().filter_map(|session| {
+            let cursor = self.cursor.within.get(&session.id)?;
+            Some((session.hub.running()?, cursor.clone()))
+        });
+        feeds.collect()
+    }
+}
+
+/// Waits until one of the feeds has something behind its position.
+async fn any_changed(feeds: &[(Arc<TurnFeed>, Cursor)]) {
+    let changes = feeds.iter().map(|(feed, cursor)| {
+        let change = feed.live_changed(
+            (&cursor.round, cursor.text),
+            cursor.entry,
+            (cursor.call, cursor.output),
+        );
+        Box::pin(change) as Pin<Box<dyn Future<Output = ()> + Send>>
+    });
+    let changes: Vec<_> = changes.collect();
+    match changes.is_empty() {
+        true => future::pending().await,
+        false => drop(future::select_all(changes).await),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let mut cursor = GlobalCursor::now();
+        assert_eq!(GlobalCursor::parse(&cursor.text()), Some(cursor.clone()));
+        let mut within = Cursor::after(3);
+        within.begin("0198f3c2-0000-7000-8000-0123456789ab");
+        within.text = 12;
+        for _ in 0..MAX_WITHIN {
+            let session = uuid::Uuid::now_v7().to_string();
+            cursor.within.insert(session, within.clone());
+        }
+        assert_eq!(GlobalCursor::parse(&cursor.text()), Some(cursor.clone()));
+        let more = format!("{}_{}_{within}", cursor.text(), uuid::Uuid::now_v7());
+        assert_eq!(GlobalCursor::parse(&more), None);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let id = uuid::Uuid::now_v7();
+        for text in [
+            String::new(),
+            "1".to_owned(),
+            format!("{id}_"),
+            format!("{id}_{id}"),
+            format!("{id}_0_0"),
+            format!("{id}_{id}_1.2.3"),
+            format!("{id}_x_0.0.0..0..0.0.0"),
+            format!("{id}_{id}_0.0.0..0..0.0.0_"),
+        ] {
+            assert_eq!(GlobalCursor::parse(&text), None, "{text}");
+        }
+    }
+}
