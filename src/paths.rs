@@ -23,7 +23,7 @@ pub use self::environment::{
     CHILD_MARK, TERMINAL_VARIABLES, child_environment, daemon_environment, process_environment,
     sandbox_environment, terminal_variables, work_variables,
 };
-pub use self::own_files::{open_own, read_own};
+pub use self::own_files::{is_own_fifo, make_fifo, open_own, read_own};
 
 use crate::error::{Error, ErrorContext, Result};
 
@@ -116,6 +116,11 @@ impl Paths {
     /// The FIFO that the plugin's hooks write to.
     pub fn events(&self) -> PathBuf {
         self.run.join("events")
+    }
+
+    /// Directory of the FIFOs through which the HTTP API drives shells, one for each. The zsh plugin computes the same path.
+    pub fn driven_shells(&self) -> PathBuf {
+        self.run.join("tui")
     }
 
     /// Lock file: held by the daemon while it runs, and by a client that starts one.

@@ -380,6 +380,9 @@ pub struct AskRequest {
     /// An approved command has ended, and its output goes to the model: nobody typed this prompt.
     #[serde(default)]
     pub follows: bool,
+    /// The prompt was submitted over HTTP in a driven shell, or follows from one that was.
+    #[serde(default)]
+    pub submitted: bool,
     /// The variables of the client's shell with which commands of the tool `shell` run.
     #[serde(default)]
     pub work_env: BTreeMap<String, String>,

@@ -4,6 +4,7 @@ mod activity;
 mod questions;
 mod recordings;
 mod shares;
+mod tui;
 
 pub use self::activity::{
     ActivityList, ActivityQuery, ActivityView, StatsQuery, StatsView, UsageGroup, UsageTotals,
@@ -11,6 +12,7 @@ pub use self::activity::{
 pub use self::questions::{AnswerWord, NewPairing, PairingView, PairingWord, QuestionAnswer};
 pub use self::recordings::{RecordedCommandView, RecordingChoice, RecordingList, RecordingView};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
+pub use self::tui::{DrivenShell, DrivenShellList, DrivenShellView, ShellChoice, ShellText};
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

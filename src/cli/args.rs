@@ -175,6 +175,13 @@ pub enum CliCommand {
     /// Record a pane of tmux, whose output is on stdin (for the daemon)
     #[command(hide = true)]
     RecordPane(RecordPaneArgs),
+    /// Make the FIFO through which the HTTP API drives a shell (for the plugin)
+    #[command(hide = true)]
+    MakeTuiFifo {
+        /// The shell
+        #[arg(long, value_name = "ID")]
+        shell: ShellId,
+    },
     /// Correct the last command, which is described on stdin (for the plugin)
     #[command(hide = true)]
     Fix(FixArgs),

@@ -53,7 +53,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         files: &args.files,
         edit_in: args.edit.then_some(&*paths.run),
         // Only for words that a person typed: a script may pass words of others, which must not pick files.
-        mentions: args.shell.is_some() && !args.literal && !args.command,
+        mentions: args.shell.is_some() && !args.literal && !args.submitted && !args.command,
     };
     let (text, attached) = match args.follow {
         // The daemon knows what to say.
@@ -96,6 +96,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         can_answer: !args.background && !args.command,
         tty: tty_name(),
         follows: args.follow,
+        submitted: args.submitted,
         add_dirs: args.add_dir,
         work_env: work_variables(),
         terminal: terminal_variables(),

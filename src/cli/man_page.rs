@@ -81,6 +81,10 @@ const META_COMMANDS: &[(&str, &str)] = &[
         "take back what the tools changed in files for the last prompt that changed any",
     ),
     (":diff", "show what :undo takes back"),
+    (
+        ":tui [off]",
+        "let programs put prompts on the command line of this shell over HTTP",
+    ),
     (":new", "start a new session"),
     (
         ":compact [ID]",

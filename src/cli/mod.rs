@@ -55,7 +55,7 @@ use crate::client::propose::{self, ProposalStep};
 use crate::client::{capture, connect, env_review, styled_line, terminal};
 use crate::config::{ConfigOverrides, env_overrides};
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
-use crate::paths::Paths;
+use crate::paths::{Paths, make_dir, make_fifo};
 use crate::protocol::Request;
 use crate::safety::text;
 
@@ -239,6 +239,12 @@ pub fn run(cli: Cli) -> Result<u8> {
                 write(&format!("{path}\n"))?;
             }
         },
+        CliCommand::MakeTuiFifo { shell } => {
+            let paths = paths()?;
+            paths.prepare_run()?;
+            make_dir(&paths.driven_shells())?;
+            make_fifo(&paths.driven_shells().join(shell.as_str()))?;
+        }
         // Not through the text sink: the zsh function needs exactly the bytes of the command.
         CliCommand::Fix(args) => write(&fix::run(paths, args)?)?,
         CliCommand::Launch(args) => return launcher::run(args),

@@ -64,7 +64,7 @@ async fn effect(
     // Problems of a project's file were reported with the prompt.
     rules_in_force::apply(config, cwd).await?;
     let operation = operation(command, cwd).await;
-    let now = rules_in_force::classified_effect(config, false, operation);
+    let now = rules_in_force::classified_effect(config, operation);
     let then = waiting.effect.clone();
     let decided = if now.0 > then.0 { now } else { then };
     // Of two reasons to ask, the file that is reached says more.

@@ -48,11 +48,12 @@ use crate::error::{Error, ErrorContext, Result};
 use crate::history::journal::{Journal, now_ms};
 use crate::history::partial_answer::{self, RecoveredAnswer};
 use crate::mcp::{ServerPool, StateListener};
-use crate::paths::{Paths, lock_file};
+use crate::paths::{self, Paths, lock_file};
 use crate::protocol::ShellId;
 use crate::safety::redact::Redactor;
 use crate::services::SharedServices;
 use crate::services::audit_log::AuditLog;
+use crate::services::driven_shells::DrivenShells;
 use crate::services::helpers::PythonHelpers;
 use crate::services::model::ModelRegistry;
 use crate::services::spending::Spending;
@@ -177,7 +178,7 @@ pub async fn run(
     cancel: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<()> {
-    hook_fifo::make_fifo(&paths.events())?;
+    paths::make_fifo(&paths.events())?;
     let listener = bind(&paths, &right)?;
     let socket = inode(&paths.socket());
     background_notice::after_restart(&paths);
@@ -241,6 +242,7 @@ pub async fn run(
         token_ratios: TokenRatios::default(),
         spending: Arc::new(Spending::new(&paths.state)),
         audit_log,
+        driven_shells: DrivenShells::new(&paths),
         last_variables: Arc::default(),
         answered,
         tasks,
@@ -396,6 +398,8 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, 
                 for shell in &ended {
                     background_notice::remove(&daemon.services.paths, shell);
                 }
+                // Removes what shells have left behind.
+                daemon.services.driven_shells.list();
                 let results = daemon.services.results.clone();
                 daemon.services.tasks.spawn_blocking(move || results.expire(now_ms()));
             }

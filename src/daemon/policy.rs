@@ -395,7 +395,7 @@ fn explain_command(command: &str, config: &Config, cwd: &str) -> CommandExplanat
     };
     let assessment = command::assess(command, &place);
     let operation = assessment.operation();
-    let (decision, decided_by) = rules_in_force::classified_effect(config, false, operation);
+    let (decision, decided_by) = rules_in_force::classified_effect(config, operation);
     CommandExplanation {
         class: assessment.class.as_str().to_owned(),
         reasons: assessment.reasons,

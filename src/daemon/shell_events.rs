@@ -161,6 +161,10 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
     let pid = fields.next()?.parse().ok()?;
     match kind {
         "bye" => Some(ShellEvent::Bye),
+        "tui" => Some(ShellEvent::ActionEnded {
+            number: fields.next()?.parse().ok()?,
+            outcome: fields.next()?.to_string(),
+        }),
         "unrecorded" => Some(ShellEvent::UnrecordedLine),
         "secrets" => Some(ShellEvent::SecretVariables(
             fields

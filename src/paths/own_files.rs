@@ -3,10 +3,11 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
 use nix::unistd::geteuid;
 
 use super::{Paths, make_dir};
@@ -62,6 +63,31 @@ pub fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 /// As for [`open_own`].
 pub fn read_own(path: &Path) -> io::Result<File> {
     open_own(OpenOptions::new().read(true), path)
+}
+
+/// Creates a FIFO (0600), or uses one of this user that exists.
+///
+/// # Errors
+/// Another file exists at the path, or the FIFO cannot be created.
+pub fn make_fifo(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if is_own_fifo(&meta) => return Ok(()),
+        Ok(_) => {
+            return Err(Error::runtime(format!(
+                "{} is in the way: it is not a FIFO of yours",
+                path.display()
+            ))
+            .hint("remove it"));
+        }
+        Err(_) => {}
+    }
+    nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)
+        .context(|| format!("cannot create the FIFO {}", path.display()))
+}
+
+/// Returns whether a file, whose metadata were not read through a link, is a FIFO of this user.
+pub fn is_own_fifo(meta: &Metadata) -> bool {
+    meta.file_type().is_fifo() && meta.uid() == geteuid().as_raw()
 }
 
 /// Creates the directories for data and state, and checks them, the one for the configuration, and those above them.

@@ -2,6 +2,7 @@
 
 pub mod audit_log;
 pub mod client_handle;
+pub mod driven_shells;
 pub mod helpers;
 pub mod key_commands;
 pub mod mcp_startup;
@@ -62,6 +63,8 @@ pub struct SharedServices {
     pub spending: Arc<spending::Spending>,
     /// How many tokens the models count.
     pub token_ratios: token_ratios::TokenRatios,
+    /// The shells that clients of the HTTP API may drive.
+    pub driven_shells: driven_shells::DrivenShells,
     /// The variables that shells have sent last.
     pub last_variables: Arc<client_handle::LastVariables>,
     /// Gets the turns that have ended with an answer, for work that follows them.

@@ -52,6 +52,13 @@ pub enum ShellEvent {
     },
     /// A line was entered that is no recorded command: an empty one, an abandoned one, or one that is kept out of the history.
     UnrecordedLine,
+    /// An action that a client of the HTTP API has asked for was performed or refused.
+    ActionEnded {
+        /// The number of the action.
+        number: u64,
+        /// A word for the outcome.
+        outcome: String,
+    },
     /// A shell is ending.
     Bye,
 }
@@ -169,6 +176,8 @@ impl ShellRegistry {
                 self.shells.remove(shell);
                 self.ended.insert(shell.clone());
             }
+            // The shell tells nothing about itself.
+            ShellEvent::ActionEnded { .. } => {}
             ShellEvent::SecretVariables(variables) => {
                 for (name, value) in &variables {
                     global_redactor().add_shell_variable(name, value);

@@ -50,9 +50,9 @@ impl From<&AskRequest> for RequestContext {
 /// The source of the decision on a command that no rule covers.
 pub const DEFAULT_SOURCE: &str = "shell.confirm_cmd";
 
-/// Returns what the rules say about a command that a model proposed, and which rule. A command of a background turn is
-/// always asked about: its question comes later than the prompt that caused it.
-pub fn command_effect(config: &Config, background: bool) -> (RuleEffect, String) {
+/// Returns what the rules say about a command that a model proposed, and which rule. With `asked_by`, the name of a rule of aish
+/// itself, the command is always asked about.
+pub fn command_effect(config: &Config, asked_by: Option<&str>) -> (RuleEffect, String) {
     let (effect, source) = match config.policy.rule_for_action(BuiltinAction::Shell) {
         Some(rule) => (rule.effect, rule.source.clone()),
         None => {
@@ -63,23 +63,16 @@ pub fn command_effect(config: &Config, background: bool) -> (RuleEffect, String)
             (effect, DEFAULT_SOURCE.to_owned())
         }
     };
-    match (effect, background) {
-        (RuleEffect::Allow, true) => {
-            let source = "the rule for background answers".to_owned();
-            (RuleEffect::Ask, source)
-        }
+    match (effect, asked_by) {
+        (RuleEffect::Allow, Some(rule)) => (RuleEffect::Ask, rule.to_owned()),
         _ => (effect, source),
     }
 }
 
 /// Returns what the rules say about a command line of this class: at least what they say about commands in general. A command that
 /// may destroy something is asked about unless a rule about its class allows it.
-pub fn classified_effect(
-    config: &Config,
-    background: bool,
-    operation: OperationClass,
-) -> (RuleEffect, String) {
-    let general = command_effect(config, background);
+pub fn classified_effect(config: &Config, operation: OperationClass) -> (RuleEffect, String) {
+    let general = command_effect(config, None);
     let (effect, source) = match config.policy.rule_for_class(operation) {
         Some(rule) if rule.effect > general.0 => (rule.effect, rule.source.clone()),
         _ => general,

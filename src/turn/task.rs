@@ -152,7 +152,7 @@ async fn converse(
         model: plan,
         ..
     } = plan;
-    let thinks = ask.think;
+    let (thinks, submitted) = (ask.think, ask.submitted);
     let prompt = PromptParts {
         ask,
         tools,
@@ -251,7 +251,14 @@ async fn converse(
     }
     if let (Some(shell), false) = (&shell, commands.is_empty()) {
         let again = again.map(|again| again.command);
-        let mut effect = rules_in_force::command_effect(&chosen.config, background);
+        let asked_by = match (background, submitted) {
+            // Its question comes later than the prompt that caused it.
+            (true, _) => Some("the rule for background answers"),
+            // No person has typed or accepted the prompt.
+            (_, true) => Some("the rule for prompts submitted over HTTP"),
+            _ => None,
+        };
+        let mut effect = rules_in_force::command_effect(&chosen.config, asked_by);
         // A question about a failed command is no request to run it again, whatever the rules allow the model.
         if is_rerun && effect.0 == RuleEffect::Allow {
             effect = (RuleEffect::Ask, rules_in_force::DEFAULT_SOURCE.to_owned());

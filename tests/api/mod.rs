@@ -12,6 +12,7 @@ mod shares;
 mod socket;
 mod tls;
 mod tool_calls;
+mod tui;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -208,6 +208,20 @@ impl<'a> Zsh<'a> {
         self.wait_for(text, |screen| screen.contents().contains(text));
     }
 
+    /// Waits until the terminal has got these bytes behind the first `seen`.
+    pub fn wait_raw(&self, seen: usize, bytes: &[u8]) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut t = self.terminal.0.lock().expect("terminal");
+        while !t.raw[seen..].windows(bytes.len()).any(|part| part == bytes) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if t.closed || left.is_zero() {
+                drop(t);
+                panic!("time limit reached while waiting for {bytes:?}");
+            }
+            t = self.terminal.1.wait_timeout(t, left).expect("terminal").0;
+        }
+    }
+
     /// Waits for the next prompt.
     pub fn prompt(&mut self) {
         self.prompts += 1;

@@ -14,5 +14,6 @@ mod sessions;
 mod settings;
 mod suggest;
 mod syntax;
+mod tui;
 mod widths;
 mod words;

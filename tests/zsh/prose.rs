@@ -7,7 +7,7 @@ use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
 /// Prose that bites a shell. `rm victim` and the like must change nothing.
-const PROSE: &[&str] = &[
+pub const PROSE: &[&str] = &[
     "why is the sky blue?",
     "what does `rm victim` do?",
     "what does $(rm victim) do?",
@@ -162,7 +162,7 @@ const HEADS: &[(&str, &[&str])] = &[
 ];
 
 /// A hook of another plugin, and the last line of the history, written to files.
-const WATCH: &str = "foreign() { builtin print -rn -- \"$1\" >|~/preexec }
+pub const WATCH: &str = "foreign() { builtin print -rn -- \"$1\" >|~/preexec }
 preexec_functions+=(foreign)
 last() { [[ -v history[$((HISTCMD - 1))] ]] && builtin print -rn -- \"${history[$((HISTCMD - 1))]}\" >|~/last; return 0 }
 precmd_functions+=(last)
@@ -239,7 +239,7 @@ fn check(name: &str, turn: usize, heads: &[(&str, &[&str])], zshrc: &str) {
     assert_eq!(home.read("after"), home.read("before"), "{name}");
 }
 
-fn reset(home: &Home) {
+pub fn reset(home: &Home) {
     for name in ["calls", "preexec", "last"] {
         let _ = std::fs::remove_file(home.path(name));
     }
@@ -247,7 +247,7 @@ fn reset(home: &Home) {
     std::fs::write(home.path("w/in.txt"), "a log\n").expect("in.txt");
 }
 
-fn files(dir: &Path) -> Vec<(String, String)> {
+pub fn files(dir: &Path) -> Vec<(String, String)> {
     let mut files: Vec<_> = std::fs::read_dir(dir)
         .expect("w")
         .map(|entry| {

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use super::tui::MAKE_FIFO;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
@@ -17,7 +18,7 @@ const SNAPSHOT: &str = "snapshot() {
 
 #[test]
 fn unloading_leaves_nothing() {
-    let home = Home::with_stub(":");
+    let home = Home::with_stub(MAKE_FIFO);
     for before in [
         "",
         "alias llm='print mine'\nbindkey -s '^[a' 'text\\n'\nfinish() { finished+=x }\nzle -N zle-line-finish finish\npreexec_functions=(:)",
@@ -31,8 +32,13 @@ fn unloading_leaves_nothing() {
         zsh.run("snapshot >before; snapshot >before");
         zsh.run("loaded");
         zsh.run("llm what's up");
+        zsh.run("llm :tui");
+        let fifos = || std::fs::read_dir(home.path("aish/run/tui")).map_or(0, Iterator::count);
+        assert_eq!(fifos(), 1);
         zsh.run("snapshot >between");
+        assert!(home.read("between").contains("_aish_tui_accept"));
         zsh.run("aish_plugin_unload");
+        assert_eq!((fifos(), zsh.eval("zle -F")), (0, String::new()));
         zsh.run("snapshot >after");
         assert_ne!(home.read("before"), home.read("between"));
         assert_eq!(home.read("after"), home.read("before"));

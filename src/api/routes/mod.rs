@@ -12,6 +12,7 @@ mod questions;
 mod sessions;
 mod shares;
 mod tools;
+mod tui;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -44,6 +45,7 @@ macro_rules! operations {
             shares::publish, shares::unshare, shares::list, shares::page,
             activity::list, activity::stats,
             tools::list, tools::call,
+            tui::list, tui::append_prompt, tui::submit_prompt, tui::show_notice,
             other::models, other::agents, other::create_agent
         }
     };

@@ -67,6 +67,9 @@ pub struct AskArgs {
     /// Do not attach the files that are named as @FILE in the words (for the plugin)
     #[arg(long, hide = true)]
     pub literal: bool,
+    /// The prompt was submitted over HTTP: attach no files that it names, and ask about each proposed command (for the plugin)
+    #[arg(long, hide = true)]
+    pub submitted: bool,
     /// The shell that asks (for the plugin)
     #[arg(long, value_name = "ID", hide = true)]
     pub shell: Option<ShellId>,

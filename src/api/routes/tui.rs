@@ -1,0 +1,165 @@
+//! Driven shells: prompts and notices for terminals whose users have typed `llm :tui`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::api::ApiState;
+use crate::api::extract::JsonBody;
+use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::types::{DrivenShell, DrivenShellList, DrivenShellView, ShellChoice, ShellText};
+use crate::protocol::ShellId;
+use crate::safety::text;
+use crate::services::driven_shells::{ActionRefusal, ShellAction};
+use crate::session::lock;
+
+/// Maximum size of a text, in bytes.
+const MAX_TEXT: usize = 16 << 10;
+/// Maximum length of a notice on the screen, in characters.
+const NOTICE_LENGTH: usize = 200;
+/// What makes a shell a driven shell.
+const HINT: &str = "type llm :tui in the shell";
+
+/// Lists the shells that can be driven.
+#[utoipa::path(get, path = "/v1/tui", tag = "tui",
+    responses((status = 200, description = "The shells", body = DrivenShellList)))]
+pub async fn list(State(state): State<ApiState>) -> Json<DrivenShellList> {
+    let shells = state.services.driven_shells.list();
+    let default = default_shell(&state, &shells);
+    let view = |shell: ShellId| {
+        let tty = lock(&state.services.shells).on_screen(&shell);
+        let tty = tty.map(|shown| shown.tty).filter(|tty| !tty.is_empty());
+        let pid = shell.as_str().split('-').next().unwrap_or_default();
+        // Only Linux tells it.
+        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        DrivenShellView {
+            is_default: default.as_ref() == Some(&shell),
+            tty,
+            session_id: state.services.sessions.session_for_shell(&shell),
+            cwd: cwd.map(|cwd| cwd.to_string_lossy().into_owned()),
+            shell_id: shell.to_string(),
+        }
+    };
+    Json(DrivenShellList {
+        shells: shells.into_iter().map(view).collect(),
+    })
+}
+
+/// Appends to the prompt on the command line of a driven shell, or begins one. Nothing is sent to a model.
+#[utoipa::path(post, path = "/v1/tui/append-prompt", tag = "tui", request_body = ShellText,
+    responses(
+        (status = 200, description = "The text is in the edit buffer", body = DrivenShell),
+        (status = 404, description = "This shell is not driven", body = ProblemDocument),
+        (status = 409, description = "No shell is driven, it runs a command, or its command line holds something else", body = ProblemDocument)))]
+pub async fn append_prompt(
+    State(state): State<ApiState>,
+    JsonBody(body): JsonBody<ShellText>,
+) -> Answer<Json<DrivenShell>> {
+    check_size(&body.text)?;
+    if text::prose(&body.text) != body.text {
+        return Err(super::invalid(
+            "text has control characters, or characters that cannot be seen",
+        )
+        .hint("only line feeds and tabs are accepted of these"));
+    }
+    perform(&state, body.shell_id, ShellAction::Append(&body.text)).await
+}
+
+/// Submits the prompt on the command line of a driven shell, as Enter does.
+#[utoipa::path(post, path = "/v1/tui/submit-prompt", tag = "tui", request_body = ShellChoice,
+    responses(
+        (status = 200, description = "The prompt is submitted", body = DrivenShell),
+        (status = 404, description = "This shell is not driven", body = ProblemDocument),
+        (status = 409, description = "No shell is driven, it runs a command, or its command line does not hold a prompt", body = ProblemDocument)))]
+pub async fn submit_prompt(
+    State(state): State<ApiState>,
+    JsonBody(body): JsonBody<ShellChoice>,
+) -> Answer<Json<DrivenShell>> {
+    perform(&state, body.shell_id, ShellAction::Submit).await
+}
+
+/// Shows a line above the prompt of a driven shell. Characters that cannot be seen are shown as stand-ins.
+#[utoipa::path(post, path = "/v1/tui/show-notice", tag = "tui", request_body = ShellText,
+    responses(
+        (status = 200, description = "The line is shown", body = DrivenShell),
+        (status = 404, description = "This shell is not driven", body = ProblemDocument),
+        (status = 409, description = "No shell is driven, or it runs a command", body = ProblemDocument)))]
+pub async fn show_notice(
+    State(state): State<ApiState>,
+    JsonBody(body): JsonBody<ShellText>,
+) -> Answer<Json<DrivenShell>> {
+    check_size(&body.text)?;
+    let line = text::one_line(&body.text, NOTICE_LENGTH);
+    perform(&state, body.shell_id, ShellAction::Notice(&line)).await
+}
+
+fn check_size(text: &str) -> Answer<()> {
+    match text.len() {
+        0 => Err(super::invalid("text is empty")),
+        length if length > MAX_TEXT => Err(super::invalid(format!(
+            "text has {length} bytes; at most {MAX_TEXT} are accepted"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the shell of these that ran a command last.
+fn default_shell(state: &ApiState, shells: &[ShellId]) -> Option<ShellId> {
+    let last = lock(&state.services.shells).last_of(|shell| shells.contains(shell));
+    // After a restart of the daemon, a shell is known from its next prompt on.
+    last.or_else(|| shells.first().cloned())
+}
+
+async fn perform(
+    state: &ApiState,
+    shell_id: Option<String>,
+    action: ShellAction<'_>,
+) -> Answer<Json<DrivenShell>> {
+    let shells = state.services.driven_shells.list();
+    let shell = match shell_id {
+        Some(id) => shells
+            .into_iter()
+            .find(|shell| shell.as_str() == id)
+            .ok_or_else(|| Problem::not_found("no driven shell has this id").hint(HINT))?,
+        None => default_shell(state, &shells)
+            .ok_or_else(|| conflict("no shell is driven").hint(HINT))?,
+    };
+    let outcome = state.services.driven_shells.perform(&shell, action).await;
+    let name = action.name();
+    tracing::info!("a client of the HTTP API drives the shell {shell}: {name}: {outcome:?}");
+    outcome.map_err(refused)?;
+    Ok(Json(DrivenShell {
+        shell_id: shell.to_string(),
+    }))
+}
+
+fn conflict(message: &str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, "runtime", message)
+}
+
+fn refused(refusal: ActionRefusal) -> Problem {
+    match refusal {
+        ActionRefusal::Gone => conflict("the shell has ended").hint(HINT),
+        ActionRefusal::Occupied => {
+            conflict("another request for this shell is under way").hint("try again")
+        }
+        ActionRefusal::Silent => {
+            conflict("the shell did not answer: it runs a command, or its terminal does not tell its state")
+                .hint("nothing happens later; try again at its prompt")
+        }
+        ActionRefusal::Busy => conflict(
+            "the line editor is busy: with a search, a completion, a line that goes on, or in command mode",
+        )
+        .hint("try again after the next key"),
+        ActionRefusal::Unhooked => conflict(
+            "another plugin has replaced the hook that keeps a prompt from being run as a command",
+        )
+        .hint("try again at the next prompt"),
+        ActionRefusal::Other => conflict("the command line holds something else than a prompt")
+            .hint("empty it, or begin the prompt with llm --"),
+        ActionRefusal::Empty => {
+            conflict("the command line holds no prompt").hint("append one first")
+        }
+        ActionRefusal::Full => conflict("the prompt on the command line would be too long"),
+    }
+}

@@ -1,0 +1,59 @@
+//! The objects of driven shells.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The shells that can be driven.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DrivenShellList {
+    /// The shells.
+    pub shells: Vec<DrivenShellView>,
+}
+
+/// A shell in which the user has typed `llm :tui`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DrivenShellView {
+    /// Its id.
+    pub shell_id: String,
+    /// Its terminal device; absent until the shell has shown a prompt to this daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tty: Option<String>,
+    /// The session that it uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Its directory, where the system tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Whether an action without `shell_id` is for this shell.
+    pub is_default: bool,
+}
+
+/// A text for a driven shell.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShellText {
+    /// The text.
+    #[schema(min_length = 1, max_length = 16384)]
+    pub text: String,
+    /// The shell; by default the one that ran a command last.
+    #[serde(default)]
+    #[schema(max_length = 64)]
+    pub shell_id: Option<String>,
+}
+
+/// A driven shell.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShellChoice {
+    /// The shell; by default the one that ran a command last.
+    #[serde(default)]
+    #[schema(max_length = 64)]
+    pub shell_id: Option<String>,
+}
+
+/// A shell has performed an action.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DrivenShell {
+    /// Its id.
+    pub shell_id: String,
+}
