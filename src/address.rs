@@ -22,6 +22,31 @@ pub fn check_key_transport(url: &Url) -> Result<(), String> {
     )
 }
 
+/// Returns the origin of another aish server, as its URL names it: `https://HOST[:PORT]`, or `http` for this machine.
+///
+/// # Errors
+/// The reason, phrased to follow the URL. It repeats no part of the URL, which may contain a secret.
+pub fn server_origin(text: &str) -> Result<String, String> {
+    let Ok(url) = Url::parse(text.trim()) else {
+        return Err("is not a URL such as https://HOST:4096".into());
+    };
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err("begins with neither https:// nor http://".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(
+            "contains a user name or a password: leave it out, the token is asked for".into(),
+        );
+    }
+    if !matches!(url.path(), "" | "/") || url.query().is_some() || url.fragment().is_some() {
+        return Err("has a path, a query or a fragment: give only https://HOST:PORT".into());
+    }
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err("is not encrypted: use https://, or forward the port to this machine (ssh -L 4096:127.0.0.1:4096 HOST)".into());
+    }
+    Ok(url.origin().ascii_serialization())
+}
+
 fn address(url: &Url) -> Option<IpAddr> {
     // `Url` has already normalised every spelling of an address (octal, hexadecimal, short).
     url.host_str()?
@@ -205,6 +230,42 @@ mod tests {
             "http://[2001:db8::1]",
         ] {
             assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_origin_of_a_server_is_all_that_its_url_may_have() {
+        for (text, origin) in [
+            ("https://host.example:4096", "https://host.example:4096"),
+            ("https://HOST.example/", "https://host.example"),
+            (" https://[2001:db8::1]:4096 ", "https://[2001:db8::1]:4096"),
+            ("https://h:443", "https://h"),
+            ("http://127.0.0.1:4096", "http://127.0.0.1:4096"),
+            ("http://127.1:4096/", "http://127.0.0.1:4096"),
+            ("http://localhost:4096", "http://localhost:4096"),
+            ("http://[::1]:4096", "http://[::1]:4096"),
+        ] {
+            assert_eq!(server_origin(text).as_deref(), Ok(origin), "{text}");
+        }
+        for (text, why) in [
+            ("host:4096", "begins with neither"),
+            ("", "is not a URL"),
+            ("https://", "is not a URL"),
+            ("ftp://h", "begins with neither"),
+            ("file:///etc", "begins with neither"),
+            ("https://user@h", "contains a user name"),
+            ("https://:secret@h", "contains a user name"),
+            ("https://h/v1", "has a path"),
+            ("https://h?token=secret", "has a path"),
+            ("https://h/#secret", "has a path"),
+            ("http://h:4096", "is not encrypted"),
+            ("http://10.0.0.1:4096", "is not encrypted"),
+            ("http://127.0.0.1.example.com", "is not encrypted"),
+            ("http://localhost.example", "is not encrypted"),
+        ] {
+            let error = server_origin(text).unwrap_err();
+            assert!(error.starts_with(why), "{text}: {error}");
+            assert!(!error.contains("secret"), "{text}: {error}");
         }
     }
 

@@ -138,6 +138,11 @@ impl Paths {
         self.config.join("keys")
     }
 
+    /// Directory of the tokens of other aish servers, one file each.
+    pub fn server_tokens(&self) -> PathBuf {
+        self.data.join("servers")
+    }
+
     /// Directory of the journal, one file per session.
     pub fn journal(&self) -> PathBuf {
         self.data.join("journal")

@@ -10,7 +10,6 @@ pub mod mcp;
 pub mod session_settings;
 pub mod share;
 
-use crate::broker::ModelEndpoint;
 use crate::config::packs;
 use crate::config::{ConfigChanges, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
@@ -21,6 +20,7 @@ use crate::protocol::{
     SessionInfo, ShellId, Transcript,
 };
 use crate::services::client_handle::ClientHandle;
+use crate::services::model::ChosenModel;
 use crate::services::{SharedServices, model};
 use crate::session::lock;
 use crate::turn::terminal_output::WantedOutput;
@@ -87,7 +87,7 @@ pub async fn status(
                 // A status request must not make the user unlock a password store.
                 "not checked: its key_cmd runs when a prompt needs the key".to_string()
             } else {
-                endpoint_state(services, &chosen.endpoint).await
+                endpoint_state(services, &chosen).await
             };
             (Some(chosen.name), Some(chosen.endpoint.base_url), state)
         }
@@ -128,10 +128,17 @@ pub async fn status(
     })
 }
 
-async fn endpoint_state(services: &SharedServices, endpoint: &ModelEndpoint) -> String {
-    match tokio::time::timeout(PROBE, services.broker.probe(endpoint)).await {
-        Ok(Ok(report)) if report.has_model => "answers".to_string(),
-        Ok(Ok(_)) => format!("answers, but does not list the model {}", endpoint.model),
+async fn endpoint_state(services: &SharedServices, chosen: &ChosenModel) -> String {
+    let (broker, endpoint) = (&services.broker, &chosen.endpoint);
+    let has_model = async {
+        match chosen.is_aish_server {
+            true => broker.check_server_token(endpoint).await.map(|()| true),
+            false => broker.probe(endpoint).await.map(|report| report.has_model),
+        }
+    };
+    match tokio::time::timeout(PROBE, has_model).await {
+        Ok(Ok(true)) => "answers".to_string(),
+        Ok(Ok(false)) => format!("answers, but does not list the model {}", endpoint.model),
         Ok(Err(e)) => e.message,
         Err(_) => format!("no answer within {} s", PROBE.as_secs()),
     }

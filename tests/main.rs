@@ -7,6 +7,7 @@
 )]
 
 mod api;
+mod attach;
 mod broker;
 mod cli;
 mod completions;

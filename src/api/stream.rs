@@ -244,9 +244,11 @@ pub(super) fn append(session: &str, seq: u64, cursor: &str, event: &ApiEvent, ou
 pub(super) fn status(session: &Session) -> (String, Value) {
     let Some(feed) = session.hub.running() else {
         let failed = session.hub.last_failure();
-        let key = format!("idle {}", failed.as_ref().map_or(0, |f| f.started_ms));
+        // Also a turn that has begun and ended since the last event is told.
+        let key = format!("idle {}", session.hub.ended_turns());
         let failure = failed.map(|failed| {
             json!({
+                "message_id": failed.prompt_id,
                 "message": global_redactor().redact(&failed.failure.message),
                 "hint": failed.failure.hint.map(|hint| global_redactor().redact(&hint).into_owned()),
             })
@@ -270,6 +272,7 @@ pub(super) fn status(session: &Session) -> (String, Value) {
     let key = format!("{word} {} {}", feed.tag, ids.join(" "));
     let status = json!({
         "status": word,
+        "message_id": feed.prompt_id(),
         "prompt": global_redactor().redact(&feed.origin.words()),
         "started_ms": feed.origin.started_ms,
         "terminal": feed.origin.tty,

@@ -4,6 +4,7 @@
 //! turns every error into one line with the failure, its location and the next step. Cancelling or dropping the future
 //! closes the connection to the provider.
 
+pub mod aish_server;
 mod answer_reader;
 pub mod autodetect;
 pub mod catalog;
@@ -23,7 +24,7 @@ mod wire_names;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use reqwest::{Method, Url};
@@ -51,7 +52,8 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Client of all models. The process has one broker, so that connections are reused.
 #[derive(Debug)]
 pub struct Broker {
-    transport: transport::HttpTransport,
+    /// Shared with tasks that outlast an answer.
+    transport: Arc<transport::HttpTransport>,
     /// Learned quirks of servers, by base URL and model.
     quirks: Mutex<HashMap<(String, String), ServerQuirks>>,
     /// Pause before the first retry.
@@ -75,7 +77,7 @@ impl Broker {
     /// Returns a broker that waits `first_pause` before the first retry and doubles the pause each time.
     pub fn with_pause(first_pause: Duration) -> Self {
         Broker {
-            transport: transport::HttpTransport::default(),
+            transport: Arc::default(),
             quirks: Mutex::default(),
             first_pause,
             tasks: TaskTracker::new(),

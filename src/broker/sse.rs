@@ -15,6 +15,8 @@ pub struct SseEvent<'a> {
     pub name: &'a [u8],
     /// The `data:` lines, joined with LF.
     pub data: &'a [u8],
+    /// The last `id:` field of the stream so far; empty if there was none.
+    pub id: &'a [u8],
 }
 
 /// A line or an event is longer than [`MAX_EVENT_BYTES`].
@@ -28,6 +30,8 @@ pub struct SseDecoder {
     line: Vec<u8>,
     /// The `event:` field of the incomplete event.
     name: Vec<u8>,
+    /// The last `id:` field.
+    id: Vec<u8>,
     /// The `data:` lines of the incomplete event that could not be borrowed.
     data: Vec<u8>,
     /// Whether a `data:` line has arrived, which may be empty.
@@ -134,6 +138,7 @@ impl SseDecoder {
                 on_event(SseEvent {
                     name: &self.name,
                     data: borrowed.take().unwrap_or(&self.data),
+                    id: &self.id,
                 })?;
             }
             self.has_data = false;
@@ -157,10 +162,11 @@ impl SseDecoder {
             self.recognised = true;
             self.name.clear();
             self.name.extend_from_slice(name);
-        } else if line.starts_with(b":")
-            || field(line, b"id").is_some()
-            || field(line, b"retry").is_some()
-        {
+        } else if let Some(id) = field(line, b"id") {
+            self.recognised = true;
+            self.id.clear();
+            self.id.extend_from_slice(id);
+        } else if line.starts_with(b":") || field(line, b"retry").is_some() {
             self.recognised = true;
         }
         Ok(())
@@ -298,6 +304,23 @@ mod tests {
             Err(EventTooLong)
         });
         assert_eq!((result, seen), (Err(EventTooLong), 1));
+    }
+
+    #[test]
+    fn each_event_has_the_last_id() {
+        let text = b"data: a\n\nid: 1.2\ndata: b\n\ndata: c\nid: 3\n\nid\ndata: d\n\n";
+        for size in 1..=text.len() {
+            let mut ids = Vec::new();
+            let mut decoder = SseDecoder::new();
+            for piece in text.chunks(size) {
+                let mut note = |event: SseEvent<'_>| {
+                    ids.push(String::from_utf8_lossy(event.id).into_owned());
+                    Ok::<(), EventTooLong>(())
+                };
+                decoder.feed(piece, &mut note).unwrap();
+            }
+            assert_eq!(ids, ["", "1.2", "3", ""], "{size}");
+        }
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub use self::activity::{ActivityCommand, ExportFormat, RecordFilter};
 pub use self::ask::AskArgs;
 pub use self::changes::{ChangesCommand, ChangesPlace};
 pub use self::helper::HelperCommand;
-pub use self::launcher::{Launcher, LauncherArgs, LauncherCommand, LauncherRecordArgs};
+pub use self::launcher::{
+    AttachServerArgs, Launcher, LauncherArgs, LauncherCommand, LauncherRecordArgs,
+};
 pub use self::model::{AddModelArgs, InstallArgs, ModelCommand};
 pub use self::plugin::{CaptureArgs, ExecDoneArgs, FixArgs, ProposeArgs, RecordPaneArgs};
 pub use self::policy::PolicyCommand;
@@ -275,7 +277,8 @@ pub struct RedactArgs {
 /// `aish-helper attach`
 #[derive(Debug, Args)]
 pub struct AttachArgs {
-    /// Id of the session, or a unique part of it; by default the session of the shell
+    /// Id of the session, or a unique part of it; by default the session of the shell. In a shell with the plugin, the URL of
+    /// another aish server lets that server answer the session
     pub id: Option<String>,
     /// Print every event as a line of JSON
     #[arg(long, conflicts_with = "raw")]

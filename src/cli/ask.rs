@@ -3,7 +3,8 @@
 use std::io::IsTerminal;
 
 use super::call::current_directory;
-use super::{args, context_notice, dry_run, onboarding, print, print_json};
+use super::server_token::ServerAccess;
+use super::{args, context_notice, dry_run, model, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::attachments::PromptAttachments;
 use crate::client::command_suggestion;
@@ -203,8 +204,23 @@ pub fn compact(
 /// # Errors
 /// There is no such session, or the request failed.
 pub fn attach(paths: &Paths, args: args::AttachArgs) -> Result<u8> {
+    if let Some(url) = args.id.as_deref().filter(|id| id.contains("://")) {
+        return attach_server(paths, url, args.shell).map(|()| 0);
+    }
     let options = output_options(args.json, args.raw, args.think);
     follow(paths, args.id, args.shell, options, args.offer)
+}
+
+/// Lets another aish server answer the prompts of the session of a shell.
+fn attach_server(paths: &Paths, url: &str, shell: Option<ShellId>) -> Result<()> {
+    if shell.is_none() {
+        let message = "the server is attached in a shell";
+        return Err(Error::usage(message)
+            .hint("in a shell: llm :attach URL; for a new shell: aish attach URL"));
+    }
+    let access = ServerAccess::new(paths, url)?;
+    access.ready()?;
+    model::choose(paths, access.origin(), shell, false, false)
 }
 
 fn follow(

@@ -1,6 +1,7 @@
 //! The launcher `aish`: a zsh with the plugin, in a tmux session. Whatever fails, the user gets a zsh, with one line that
 //! says why.
 
+mod attach;
 mod daemon_start;
 mod pane;
 mod query;
@@ -92,6 +93,7 @@ pub fn run(args: LauncherArgs) -> Result<u8> {
         Some(LauncherCommand::Web(args)) => {
             return server::web(&Paths::from_env()?, args).map(|()| 0);
         }
+        Some(LauncherCommand::Attach(args)) => return attach::run(args),
         None => {}
     }
     if args.pane {

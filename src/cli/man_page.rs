@@ -33,6 +33,9 @@ directory for all files of aish, instead of those below
 \fBAISH_MODEL\fR, \fBAISH_BASE_URL\fR, \fBAISH_KEY_ENV\fR
 override the model, its address, and the name of the variable that holds its key
 .TP
+\fBAISH_SERVER\fR
+the other aish server that answers; \fBaish attach\fR sets it
+.TP
 \fBHF_ENDPOINT\fR
 server that \fBmodel install\fR uses instead of https://huggingface.co
 .TP

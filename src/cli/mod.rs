@@ -35,6 +35,7 @@ pub mod redact;
 pub mod replay;
 pub mod sandbox;
 pub mod server;
+mod server_token;
 pub mod session;
 mod session_config;
 mod session_picker;

@@ -322,6 +322,8 @@ impl SeenModel {
             name: _,
             line: _,
             key_line: _,
+            // Not in a file.
+            is_aish_server: _,
         } = model;
         let key = match key {
             KeySource::None => ["none", ""],

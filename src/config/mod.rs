@@ -28,6 +28,7 @@ pub mod resolve;
 mod sandbox_setting;
 mod section;
 mod seen;
+pub mod server_tokens;
 pub mod setting;
 mod setting_types;
 pub mod settings;
@@ -50,7 +51,9 @@ pub use file::{ConfigFile, ConfigProblem};
 pub use http_settings::HttpSettings;
 pub use known_servers::{KNOWN_SERVERS, KnownServer, model_on_server};
 pub use model::{KeySource, LocalServer, ModelSettings, ProviderKind};
-pub use overrides::{ConfigOverrides, PLACE_VARIABLES, env_overrides, override_variables};
+pub use overrides::{
+    ConfigOverrides, PLACE_VARIABLES, SERVER_VARIABLE, env_overrides, override_variables,
+};
 pub use project_rules::{ProjectRules, check_may_write, rules_in_force};
 pub use sandbox_setting::SandboxSetting;
 pub use seen::{ConfigChanges, confirm, load_confirmed, pending_changes, read_confirmed};

@@ -118,6 +118,8 @@ section! {
         name: String = String::new();
         /// Where the key comes from.
         key: KeySource = KeySource::None;
+        /// Whether the model is another aish server, which has this name.
+        is_aish_server: bool = false;
         /// The line of the table in the file; 0 if the model is not from the file.
         line: usize = 0;
         /// The line of `key_env` or `key_cmd` in the file; 0 if there is none.

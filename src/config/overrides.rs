@@ -10,10 +10,19 @@ use crate::error::{Error, Result};
 
 /// The variables that choose a model. The other ones belong to settings.
 ///
+/// - `AISH_SERVER`: the other aish server that answers; `aish attach` sets it.
 /// - `AISH_MODEL`: the model to use, by its name in the file.
 /// - `AISH_BASE_URL`: defines a model by the environment alone, and uses it: `AISH_MODEL` is then its name on that
 ///   server, and `AISH_KEY_ENV` names the variable that holds its key.
-const MODEL_VARIABLES: [&str; 3] = ["AISH_MODEL", "AISH_BASE_URL", "AISH_KEY_ENV"];
+const MODEL_VARIABLES: [&str; 4] = [
+    SERVER_VARIABLE,
+    "AISH_MODEL",
+    "AISH_BASE_URL",
+    "AISH_KEY_ENV",
+];
+
+/// Names the other aish server that answers the prompts of a shell.
+pub const SERVER_VARIABLE: &str = "AISH_SERVER";
 
 /// Variables of the shell that say where its files and those of aish are. They override nothing: the check of arguments for
 /// protected files uses them.
@@ -36,6 +45,8 @@ pub fn override_variables() -> impl Iterator<Item = &'static str> {
 pub struct ConfigOverrides {
     /// The model of `--model`.
     pub(super) flag_model: Option<String>,
+    /// `AISH_SERVER`.
+    pub(super) server: Option<String>,
     /// `AISH_MODEL`.
     pub(super) model: Option<String>,
     /// `AISH_BASE_URL`.
@@ -94,6 +105,7 @@ impl ConfigOverrides {
         }
         let overrides = ConfigOverrides {
             flag_model: None,
+            server: get(SERVER_VARIABLE),
             model: get("AISH_MODEL"),
             base_url: get("AISH_BASE_URL"),
             key_env: get("AISH_KEY_ENV"),

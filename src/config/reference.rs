@@ -129,7 +129,8 @@ and `aish-helper config path` prints where the file is. [config.schema.json](con
 Precedence: command-line flags, then environment variables, then the file, then the defaults. An environment variable that is
 empty counts as unset. In addition to the variables in the tables, `AISH_MODEL` chooses a model by its name;
 `AISH_BASE_URL`, with `AISH_MODEL` as the name of the model on that server and `AISH_KEY_ENV` as the name of the variable
-that holds the key, defines a model without a file.
+that holds the key, defines a model without a file. `AISH_SERVER`, which `aish attach` sets, names another aish server that
+answers, and takes precedence over both.
 
 A project's `.aish.toml` can have the settings that are marked *project file*. It is as untrusted as the project's other
 files, so it can only tighten: rules in it that allow are ignored with a notice.

@@ -5,9 +5,10 @@ use super::file::ConfigFile;
 use super::known_servers::model_on_server;
 use super::model::{KeySource, ModelSettings};
 use super::origin::{EffectiveSetting, SettingLog, SettingOrigin};
-use super::overrides::{ConfigOverrides, bad_variable};
+use super::overrides::{ConfigOverrides, SERVER_VARIABLE, bad_variable};
 use super::setting::SectionType;
 use super::settings::{Config, no_such_model};
+use crate::address;
 use crate::error::{Error, Result};
 
 /// The name of the model that `AISH_BASE_URL` defines.
@@ -48,10 +49,17 @@ fn resolve_with(
     let Some((name, origin)) = choose_model(&config, file, overrides) else {
         return Ok(config);
     };
-    if !config.models.contains_key(&name)
-        && let Some(model) = model_on_server(&config, &name)
-    {
-        config.models.insert(name.clone(), model);
+    let mut name = name;
+    if !config.models.contains_key(&name) {
+        let is_server = name.contains("://") || origin == SettingOrigin::Env(SERVER_VARIABLE);
+        let model = match is_server {
+            true => Some(aish_server(&name)?),
+            false => model_on_server(&config, &name),
+        };
+        if let Some(model) = model {
+            name.clone_from(&model.name);
+            config.models.insert(name.clone(), model);
+        }
     }
     if !config.models.contains_key(&name) {
         let message = no_such_model(&name, config.models.keys().map(String::as_str));
@@ -65,6 +73,22 @@ fn resolve_with(
     Ok(config)
 }
 
+/// Returns the model that is another aish server. Its token is read when a prompt needs it.
+fn aish_server(url: &str) -> Result<ModelSettings> {
+    let origin = address::server_origin(url).map_err(|why| {
+        // The URL is not repeated: it may contain a password.
+        Error::config(format!("the URL of the other aish server {why}"))
+            .hint("name it as in: llm -m https://HOST:4096")
+    })?;
+    Ok(ModelSettings {
+        name: origin.clone(),
+        base_url: origin.clone(),
+        model: origin,
+        is_aish_server: true,
+        ..ModelSettings::default()
+    })
+}
+
 fn choose_model(
     config: &Config,
     file: &ConfigFile,
@@ -72,6 +96,9 @@ fn choose_model(
 ) -> Option<(String, SettingOrigin)> {
     if let Some(name) = &overrides.flag_model {
         return Some((name.clone(), SettingOrigin::Flag("--model")));
+    }
+    if let Some(origin) = &overrides.server {
+        return Some((origin.clone(), SettingOrigin::Env(SERVER_VARIABLE)));
     }
     if overrides.base_url.is_some() {
         return Some((ENV_MODEL.into(), SettingOrigin::Env("AISH_BASE_URL")));

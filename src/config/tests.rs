@@ -669,6 +669,44 @@ fn environment_alone_can_define_a_model() {
 }
 
 #[test]
+fn another_aish_server_is_a_model_that_its_origin_names() {
+    let chosen = |pairs: &[(&str, &str)], flag: Option<&str>| {
+        let over = overrides(pairs)?.with_model(flag.map(str::to_owned));
+        let config = resolve(&ConfigFile::default(), &over)?;
+        let model = config.current()?.cloned();
+        Ok::<_, Error>(model.expect("a model"))
+    };
+    let server = ("AISH_SERVER", "https://H.example:443/");
+    let env = [
+        server,
+        ("AISH_MODEL", "m"),
+        ("AISH_BASE_URL", "https://a.example/v1"),
+    ];
+    for model in [
+        chosen(&[server], None),
+        chosen(&env, None),
+        chosen(&[], Some("https://h.example")),
+    ] {
+        let model = model.unwrap();
+        assert_eq!(model.name, "https://h.example");
+        assert_eq!(model.base_url, "https://h.example");
+        assert!(model.is_aish_server && model.key == KeySource::None);
+    }
+    assert_eq!(chosen(&[server], Some("openai")).unwrap().name, "openai");
+    for (pairs, flag) in [
+        (vec![("AISH_SERVER", "http://h.example")], None),
+        (vec![("AISH_SERVER", "openai")], None),
+        (vec![("AISH_SERVER", "https://u:secret@h")], None),
+        (vec![], Some("https://h/secret")),
+        (vec![("AISH_MODEL", "ftp://secret")], None),
+    ] {
+        let error = chosen(&pairs, flag).unwrap_err();
+        assert!(error.message.contains("the other aish server"), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
+#[test]
 fn invalid_variable_is_named_in_the_error() {
     let table: &[(&[(&str, &str)], &str)] = &[
         (

@@ -44,6 +44,7 @@ use self::peer::{Leftovers, RefusalLimit};
 use self::pending_greetings::PendingGreetings;
 use crate::api::ApiServer;
 use crate::broker::Broker;
+use crate::config::server_tokens;
 use crate::error::{Error, ErrorContext, Result};
 use crate::history::journal::{Journal, now_ms};
 use crate::history::partial_answer::{self, RecoveredAnswer};
@@ -188,6 +189,7 @@ pub async fn run(
         let (journal, dir) = (journal.clone(), paths.partial_answers());
         let data = paths.clone();
         tokio::task::spawn_blocking(move || {
+            server_tokens::register(&data);
             let lock = changes::restore_interrupted(&data);
             (lock, partial_answer::recover(&journal, &dir))
         })

@@ -79,7 +79,7 @@ fn servers(config: &Config, keys: &ClientVariables) -> Vec<ListedServer> {
     for (name, settings) in config
         .models
         .iter()
-        .filter(|(_, model)| model.serve.is_none())
+        .filter(|(_, model)| model.serve.is_none() && !model.is_aish_server)
     {
         // Models on one server may have different keys, and so different lists.
         if seen.insert((settings.base_url.clone(), key_name(settings))) {

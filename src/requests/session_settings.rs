@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Config, ConfigOverrides, ToolSelection, packs};
+use crate::config::{Config, ConfigOverrides, SERVER_VARIABLE, ToolSelection, packs};
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::protocol::{SessionChoice, SessionSetting, SettingName, SettingsRequest, ShellId};
@@ -26,7 +26,7 @@ pub async fn serve(
         cwd,
         overrides,
     } = request;
-    let mut variables = ["AISH_BASE_URL", "AISH_MODEL"].into_iter();
+    let mut variables = [SERVER_VARIABLE, "AISH_BASE_URL", "AISH_MODEL"].into_iter();
     let by_variable = variables.find(|name| overrides.contains_key(*name));
     let overrides = ConfigOverrides::from_map(&overrides)?;
     let config = services.models.config(&overrides)?;

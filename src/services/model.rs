@@ -433,6 +433,7 @@ pub async fn look(
             window: known.window,
             config,
             notice: None,
+            is_aish_server: false,
             found: Some(found.found_by),
             key_cmd: None,
             serve: None,

@@ -5,6 +5,7 @@
 
 mod attendance;
 mod live;
+mod origin;
 mod page_answer;
 mod watcher;
 
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::live::{LiveOutputText, LiveText};
+pub use self::origin::{FeedOrigin, HangUpPolicy};
 pub use self::page_answer::{AnswerPlace, AnswerRefusal, ClosedQuestion, THE_PAGE};
 pub use self::watcher::{FeedItem, FeedWatcher};
 use super::changes::SessionChanges;
@@ -25,10 +27,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::tools::{
     ApprovalRequest, CallFinished, CallStarted, ElicitationPrompt, NewTools, Reaction,
 };
-use crate::protocol::{AnswerSummary, QuestionOutcome, RequestFailure, ShellId};
+use crate::protocol::{AnswerSummary, QuestionOutcome, RequestFailure};
 
-/// Maximum length of the prompt in messages on other terminals, in characters.
-const PROMPT_LENGTH: usize = 40;
 /// Length of [`TurnFeed::tag`], in characters.
 const TAG_LENGTH: usize = 8;
 
@@ -71,59 +71,6 @@ pub enum TurnEvent {
     CallFinished(CallFinished),
 }
 
-/// Effect of a disconnect of the client that started a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HangUpPolicy {
-    /// The turn is cancelled.
-    Cancel,
-    /// The turn continues.
-    Continue,
-}
-
-/// Who started a turn, and how.
-#[derive(Debug, Clone)]
-pub struct FeedOrigin {
-    /// The shell.
-    pub shell: Option<ShellId>,
-    /// The terminal, `pts/3`.
-    pub tty: Option<String>,
-    /// The text of the prompt.
-    pub prompt: String,
-    /// Start time, milliseconds since 1970.
-    pub started_ms: u64,
-    /// Effect of a disconnect of the client.
-    pub hang_up: HangUpPolicy,
-}
-
-impl FeedOrigin {
-    /// Returns the origin of a request other than a prompt.
-    pub fn of_request(shell: Option<ShellId>, tty: Option<String>) -> FeedOrigin {
-        FeedOrigin {
-            shell,
-            tty,
-            prompt: String::new(),
-            started_ms: 0,
-            hang_up: HangUpPolicy::Cancel,
-        }
-    }
-
-    /// Returns the first words of the prompt in one line, for messages on other terminals.
-    pub fn words(&self) -> String {
-        let line = self.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
-        let visible = |c: &char| !c.is_control();
-        match line.chars().filter(visible).count() > PROMPT_LENGTH {
-            true => {
-                line.chars()
-                    .filter(visible)
-                    .take(PROMPT_LENGTH - 1)
-                    .collect::<String>()
-                    + "…"
-            }
-            false => line.chars().filter(visible).collect(),
-        }
-    }
-}
-
 /// How a turn ended: the summary of its answer, or the failure.
 pub type TurnEnd = std::result::Result<AnswerSummary, RequestFailure>;
 
@@ -147,6 +94,8 @@ pub struct TurnFeed {
     pub tag: String,
     /// Id of the session, once the turn runs in it.
     session: OnceLock<String>,
+    /// Id of the prompt, once it is known.
+    prompt_id: OnceLock<String>,
     /// Tells the watchers of all sessions that a question was opened or closed.
     changes: OnceLock<SessionChanges>,
     cancel: CancellationToken,
@@ -245,6 +194,7 @@ impl TurnFeed {
             origin,
             tag: uuid::Uuid::new_v4().simple().to_string()[..TAG_LENGTH].to_owned(),
             session: OnceLock::new(),
+            prompt_id: OnceLock::new(),
             changes: OnceLock::new(),
             cancel,
             read_live: AtomicBool::new(false),
@@ -256,6 +206,16 @@ impl TurnFeed {
     /// Returns the token that cancels the turn.
     pub fn cancel_token(&self) -> &CancellationToken {
         &self.cancel
+    }
+
+    /// Sets the id of the prompt. Only the first call has an effect.
+    pub fn set_prompt_id(&self, id: &str) {
+        self.prompt_id.get_or_init(|| id.to_owned());
+    }
+
+    /// Returns the id of the prompt, if the turn answers one.
+    pub fn prompt_id(&self) -> Option<&str> {
+        self.prompt_id.get().map(String::as_str)
     }
 
     /// Sets the session in which the turn runs. Only the first call has an effect.

@@ -1,6 +1,7 @@
 //! The hub of a session: the feed of its running turn.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::changes::SessionChanges;
@@ -19,6 +20,8 @@ pub struct SessionHub {
     changes: SessionChanges,
     current: Mutex<Option<Arc<TurnFeed>>>,
     last_failure: Mutex<Option<FailedTurn>>,
+    /// Number of turns that have ended since the session was opened.
+    ended_turns: AtomicU64,
     /// Questions of turns that have ended.
     closed: Mutex<VecDeque<ClosedQuestion>>,
 }
@@ -28,6 +31,8 @@ pub struct SessionHub {
 pub struct FailedTurn {
     /// The text of the prompt.
     pub prompt: String,
+    /// The id of the prompt.
+    pub prompt_id: Option<String>,
     /// Start time, milliseconds since 1970.
     pub started_ms: u64,
     /// The failure.
@@ -77,10 +82,17 @@ impl SessionHub {
         drop((current, closed));
         *lock(&self.last_failure) = feed.failure().map(|failure| FailedTurn {
             prompt: feed.origin.prompt.clone(),
+            prompt_id: feed.prompt_id().map(str::to_owned),
             started_ms: feed.origin.started_ms,
             failure,
         });
+        self.ended_turns.fetch_add(1, Ordering::Relaxed);
         self.changes.announce();
+    }
+
+    /// Returns the number of turns that have ended since the session was opened.
+    pub fn ended_turns(&self) -> u64 {
+        self.ended_turns.load(Ordering::Relaxed)
     }
 
     /// Returns how a question of the last turns was closed.

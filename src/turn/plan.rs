@@ -140,7 +140,10 @@ pub(super) async fn collect(
         }
         None => ToolSelection::All,
     };
-    let uses_servers = !tools.is_none() || !ask.resources.is_empty();
+    let is_aish_server = config
+        .current()
+        .is_ok_and(|model| model.is_some_and(|m| m.is_aish_server));
+    let uses_servers = !(tools.is_none() || is_aish_server) || !ask.resources.is_empty();
     let servers = match uses_servers && ask.purpose == AskPurpose::Prompt {
         true => {
             let servers = mcp_startup::collect(services, client, config).await;

@@ -47,6 +47,10 @@ impl PromptParts {
     /// The prompt has images and the model takes none.
     pub fn fit(&self, chosen: &mut ChosenModel) -> Result<()> {
         chosen.endpoint.thinks = self.ask.think;
+        if !self.ask.images.is_empty() && chosen.is_aish_server {
+            let message = format!("{} takes no images over HTTP", chosen.name);
+            return Err(Error::usage(message).hint("choose a model of this machine: -m NAME"));
+        }
         if !self.ask.images.is_empty() && !chosen.endpoint.images {
             return Err(Error::usage(format!(
                 "the model \"{}\" is not configured for images",
@@ -89,12 +93,20 @@ impl PreparedPrompt {
     ) -> Result<PreparedPrompt> {
         let PromptParts {
             mut ask,
-            tools: selection,
-            pack,
+            tools: mut selection,
+            mut pack,
             servers,
             prompt_id,
         } = parts;
         let is_small = is_small(chosen);
+        if chosen.is_aish_server {
+            // The server has its own tools, and gets only what the user has written, attached and approved.
+            selection = ToolSelection::Matching(Vec::new());
+            pack = None;
+            if ask.output == OutputChoice::Auto {
+                ask.output = OutputChoice::Never;
+            }
+        }
         let (server, tool) = TERMINAL_OUTPUT_RULE;
         let terminal = ask
             .shell
@@ -109,7 +121,8 @@ impl PreparedPrompt {
         };
         // Their descriptions would fill much of a small window.
         let has_space = chosen.window.is_none_or(|window| window > SMALL_WINDOW);
-        let offered = match chosen.config.tools.builtin && !is_small && has_space {
+        let is_offered = !is_small && has_space && !selection.is_none();
+        let offered = match chosen.config.tools.builtin && is_offered {
             true => {
                 let all = services.helpers.catalog(&services.paths).await;
                 let helpers = SelectedTools::helpers(&selection, &all);
@@ -145,6 +158,12 @@ impl PreparedPrompt {
             if ask.output == OutputChoice::Auto {
                 last = LastOutput::NotWanted;
             }
+        }
+        if chosen.is_aish_server {
+            surroundings = Surroundings {
+                without_commands: true,
+                ..Surroundings::default()
+            };
         }
         let content = prompt_context::content(
             services,

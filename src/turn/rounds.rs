@@ -10,9 +10,9 @@ use super::call_context::{CallContext, ToolExposure};
 use super::gate::{self, CallGate};
 use super::rules_in_force::RequestContext;
 use super::tool_exposure::{self, SelectedTools};
-use super::{background_notice, outbound_redaction, prompt_context, turn_settings};
+use super::{background_notice, model_request, prompt_context, turn_settings};
 use crate::chat::tokens::TokenScale;
-use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolCall, ToolDefinition};
+use crate::chat::{ChatMessage, StreamItem, ToolCall, ToolDefinition};
 use crate::context::{self, Conversation, FittedMessages, WindowLimit};
 use crate::error::{Error, Result};
 use crate::history::journal::new_record;
@@ -174,6 +174,9 @@ impl<'a> TurnRun<'a> {
         offered: &[ToolDefinition],
         split: bool,
     ) -> FittedMessages {
+        if self.chosen.is_aish_server {
+            return model_request::for_server(conversation);
+        }
         let system =
             prompt_context::system_prompt(self.chosen, self.request, !offered.is_empty(), split);
         let limit = WindowLimit {
@@ -202,15 +205,14 @@ impl<'a> TurnRun<'a> {
         let fitted = self.fitted(context::conversation(&records), &offered, split);
         let scale = self.token_scale(!offered.is_empty());
         let tokens = scale.tokens(fitted.estimate) as u64;
-        let messages = outbound_redaction::messages(&fitted.messages);
-        let tools = outbound_redaction::tools(&offered);
         let session = self.session.id.clone();
         let permit = move |spending: &Spending, limits: &_, bound: RequestBound<'_>| {
             spending.permit(limits, &session, bound)
         };
         let permit = self.with_bound(tokens, !offered.is_empty(), permit).await?;
-        let (broker, endpoint) = (&self.services.broker, &self.chosen.endpoint);
-        let (url, body) = broker.preview(endpoint, &messages, &tools, &permit)?;
+        let request = (&*fitted.messages, &*offered);
+        let (url, body) =
+            model_request::preview(self.services, self.chosen, self.session, request, &permit)?;
         Ok((url, body, tokens))
     }
 
@@ -310,9 +312,12 @@ impl<'a> TurnRun<'a> {
         let step = self
             .exchange(messages, tools, estimate, &reservation.permit)
             .await;
-        self.services
-            .spending
-            .settle(reservation, self.turn.spent() - spent);
+        // What the answer of another server costs is paid there.
+        let spent = match self.chosen.is_aish_server {
+            true => 0.0,
+            false => self.turn.spent() - spent,
+        };
+        self.services.spending.settle(reservation, spent);
         step
     }
 
@@ -332,9 +337,10 @@ impl<'a> TurnRun<'a> {
         self.feed.begin_round(self.record_ids.turn.as_deref());
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.feed.cancel_token().clone();
-        let request = stream(
+        let request = model_request::send(
             self.services,
             self.chosen,
+            self.session,
             (messages, tools),
             permit,
             &cancel,
@@ -362,7 +368,16 @@ impl<'a> TurnRun<'a> {
                 // The sender always sends.
                 let _ = stored.await;
             }
-            if let TurnInput::Chunk(StreamItem::Usage(usage)) = &input {
+            if let TurnInput::Chunk(StreamItem::ServerSession(id)) = &input {
+                let ids = &self.record_ids;
+                let chosen = self.chosen;
+                if let Err(e) = model_request::remember_session(self.session, ids, chosen, id) {
+                    self.feed.notice(e.message);
+                }
+            }
+            if let TurnInput::Chunk(StreamItem::Usage(usage)) = &input
+                && !self.chosen.is_aish_server
+            {
                 let counter = self.token_counter();
                 let ratios = &self.services.token_ratios;
                 let (has_tools, read) = (!tools.is_empty(), usage.prompt_tokens);
@@ -475,26 +490,4 @@ impl<'a> TurnRun<'a> {
         }
         Ok(NextStep::Go)
     }
-}
-
-async fn stream(
-    services: &SharedServices,
-    chosen: &ChosenModel,
-    (messages, tools): (&[ChatMessage], &[ToolDefinition]),
-    permit: &SpendingPermit,
-    cancel: &tokio_util::sync::CancellationToken,
-    sender: mpsc::Sender<StreamItem>,
-) -> Result<FinishReason> {
-    let (messages, tools) = (
-        outbound_redaction::messages(messages),
-        outbound_redaction::tools(tools),
-    );
-    let result = services
-        .broker
-        .stream(&chosen.endpoint, &messages, &tools, permit, cancel, &sender)
-        .await;
-    if let Err(e) = &result {
-        services.models.failed(chosen, e);
-    }
-    result
 }

@@ -29,6 +29,9 @@ use crate::turn::machine::TurnSettings;
 
 /// Spawns the task of a prompt, which ends with the feed.
 pub fn spawn(services: &Arc<SharedServices>, feed: Arc<TurnFeed>, plan: TurnPlan) {
+    if let Some(id) = &plan.record_ids.prompt {
+        feed.set_prompt_id(id);
+    }
     let services_of_task = services.clone();
     let session = plan.session.clone();
     let turn_lock = session
@@ -85,6 +88,7 @@ async fn perform(
         return Err(model::nothing_configured());
     };
     if plan.ask.purpose == AskPurpose::Compaction {
+        only_prompts(&chosen).map_err(|e| failure(&e))?;
         let summary = compaction::perform(services, feed, session, &chosen, plan).await;
         return summary.map_err(|e| failure(&e));
     }
@@ -230,7 +234,9 @@ async fn converse(
     let (answer, record_ids) = finished?;
     let (mut answer, mut commands) =
         answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
-    turn_settings::add_session_cost(services, session, &mut answer).await;
+    if !chosen.is_aish_server {
+        turn_settings::add_session_cost(services, session, &mut answer).await;
+    }
     let background = feed.origin.hang_up == HangUpPolicy::Continue;
     let mut is_rerun = false;
     if let Some(again) = &again
@@ -267,6 +273,22 @@ async fn converse(
         sessions.offer(shell, &session.id, &record_ids, commands, again, effect);
     }
     Ok(answer)
+}
+
+/// Refuses what another aish server cannot do: it answers prompts, with its own instructions.
+fn only_prompts(chosen: &ChosenModel) -> Result<()> {
+    match chosen.is_aish_server {
+        true => {
+            let message = format!(
+                "{} is another aish server, which only answers prompts",
+                chosen.name
+            );
+            Err(Error::usage(message).hint(
+                "name a model for this with -m, or one for single commands in [jobs] command",
+            ))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Returns the helpers that code in an answer may call.
@@ -306,6 +328,7 @@ async fn perform_command(
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
         return Err(model::nothing_configured());
     };
+    only_prompts(&chosen).map_err(|e| failure(&e))?;
     let TurnPlan {
         ask, record_ids, ..
     } = plan;

@@ -22,7 +22,8 @@ pub(super) fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings 
         session: session.id.clone(),
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
-        price: chosen.price.clone(),
+        // Only the other server knows what its answers cost.
+        price: chosen.price.clone().filter(|_| !chosen.is_aish_server),
         provider: chosen.endpoint.host(),
         show_cost: chosen.shown_cost(),
         depth: chosen.config.mcp.max_tool_depth,

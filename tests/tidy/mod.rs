@@ -120,6 +120,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "turn",
         &[
+            "broker",
             "chat",
             "config",
             "context",
@@ -160,7 +161,6 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "requests",
         &[
-            "broker",
             "chat",
             "config",
             "error",
@@ -277,11 +277,13 @@ const ONLY: &[(&str, &str, &[&str])] = &[
         &["services", "services::model", "services::model::chosen"],
     ),
     ("daemon", "broker", &["daemon"]),
+    ("turn", "broker", &["turn::model_request"]),
     (
         "turn",
         "context",
         &[
             "turn::compaction",
+            "turn::model_request",
             "turn::outcome",
             "turn::prompt_context",
             "turn::rounds",
@@ -299,6 +301,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "cli::model_add",
             "cli::model_add::named_server",
             "cli::doctor::model",
+            "cli::server_token",
         ],
     ),
     // Everything else that the command line needs from a server goes through the broker.
@@ -324,8 +327,12 @@ const ONLY: &[(&str, &str, &[&str])] = &[
 /// Expressions that only some modules of `api`, `requests`, `services`, `turn` and `daemon` may contain: only one module sends requests to
 /// models.
 const USES: &[(&str, &[&str])] = &[
-    (".broker", &["services::model", "turn::rounds", "requests"]),
-    (".stream(", &["turn::rounds"]),
+    (
+        ".broker",
+        &["services::model", "turn::model_request", "requests"],
+    ),
+    (".stream(", &["turn::model_request"]),
+    (".ask_server(", &["turn::model_request"]),
     // A route that is registered elsewhere would be missing from the document of the API.
     (".route(", &["api::routes"]),
 ];
@@ -833,7 +840,7 @@ fn correct_code_passes() {
         ),
         ("src/chat.rs", "#[cfg(test)]\nmod tests {\n"),
         (
-            "src/turn/rounds.rs",
+            "src/turn/model_request.rs",
             "use crate::{context, chat::Chunk}; use crate::turn::machine::Turn; services.broker.stream(x)",
         ),
         ("src/paths.rs", "std::env::var_os(x)"),

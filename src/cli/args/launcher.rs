@@ -67,6 +67,22 @@ pub enum LauncherCommand {
     Serve(ServeArgs),
     /// Open the sessions in the browser
     Web(WebArgs),
+    /// Start a zsh in this terminal whose prompts another aish server answers
+    ///
+    /// The server is one that `aish serve` has started there. Its token is asked for once and stored. What the server proposes is
+    /// asked about here and runs here; its own tools run there.
+    Attach(AttachServerArgs),
+}
+
+/// `aish attach`
+#[derive(Debug, Args)]
+pub struct AttachServerArgs {
+    /// The server: https://HOST:PORT, or http for this machine
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// Read the token from stdin and store it, without starting a shell
+    #[arg(long)]
+    pub token_stdin: bool,
 }
 
 /// `aish record`

@@ -103,6 +103,7 @@ fn check_models(config: &Config, variables: &BTreeMap<String, String>) -> Vec<Ch
     let mut checks = Vec::new();
     for (name, model) in &config.models {
         match &model.key {
+            _ if model.is_aish_server => usable.push(format!("{name} has a token of its own")),
             KeySource::None => usable.push(format!("{name} needs none")),
             KeySource::Cmd(_) => usable.push(format!("{name} has a key_cmd")),
             KeySource::Env(variable) => {

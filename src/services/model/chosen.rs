@@ -13,7 +13,7 @@ use crate::chat::Dialect;
 use crate::config::{
     self, Config, CostSetting, KeySource, LocalServer, ModelSettings, ProviderKind,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::protocol::ShownCost;
 use crate::safety::budget::{ModelPrice, TokenRates};
 use crate::secret::Secret;
@@ -36,6 +36,8 @@ pub struct ChosenModel {
     pub config: Arc<Config>,
     /// A notice for the user about the choice.
     pub notice: Option<String>,
+    /// Whether it is another aish server.
+    pub is_aish_server: bool,
     /// How the model was detected; `None` if it is configured.
     pub(super) found: Option<String>,
     /// The command that prints the key.
@@ -50,6 +52,8 @@ impl ChosenModel {
     /// Returns what is shown of the cost of its answers.
     pub fn shown_cost(&self) -> ShownCost {
         let is_free = match &self.price {
+            // The request costs nothing here, but there.
+            _ if self.is_aish_server => false,
             Some(price) => price.is_free(),
             // Usually a model server of the user.
             None => self.endpoint.dialect == Dialect::Chat && self.endpoint.is_on_this_machine(),
@@ -90,6 +94,14 @@ pub(super) fn configured(
             key_cmd = Some(command.clone());
         }
     }
+    if model.is_aish_server {
+        endpoint.key = config::server_tokens::load(&services.paths, &model.base_url)?;
+        if endpoint.key.is_none() {
+            let message = format!("no token is stored for {}", model.base_url);
+            let hint = format!("store it: aish attach {}", model.base_url);
+            return Err(Error::config(message).hint(hint));
+        }
+    }
     let known = facts(model, &endpoint);
     Ok(ChosenModel {
         name: model.name.clone(),
@@ -98,6 +110,7 @@ pub(super) fn configured(
         max_output: known.max_output,
         window: known.window,
         notice: None,
+        is_aish_server: model.is_aish_server,
         found: None,
         key_cmd,
         serve: model.serve.clone(),
@@ -108,6 +121,12 @@ pub(super) fn configured(
 
 /// Returns what is known of a configured model: by the configuration, else by the catalogue.
 fn facts(model: &ModelSettings, endpoint: &ModelEndpoint) -> KnownModel {
+    if model.is_aish_server {
+        return KnownModel {
+            price: Some(ModelPrice::default()),
+            ..KnownModel::default()
+        };
+    }
     let known = known(endpoint);
     let configured = model.price.map(|price| {
         ModelPrice::flat(TokenRates {

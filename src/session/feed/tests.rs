@@ -273,6 +273,6 @@ fn the_prompt_is_shown_as_one_short_visible_line() {
     let mut origin = feed(HangUpPolicy::Cancel).origin.clone();
     origin.prompt = "wörter ".repeat(20);
     let words = origin.words();
-    assert_eq!(words.chars().count(), PROMPT_LENGTH);
+    assert_eq!(words.chars().count(), origin::PROMPT_LENGTH);
     assert!(words.ends_with('…'), "{words}");
 }

@@ -49,6 +49,7 @@ fn read(
         let event = SseEvent {
             name: b"",
             data: data.as_bytes(),
+            id: b"",
         };
         if let Err(fault) = answer.event(&event, &mut out) {
             return (answer, out, Err(fault));
@@ -243,6 +244,7 @@ fn errors_in_every_form() {
     let event = SseEvent {
         name: b"error",
         data: b"not even JSON",
+        id: b"",
     };
     assert_eq!(
         ChatAnswer::default().event(&event, &mut Vec::new()),
@@ -270,6 +272,7 @@ fn invalid_utf8_is_shown_as_such() {
     let event = SseEvent {
         name: b"",
         data: b"{\"choices\":[{\"delta\":{\"content\":\"a\xFFb\"}}]}",
+        id: b"",
     };
     let mut out = Vec::new();
     ChatAnswer::default().event(&event, &mut out).unwrap();
@@ -309,6 +312,7 @@ fn the_event_name_and_done_count_for_events_of_text_as_well() {
     let error = SseEvent {
         name: b"error",
         data: b.as_bytes(),
+        id: b"",
     };
     assert!(
         ChatAnswer::default()

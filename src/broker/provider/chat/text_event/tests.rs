@@ -92,10 +92,15 @@ fn outcome(
         let first = SseEvent {
             name: b"",
             data: br#"{"model":"m","choices":[]}"#,
+            id: b"",
         };
         answer.parse(&first, &mut chunks).unwrap();
     }
-    let event = SseEvent { name: b"", data };
+    let event = SseEvent {
+        name: b"",
+        data,
+        id: b"",
+    };
     let result = take(&mut answer, &event, &mut chunks);
     format!("{result:?} {answer:?} {chunks:?}")
 }
