@@ -33,12 +33,12 @@ pub use self::reply::{
 };
 pub use self::server::{ServerReply, ServerRequest, ServerStatus};
 pub use self::share::{
-    SharePhase, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
+    ShareOptions, SharePhase, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
 };
 pub use self::shell_id::ShellId;
 
 /// The protocol version. Incremented when frames change in a way that the other side cannot ignore.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// Frame kinds: the byte after the length.
 pub mod kind {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub mod manual_call;
 pub mod mcp;
+pub mod recordings;
 pub mod session_settings;
 pub mod share;
 
@@ -356,8 +357,10 @@ pub async fn delete_session(
         shared.sessions.check_unused(&deleted)
     })
     .await?;
+    // Held until the session is gone, so that it is not published meanwhile.
+    let held = share::hold(&id).await;
     // Before the session, so that no page is left whose session is gone.
-    share::remove(services, source, &id).await?;
+    share::remove(services, source, &held).await?;
     let (shared, deleted) = (services.clone(), id.clone());
     blocking(move || {
         shared.sessions.delete(&deleted)?;
@@ -365,7 +368,7 @@ pub async fn delete_session(
         undo.forget(&deleted).map_err(|e| Error::runtime(e.message))
     })
     .await?;
-    share::forget(services, &id).await;
+    share::forget(services, &held).await;
     services.helpers.workers.end_session(&id).await;
     Ok(())
 }

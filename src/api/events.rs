@@ -344,6 +344,47 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
     None
 }
 
+/// Returns the state of a session: a key that changes with it, and what clients are told.
+pub fn status(session: &Session) -> (String, Value) {
+    let Some(feed) = session.hub.running() else {
+        let failed = session.hub.last_failure();
+        // Also a turn that has begun and ended since the last event is told.
+        let key = format!("idle {}", session.hub.ended_turns());
+        let failure = failed.map(|failed| {
+            json!({
+                "message_id": failed.prompt_id,
+                "message": global_redactor().redact(&failed.failure.message),
+                "hint": failed.failure.hint.map(|hint| global_redactor().redact(&hint).into_owned()),
+            })
+        });
+        return (
+            key,
+            json!({ "status": "idle", "failure": failure, "questions": [] }),
+        );
+    };
+    let open = feed.open_questions();
+    let questions: Vec<Value> = open.iter().filter_map(|event| question(event)).collect();
+    let word = if questions.is_empty() {
+        "running"
+    } else {
+        "waiting"
+    };
+    let ids: Vec<&str> = questions
+        .iter()
+        .filter_map(|q| q["question_id"].as_str())
+        .collect();
+    let key = format!("{word} {} {}", feed.tag, ids.join(" "));
+    let status = json!({
+        "status": word,
+        "message_id": feed.prompt_id(),
+        "prompt": global_redactor().redact(&feed.origin.words()),
+        "started_ms": feed.origin.started_ms,
+        "terminal": feed.origin.tty,
+        "questions": questions,
+    });
+    (key, status)
+}
+
 /// Returns the word for how a question was closed.
 pub fn outcome_word(outcome: QuestionOutcome) -> Value {
     serde_json::to_value(outcome).unwrap_or_default()

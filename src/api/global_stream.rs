@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::ApiState;
 use super::cursor::Cursor;
 use super::events::{self, ApiEvent};
-use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq, status};
+use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq};
 use crate::history::record::Record;
 use crate::session::conversation::SharedSession;
 use crate::session::feed::TurnFeed;
@@ -256,7 +256,7 @@ impl GlobalStream {
     /// Appends the state of each session that has changed.
     fn append_states(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) {
         for session in sessions {
-            let (key, status) = status(session);
+            let (key, status) = events::status(session);
             let is_quiet = !self.status.contains_key(&session.id) && key.starts_with("idle");
             let before = self.status.insert(session.id.clone(), key.clone());
             if before.as_ref() == Some(&key) || is_quiet {

@@ -8,6 +8,7 @@ mod credentials;
 mod cursor;
 mod events;
 mod extract;
+mod file_body;
 mod global_stream;
 mod guard;
 mod listener;

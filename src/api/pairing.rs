@@ -229,6 +229,13 @@ impl Pairings {
         self.wait(limit_ms, is_decided).await;
     }
 
+    /// Waits until a browser is not paired any more.
+    pub async fn ended(&self, id: PairingId) {
+        let until_ms = self.state(id, now_ms()).map_or(0, |(_, until_ms)| until_ms);
+        let is_gone = |all: &[Pairing]| all.iter().all(|p| p.id != id).then_some(());
+        self.wait(until_ms.saturating_sub(now_ms()), is_gone).await;
+    }
+
     async fn wait<T>(&self, limit_ms: u64, find: impl Fn(&[Pairing]) -> Option<T>) -> Option<T> {
         let found = async {
             loop {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::chat::DataSensitivity;
-use crate::protocol::tools::{ApprovalRequest, ToolDiffLine};
+use crate::protocol::tools::{ApprovalRequest, ToolDiffLine, UnseenTool};
 use crate::safety::confusables::{marked_name, marked_text};
 use crate::safety::redact::global_redactor;
 use crate::session::feed::TurnEvent;
@@ -136,6 +136,13 @@ fn view(request: &ApprovalRequest) -> Value {
     let effect = &request.effect;
     put("Danger", marked(&effect.danger));
     put("Warning", marked(&request.warning));
+    let is_changed = !request.changes.is_empty();
+    let news = match request.unseen {
+        Some(UnseenTool::Server) => Some("the server was not used before, nor was this tool"),
+        Some(UnseenTool::Tool) => Some("the tool was not used before"),
+        None => None,
+    };
+    put("New", news.map(str::to_owned));
     put("On", marked(&effect.statement));
     put("In", marked(&effect.workspace));
     if let Some(intent) = &request.intent {
@@ -148,6 +155,17 @@ fn view(request: &ApprovalRequest) -> Value {
     put("Asked because of", Some(marked_text(&request.why)));
     put("Server", Some(marked_text(&request.target)));
     put("The tool has changed", Some(difference(&request.changes)));
+    if request.unseen.is_some() || is_changed {
+        let tool = &request.tool;
+        put(
+            "Description by the server",
+            Some(marked_lines(&tool.description)),
+        );
+        let words = tool
+            .annotation_words()
+            .map(|(name, word)| format!("{name}: {word}"));
+        put("Declared by the server", Some(words.join("\n")));
+    }
     put("Changes", Some(difference(&effect.difference)));
     let preview = request.preview.as_deref().map(marked_lines);
     put("Would send", preview);

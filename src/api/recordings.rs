@@ -1,9 +1,8 @@
 //! The recordings of a session's terminals: which there are, and their redacted form, of which any part can be sent.
 
-use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,12 +13,14 @@ use tokio::sync::Mutex;
 use super::types::{RecordedCommandView, RecordingView};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
-use crate::recording::commands::{RecordedCommand, commands};
+use crate::recording::commands::RecordedCommand;
 use crate::recording::event::RecordingSource;
-use crate::recording::list::directories;
+use crate::recording::part::RecordingPart;
 use crate::recording::reader::{Recording, RecordingSummary};
 use crate::recording::secrets::RecordingSecrets;
 use crate::recording::{asciicast, reader};
+use crate::requests::recordings::{SessionRecording, SessionShells};
+use crate::safety::own_names::OwnNames;
 use crate::safety::redact::global_redactor;
 use crate::safety::utf8;
 
@@ -30,41 +31,15 @@ const MAX_CAST: u64 = 256 << 20;
 /// How long a redacted form is kept: a secret that becomes known later must not stay in it.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Returns the recordings that may belong to a session, newest first: those with a command of one of its `shells`.
-///
-/// `span_ms` is the time of the session. A recording that cannot be read is left out, with a warning.
+/// Returns the recordings of a session's shells, newest first.
 ///
 /// # Errors
 /// The directory of recordings cannot be read.
-pub fn of_shells(
-    paths: &Paths,
-    shells: &HashSet<String>,
-    span_ms: (u64, u64),
-) -> Result<Vec<RecordingView>> {
-    let dir = paths.recordings();
-    let mut dirs = directories(&dir).context(|| format!("cannot list {}", dir.display()))?;
-    dirs.reverse();
-    let mut found = Vec::new();
-    for dir in dirs {
-        let opened = Recording::open(&dir).and_then(|recording| {
-            let summary = recording.summary()?;
-            let end_ms = summary.start.ms.saturating_add(summary.length_us / 1000);
-            if summary.start.ms > span_ms.1 || end_ms < span_ms.0 {
-                return Ok(None);
-            }
-            let commands = commands(&recording)?;
-            let is_own = commands.iter().any(|command| {
-                let shell = command.id.rsplit_once('@').map(|(shell, _)| shell);
-                shell.is_some_and(|shell| shells.contains(shell))
-            });
-            Ok(is_own.then(|| view(recording.id(), &summary, &commands)))
-        });
-        match opened {
-            Ok(recording) => found.extend(recording),
-            Err(e) => tracing::warn!("a recording is left out: {}", e.message),
-        }
-    }
-    Ok(found)
+pub fn views(shells: &SessionShells, paths: &Paths) -> Result<Vec<RecordingView>> {
+    let found = shells.recordings(paths)?;
+    let view =
+        |found: &SessionRecording| view(found.recording.id(), &found.summary, &found.commands);
+    Ok(found.iter().map(view).collect())
 }
 
 fn view(id: String, summary: &RecordingSummary, commands: &[RecordedCommand]) -> RecordingView {
@@ -102,24 +77,12 @@ fn view(id: String, summary: &RecordingSummary, commands: &[RecordedCommand]) ->
 /// The redacted form of a recording, as asciicast.
 #[derive(Debug, Clone)]
 pub struct Cast {
-    file: Arc<File>,
+    /// The file, which has no name.
+    pub file: Arc<File>,
     /// Length in bytes.
     pub length: u64,
     /// Changes with the content.
     pub etag: String,
-}
-
-impl Cast {
-    /// Reads at most `length` bytes from `offset` on.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
-        let read = self.file.read_exact_at(&mut bytes, offset);
-        read.context(|| "cannot read the redacted recording".into())?;
-        Ok(bytes)
-    }
 }
 
 /// The cast that was asked for last: its parts are usually asked for one after the other.
@@ -181,14 +144,19 @@ impl LastCast {
 }
 
 fn make(recording: &Recording, dir: &Path) -> Result<Cast> {
-    let secrets = RecordingSecrets::find(recording, global_redactor())?;
+    let secrets = RecordingSecrets::find(recording, global_redactor(), &OwnNames::default())?;
     let file = unnamed_file(dir)?;
     let mut out = HashingWriter {
         out: BufWriter::new(file),
         hash: Sha256::new(),
         length: 0,
     };
-    let exported = asciicast::export(recording, &secrets, &mut out);
+    let exported = asciicast::export(
+        recording,
+        &RecordingPart::whole(recording),
+        &secrets,
+        &mut out,
+    );
     if out.length > MAX_CAST {
         return Err(Error::usage("the recording is too large to be sent")
             .hint("write it to a file: aish-helper recording export --format cast"));

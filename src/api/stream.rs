@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use super::ApiState;
 use super::cursor::Cursor;
 use super::events::{self, ApiEvent};
-use super::question::question;
+use super::pairing::PairingId;
 use crate::history::journal::now_ms;
-use crate::safety::redact::global_redactor;
 use crate::session::conversation::{Session, SharedSession};
+use crate::session::pages::FollowingPage;
 
 /// Size above which no further event is added to a chunk, in bytes.
 pub(super) const CHUNK: usize = 8 << 10;
@@ -68,6 +68,8 @@ pub struct SessionStream {
     cursor: Cursor,
     /// What was told of the session's state last.
     status: Option<String>,
+    /// The pairing of the browser that follows.
+    page: Option<(PairingId, FollowingPage)>,
 }
 
 impl SessionStream {
@@ -78,8 +80,13 @@ impl SessionStream {
         cursor: Cursor,
         follows: bool,
         permit: OwnedSemaphorePermit,
+        pairing: Option<PairingId>,
     ) -> SessionStream {
+        let pages = &state.services.sessions.changes.pages;
+        let pairing = pairing.filter(|_| follows);
+        let page = pairing.map(|pairing| (pairing, pages.follow(&session)));
         SessionStream {
+            page,
             base: StreamBase::new(state, follows, permit),
             session,
             cursor,
@@ -148,7 +155,7 @@ impl SessionStream {
         if out.len() >= CHUNK {
             return;
         }
-        let (key, status) = status(session);
+        let (key, status) = events::status(session);
         if self.status.as_ref() != Some(&key) {
             self.status = Some(key);
             self.append("agent.status", None, status, out);
@@ -202,8 +209,16 @@ impl SessionStream {
                 None => std::future::pending().await,
             }
         };
+        let pairings = &self.base.state.credentials.pairings;
+        let unpaired = async {
+            match &self.page {
+                Some((pairing, _)) => pairings.ended(*pairing).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = self.base.state.end.cancelled() => Wake::End,
+            () = unpaired => Wake::End,
             _ = self.base.changes.changed() => Wake::Changed,
             () = of_feed => Wake::Changed,
             () = tokio::time::sleep_until(self.base.heartbeat) => Wake::Heartbeat,
@@ -238,45 +253,4 @@ pub(super) fn append(session: &str, seq: u64, cursor: &str, event: &ApiEvent, ou
     // Serializing JSON to memory cannot fail; it contains no line end.
     let _ = serde_json::to_writer(&mut *out, &envelope);
     out.extend_from_slice(b"\n\n");
-}
-
-/// Returns the state of a session: a key that changes with it, and what clients are told.
-pub(super) fn status(session: &Session) -> (String, Value) {
-    let Some(feed) = session.hub.running() else {
-        let failed = session.hub.last_failure();
-        // Also a turn that has begun and ended since the last event is told.
-        let key = format!("idle {}", session.hub.ended_turns());
-        let failure = failed.map(|failed| {
-            json!({
-                "message_id": failed.prompt_id,
-                "message": global_redactor().redact(&failed.failure.message),
-                "hint": failed.failure.hint.map(|hint| global_redactor().redact(&hint).into_owned()),
-            })
-        });
-        return (
-            key,
-            json!({ "status": "idle", "failure": failure, "questions": [] }),
-        );
-    };
-    let open = feed.open_questions();
-    let questions: Vec<Value> = open.iter().filter_map(|event| question(event)).collect();
-    let word = if questions.is_empty() {
-        "running"
-    } else {
-        "waiting"
-    };
-    let ids: Vec<&str> = questions
-        .iter()
-        .filter_map(|q| q["question_id"].as_str())
-        .collect();
-    let key = format!("{word} {} {}", feed.tag, ids.join(" "));
-    let status = json!({
-        "status": word,
-        "message_id": feed.prompt_id(),
-        "prompt": global_redactor().redact(&feed.origin.words()),
-        "started_ms": feed.origin.started_ms,
-        "terminal": feed.origin.tty,
-        "questions": questions,
-    });
-    (key, status)
 }

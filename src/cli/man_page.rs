@@ -110,7 +110,7 @@ const META_COMMANDS: &[(&str, &str)] = &[
     (":rename TITLE", "give the session of this shell a title"),
     (
         ":share [ID]",
-        "share a session as a page on this machine, after a preview and a question",
+        "share a session as a page on this machine, after a preview and a question; with --with-output also output, with --recordings also recordings",
     ),
     (":unshare [ID]", "remove the page of a session"),
     (":delete [ID]", "delete a session, after a question"),

@@ -19,9 +19,11 @@ use crate::paths::Paths;
 use crate::recording::commands::{RecordedCommand, commands};
 use crate::recording::event::RecordingSource;
 use crate::recording::list::{directories, is_being_written};
+use crate::recording::part::RecordingPart;
 use crate::recording::reader::{self, Recording, RecordingSummary};
 use crate::recording::secrets::RecordingSecrets;
 use crate::recording::{asciicast, transcript};
+use crate::safety::own_names::OwnNames;
 use crate::safety::redact::Redactor;
 use crate::safety::text::{self, one_line};
 
@@ -265,7 +267,11 @@ fn export(
         let _ = std::io::stderr().write_all(warning.as_bytes());
         return write_to(output, |out| raw(recording, out));
     }
-    let secrets = RecordingSecrets::find(recording, &configured_redactor(paths)?)?;
+    let secrets = RecordingSecrets::find(
+        recording,
+        &configured_redactor(paths)?,
+        &OwnNames::default(),
+    )?;
     if is_terminal {
         let mut shown = TerminalWriter::default();
         export_as(recording, &secrets, format, &mut shown)?;
@@ -280,9 +286,10 @@ fn export_as(
     format: RecordingFormat,
     out: &mut dyn Write,
 ) -> Result<()> {
+    let part = RecordingPart::whole(recording);
     match format {
-        RecordingFormat::Cast => asciicast::export(recording, secrets, out),
-        RecordingFormat::Text => transcript::export(recording, secrets, out),
+        RecordingFormat::Cast => asciicast::export(recording, &part, secrets, out),
+        RecordingFormat::Text => transcript::export(recording, &part, secrets, out),
         RecordingFormat::Raw => raw(recording, out),
     }
 }

@@ -12,7 +12,7 @@ use crate::client::connect;
 use crate::client::text_format::{cut, short_id};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
-use crate::protocol::{Request, SessionInfo, ShareSession, ShellId, Transcript};
+use crate::protocol::{Request, SessionInfo, ShareOptions, ShareSession, ShellId, Transcript};
 use crate::safety::text::one_line;
 
 /// Maximum number of characters shown of a title.
@@ -85,9 +85,16 @@ pub fn run(paths: &Paths, command: SessionCommand) -> Result<()> {
         SessionCommand::Share {
             id,
             with_output,
+            recordings,
             yes,
             shell,
-        } => share::share(paths, ShareSession { id, shell }, with_output, yes),
+        } => {
+            let options = ShareOptions {
+                with_output,
+                recordings,
+            };
+            share::share(paths, ShareSession { id, shell }, options, yes)
+        }
         SessionCommand::Unshare { id, shell } => share::unshare(paths, ShareSession { id, shell }),
         SessionCommand::Shares { json } => share::list(paths, json),
         SessionCommand::Delete { id, yes } => delete(paths, id, yes),

@@ -7,7 +7,8 @@ use crate::client::text_format::short_id;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
 use crate::protocol::{
-    Request, SharePhase, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
+    Request, ShareOptions, SharePhase, SharePreview, ShareReply, ShareRequest, ShareSession,
+    SharedPage,
 };
 use crate::safety::text::one_line;
 
@@ -20,12 +21,12 @@ const MAX_PLACE: usize = 2000;
 ///
 /// # Errors
 /// There is no such session, sharing is disabled, or there is no terminal to ask on.
-pub fn share(paths: &Paths, session: ShareSession, with_output: bool, yes: bool) -> Result<()> {
+pub fn share(paths: &Paths, session: ShareSession, options: ShareOptions, yes: bool) -> Result<()> {
     let preview = request(
         paths,
         ShareRequest::Preview {
             session: session.clone(),
-            with_output,
+            options,
         },
     )?;
     let preview = preview.preview.ok_or_else(no_reply)?;
@@ -39,7 +40,7 @@ pub fn share(paths: &Paths, session: ShareSession, with_output: bool, yes: bool)
         paths,
         ShareRequest::Publish {
             session,
-            with_output,
+            options,
             digest: preview.digest,
         },
     )?;
@@ -58,8 +59,12 @@ fn shown_preview(preview: &SharePreview) -> String {
         true => "nothing".to_owned(),
         false => preview.removed.join(", "),
     };
+    let recordings = match &preview.recordings {
+        Some(recordings) => format!(", {}", words(recordings)),
+        None => String::new(),
+    };
     format!(
-        "“{}”: {} messages, as a page {}\nleft out or replaced: {removed}\n",
+        "“{}”: {} messages{recordings}, as a page {}\nleft out or replaced: {removed}\n",
         one_line(&preview.title, MAX_TITLE),
         preview.messages,
         words(&preview.place)

@@ -1,6 +1,7 @@
 //! Follows a request that can ask the user questions (a prompt, a manual tool call): shows its events, asks its
 //! questions and forwards Ctrl-C as a cancellation. A request that only follows a turn can also be left without ending it.
 
+mod stop;
 mod wake;
 
 use std::io;
@@ -23,7 +24,8 @@ use crate::paths::Paths;
 use crate::protocol::tools::{
     ApprovalRequest, ApprovalVerdict, ElicitationAction, ElicitationPrompt, Reaction,
 };
-use crate::protocol::{self, Event, Request, RequestFailure, kind};
+use crate::protocol::{self, Event, QuestionOutcome, Request, RequestFailure, kind};
+use stop::LoopStop;
 use wake::{WakeReason, wait};
 
 /// How long an interrupted turn may take to report what it has kept.
@@ -61,6 +63,8 @@ pub struct RequestLoop<'a> {
     running_calls: usize,
     /// A question was denied because there was no terminal.
     pub missing_terminal: bool,
+    /// A question about a call that this client cannot ask. The daemon denies it, unless somebody answers elsewhere.
+    unasked: Option<UnaskedQuestion>,
     /// The request follows a turn that it did not start.
     follows: bool,
     /// Questions about calls are answered with yes, where there is a terminal.
@@ -105,6 +109,7 @@ impl<'a> RequestLoop<'a> {
             deadline: None,
             running_calls: 0,
             missing_terminal: false,
+            unasked: None,
             follows: matches!(request, Request::Attach(_)),
             answers_yes: false,
             left: false,
@@ -127,7 +132,10 @@ impl<'a> RequestLoop<'a> {
                 .context(|| "cannot talk to the daemon".into())?
             {
                 match kind {
-                    kind::REPLY => return Ok(RequestEnd::Reply(body)),
+                    kind::REPLY => {
+                        self.settle(None, QuestionOutcome::NoTerminal);
+                        return Ok(RequestEnd::Reply(body));
+                    }
                     kind::FAILURE => return Ok(RequestEnd::Failed(protocol::parse(&body)?)),
                     _ => {}
                 }
@@ -281,6 +289,13 @@ impl<'a> RequestLoop<'a> {
                             let closed = closed_text(answered_in.as_deref(), *outcome);
                             self.output.notice(&format!("too late: {closed}"));
                         }
+                        Event::QuestionClosed {
+                            id,
+                            answered_in,
+                            outcome,
+                        } if self.unasked.as_ref().is_some_and(|own| own.id == *id) => {
+                            self.settle(answered_in.as_deref(), *outcome);
+                        }
                         Event::ToolCallStarted(_) => self.running_calls += 1,
                         Event::ToolCallFinished(_) => {
                             self.running_calls = self.running_calls.saturating_sub(1);
@@ -343,7 +358,18 @@ impl<'a> RequestLoop<'a> {
                 if end == PromptEnd::Withdrawn {
                     self.output.question_withdrawn();
                 }
-                let Some(verdict) = self.unanswered(&end, name)? else {
+                let verdict = match end {
+                    PromptEnd::NoTerminal(reason) if !self.follows => {
+                        self.unasked = Some(UnaskedQuestion {
+                            id: question.id.clone(),
+                            name: name.clone(),
+                            reason,
+                        });
+                        approve::verdict_without_answer(&end)
+                    }
+                    _ => self.unanswered(&end, name)?,
+                };
+                let Some(verdict) = verdict else {
                     return Ok(());
                 };
                 (verdict, question.arguments.clone())
@@ -411,6 +437,22 @@ impl<'a> RequestLoop<'a> {
         Ok(approve::verdict_without_answer(end))
     }
 
+    /// Says what became of a question that this client could not ask.
+    fn settle(&mut self, answered_in: Option<&str>, outcome: QuestionOutcome) {
+        let Some(UnaskedQuestion { name, reason, .. }) = self.unasked.take() else {
+            return;
+        };
+        let how = match outcome {
+            QuestionOutcome::NoTerminal => format!("denied: {reason}"),
+            outcome => closed_text(answered_in, outcome),
+        };
+        self.missing_terminal |= matches!(
+            outcome,
+            QuestionOutcome::NoTerminal | QuestionOutcome::TimedOut
+        );
+        self.output.notice(&format!("{name}: {how}"));
+    }
+
     fn react(&mut self, reaction: &Reaction) -> std::result::Result<(), LoopStop> {
         self.answered = match reaction {
             Reaction::Call {
@@ -442,27 +484,10 @@ fn interrupted() -> Error {
     Error::new(ErrorKind::Interrupted, "interrupted")
 }
 
-/// Why the loop stops before the request ends.
-enum LoopStop {
-    Failed(Error),
-    /// stdout is closed: `llm … | head`.
-    OutputClosed,
-    /// Ctrl-C while stdout accepted nothing: `llm … | less`.
-    OutputBlocked,
-}
-
-impl From<Error> for LoopStop {
-    fn from(e: Error) -> LoopStop {
-        LoopStop::Failed(e)
-    }
-}
-
-impl From<io::Error> for LoopStop {
-    fn from(e: io::Error) -> LoopStop {
-        match e.kind() {
-            io::ErrorKind::BrokenPipe => LoopStop::OutputClosed,
-            io::ErrorKind::Interrupted => LoopStop::OutputBlocked,
-            _ => LoopStop::Failed(Error::runtime(format!("cannot write the answer: {e}"))),
-        }
-    }
+/// See [`RequestLoop::unasked`].
+struct UnaskedQuestion {
+    id: String,
+    name: String,
+    /// Why there is no terminal.
+    reason: &'static str,
 }

@@ -385,7 +385,7 @@ section! {
     pub struct PolicySettings in "policy" {
         /// The decision for a call that no rule matches.
         default: RuleEffect = RuleEffect::Ask, in_project();
-        /// How long a background turn waits for the answer to a question. After that the call is denied.
+        /// How long a question waits that no attached terminal can answer: of a background turn, or one for a paired browser. After that the call is denied.
         wait: Duration = Duration::from_secs(600), range(1, 604_800);
         /// Rules, by subject. A rule never allows a call to a server that was connected by hand. The subjects:
         /// - `"alias.tool"`: a tool;

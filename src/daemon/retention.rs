@@ -103,10 +103,11 @@ fn apply(
             if services.leaving.is_cancelled() || sessions.in_use().contains(id) {
                 return Ok(false);
             }
-            runtime.block_on(share::remove(services, CredentialSource::Kept, id))?;
+            let held = runtime.block_on(share::hold(id));
+            runtime.block_on(share::remove(services, CredentialSource::Kept, &held))?;
             let is_removed = sessions.remove(id, updated_ms)?;
             if is_removed {
-                runtime.block_on(share::forget(services, id));
+                runtime.block_on(share::forget(services, &held));
             }
             if is_removed && let Err(e) = undo.forget(id) {
                 tracing::warn!("{}", e.message);

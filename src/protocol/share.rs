@@ -12,15 +12,17 @@ pub enum ShareRequest {
     Preview {
         /// The session.
         session: ShareSession,
-        /// Show the results of tools and the output of commands.
-        with_output: bool,
+        /// What is shown besides prompts and answers.
+        #[serde(flatten)]
+        options: ShareOptions,
     },
     /// Publishes it.
     Publish {
         /// The session.
         session: ShareSession,
         /// As in the preview.
-        with_output: bool,
+        #[serde(flatten)]
+        options: ShareOptions,
         /// The digest of the preview.
         digest: String,
     },
@@ -31,6 +33,16 @@ pub enum ShareRequest {
     },
     /// Lists the shares.
     List,
+}
+
+/// What a share shows besides prompts and answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareOptions {
+    /// Show the results of tools and the output of commands.
+    pub with_output: bool,
+    /// Add the recordings of the terminals.
+    #[serde(default)]
+    pub recordings: bool,
 }
 
 /// The session of a request about shares.
@@ -65,6 +77,9 @@ pub struct SharePreview {
     pub title: String,
     /// Number of messages.
     pub messages: usize,
+    /// The recordings, in words, if they were asked for.
+    #[serde(default)]
+    pub recordings: Option<String>,
     /// What was left out or replaced, in words.
     pub removed: Vec<String>,
     /// Where the page would be, in words.

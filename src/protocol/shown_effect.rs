@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chat::{DataSensitivity, OperationClass};
+
 /// What a call of a built-in tool would do, as it was determined before the question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownEffect {
@@ -19,6 +21,16 @@ pub struct ShownEffect {
     pub typed_yes: bool,
 }
 
+/// What of a tool was not shown to the person before its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnseenTool {
+    /// Its server and all tools of it.
+    Server,
+    /// The tool.
+    Tool,
+}
+
 /// A line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDiffLine {
@@ -26,4 +38,15 @@ pub struct ToolDiffLine {
     pub sign: char,
     /// The line.
     pub text: String,
+}
+
+/// The intent that a model declares for a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredIntent {
+    /// The declared operation.
+    pub operation_type: OperationClass,
+    /// The declared sensitivity of the data.
+    pub data_sensitivity: Option<DataSensitivity>,
+    /// The reason.
+    pub reason: Option<String>,
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use super::shown_effect::{ShownEffect, ToolDiffLine};
-use crate::chat::{ApprovalScope, CallStatus, DataSensitivity, OperationClass};
+pub use super::shown_effect::{DeclaredIntent, ShownEffect, ToolDiffLine, UnseenTool};
+use crate::chat::{ApprovalScope, CallStatus, OperationClass};
 use crate::error::ErrorKind;
 
 /// A request about MCP servers.
@@ -282,6 +282,9 @@ pub struct ApprovalRequest {
     /// Diff against the definition that the user was last shown, which is why the user is asked again; empty if the tool
     /// is unchanged.
     pub changes: Vec<ToolDiffLine>,
+    /// The tool is new to the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenTool>,
     /// What the call would send, where that is known: the exact text.
     #[serde(default)]
     pub preview: Option<String>,
@@ -312,17 +315,6 @@ fn json_digest(value: &impl Serialize) -> String {
     let json = serde_json::to_vec(value).unwrap_or_default();
     let hash = Sha256::digest(&json);
     hash.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// The intent that a model declares for a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeclaredIntent {
-    /// The declared operation.
-    pub operation_type: OperationClass,
-    /// The declared sensitivity of the data.
-    pub data_sensitivity: Option<DataSensitivity>,
-    /// The reason.
-    pub reason: Option<String>,
 }
 
 /// Tools of a server that the user has not seen, shown before the first call of one of them.

@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthChar;
 
 use super::event::RecordingEvent;
 use super::functions::{FunctionParser, write_function};
+use super::part::RecordingPart;
 use super::reader::Recording;
 use super::secrets::RecordingSecrets;
 use crate::error::{ErrorContext, Result};
@@ -49,29 +50,31 @@ impl<'s> ExportedOutput<'s> {
     }
 }
 
-/// Writes a recording as asciicast.
+/// Writes a part of a recording as asciicast.
 ///
 /// # Errors
 /// The recording cannot be read, or `out` not be written.
 pub fn export(
     recording: &Recording,
+    part: &RecordingPart,
     secrets: &RecordingSecrets,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let mut cast = CastWriter { out, us: 0 };
+    let us = part.from.us;
+    let mut cast = CastWriter { out, us };
     let start = &recording.start;
     let mut header = json!({
         "version": 3,
-        "term": { "cols": start.cols, "rows": start.rows, "type": start.term },
-        "timestamp": start.ms / 1000,
+        "term": { "cols": part.cols, "rows": part.rows, "type": start.term },
+        "timestamp": start.ms.saturating_add(us / 1000) / 1000,
     });
-    if let Some(command) = &start.command {
+    if let Some(command) = start.command.as_ref().filter(|_| part.is_whole()) {
         header["command"] = secrets.redact(&command.join(" ")).into();
     }
     cast.line(&header.to_string())?;
     let mut output = ExportedOutput::new(secrets);
     let mut buffer = vec![0; STEP];
-    let mut events = recording.events()?;
+    let mut events = part.events(recording)?;
     while let Some(line) = events.next_event()? {
         match line.event {
             RecordingEvent::Output { bytes } => {

@@ -10,6 +10,7 @@ mod functions;
 pub mod list;
 pub mod marks;
 mod origin_screen;
+pub mod part;
 pub mod player;
 mod prompt_mark;
 pub mod reader;

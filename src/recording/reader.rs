@@ -178,6 +178,7 @@ impl Recording {
             output_length,
             line: Vec::new(),
             has_tail: true,
+            end: None,
         })
     }
 
@@ -222,12 +223,21 @@ pub struct EventReader {
     line: Vec<u8>,
     /// Output behind the last event has not been returned yet.
     has_tail: bool,
+    /// Where reading ends in `events.jsonl`, before the end of the file.
+    end: Option<u64>,
 }
 
 impl EventReader {
     /// Leaves out output whose event is not there yet, for a recording that is being written.
     pub fn without_tail(mut self) -> EventReader {
         self.has_tail = false;
+        self
+    }
+
+    /// Ends at this place, without the output behind it.
+    pub(super) fn until(mut self, end: Option<EventPosition>) -> EventReader {
+        self.end = end.map(|end| end.line);
+        self.has_tail &= end.is_none();
         self
     }
 
@@ -268,6 +278,9 @@ impl EventReader {
     /// Reads the next whole line of acceptable length.
     fn read_line(&mut self) -> Result<bool> {
         loop {
+            if self.end.is_some_and(|end| self.position.line >= end) {
+                return Ok(false);
+            }
             self.line.clear();
             let limit = MAX_LINE as u64;
             let read = (&mut self.file)

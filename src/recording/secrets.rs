@@ -9,7 +9,8 @@
 mod partial_values;
 mod position_set;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use avt::parser::Function;
 
@@ -18,6 +19,7 @@ use super::functions::FunctionParser;
 use super::origin_screen::{OriginScreen, PlacedText};
 use super::reader::Recording;
 use crate::error::Result;
+use crate::safety::own_names::OwnNames;
 use crate::safety::redact::Redactor;
 
 use partial_values::PartialValues;
@@ -41,21 +43,29 @@ pub struct RecordingSecrets {
     redactor: Redactor,
     positions: PositionSet,
     values: PartialValues,
+    names: OwnNames,
+    /// Of each value that is the beginning of no other: where it was first and last found.
+    found: Vec<Range<u64>>,
 }
 
 impl RecordingSecrets {
-    /// Searches a recording. `redactor` has the known values.
+    /// Searches a recording. `redactor` has the known values. `names` are replaced like secrets, by `~`, `user` and `host`.
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub fn find(recording: &Recording, redactor: &Redactor) -> Result<RecordingSecrets> {
+    pub fn find(
+        recording: &Recording,
+        redactor: &Redactor,
+        names: &OwnNames,
+    ) -> Result<RecordingSecrets> {
         let none = PartialValues::default();
-        let first = SecretSearch::run(recording, redactor, &none)?;
-        let values = PartialValues::new(&first.values);
+        let first = SecretSearch::run(recording, redactor, names, &none)?;
+        let values = PartialValues::new(first.values.keys());
+        let found = distinct(&first.values);
         let positions = match values.is_empty() {
             true => first.positions,
             false => {
-                let second = SecretSearch::run(recording, redactor, &values)?;
+                let second = SecretSearch::run(recording, redactor, names, &values)?;
                 let mut positions = first.positions;
                 positions.extend(second.positions);
                 positions
@@ -65,7 +75,15 @@ impl RecordingSecrets {
             redactor: redactor.clone(),
             positions,
             values,
+            names: names.clone(),
+            found,
         })
+    }
+
+    /// Returns the number of different values that were found in a part of the output.
+    pub fn count(&self, from: u64, to: u64) -> usize {
+        let is_within = |places: &&Range<u64>| places.start < to && places.end > from;
+        self.found.iter().filter(is_within).count()
     }
 
     /// Returns what takes the place of the character at `place`; `None` if it is not secret.
@@ -75,7 +93,8 @@ impl RecordingSecrets {
 
     /// Redacts a text that belongs to the recording, such as a command line.
     pub fn redact(&self, text: &str) -> String {
-        self.values.redact(&self.redactor.redact(text))
+        let text = self.values.redact(&self.redactor.redact(text));
+        self.names.replace(&text).0
     }
 
     /// Returns the redactor with the known values.
@@ -97,8 +116,10 @@ impl RecordingSecrets {
 /// One pass over a recording.
 struct SecretSearch<'s> {
     redactor: &'s Redactor,
+    names: &'s OwnNames,
     partial: &'s PartialValues,
-    values: BTreeSet<String>,
+    /// The values, and where each was first and last found.
+    values: BTreeMap<String, Range<u64>>,
     positions: PositionSet,
     /// Drawn characters that have not been searched, behind those that are searched again.
     stream: PlacedText,
@@ -112,12 +133,14 @@ impl<'s> SecretSearch<'s> {
     fn run(
         recording: &Recording,
         redactor: &'s Redactor,
+        names: &'s OwnNames,
         partial: &'s PartialValues,
     ) -> Result<SecretSearch<'s>> {
         let mut search = SecretSearch {
             redactor,
+            names,
             partial,
-            values: BTreeSet::new(),
+            values: BTreeMap::new(),
             positions: PositionSet::default(),
             stream: PlacedText::default(),
             transcript: PlacedText::default(),
@@ -225,19 +248,42 @@ impl<'s> SecretSearch<'s> {
     fn search(&mut self, text: &PlacedText) {
         for found in self.redactor.find(&text.text) {
             let (start, end) = (found.range.start, found.range.end);
-            if let Some(value) = text.text.get(start..end)
-                && self.values.len() < MAX_VALUES
-                && !self.values.contains(value)
-            {
-                self.values.insert(value.to_owned());
+            if let Some(value) = text.text.get(start..end) {
+                self.keep(value, text.places_of(start, end));
             }
-            self.positions.add(text.places_of(start, end), &found.kind);
+            let mark = format!("[REDACTED:{}]", found.kind);
+            self.positions.add(text.places_of(start, end), &mark);
         }
         for range in self.partial.find(&text.text) {
             self.positions
                 .add(text.places_of(range.start, range.end), "");
         }
+        for name in self.names.find(&text.text) {
+            let places = text.places_of(name.range.start, name.range.end);
+            self.positions.add(places, name.replacement);
+        }
     }
+
+    fn keep(&mut self, value: &str, places: impl Iterator<Item = u64>) {
+        let (first, last) = places.fold((u64::MAX, 0), |(first, last), place| {
+            (first.min(place), last.max(place + 1))
+        });
+        if let Some(known) = self.values.get_mut(value) {
+            *known = known.start.min(first)..known.end.max(last);
+        } else if self.values.len() < MAX_VALUES {
+            self.values.insert(value.to_owned(), first..last);
+        }
+    }
+}
+
+/// Returns the places of the values that are the beginning of no other: a value that is typed is found several times.
+fn distinct(values: &BTreeMap<String, Range<u64>>) -> Vec<Range<u64>> {
+    let mut next = values.keys().skip(1);
+    values
+        .iter()
+        .filter(|(value, _)| !next.next().is_some_and(|next| next.starts_with(*value)))
+        .map(|(_, places)| places.clone())
+        .collect()
 }
 
 #[cfg(test)]

@@ -102,10 +102,12 @@ mod hostile {
 
     use super::TestRecording;
     use crate::recording::event::{EVENTS_FILE, OUTPUT_FILE};
+    use crate::recording::part::RecordingPart;
     use crate::recording::player::Player;
     use crate::recording::replay_index::ReplayIndex;
     use crate::recording::secrets::RecordingSecrets;
     use crate::recording::{asciicast, command_output, commands, transcript};
+    use crate::safety::own_names::OwnNames;
     use crate::safety::redact::Redactor;
 
     fn number() -> impl Strategy<Value = String> {
@@ -152,18 +154,24 @@ mod hostile {
             fs::write(recording.dir.join(EVENTS_FILE), start + &lines.join("\n") + "\n").unwrap();
             fs::write(recording.dir.join(OUTPUT_FILE), output.concat()).unwrap();
             recording.summary().unwrap();
-            commands::commands(&recording).unwrap();
             if let Some(bytes) = command_output::find(&recording, |id, _| id == "a@1", None).unwrap() {
                 bytes.rendered(&recording, Duration::from_millis(300)).unwrap();
             }
-            let secrets = RecordingSecrets::find(&recording, &Redactor::default()).unwrap();
-            let (mut cast, mut text) = (Vec::new(), Vec::new());
-            asciicast::export(&recording, &secrets, &mut cast).unwrap();
-            transcript::export(&recording, &secrets, &mut text).unwrap();
-            for line in std::str::from_utf8(&cast).unwrap().lines() {
-                let _: serde_json::Value = serde_json::from_str(line).unwrap();
+            let secrets = RecordingSecrets::find(&recording, &Redactor::default(), &OwnNames::default()).unwrap();
+            let all = commands::commands(&recording).unwrap();
+            let mut parts = vec![RecordingPart::whole(&recording)];
+            if let (Some(first), Some(last)) = (all.first(), all.last()) {
+                parts.push(RecordingPart::of_commands(&recording, first, last).unwrap());
             }
-            prop_assert!(!text.iter().any(|b| b.is_ascii_control() && *b != b'\n'));
+            for part in parts {
+                let (mut cast, mut text) = (Vec::new(), Vec::new());
+                asciicast::export(&recording, &part, &secrets, &mut cast).unwrap();
+                transcript::export(&recording, &part, &secrets, &mut text).unwrap();
+                for line in std::str::from_utf8(&cast).unwrap().lines() {
+                    let _: serde_json::Value = serde_json::from_str(line).unwrap();
+                }
+                prop_assert!(!text.iter().any(|b| b.is_ascii_control() && *b != b'\n'));
+            }
             let recording = Arc::new(recording);
             let index = ReplayIndex::build(&recording);
             let mut player = Player::new(Arc::clone(&recording), Arc::clone(&index)).unwrap().unwrap();

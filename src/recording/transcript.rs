@@ -4,23 +4,24 @@ use std::io::Write;
 
 use super::asciicast::ExportedOutput;
 use super::event::RecordingEvent;
+use super::part::RecordingPart;
 use super::reader::Recording;
 use super::screen::{ClearedLines, LineCollector, SLICE, ScreenEmulator};
 use super::secrets::RecordingSecrets;
 use crate::error::{ErrorContext, Result};
 use crate::safety::redact::RedactStream;
 
-/// Writes the rendered lines of a recording. The alternate screen is left out.
+/// Writes the rendered lines of a part of a recording. The alternate screen is left out.
 ///
 /// # Errors
 /// The recording cannot be read, or `out` not be written.
 pub fn export(
     recording: &Recording,
+    part: &RecordingPart,
     secrets: &RecordingSecrets,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let start = &recording.start;
-    let Some(mut screen) = ScreenEmulator::new(start.cols, start.rows) else {
+    let Some(mut screen) = ScreenEmulator::new(part.cols, part.rows) else {
         return Ok(());
     };
     let mut collector = LineCollector::new(ClearedLines::Keep);
@@ -31,7 +32,7 @@ pub fn export(
     };
     let mut output = ExportedOutput::new(secrets);
     let mut buffer = vec![0; SLICE];
-    let mut events = recording.events()?;
+    let mut events = part.events(recording)?;
     while let Some(line) = events.next_event()? {
         match line.event {
             RecordingEvent::Output { bytes } => {

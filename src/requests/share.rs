@@ -1,23 +1,33 @@
 //! Sharing sessions: preview, publish, remove, list, and refresh after an answer.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::recordings::SessionShells;
 use crate::config::{Config, ConfigOverrides, ProjectRules, ShareMode, ShareSettings, ShareTarget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
 use crate::history::session_list::MAX_TITLE;
-use crate::paths;
-use crate::protocol::{SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage};
+use crate::paths::{self, Paths};
+use crate::protocol::{
+    ShareOptions, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
+};
+use crate::safety::own_names::OwnNames;
 use crate::safety::redact::global_redactor;
 use crate::services::client_handle::{ClientHandle, ClientVariables};
 use crate::services::{AnsweredTurn, SharedServices};
-use crate::share::publisher::{Publication, ShareKeys, ShareTargetPlace, Shares};
+use crate::share::object::ShareObject;
+use crate::share::page::duration_words;
+use crate::share::publisher::{
+    self, HeldSession, Publication, ShareKeys, ShareTargetPlace, Shares,
+};
 use crate::share::register::{Share, SharePlace};
+use crate::share::replay::SharedRecordings;
 use crate::share::s3::{CredentialVariables, S3Place};
-use crate::share::snapshot::{OwnNames, ShareOptions, Snapshot};
+use crate::share::snapshot::Snapshot;
 use crate::turn::background_notice;
 
 /// Names that tell nothing about the user, and stand in many texts.
@@ -56,20 +66,17 @@ pub async fn serve(
     let source = CredentialSource::Client(client);
     let mut reply = ShareReply::default();
     match request {
-        ShareRequest::Preview {
-            session,
-            with_output,
-        } => {
+        ShareRequest::Preview { session, options } => {
             let session = wanted(services, session)?;
-            reply.preview = Some(preview(services, &session, with_output).await?);
+            reply.preview = Some(preview(services, &session, options).await?);
         }
         ShareRequest::Publish {
             session,
-            with_output,
+            options,
             digest,
         } => {
             let session = wanted(services, session)?;
-            let share = publish(services, source, &session, with_output, &digest).await?;
+            let (_, share) = publish(services, source, &session, options, &digest).await?;
             reply.shares = vec![shown(share, base)];
         }
         ShareRequest::Unshare { session } => {
@@ -133,16 +140,32 @@ fn bucket_words(place: &S3Place) -> String {
 pub async fn preview(
     services: &Arc<SharedServices>,
     session: &str,
-    with_output: bool,
+    options: ShareOptions,
 ) -> Result<SharePreview> {
-    let (config, snapshot) = snapshot(services, session, with_output).await?;
-    Ok(SharePreview {
+    let (config, snapshot) = snapshot(services, session, options).await?;
+    Ok(preview_of(&config, &snapshot, options))
+}
+
+fn preview_of(config: &Config, snapshot: &Snapshot, options: ShareOptions) -> SharePreview {
+    SharePreview {
         digest: snapshot.digest(),
         title: snapshot.title.clone(),
         messages: snapshot.messages.len(),
+        recordings: options.recordings.then(|| recording_words(snapshot)),
         removed: snapshot.removed.words(),
         place: bucket(&config.share).map_or(HERE.to_owned(), |place| bucket_words(&place)),
-    })
+    }
+}
+
+fn recording_words(snapshot: &Snapshot) -> String {
+    let recordings = &snapshot.recordings;
+    let ms = recordings.iter().map(|recording| recording.duration_ms);
+    let duration = duration_words(ms.sum());
+    match recordings.len() {
+        0 => "no recordings".to_owned(),
+        1 => format!("1 recording ({duration})"),
+        n => format!("{n} recordings ({duration})"),
+    }
 }
 
 /// Publishes what a preview has shown.
@@ -153,12 +176,15 @@ pub async fn publish(
     services: &Arc<SharedServices>,
     source: CredentialSource<'_>,
     session: &str,
-    with_output: bool,
+    options: ShareOptions,
     digest: &str,
-) -> Result<Share> {
+) -> Result<(SharePreview, Share)> {
     let id = services.sessions.find(session).await?;
-    let (config, snapshot) = snapshot(services, &id, with_output).await?;
-    if snapshot.digest() != digest {
+    // Before the session is read, so that it is not deleted meanwhile.
+    let held = hold(&id).await;
+    let (config, snapshot) = snapshot(services, &id, options).await?;
+    let preview = preview_of(&config, &snapshot, options);
+    if preview.digest != digest {
         return Err(Error::new(
             ErrorKind::Interrupted,
             "the session has changed since the preview",
@@ -168,15 +194,17 @@ pub async fn publish(
     let shares = Shares::new(&services.paths);
     let listed = shares.of_session(&id).await?;
     let keys = keys(services, source, &config.share, &listed).await?;
-    let publication = publication(&config, id, snapshot);
-    complete(
-        services,
-        async move { shares.publish(publication, &keys).await },
-    )
-    .await
+    let publication = publication(&config, snapshot);
+    let published = async move { shares.publish(&held, publication, &keys).await };
+    Ok((preview, complete(services, published).await?))
 }
 
-fn publication(config: &Config, session: String, snapshot: Snapshot) -> Publication {
+/// Waits until no other request changes the shares of the session of this id.
+pub async fn hold(id: &str) -> HeldSession {
+    publisher::hold(id).await
+}
+
+fn publication(config: &Config, snapshot: Snapshot) -> Publication {
     let settings = &config.share;
     let target = match bucket(settings) {
         None => ShareTargetPlace::Local,
@@ -187,7 +215,6 @@ fn publication(config: &Config, session: String, snapshot: Snapshot) -> Publicat
         },
     };
     Publication {
-        session,
         snapshot,
         target,
         now_ms: now_ms(),
@@ -271,7 +298,9 @@ pub async fn refresh(
     if config.share.mode != ShareMode::Auto {
         return Ok(());
     }
-    let (config, snapshot) = match snapshot(services, &turn.session, false).await {
+    let held = hold(&turn.session).await;
+    let options = ShareOptions::default();
+    let (config, snapshot) = match snapshot(services, &turn.session, options).await {
         Ok(snapshot) => snapshot,
         // The project does not want it.
         Err(e) if e.kind == ErrorKind::Approval => return Ok(()),
@@ -280,8 +309,8 @@ pub async fn refresh(
     let shares = Shares::new(&services.paths);
     let listed = shares.of_session(&turn.session).await?;
     let keys = keys(services, CredentialSource::Kept, &config.share, &listed).await?;
-    let publication = publication(&config, turn.session.clone(), snapshot);
-    let new = shares.refresh(publication, &keys).await?;
+    let publication = publication(&config, snapshot);
+    let new = shares.refresh(&held, publication, &keys).await?;
     if let (Some(share), Some(shell)) = (new, &turn.shell) {
         let place = match address(&share, base) {
             Some(url) => url,
@@ -313,20 +342,20 @@ pub async fn unshare(
         [session] => session.clone(),
         _ => services.sessions.find(session).await?,
     };
-    remove(services, source, &id).await
+    remove(services, source, &hold(&id).await).await
 }
 
-/// Removes the shares of the session of this id, which is not shared automatically again.
+/// Removes the shares of a session, which is not shared automatically again.
 ///
 /// # Errors
 /// A page cannot be removed.
 pub async fn remove(
     services: &Arc<SharedServices>,
     source: CredentialSource<'_>,
-    session: &str,
+    held: &HeldSession,
 ) -> Result<RemovedShares> {
     let shares = Shares::new(&services.paths);
-    let listed = shares.of_session(session).await?;
+    let listed = shares.of_session(held.session()).await?;
     // A page can be removed whatever is wrong with the configuration.
     let config = services.models.config(&ConfigOverrides::default());
     let settings = config.map(|config| config.share.clone());
@@ -338,8 +367,8 @@ pub async fn remove(
         false => ShareSettings::default(),
     };
     let keys = keys(services, source, &source_settings, &listed).await?;
-    let id = session.to_owned();
-    let removed = async move { shares.unshare(&id, &keys, stops).await };
+    let held = held.clone();
+    let removed = async move { shares.unshare(&held, &keys, stops).await };
     let count = complete(services, removed).await?;
     Ok(RemovedShares {
         count,
@@ -348,9 +377,9 @@ pub async fn remove(
 }
 
 /// Forgets what is known of a deleted session besides its shares.
-pub async fn forget(services: &SharedServices, session: &str) {
+pub async fn forget(services: &SharedServices, held: &HeldSession) {
     let shares = Shares::new(&services.paths);
-    if let Err(e) = shares.forget_session(session).await {
+    if let Err(e) = shares.forget_session(held.session()).await {
         tracing::warn!("{}", e.message);
     }
 }
@@ -363,18 +392,22 @@ pub async fn list(services: &SharedServices) -> Result<Vec<Share>> {
     Shares::new(&services.paths).list().await
 }
 
-/// Returns the page of a published share on this machine.
+/// Opens an object of a published share on this machine.
 ///
 /// # Errors
-/// The register or the page cannot be read.
-pub async fn page(services: &SharedServices, id: &str) -> Result<Option<Vec<u8>>> {
-    Shares::new(&services.paths).page(id).await
+/// The register or the file cannot be read.
+pub async fn open(
+    services: &SharedServices,
+    id: &str,
+    object: ShareObject,
+) -> Result<Option<File>> {
+    Shares::new(&services.paths).open(id, object).await
 }
 
 async fn snapshot(
     services: &Arc<SharedServices>,
     session: &str,
-    with_output: bool,
+    options: ShareOptions,
 ) -> Result<(Arc<Config>, Snapshot)> {
     let config = services.models.config(&ConfigOverrides::default())?;
     let disabled = |message: String, hint: &str| {
@@ -389,7 +422,7 @@ async fn snapshot(
     let id = services.sessions.find(session).await?;
     let info = super::session_info(services, &id).await?;
     let session = services.sessions.get(&id).await?;
-    let user = services.user.clone();
+    let (user, paths) = (services.user.clone(), services.paths.clone());
     super::blocking(move || {
         let title: String = info.title.chars().take(MAX_TITLE).collect();
         let records = session.with_records(<[_]>::to_vec);
@@ -400,11 +433,27 @@ async fn snapshot(
             );
         }
         let names = own_names(user);
-        let options = ShareOptions { with_output };
-        let snapshot = Snapshot::new(&title, &records, options, &names, global_redactor());
+        let recordings = match options.recordings {
+            true => recordings(&paths, &records, &names)?,
+            false => SharedRecordings::default(),
+        };
+        let redactor = global_redactor();
+        let snapshot = Snapshot::new(&title, &records, options, recordings, &names, redactor);
         Ok((config, snapshot))
     })
     .await
+}
+
+fn recordings(paths: &Paths, records: &[Record], names: &OwnNames) -> Result<SharedRecordings> {
+    let shells = SessionShells::of(records);
+    let mut shared = SharedRecordings::default();
+    // Oldest first, as they are shown.
+    for found in shells.recordings(paths)?.iter().rev() {
+        if let Some(part) = shells.part(found)? {
+            shared.add(&found.recording, &part, global_redactor(), names)?;
+        }
+    }
+    Ok(shared)
 }
 
 /// Returns the place where a project of one of the prompts says that nothing is shared.
@@ -427,9 +476,9 @@ fn own_names(user: Option<String>) -> OwnNames {
         true => String::new(),
         false => name,
     };
-    OwnNames {
-        home: home.unwrap_or_default().trim_end_matches('/').to_owned(),
-        user: known(user.unwrap_or_default()),
-        host: known(host.unwrap_or_default().trim().to_owned()),
-    }
+    OwnNames::new(
+        home.unwrap_or_default().trim_end_matches('/'),
+        &known(user.unwrap_or_default()),
+        &known(host.unwrap_or_default().trim().to_owned()),
+    )
 }

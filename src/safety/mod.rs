@@ -7,6 +7,7 @@ pub mod confusables;
 pub mod intent;
 pub mod json;
 pub mod json_text;
+pub mod own_names;
 pub mod policy;
 pub mod protected_paths;
 pub mod redact;

@@ -4,6 +4,7 @@ pub mod changes;
 pub mod conversation;
 pub mod feed;
 pub mod hub;
+pub mod pages;
 pub mod shell_registry;
 pub mod store;
 

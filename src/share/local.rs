@@ -1,16 +1,17 @@
-//! Pages that the HTTP server serves: a file for each, in a directory that only the user can read.
+//! Pages that the HTTP server serves, and their recordings: a file for each, in a directory that only the user can read.
 
-use std::fs;
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use super::object::ShareObject;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
 
 /// Length of an id, in hexadecimal digits.
 const ID: usize = 32;
 /// Maximum size of a page, in bytes.
-pub const MAX_PAGE: u64 = 64 << 20;
+pub const MAX_PAGE: usize = 64 << 20;
 
 /// The pages of the user on this machine.
 #[derive(Debug, Clone)]
@@ -26,27 +27,26 @@ impl LocalPages {
         }
     }
 
-    fn file(&self, id: &str) -> PathBuf {
-        self.dir.join(format!("{id}.html"))
+    fn file(&self, id: &str, object: ShareObject) -> PathBuf {
+        self.dir.join(object.name(id).replace('/', "-"))
     }
 
-    /// Writes or replaces a page, synced.
+    /// Writes or replaces an object of a share, synced.
     ///
     /// # Errors
-    /// The page cannot be written.
-    pub fn write(&self, id: &str, page: &str) -> Result<()> {
+    /// The file cannot be written.
+    pub fn write(&self, id: &str, object: ShareObject, bytes: &[u8]) -> Result<()> {
         paths::make_dir(&self.dir)?;
-        let file = self.file(id);
-        paths::replace_file(&file, page.as_bytes())
-            .context(|| format!("cannot write {}", file.display()))
+        let file = self.file(id, object);
+        paths::replace_file(&file, bytes).context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Removes a page and verifies that it is gone.
+    /// Removes an object of a share and verifies that it is gone.
     ///
     /// # Errors
-    /// The page is still there.
-    pub fn remove(&self, id: &str) -> Result<()> {
-        let file = self.file(id);
+    /// The file is still there.
+    pub fn remove(&self, id: &str, object: ShareObject) -> Result<()> {
+        let file = self.file(id, object);
         match fs::remove_file(&file) {
             Err(e) if e.kind() != ErrorKind::NotFound => {
                 return Err(e).context(|| format!("cannot remove {}", file.display()));
@@ -55,32 +55,28 @@ impl LocalPages {
         }
         match fs::symlink_metadata(&file) {
             Ok(_) => Err(Error::runtime(format!(
-                "the page {} is still there",
+                "the file {} of the share is still there",
                 file.display()
             ))),
             Err(_) => Ok(()),
         }
     }
 
-    /// Reads a page; `None` if there is none.
+    /// Opens an object of a share; `None` if there is none.
     ///
     /// # Errors
-    /// The page cannot be read.
-    pub fn read(&self, id: &str) -> Result<Option<Vec<u8>>> {
+    /// The file cannot be opened.
+    pub fn open(&self, id: &str, object: ShareObject) -> Result<Option<File>> {
         let is_id = id.len() == ID && id.bytes().all(|b| b.is_ascii_hexdigit());
         if !is_id {
             return Ok(None);
         }
-        let mut text = Vec::new();
-        let file = self.file(id);
-        let read =
-            paths::read_own(&file).and_then(|file| file.take(MAX_PAGE).read_to_end(&mut text));
-        match read {
+        let file = self.file(id, object);
+        match paths::read_own(&file) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            read => {
-                read.context(|| format!("cannot read {}", file.display()))?;
-                Ok(Some(text))
-            }
+            opened => opened
+                .context(|| format!("cannot read {}", file.display()))
+                .map(Some),
         }
     }
 }

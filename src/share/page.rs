@@ -4,6 +4,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
+use super::object::ShareObject;
+use super::replay::SharedRecording;
 use super::snapshot::{SharedMessage, SharedRole, Snapshot};
 
 /// The style sheet, within the page. Its digest is part of the page's policy.
@@ -17,11 +19,11 @@ pre,code{font-family:ui-monospace,monospace;font-size:.9em}\
 pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.75rem;border:1px solid;border-radius:.4rem}\
 p,li{overflow-wrap:anywhere}";
 
-/// Policy of the page. A server sends it as a header too; S3 sends none.
-pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox";
+/// Policy of the page, which may be left by a click on a recording. A server sends it as a header too; S3 sends none.
+pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox allow-downloads";
 
-/// Writes the page.
-pub fn render(snapshot: &Snapshot) -> String {
+/// Writes the page of the share `id`. `folder` is the address under which others read it, if that is known.
+pub fn render(snapshot: &Snapshot, id: &str, folder: Option<&str>) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -42,6 +44,7 @@ pub fn render(snapshot: &Snapshot) -> String {
                 }
                 main {
                     @for message in &snapshot.messages { (article(message)) }
+                    @if !snapshot.recordings.is_empty() { (recordings(&snapshot.recordings, id, folder)) }
                 }
                 footer {
                     @let removed = snapshot.removed.words();
@@ -66,6 +69,45 @@ fn article(message: &SharedMessage) -> Markup {
                 SharedRole::Command => { h2 { "Command" } pre { (visible(&message.text)) } }
             }
         }
+    }
+}
+
+fn recordings(all: &[SharedRecording], id: &str, folder: Option<&str>) -> Markup {
+    html! {
+        section {
+            h2 { "Recordings of the terminal" }
+            p {
+                "Each shows what a terminal has printed from the first to the last command of the session. To play one, run "
+                code { "asciinema play" }
+                " (3.0 or later) with the address of its link, or with the downloaded file."
+            }
+            @for (at, recording) in all.iter().enumerate() {
+                @let number = at + 1;
+                @let name = ShareObject::Recording(number).name(id);
+                article {
+                    p {
+                        a href=(name) rel="noopener noreferrer nofollow" { "Recording " (number) }
+                        ", " (duration_words(recording.duration_ms))
+                    }
+                    @if let Some(folder) = folder {
+                        pre { "asciinema play " (visible(&format!("{folder}{name}"))) }
+                    }
+                    details {
+                        summary { "Text of recording " (number) }
+                        pre { (visible(&recording.text)) }
+                        @if recording.is_cut { p { "The rest is in the recording." } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns a duration in words: minutes, or seconds if it is less than a minute.
+pub fn duration_words(ms: u64) -> String {
+    match ms {
+        ..60_000 => format!("{} s", ms.div_ceil(1000)),
+        ms => format!("{} min", ms.div_ceil(60_000)),
     }
 }
 
@@ -177,15 +219,23 @@ mod tests {
     use crate::share::snapshot::RemovedCounts;
 
     fn page(role: SharedRole, text: &str) -> String {
-        render(&Snapshot {
+        let snapshot = Snapshot {
             title: text.to_owned(),
             messages: vec![SharedMessage {
                 role,
                 name: text.to_owned(),
                 text: text.to_owned(),
             }],
+            recordings: vec![SharedRecording {
+                duration_ms: 61_000,
+                text: text.to_owned(),
+                is_cut: true,
+                cast_sha256: String::new(),
+                cast: Vec::new(),
+            }],
             removed: RemovedCounts::default(),
-        })
+        };
+        render(&snapshot, "0", None)
     }
 
     #[test]

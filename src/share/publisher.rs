@@ -1,12 +1,14 @@
 //! Publishes and removes shares. Each step is in the register first, so that a page that may exist is listed after a crash.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
 
 use super::local::{LocalPages, MAX_PAGE};
+use super::object::ShareObject;
 use super::page;
 use super::register::{Share, SharePlace, ShareRegister};
 use super::s3::{CredentialVariables, S3Credentials, S3Place};
@@ -52,9 +54,10 @@ impl ShareTargetPlace {
                 prefix,
                 public_url,
             } => {
+                let name = ShareObject::Page.name(id);
                 let key = match prefix.trim_end_matches('/') {
-                    "" => format!("{id}.html"),
-                    prefix => format!("{prefix}/{id}.html"),
+                    "" => name,
+                    prefix => format!("{prefix}/{name}"),
                 };
                 let place = bucket.as_ref().clone();
                 let place = place.with_key(key, public_url.as_deref())?;
@@ -108,9 +111,7 @@ impl ShareKeys {
 /// What is published.
 #[derive(Debug)]
 pub struct Publication {
-    /// The session.
-    pub session: String,
-    /// What is shown of it.
+    /// What is shown of the session.
     pub snapshot: Snapshot,
     /// Where its page goes.
     pub target: ShareTargetPlace,
@@ -145,44 +146,49 @@ impl Shares {
             .await
     }
 
-    /// Returns the page of a published share on this machine.
+    /// Opens an object of a published share on this machine.
     ///
     /// # Errors
-    /// The register or the page cannot be read.
-    pub async fn page(&self, id: &str) -> Result<Option<Vec<u8>>> {
+    /// The register or the file cannot be read.
+    pub async fn open(&self, id: &str, object: ShareObject) -> Result<Option<File>> {
         let (shares, id) = (self.clone(), id.to_owned());
         blocking(move || {
             let is_served = |share: &Share| {
                 share.id == id
                     && share.phase == SharePhase::Published
                     && share.place == SharePlace::Local
+                    && share.objects().any(|known| known == object)
             };
             match shares.register.list()?.iter().any(is_served) {
-                true => shares.pages.read(&id),
+                true => shares.pages.open(&id, object),
                 false => Ok(None),
             }
         })
         .await
     }
 
-    /// Publishes a snapshot at a new address, and removes the earlier shares of the session then.
+    /// Publishes a snapshot of a session at a new address, and removes the earlier shares of the session then.
     ///
     /// # Errors
     /// The register or the page cannot be written, or an earlier page cannot be removed.
-    pub async fn publish(&self, publication: Publication, keys: &ShareKeys) -> Result<Share> {
-        let _held = hold(&publication.session).await;
-        self.replace(publication, keys, false).await
+    pub async fn publish(
+        &self,
+        held: &HeldSession,
+        publication: Publication,
+        keys: &ShareKeys,
+    ) -> Result<Share> {
+        self.replace(held, publication, keys, false).await
     }
 
     async fn replace(
         &self,
+        held: &HeldSession,
         publication: Publication,
         keys: &ShareKeys,
         is_automatic: bool,
     ) -> Result<Share> {
         let id = random_id();
         let Publication {
-            session,
             snapshot,
             target,
             now_ms,
@@ -190,12 +196,13 @@ impl Shares {
         let mut share = Share {
             place: target.place(&id)?,
             id,
-            session,
+            session: held.session.clone(),
             title: snapshot.title.clone(),
             created_ms: now_ms,
             digest: snapshot.digest(),
             phase: SharePhase::Publishing,
             is_automatic,
+            recordings: snapshot.recordings.len(),
         };
         if let SharePlace::S3(place) = &share.place {
             // Nothing is listed that could not have been sent.
@@ -227,22 +234,22 @@ impl Shares {
     /// As for [`Shares::publish`].
     pub async fn refresh(
         &self,
+        held: &HeldSession,
         publication: Publication,
         keys: &ShareKeys,
     ) -> Result<Option<Share>> {
-        let _held = hold(&publication.session).await;
-        let session = publication.session.clone();
+        let session = held.session.clone();
         let is_stopped = self.in_register(move |register| register.is_stopped(&session));
-        let shares = self.of_session(&publication.session).await?;
+        let shares = self.of_session(&held.session).await?;
         let by_hand = |share: &Share| !share.is_automatic || share.phase == SharePhase::Removing;
         if is_stopped.await? || shares.iter().any(by_hand) {
             return Ok(None);
         }
         let [share] = &shares[..] else {
-            return self.replace(publication, keys, true).await.map(Some);
+            return self.replace(held, publication, keys, true).await.map(Some);
         };
         if !share.place.is_same_target(&publication.target.place("")?) {
-            return self.replace(publication, keys, true).await.map(Some);
+            return self.replace(held, publication, keys, true).await.map(Some);
         }
         let was_published = share.phase == SharePhase::Published;
         let digest = publication.snapshot.digest();
@@ -266,10 +273,15 @@ impl Shares {
     ///
     /// # Errors
     /// The register cannot be read or written, or a page cannot be removed; the share stays listed then.
-    pub async fn unshare(&self, session: &str, keys: &ShareKeys, stops: bool) -> Result<usize> {
-        let _held = hold(session).await;
+    pub async fn unshare(
+        &self,
+        held: &HeldSession,
+        keys: &ShareKeys,
+        stops: bool,
+    ) -> Result<usize> {
+        let session = &held.session;
         if stops {
-            let stopped = session.to_owned();
+            let stopped = session.clone();
             self.in_register(move |register| register.stop(&stopped))
                 .await?;
         }
@@ -297,23 +309,37 @@ impl Shares {
     }
 
     async fn write(&self, share: &Share, snapshot: Snapshot, keys: &ShareKeys) -> Result<()> {
-        let (pages, id) = (self.pages.clone(), share.id.clone());
-        let place = share.place.clone();
-        let page = blocking(move || {
-            let page = page::render(&snapshot);
-            if page.len() as u64 > MAX_PAGE {
+        let (id, place) = (share.id.clone(), share.place.clone());
+        let rendered = blocking(move || {
+            let mut snapshot = snapshot;
+            let folder = match &place {
+                SharePlace::Local => None,
+                SharePlace::S3(page) => page.url.strip_suffix(&ShareObject::Page.name(&id)),
+            };
+            let page = page::render(&snapshot, &id, folder).into_bytes();
+            if page.len() > MAX_PAGE {
                 return Err(Error::runtime("the page is larger than 64 MiB"));
             }
-            match place {
-                SharePlace::Local => pages.write(&id, &page).map(|()| String::new()),
-                SharePlace::S3(_) => Ok(page),
-            }
+            let recordings = std::mem::take(&mut snapshot.recordings);
+            let casts = recordings.into_iter().map(|recording| recording.cast);
+            Ok(casts.chain([page]).collect::<Vec<_>>())
         });
-        let page = page.await?;
-        match &share.place {
-            SharePlace::Local => Ok(()),
-            SharePlace::S3(place) => place.put(&keys.credentials(place)?, page).await,
+        for (object, bytes) in share.objects().zip(rendered.await?) {
+            match &share.place {
+                SharePlace::Local => {
+                    let (pages, id) = (self.pages.clone(), share.id.clone());
+                    blocking(move || pages.write(&id, object, &bytes)).await?;
+                }
+                SharePlace::S3(place) => {
+                    let credentials = keys.credentials(place)?;
+                    let place = place.beside(&share.id, object);
+                    place
+                        .put(&credentials, object.content_type(), bytes)
+                        .await?;
+                }
+            }
         }
+        Ok(())
     }
 
     async fn remove(&self, share: &Share, keys: &ShareKeys) -> Result<()> {
@@ -326,12 +352,16 @@ impl Shares {
             ..share.clone()
         })
         .await?;
-        match credentials {
-            None => {
-                let (pages, id) = (self.pages.clone(), share.id.clone());
-                blocking(move || pages.remove(&id)).await?;
+        for object in share.objects() {
+            match &credentials {
+                None => {
+                    let (pages, id) = (self.pages.clone(), share.id.clone());
+                    blocking(move || pages.remove(&id, object)).await?;
+                }
+                Some((place, credentials)) => {
+                    place.beside(&share.id, object).remove(credentials).await?;
+                }
             }
-            Some((place, credentials)) => place.remove(&credentials).await?,
         }
         let id = share.id.clone();
         self.in_register(move |register| register.remove(&id)).await
@@ -351,8 +381,23 @@ impl Shares {
     }
 }
 
+/// The right to change the shares of a session. Whoever publishes the session or deletes it holds it, so that no page is
+/// published of a session that is being deleted.
+#[derive(Debug, Clone)]
+pub struct HeldSession {
+    session: String,
+    _guard: Arc<OwnedMutexGuard<()>>,
+}
+
+impl HeldSession {
+    /// Returns the id of the session.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+}
+
 /// Waits until no other request changes the shares of the session.
-async fn hold(session: &str) -> OwnedMutexGuard<()> {
+pub async fn hold(session: &str) -> HeldSession {
     let lock = {
         let mut all = SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, lock| lock.strong_count() > 0);
@@ -360,7 +405,10 @@ async fn hold(session: &str) -> OwnedMutexGuard<()> {
         all.insert(session.to_owned(), Arc::downgrade(&lock));
         lock
     };
-    lock.lock_owned().await
+    HeldSession {
+        session: session.to_owned(),
+        _guard: Arc::new(lock.lock_owned().await),
+    }
 }
 
 /// Returns 128 random bits as text: a UUID alone has 122.

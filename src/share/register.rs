@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::object::ShareObject;
 use super::s3::S3Place;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
@@ -39,6 +40,17 @@ pub struct Share {
     /// The session is shared after each answer, not by hand.
     #[serde(default)]
     pub is_automatic: bool,
+    /// Number of its recordings, each an object of its own beside the page.
+    #[serde(default)]
+    pub recordings: usize,
+}
+
+impl Share {
+    /// Returns the objects of the share in the order in which they are published: the page, which links the others, last.
+    pub fn objects(&self) -> impl Iterator<Item = ShareObject> + use<> {
+        let recordings = (1..=self.recordings).map(ShareObject::Recording);
+        recordings.chain([ShareObject::Page])
+    }
 }
 
 /// Where the page of a share is.

@@ -1,4 +1,4 @@
-//! Pages in a bucket of an S3 server, one object each. Requests carry a signature that is valid for a short time; the secret
+//! Pages and recordings in a bucket of an S3 server, one object each. Requests carry a signature that is valid for a short time; the secret
 //! key itself is never sent.
 
 use std::collections::BTreeMap;
@@ -6,10 +6,11 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
+use reqwest::{Body, Client, Method, RequestBuilder, Response, StatusCode, Url};
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use serde::{Deserialize, Serialize};
 
+use super::object::ShareObject;
 use crate::address;
 use crate::error::{Error, ErrorContext, Result};
 use crate::http_client::{ProxyUse, client_builder};
@@ -29,8 +30,6 @@ const SIGNATURE_LIFE: Duration = Duration::from_secs(300);
 const MAX_ERROR: usize = 16 << 10;
 /// Number of characters that are shown of it.
 const MAX_SHOWN: usize = 200;
-/// Type of the pages.
-const HTML: &str = "text/html; charset=utf-8";
 
 /// An object in a bucket. The register keeps it, so that a page can be removed after the configuration has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +112,20 @@ impl S3Place {
         Ok(self)
     }
 
+    /// Returns another object of the share of this id, whose page this is.
+    pub fn beside(&self, id: &str, object: ShareObject) -> S3Place {
+        let (page, name) = (ShareObject::Page.name(id), object.name(id));
+        let beside = |of: &str| match of.strip_suffix(&page) {
+            Some(folder) => format!("{folder}{name}"),
+            None => of.to_owned(),
+        };
+        S3Place {
+            key: beside(&self.key),
+            url: beside(&self.url),
+            ..self.clone()
+        }
+    }
+
     /// Whether both are in the same bucket of the same server.
     pub fn is_same_bucket(&self, other: &S3Place) -> bool {
         (&self.endpoint, &self.bucket) == (&other.endpoint, &other.bucket)
@@ -154,24 +167,29 @@ impl S3Place {
         client.context(|| "cannot prepare requests".into())
     }
 
-    /// Uploads the page.
+    /// Uploads the object.
     ///
     /// # Errors
     /// The server cannot be reached or refuses it.
-    pub async fn put(&self, credentials: &S3Credentials, page: String) -> Result<()> {
+    pub async fn put(
+        &self,
+        credentials: &S3Credentials,
+        content_type: &'static str,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
         let bucket = self.bucket()?;
         let mut action = bucket.put_object(Some(&credentials.0), &self.key);
-        action.headers_mut().insert("content-type", HTML);
+        action.headers_mut().insert("content-type", content_type);
         let request = self
             .client(&bucket)?
             .put(action.sign(SIGNATURE_LIFE))
-            .header(CONTENT_TYPE, HTML)
-            .header(CONTENT_LENGTH, page.len())
-            .body(page);
+            .header(CONTENT_TYPE, content_type)
+            .header(CONTENT_LENGTH, bytes.len())
+            .body(Body::from(bytes));
         let response = self.send(request.timeout(UPLOAD_LIMIT)).await?;
         match response.status().is_success() {
             true => Ok(()),
-            false => Err(self.refusal("cannot upload the page", response).await),
+            false => Err(self.refusal("cannot upload the share", response).await),
         }
     }
 
@@ -186,7 +204,7 @@ impl S3Place {
         let request = client.delete(action.sign(SIGNATURE_LIFE));
         let response = self.send(request.timeout(REQUEST_LIMIT)).await?;
         if !response.status().is_success() && response.status() != StatusCode::NOT_FOUND {
-            return Err(self.refusal("cannot remove the page", response).await);
+            return Err(self.refusal("cannot remove the share", response).await);
         }
         let action = bucket.head_object(Some(&credentials.0), &self.key);
         let request = client.request(Method::HEAD, action.sign(SIGNATURE_LIFE));

@@ -1,33 +1,14 @@
 //! What a share shows of a session, and what was left out of it.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::replay::{SharedRecording, SharedRecordings};
 use crate::chat::CallStatus;
 use crate::history::record::{Record, RecordBody};
+use crate::protocol::ShareOptions;
+use crate::safety::own_names::OwnNames;
 use crate::safety::redact::Redactor;
-
-/// What a person decides about a share.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShareOptions {
-    /// Show the results of tool calls and the output of commands.
-    #[serde(default)]
-    pub with_output: bool,
-}
-
-/// The names that are replaced, because they tell who and where the user is.
-#[derive(Debug, Clone, Default)]
-pub struct OwnNames {
-    /// The home directory.
-    pub home: String,
-    /// The login name.
-    pub user: String,
-    /// The name of the machine.
-    pub host: String,
-}
-
-/// Shorter names occur in ordinary words, and are replaced only as whole words.
-const SHORT_NAME: usize = 3;
 
 /// What a share shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,6 +17,8 @@ pub struct Snapshot {
     pub title: String,
     /// The messages, oldest first.
     pub messages: Vec<SharedMessage>,
+    /// The recordings of the terminals, if they were asked for.
+    pub recordings: Vec<SharedRecording>,
     /// What was left out or replaced.
     pub removed: RemovedCounts,
 }
@@ -66,7 +49,7 @@ pub enum SharedRole {
 }
 
 /// What was left out of a share or replaced in it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RemovedCounts {
     /// Marks of secrets.
     pub secrets: usize,
@@ -76,6 +59,8 @@ pub struct RemovedCounts {
     pub outputs: usize,
     /// Images.
     pub images: usize,
+    /// Recordings that are too large.
+    pub recordings: usize,
     /// Records that are never shown: shell context, decisions, settings.
     pub other: usize,
 }
@@ -93,6 +78,11 @@ impl RemovedCounts {
             count(self.own_names, "name of yours", "names of yours"),
             count(self.outputs, "output", "outputs"),
             count(self.images, "image", "images"),
+            count(
+                self.recordings,
+                "recording that is too large",
+                "recordings that are too large",
+            ),
             count(self.other, "other record", "other records"),
         ]
         .into_iter()
@@ -107,13 +97,18 @@ impl Snapshot {
         title: &str,
         records: &[Record],
         options: ShareOptions,
+        recordings: SharedRecordings,
         names: &OwnNames,
         redactor: &Redactor,
     ) -> Snapshot {
         let mut cleaner = Cleaner {
-            names: name_forms(names),
+            names,
             redactor,
-            removed: RemovedCounts::default(),
+            removed: RemovedCounts {
+                secrets: recordings.secrets,
+                recordings: recordings.left_out,
+                ..RemovedCounts::default()
+            },
         };
         let messages = records
             .iter()
@@ -123,6 +118,7 @@ impl Snapshot {
         Snapshot {
             title,
             messages,
+            recordings: recordings.shared,
             removed: cleaner.removed,
         }
     }
@@ -138,74 +134,8 @@ impl Snapshot {
     }
 }
 
-/// A name as it can stand in a text.
-struct NameForm {
-    text: String,
-    replacement: &'static str,
-    /// A path: it is replaced only as a whole directory.
-    is_path: bool,
-    /// Shorter than [`SHORT_NAME`].
-    is_short: bool,
-}
-
-/// Returns the names in the order in which they are replaced: each also as it is written in URLs, and a full host name also
-/// by its first part.
-fn name_forms(names: &OwnNames) -> Vec<NameForm> {
-    let OwnNames { home, user, host } = names;
-    let short_host = host.split('.').next().unwrap_or_default();
-    let mut forms: Vec<NameForm> = Vec::new();
-    for (name, replacement) in [
-        (home.as_str(), "~"),
-        (user, "user"),
-        (host, "host"),
-        (short_host, "host"),
-    ] {
-        for text in [
-            name.to_owned(),
-            percent_encoded(name, "/"),
-            percent_encoded(name, ""),
-        ] {
-            // The home directory of root is a word of its own, and every path begins with /.
-            if name.len() > 1 && forms.iter().all(|form| form.text != text) {
-                forms.push(NameForm {
-                    text,
-                    replacement,
-                    is_path: name.starts_with('/'),
-                    is_short: name.len() <= SHORT_NAME,
-                });
-            }
-        }
-    }
-    forms
-}
-
-/// Returns a name as it is written in URLs. Characters in `kept` stay as they are.
-fn percent_encoded(name: &str, kept: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        let c = char::from(byte);
-        match c.is_ascii_alphanumeric() || "-._~".contains(c) || kept.contains(c) {
-            true => out.push(c),
-            false => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
-/// Whether a text ends with an encoded character of a URL, such as `%2F`, or `%252F` in a URL within a URL.
-fn ends_with_escape(text: &str) -> bool {
-    let text = text.as_bytes();
-    let Some((mut rest, digits)) = text.split_at_checked(text.len().saturating_sub(2)) else {
-        return false;
-    };
-    while let Some(less) = rest.strip_suffix(b"25") {
-        rest = less;
-    }
-    digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit) && rest.ends_with(b"%")
-}
-
 struct Cleaner<'a> {
-    names: Vec<NameForm>,
+    names: &'a OwnNames,
     redactor: &'a Redactor,
     removed: RemovedCounts,
 }
@@ -278,52 +208,10 @@ impl Cleaner<'_> {
         }
         // Marks of the first redaction count too.
         self.removed.secrets += text.matches("[REDACTED").count();
-        let mut text = text.into_owned();
-        for form in &self.names {
-            let (replaced, count) = replace_name(&text, form);
-            if count > 0 {
-                text = replaced;
-                self.removed.own_names += count;
-            }
-        }
+        let (text, names) = self.names.replace(&text);
+        self.removed.own_names += names;
         text
     }
-}
-
-/// Replaces a name where it is no part of a longer word. Returns the text and the number of replacements.
-fn replace_name(text: &str, form: &NameForm) -> (String, usize) {
-    let is_word = |c: char| c.is_alphanumeric();
-    let mut out = String::with_capacity(text.len());
-    let (mut rest, mut count) = (text, 0);
-    while let Some(at) = find_name(rest, &form.text) {
-        let before = &text[..text.len() - rest.len() + at];
-        let behind = &rest[at + form.text.len()..];
-        let joins_before =
-            before.chars().next_back().is_some_and(is_word) && !ends_with_escape(before);
-        let joins_behind = behind.chars().next().is_some_and(is_word);
-        let keeps = match form.is_path || !form.is_short {
-            // A longer name may be joined with others: `anna2`, `/home/annabel`.
-            true => form.is_path && joins_behind,
-            false => joins_before || joins_behind,
-        };
-        out.push_str(&rest[..at]);
-        if keeps {
-            out.push_str(&rest[at..at + form.text.len()]);
-        } else {
-            out.push_str(form.replacement);
-            count += 1;
-        }
-        rest = behind;
-    }
-    out.push_str(rest);
-    (out, count)
-}
-
-/// Returns where a name begins in a text, in any case of ASCII letters.
-fn find_name(text: &str, name: &str) -> Option<usize> {
-    let (text, name) = (text.as_bytes(), name.as_bytes());
-    let mut parts = text.windows(name.len());
-    parts.position(|part| part.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -119,10 +119,15 @@ impl Server {
 
     /// Opens a stream of events.
     pub fn events(&self, path: &str) -> EventStream {
+        self.events_with(path, &self.token)
+    }
+
+    /// Opens a stream of events with this bearer.
+    pub fn events_with(&self, path: &str, bearer: &str) -> EventStream {
         let mut stream = self.connect();
         let request = format!(
-            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n\r\n",
-            self.port, self.token
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {bearer}\r\n\r\n",
+            self.port
         );
         stream.write_all(request.as_bytes()).expect("a request");
         let mut reader = BufReader::new(stream);

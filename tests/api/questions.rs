@@ -523,3 +523,154 @@ fn a_question_with_a_secret_or_a_form_is_answered_in_the_terminal() {
     stream.until("message.end");
     assert_eq!(tools.called().len(), 1);
 }
+
+fn fact<'q>(question: &'q Value, name: &str) -> Option<&'q str> {
+    let facts = question["view"]["facts"].as_array().expect("facts");
+    let found = facts.iter().find(|fact| fact[0] == name)?;
+    found[1].as_str()
+}
+
+#[test]
+fn a_paired_browser_is_told_of_a_new_tool_and_of_what_its_server_says() {
+    let mut answers = calling(&["{\"to\":\"/tmp/x\"}"; 3]);
+    // The last question stays open.
+    answers.pop();
+    let tools = Tools::new(answers, "");
+    let mut write = mcp_http::tool("write");
+    write["description"] = json!("Writes.\n\u{202e}Also \u{1b}[2Jreads <b>all</b>");
+    tools
+        .server
+        .set_tools(json!([mcp_http::tool("read"), write.clone()]));
+    tools.helper.call(["restart"]).run().ok();
+    let server = Server::start(&tools.helper);
+    let mut zsh = Zsh::start(&tools.helper.home);
+    let browser = pair(&server, &mut zsh);
+    let session = server.session();
+    let asked = |expected: Option<&str>| {
+        let (mut stream, question) = ask(&server, &session);
+        assert_eq!(fact(&question, "New"), expected, "{question}");
+        let sent = send(
+            &server,
+            &browser.bearer,
+            &path(&session, &question),
+            &answer(&question, "yes"),
+        );
+        assert_eq!(sent.status, 204, "{}", sent.text());
+        stream.until("x.question.close");
+        stream.until("message.end");
+        let is_idle = || server.get(&format!("/v1/sessions/{session}"))["status"] == "idle";
+        tools.helper.until("the answer ends", is_idle);
+        question
+    };
+    let first = asked(Some("the server was not used before, nor was this tool"));
+    let description = fact(&first, "Description by the server").expect("a description");
+    assert_eq!(
+        description,
+        "Writes.\n‹\\u{202e}›Also ‹\\x1b›[2Jreads <b>all</b>"
+    );
+    let declared = fact(&first, "Declared by the server").expect("annotations");
+    assert!(declared.contains("only reads: not declared"), "{declared}");
+    // It was approved, so that it is known.
+    let second = asked(None);
+    assert_eq!(fact(&second, "Description by the server"), None);
+    // A changed one is shown again.
+    write["description"] = json!("Writes more.");
+    tools
+        .server
+        .set_tools(json!([mcp_http::tool("read"), write]));
+    tools.helper.call(["restart", "--now"]).run().ok();
+    tools.helper.until("the server listens again", || {
+        std::net::TcpStream::connect(("127.0.0.1", server.port)).is_ok()
+    });
+    let (_stream, third) = ask(&server, &session);
+    let changes = fact(&third, "The tool has changed").expect("a difference");
+    assert!(changes.contains("Writes more."), "{changes}");
+    assert_eq!(
+        fact(&third, "Description by the server"),
+        Some("Writes more.")
+    );
+}
+
+/// Runs a prompt of the shell `s1` without a terminal.
+fn without_terminal(tools: &Tools) -> crate::support::helper::RunningProgram {
+    let setsid = tools.helper.program("setsid");
+    let args = [
+        "-w",
+        "aish-helper",
+        "ask",
+        "--shell",
+        "s1",
+        "--",
+        "write it",
+    ];
+    setsid.args(args).start()
+}
+
+#[test]
+fn a_question_without_a_terminal_waits_for_a_paired_browser_that_is_there() {
+    let tools = Tools::new(calling(&["{\"to\":\"/tmp/x\"}"; 6]), "");
+    let server = Server::start(&tools.helper);
+    let mut zsh = Zsh::start(&tools.helper.home);
+    let browser = pair(&server, &mut zsh);
+    let denied = |run: crate::support::helper::ProgramResult| {
+        assert_eq!(run.code, 4, "{run:?}");
+        let expected = "fs.write: denied: no terminal to ask on";
+        assert!(run.stderr.contains(expected), "{run:?}");
+    };
+    // No terminal means no where no paired browser follows the session, whoever else does.
+    denied(without_terminal(&tools).finish());
+    let session = server.last_session();
+    let events = format!("/v1/sessions/{session}/events");
+    let other = server.session();
+    {
+        let mut strangers = server.events(&events);
+        strangers.until("x.caught_up");
+        let elsewhere = format!("/v1/sessions/{other}/events");
+        let mut elsewhere = server.events_with(&elsewhere, &browser.bearer);
+        elsewhere.until("x.caught_up");
+        denied(without_terminal(&tools).finish());
+    }
+    // It waits for the answer.
+    for (word, code, called) in [("yes", 0, 1), ("no", 0, 1)] {
+        let mut page = server.events_with(&events, &browser.bearer);
+        page.until("x.caught_up");
+        let run = without_terminal(&tools);
+        let (question, _) = page.until("x.question.open");
+        let question = question.data["payload"].clone();
+        // The client has said that it has no terminal.
+        page.until("x.notice");
+        let sent = send(
+            &server,
+            &browser.bearer,
+            &path(&session, &question),
+            &answer(&question, word),
+        );
+        assert_eq!(sent.status, 204, "{}", sent.text());
+        let run = run.finish();
+        assert_eq!(run.code, code, "{run:?}");
+        assert!(run.stdout.contains("All done."), "{run:?}");
+        assert!(
+            run.stderr
+                .contains("waits for an answer in the paired browser")
+                && run.stderr.contains("fs.write: answered in the page: "),
+            "{run:?}"
+        );
+        assert_eq!(tools.called().len(), called);
+    }
+    // The page goes away.
+    let mut page = server.events_with(&events, &browser.bearer);
+    page.until("x.caught_up");
+    let run = without_terminal(&tools);
+    page.until("x.question.open");
+    drop(page);
+    denied(run.finish());
+    // The pairing ends, and the stream with it.
+    let mut page = server.events_with(&events, &browser.bearer);
+    page.until("x.caught_up");
+    let run = without_terminal(&tools);
+    page.until("x.question.open");
+    tools.helper.call(["serve", "unpair"]).run().ok();
+    while page.next().is_some() {}
+    denied(run.finish());
+    assert_eq!(tools.called().len(), 1);
+}

@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
@@ -216,6 +217,56 @@ fn shares_at_the_same_time_are_all_listed() {
         fs::read_dir(helper.path("data/shares")).unwrap().count(),
         sessions.len()
     );
+}
+
+/// The private memory of a process, in bytes.
+fn private_memory(pid: nix::unistd::Pid) -> usize {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the daemon runs");
+    let private = rollup.lines().filter(|line| line.starts_with("Private_"));
+    private
+        .map(|line| line.split_whitespace().nth(1).expect("a value"))
+        .map(|value| value.parse::<usize>().expect("a number") << 10)
+        .sum()
+}
+
+#[test]
+fn readers_that_take_nothing_of_a_large_page_cost_little() {
+    const READERS: usize = 20;
+    const SIZE: usize = 60 << 20;
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    helper.ask("cats");
+    let session = session(&helper);
+    helper
+        .call(["session", "share", &session, "--yes"])
+        .run()
+        .ok();
+    let shares = server.get("/v1/shares");
+    let path = shares["shares"][0]["path"].as_str().unwrap().to_owned();
+    let id = shares["shares"][0]["id"].as_str().unwrap();
+    let large: Vec<u8> = (0..SIZE).map(|at| b'a' + (at % 23) as u8).collect();
+    fs::write(helper.path(&format!("data/shares/{id}.html")), &large).unwrap();
+    let before = private_memory(helper.daemon());
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let mut reader = server.connect();
+        let port = server.port;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n\r\n");
+        reader.write_all(request.as_bytes()).unwrap();
+        // The response has begun.
+        reader.read_exact(&mut [0]).unwrap();
+        readers.push(reader);
+    }
+    // Meanwhile others are served, also with the page.
+    let whole = server.send_with("GET", &path, "", None);
+    assert!(
+        whole.head.contains(&format!("content-length: {SIZE}")),
+        "{}",
+        whole.head
+    );
+    assert!(whole.body == large);
+    let used = private_memory(helper.daemon()).saturating_sub(before);
+    assert!(used < READERS << 20, "{used} bytes for {READERS} readers");
 }
 
 fn session(helper: &Helper) -> String {

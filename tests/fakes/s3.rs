@@ -36,6 +36,8 @@ pub enum Fault {
     HoldBefore,
     /// Does it, but does not answer.
     HoldAfter,
+    /// Does it once the test lets it.
+    Slow,
 }
 
 /// A request.
@@ -57,7 +59,8 @@ pub struct S3Object {
 struct State {
     objects: BTreeMap<String, S3Object>,
     requests: Vec<S3Request>,
-    faults: HashMap<&'static str, Fault>,
+    /// What happens to the requests of a method, behind this many that are served as they should.
+    faults: HashMap<&'static str, (usize, Fault)>,
     token: Option<String>,
     held: usize,
 }
@@ -97,7 +100,14 @@ impl S3Server {
     }
 
     pub fn fault(&self, method: &'static str, fault: Fault) {
-        lock(&self.state.0).faults.insert(method, fault);
+        self.fault_behind(method, 0, fault);
+    }
+
+    /// Serves this many requests of the method first.
+    pub fn fault_behind(&self, method: &'static str, served: usize, fault: Fault) {
+        lock(&self.state.0).faults.insert(method, (served, fault));
+        // What is slow goes on if the fault has changed.
+        self.state.1.notify_all();
     }
 
     /// Requires this session token.
@@ -145,8 +155,15 @@ fn serve(state: &(Mutex<State>, Condvar), mut stream: TcpStream) -> std::io::Res
     let (fault, token) = {
         let mut state = lock(&state.0);
         state.requests.push(request.clone());
-        let fault = state.faults.get(method.as_str()).cloned();
-        (fault.unwrap_or_default(), state.token.clone())
+        let fault = match state.faults.get_mut(method.as_str()) {
+            Some((0, fault)) => fault.clone(),
+            Some((served, _)) => {
+                *served -= 1;
+                Fault::None
+            }
+            None => Fault::None,
+        };
+        (fault, state.token.clone())
     };
     match &fault {
         Fault::Answer(status, headers, body) => {
@@ -164,6 +181,17 @@ fn serve(state: &(Mutex<State>, Condvar), mut stream: TcpStream) -> std::io::Res
             }
         }
         Fault::HoldBefore => return hold(state, &stream),
+        Fault::Slow => {
+            let (held, changed) = state;
+            let mut held = lock(held);
+            held.held += 1;
+            changed.notify_all();
+            let is_slow = |state: &mut State| {
+                let fault = state.faults.get(method.as_str());
+                matches!(fault, Some((_, Fault::Slow)))
+            };
+            drop(changed.wait_while(held, is_slow).expect("a lock"));
+        }
         Fault::None | Fault::Lie | Fault::HoldAfter => {}
     }
     let (status, answer) = match check(&request, token.as_deref()) {

@@ -12,7 +12,7 @@ pub mod links;
 mod panes;
 #[cfg(target_os = "linux")]
 mod recording;
-mod recordings;
+pub mod recordings;
 mod replay;
 mod retention;
 mod version1;

@@ -17,6 +17,11 @@ pub struct RecordingFixture {
 impl RecordingFixture {
     /// Starts a recording with this id.
     pub fn new(id: &str, cols: u16, rows: u16) -> RecordingFixture {
+        RecordingFixture::started(id, cols, rows, 1_763_956_800_000)
+    }
+
+    /// Starts a recording at a time, in milliseconds since 1970.
+    pub fn started(id: &str, cols: u16, rows: u16, ms: u64) -> RecordingFixture {
         let mut recording = RecordingFixture {
             id: id.to_owned(),
             output: Vec::new(),
@@ -24,7 +29,7 @@ impl RecordingFixture {
             us: 0,
         };
         recording.event(json!({
-            "type": "start", "version": 1, "id": id, "ms": 1_763_956_800_000_u64, "cols": cols, "rows": rows,
+            "type": "start", "version": 1, "id": id, "ms": ms, "cols": cols, "rows": rows,
             "term": "xterm-256color", "shell": "77-abc", "source": "relay", "tty": "/dev/pts/9", "command": null,
         }));
         recording

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::recordings::recording_of;
 use super::{listed, pages, session, with_keys};
 use crate::api::Server;
 use crate::fakes::s3::{Fault, S3Server};
@@ -20,21 +21,28 @@ fn in_bucket() -> (Helper, S3Server, String) {
 #[test]
 fn a_daemon_that_is_killed_at_any_request_to_the_bucket_leaves_a_share_that_can_be_removed() {
     let (helper, server, session) = in_bucket();
-    let share = ["session", "share", &session, "--yes"];
+    recording_of(&helper).save(&helper.path("."));
+    let share = ["session", "share", &session, "--recordings", "--yes"];
     let unshare = ["session", "unshare", &session];
     let mut held = 0;
-    for (method, fault, phase, objects) in [
-        ("PUT", Fault::HoldBefore, "publishing", 0),
-        ("PUT", Fault::HoldAfter, "publishing", 1),
-        ("DELETE", Fault::HoldBefore, "removing", 1),
-        ("DELETE", Fault::HoldAfter, "removing", 0),
-        ("HEAD", Fault::HoldAfter, "removing", 0),
+    // The recording is sent and removed before the page.
+    for (method, served, fault, phase, objects) in [
+        ("PUT", 0, Fault::HoldBefore, "publishing", 0),
+        ("PUT", 0, Fault::HoldAfter, "publishing", 1),
+        ("PUT", 1, Fault::HoldBefore, "publishing", 1),
+        ("PUT", 1, Fault::HoldAfter, "publishing", 2),
+        ("DELETE", 0, Fault::HoldBefore, "removing", 2),
+        ("DELETE", 0, Fault::HoldAfter, "removing", 1),
+        ("HEAD", 0, Fault::HoldAfter, "removing", 1),
+        ("DELETE", 1, Fault::HoldBefore, "removing", 1),
+        ("DELETE", 1, Fault::HoldAfter, "removing", 0),
+        ("HEAD", 1, Fault::HoldAfter, "removing", 0),
     ] {
         if method != "PUT" {
             with_keys(&helper, share).run().ok();
         }
-        let what = format!("{method} {fault:?}");
-        server.fault(method, fault);
+        let what = format!("{method} {served} {fault:?}");
+        server.fault_behind(method, served, fault);
         held += 1;
         let call = match method {
             "PUT" => with_keys(&helper, share).start(),
@@ -97,7 +105,7 @@ fn a_stop_at_once_does_not_wait_for_the_bucket() {
 
 /// The words that share a session, share it again, and unshare it.
 fn steps(session: &str) -> [Vec<&str>; 3] {
-    let share = vec!["session", "share", session, "--yes"];
+    let share = vec!["session", "share", session, "--recordings", "--yes"];
     [share.clone(), share, vec!["session", "unshare", session]]
 }
 
@@ -108,6 +116,7 @@ fn a_daemon_that_is_killed_at_any_system_call_leaves_no_page_that_is_not_listed(
         let daemon = Traced::start(&helper, at);
         helper.ask("cats");
         let session = session(&helper);
+        recording_of(&helper).save(&helper.path("."));
         daemon.arm();
         if at == KillPoint::Never {
             for words in steps(&session) {
@@ -124,20 +133,24 @@ fn a_daemon_that_is_killed_at_any_system_call_leaves_no_page_that_is_not_listed(
         }
         helper.call(["stop", "--now"]).run();
         let calls = daemon.end().system_calls;
-        let on_disk: BTreeSet<String> = pages(&helper).into_iter().collect();
+        // A page or a recording begins with the id of its share.
+        let id = |name: &String| name[..32].to_owned();
+        let on_disk: BTreeSet<String> = pages(&helper).iter().map(id).collect();
         let server = Server::start(&helper);
         let shares = listed(&helper);
-        let name = |share: &serde_json::Value| {
+        let known = |share: &serde_json::Value| {
             let id = share["id"].as_str().expect("an id");
-            format!("{id}.html")
+            id.to_owned()
         };
-        let known: BTreeSet<String> = shares.iter().map(name).collect();
+        let known: BTreeSet<String> = shares.iter().map(known).collect();
         assert!(on_disk.is_subset(&known), "{at:?}: {on_disk:?} {shares:?}");
         for share in &shares {
             let path = format!("/share/{}", share["id"].as_str().expect("an id"));
             let is_published = share["phase"] == "published";
-            let status = server.send_with("GET", &path, "", None).status;
-            assert_eq!(status, if is_published { 200 } else { 404 }, "{at:?}");
+            for path in [path.clone(), format!("{path}/1.cast")] {
+                let status = server.send_with("GET", &path, "", None).status;
+                assert_eq!(status, if is_published { 200 } else { 404 }, "{at:?}");
+            }
         }
         helper.call(["session", "unshare", &session]).run().ok();
         assert!(
@@ -164,4 +177,48 @@ fn a_daemon_that_is_killed_at_any_system_call_leaves_no_page_that_is_not_listed(
             });
         }
     });
+}
+
+#[test]
+fn a_session_that_is_deleted_while_it_is_shared_leaves_no_page() {
+    let (helper, server, session) = in_bucket();
+    let share = ["session", "share", &session, "--yes"];
+    let delete = ["session", "delete", &session, "--yes"];
+    // The server is slow with the page: the deletion waits for it, and removes it then.
+    server.fault("PUT", Fault::Slow);
+    let sharing = with_keys(&helper, share).start();
+    server.until_held(1);
+    let mut deleting = with_keys(&helper, delete).start();
+    assert!(deleting.runs());
+    assert_eq!(helper.sessions().len(), 1);
+    server.fault("PUT", Fault::None);
+    sharing.finish();
+    deleting.finish().ok();
+    assert!(helper.sessions().is_empty() && server.objects().is_empty());
+    assert!(listed(&helper).is_empty());
+}
+
+#[test]
+fn a_session_is_not_shared_while_it_is_being_deleted() {
+    let (helper, server, session) = in_bucket();
+    let share = ["session", "share", &session, "--yes"];
+    let delete = ["session", "delete", &session, "--yes"];
+    with_keys(&helper, share).run().ok();
+    // The deletion waits for the server, and the publisher for the deletion.
+    server.fault("DELETE", Fault::Slow);
+    let deleting = with_keys(&helper, delete).start();
+    server.until_held(1);
+    server.take_requests();
+    let sharing = with_keys(&helper, share).start();
+    server.fault("DELETE", Fault::None);
+    deleting.finish().ok();
+    assert_ne!(sharing.finish().code, 0);
+    assert!(helper.sessions().is_empty() && server.objects().is_empty());
+    assert!(listed(&helper).is_empty());
+    assert!(
+        server
+            .take_requests()
+            .iter()
+            .all(|request| request.method != "PUT")
+    );
 }

@@ -2,6 +2,7 @@
 
 mod auto;
 mod kill;
+mod recordings;
 mod s3;
 
 use std::fs;
@@ -33,13 +34,13 @@ fn listed(helper: &Helper) -> Vec<Value> {
     shares.as_array().expect("a list").clone()
 }
 
-/// Returns the names of the pages on this machine.
+/// Returns the names of the pages and recordings on this machine.
 fn pages(helper: &Helper) -> Vec<String> {
     let entries = fs::read_dir(helper.path("data/shares"));
     let entries = entries.into_iter().flatten().flatten();
     entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.ends_with(".html"))
+        .filter(|name| name.ends_with(".html") || name.ends_with(".cast"))
         .collect()
 }
 

@@ -551,6 +551,12 @@ fn ctrl_z_stops_it_and_fg_asks_again() {
     zsh.prompt();
     zsh.send("bg; wait\r");
     assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::NoTerminal);
+    // Nobody else can answer either.
+    prompt.event(&aish::protocol::Event::QuestionClosed {
+        id: "q1".into(),
+        answered_in: None,
+        outcome: aish::protocol::QuestionOutcome::NoTerminal,
+    });
     zsh.wait_text("denied: this is a background job");
     prompt.reply("stop");
     zsh.prompt();

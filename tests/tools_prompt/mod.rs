@@ -60,6 +60,7 @@ fn question(arguments: &str) -> ApprovalRequest {
         changes: Vec::new(),
         preview: None,
         effect: Default::default(),
+        unseen: None,
         offers: vec![
             ApprovalScope::Tool,
             ApprovalScope::Reads,

@@ -58,6 +58,9 @@ test("a paired browser approves and denies, and one that is not paired cannot", 
   await ask(page);
   const approve = question(page).getByRole("button", { name: "Approve" });
   await approve.waitFor();
+  // As in the terminal, with what the server says about a new tool.
+  await question(page).getByText("the server was not used before, nor was this tool").waitFor();
+  await question(page).getByText("Writes a note").waitFor();
   await region(other).getByText("aish web --approve").waitFor();
   assert.equal(await region(other).getByRole("button", { name: /Approve|Deny/ }).count(), 0);
   await question(other).focus();
@@ -84,6 +87,7 @@ test("a paired browser approves and denies, and one that is not paired cannot", 
 
   // Denied with the button and a reason. The key n begins no session meanwhile.
   await ask(page);
+  assert.equal(await question(page).getByText("Writes a note").count(), 0);
   await question(page).focus();
   const reason = question(page).getByRole("textbox");
   await reason.fill("any other note");
@@ -104,10 +108,8 @@ test("a paired browser approves and denies, and one that is not paired cannot", 
   assert.ok(await question(page).isVisible());
 
   // The pairing ends; the page says so and goes on without it.
-  await daemon.command("serve", "unpair");
   await until(() => approve.isEnabled());
-  await approve.click();
-  await region(page).getByText("not paired any more").waitFor();
+  await daemon.command("serve", "unpair");
   await region(page).getByText("aish web --approve").waitFor();
   assert.equal(await question(page).getByRole("button").count(), 0);
   assert.ok(await page.locator(".layout").isVisible());
@@ -150,4 +152,33 @@ test("a long question is approved only after its end was shown", async () => {
   await question(page).waitFor({ state: "detached" });
   await page.locator(".message.assistant").getByText("The tool has answered.").waitFor();
   await page.context().close();
+});
+
+test("a prompt without a terminal waits for the paired page that shows its session", async () => {
+  const page = await (await browser.newContext({ viewport: { width: 1100, height: 800 } })).newPage();
+  await beginPairing(page);
+  await terminal.pressUntil("y", "the browser is paired");
+  await page.locator(".layout").waitFor();
+  const run = (words) => terminal.line(`clear; setsid -w aish-helper ask --shell s9 -- ${words} </dev/null; print code-$?`);
+  await run("hello");
+  await terminal.shows("code-0");
+  const { id } = (await daemon.api("GET", "/v1/sessions")).sessions[0];
+  await page.goto(daemon.address(`/s/${id}`));
+  await page.getByText("live", { exact: true }).waitFor();
+  await run("please use the tool");
+  await question(page).waitFor();
+  await terminal.shows("waits for an answer in the paired browser");
+  // The page is reloaded, and the question is still there.
+  await page.reload();
+  await question(page).waitFor();
+  const approve = question(page).getByRole("button", { name: "Approve" });
+  await until(() => approve.isEnabled());
+  await approve.click();
+  await terminal.shows("The tool has answered.");
+  await terminal.shows("code-0");
+  // Without the page, no terminal means no.
+  await page.context().close();
+  await run("please use the tool");
+  await terminal.shows("denied: no terminal to ask on");
+  await terminal.shows("code-4");
 });

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
+import { readFileSync } from "node:fs";
 import { Daemon, axeViolations, openPage, startBrowser, stopAll, until } from "./harness.mjs";
+import { Terminal } from "./terminal.mjs";
 
 /** Has the form of a token, so that it is replaced in what is shared. */
 const SECRET = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
 
-let daemon, browser, page;
+let daemon, browser, page, terminal;
 before(async () => {
   daemon = await Daemon.start();
   browser = await startBrowser();
@@ -14,7 +16,7 @@ afterEach(async () => {
   await page?.context().close();
   page = null;
 });
-after(() => stopAll(daemon, browser));
+after(() => stopAll(daemon, browser, terminal));
 
 /** A session with an answer and a tool call, on the page. */
 async function openSession(title) {
@@ -163,5 +165,48 @@ test("sharing works with the keyboard alone", async () => {
   await dialog.waitFor({ state: "detached" });
   assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Share");
   assert.equal((await daemon.api("GET", "/v1/sessions")).sessions.length, sessions.length);
+  assert.deepEqual(page.problems, []);
+});
+
+test("recordings are shared only if they are asked for, and read without a script", async () => {
+  terminal = await Terminal.start(daemon);
+  await terminal.line("aish-helper record");
+  await until(async () => /record ready> $/.test(await terminal.text()));
+  await terminal.line("llm about the recording");
+  await terminal.shows("Second part.");
+  await terminal.line(`print -r 'token=${SECRET} <b>bold</b>'`);
+  await terminal.line("llm about the recording again");
+  await until(async () => (await terminal.text()).split("Second part.").length > 2);
+  await terminal.line("exit");
+  await until(async () => JSON.parse(await daemon.command("recording", "list", "--json")).every(({ ended }) => ended));
+  const { id } = (await daemon.api("GET", "/v1/sessions")).sessions[0];
+  page = await openPage(browser, daemon, `/s/${id}`);
+  const dialog = await openDialog();
+  const preview = dialog.locator(".share-preview");
+  await preview.getByText(/messages$/).waitFor();
+  await dialog.getByLabel("with the recordings of the terminals").check();
+  await preview.getByText(/messages, 1 recording \(\d+ s\)$/).waitFor();
+  await preview.getByText("everything that its terminal has shown").waitFor();
+  assert.deepEqual(await axeViolations(page), []);
+  await publish(dialog);
+  const opens = page.context().waitForEvent("page");
+  await dialog.getByRole("link").click();
+  const shared = await opens;
+  await shared.waitForLoadState();
+  assert.ok(!(await shared.content()).includes(SECRET));
+  const details = shared.locator("details");
+  assert.ok(!(await details.locator("pre").isVisible()));
+  await details.locator("summary").click();
+  await details.getByText("<b>bold</b>").first().waitFor();
+  // The link downloads what asciinema plays.
+  const downloads = shared.waitForEvent("download");
+  await shared.getByRole("link", { name: "Recording 1" }).click();
+  const download = await downloads;
+  assert.equal(download.suggestedFilename(), "recording-1.cast");
+  const [header, ...events] = readFileSync(await download.path(), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+  assert.equal(header.version, 3);
+  assert.ok(events.some(([, kind, text]) => kind === "m" && text === "llm about the recording"));
+  assert.ok(!JSON.stringify(events).includes(SECRET));
+  await shared.close();
   assert.deepEqual(page.problems, []);
 });

@@ -1,5 +1,6 @@
 //! Server-sent events.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -8,6 +9,7 @@ use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::api::ApiState;
+use crate::api::credentials::Access;
 use crate::api::cursor::Cursor;
 use crate::api::extract::{InPath, Parameters};
 use crate::api::global_stream::{GlobalCursor, GlobalStream};
@@ -19,7 +21,8 @@ use crate::error::Result;
 /// How far back the events of all sessions can begin.
 const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Streams the events of a session: those behind the cursor, then what happens.
+/// Streams the events of a session: those behind the cursor, then what happens. With the bearer of a paired browser, questions
+/// of a foreground prompt without a terminal wait for its answer; the stream ends with the pairing.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/events", tag = "events",
     params(
         ("session_id" = String, Path, description = "Id of the session"),
@@ -34,6 +37,7 @@ pub async fn of_session(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
     Parameters(filter): Parameters<EventFilter>,
+    Extension(access): Extension<Access>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let session = super::session(&state, &id).await?;
@@ -47,7 +51,11 @@ pub async fn of_session(
     drop(session);
     let permit = permit(&state)?;
     let follows = filter.follow.unwrap_or(true);
-    let stream = SessionStream::new(state, id, cursor, follows, permit);
+    let pairing = match access {
+        Access::Paired(pairing) => Some(pairing),
+        _ => None,
+    };
+    let stream = SessionStream::new(state, id, cursor, follows, permit, pairing);
     let chunks = stream::unfold(stream, |mut stream| async {
         let chunk = stream.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), stream))

@@ -1,9 +1,7 @@
 //! What a session has left: its records, and the recordings of its terminals.
 
-use std::collections::HashSet;
-
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -11,16 +9,16 @@ use futures_util::stream;
 
 use crate::api::ApiState;
 use crate::api::extract::{InPath, Parameters};
+use crate::api::file_body::{PIECE, file_body};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::recordings::{self, Cast};
 use crate::api::types::{RecordingChoice, RecordingList, RecordingView};
 use crate::error::Error;
 use crate::history::shown_record;
+use crate::requests::recordings::SessionShells;
 
 /// Records in one piece of the JSON lines, so that other work of the daemon waits for few.
 const RECORDS: usize = 32;
-/// Bytes in one piece of a recording.
-const PIECE: u64 = 64 << 10;
 
 /// Returns all records of a session, one JSON object per line.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/events", tag = "logs",
@@ -59,21 +57,9 @@ pub async fn events(State(state): State<ApiState>, InPath(id): InPath<String>) -
 /// Returns the recordings of the terminals whose shells have used a session.
 async fn of_session(state: &ApiState, id: &str) -> Answer<Vec<RecordingView>> {
     let session = super::session(state, id).await?;
-    let (shells, span_ms) = session.with_records(|records| {
-        let shells = records
-            .iter()
-            .filter_map(|record| record.ids.shell.clone())
-            .collect::<HashSet<String>>();
-        let times = || records.iter().map(|record| record.timestamp_ms);
-        let span = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-        (shells, span)
-    });
-    if shells.is_empty() {
-        return Ok(Vec::new());
-    }
+    let shells = session.with_records(SessionShells::of);
     let paths = state.services.paths.clone();
-    let read =
-        tokio::task::spawn_blocking(move || recordings::of_shells(&paths, &shells, span_ms)).await;
+    let read = tokio::task::spawn_blocking(move || recordings::views(&shells, &paths)).await;
     let read = read.map_err(|e| Error::runtime(format!("the recordings cannot be listed: {e}")))?;
     Ok(read?)
 }
@@ -196,20 +182,7 @@ fn respond(cast: Cast, headers: &HeaderMap) -> Answer<Response> {
     };
     let length = cast.length;
     let etag = HeaderValue::from_str(&cast.etag).ok();
-    let pieces = stream::unfold((cast, from), move |(cast, at)| async move {
-        if at >= to {
-            return None;
-        }
-        // At most 64 KiB.
-        let size = (to - at).min(PIECE) as usize;
-        let read = tokio::task::spawn_blocking(move || (cast.read(at, size), cast)).await;
-        let (piece, cast) = match read {
-            Ok((piece, cast)) => (piece.map_err(|e| std::io::Error::other(e.message)), cast),
-            Err(_) => return None,
-        };
-        Some((piece.map(Bytes::from), (cast, at + size as u64)))
-    });
-    let mut response = Response::new(Body::from_stream(pieces));
+    let mut response = Response::new(file_body(cast.file, from, to));
     *response.status_mut() = status;
     let out = response.headers_mut();
     let kind = HeaderValue::from_static("application/x-asciicast");

@@ -42,7 +42,7 @@ macro_rules! operations {
             questions::answer,
             events::of_session, events::of_all,
             logs::events, logs::recordings, logs::raw,
-            shares::publish, shares::unshare, shares::list, shares::page,
+            shares::publish, shares::unshare, shares::list, shares::page, shares::recording,
             activity::list, activity::stats,
             tools::list, tools::call,
             tui::list, tui::append_prompt, tui::submit_prompt, tui::show_notice,

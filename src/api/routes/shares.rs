@@ -1,18 +1,23 @@
 //! Shares: preview, publish, remove, list, and their pages.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
 
 use crate::api::ApiState;
 use crate::api::extract::{InPath, JsonBody};
+use crate::api::file_body::file_body;
 use crate::api::pages::with_policy;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 use crate::config::{ConfigOverrides, ShareMode};
-use crate::protocol::SharePhase;
+use crate::error::{Error, ErrorContext};
+use crate::protocol::{ShareOptions, SharePhase, SharePreview};
 use crate::requests::share::{self, CredentialSource};
+use crate::share::object::ShareObject;
 use crate::share::page::POLICY;
 use crate::share::register::{Share, SharePlace};
 
@@ -48,23 +53,29 @@ pub async fn publish(
 ) -> Answer<(StatusCode, Json<ShareResult>)> {
     super::session(&state, &id).await?;
     let services = &state.services;
-    let with_output = choice.with_output.unwrap_or(false);
-    let preview = share::preview(services, &id, with_output).await?;
-    let mut result = ShareResult {
+    let options = ShareOptions {
+        with_output: choice.with_output.unwrap_or(false),
+        recordings: choice.recordings.unwrap_or(false),
+    };
+    let result = |preview: SharePreview, share| ShareResult {
         digest: preview.digest,
         title: preview.title,
         messages: preview.messages,
+        recordings: preview.recordings,
         removed: preview.removed,
         place: preview.place,
-        share: None,
+        share,
     };
     let Some(digest) = choice.digest else {
-        return Ok((StatusCode::OK, Json(result)));
+        let preview = share::preview(services, &id, options).await?;
+        return Ok((StatusCode::OK, Json(result(preview, None))));
     };
-    let published =
-        share::publish(services, CredentialSource::Kept, &id, with_output, &digest).await?;
-    result.share = Some(view(published));
-    Ok((StatusCode::CREATED, Json(result)))
+    let source = CredentialSource::Kept;
+    let (preview, share) = share::publish(services, source, &id, options, &digest).await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(result(preview, Some(view(share)))),
+    ))
 }
 
 /// Removes the shares of a session, and verifies that their pages are gone.
@@ -103,18 +114,59 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
         (status = 200, description = "The page", content_type = "text/html", body = String),
         (status = 404, description = "There is no such share", body = ProblemDocument)))]
 pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> Answer<Response> {
+    let page = object(&state, &id, ShareObject::Page).await?;
+    Ok(with_policy(page, POLICY))
+}
+
+/// Returns a recording of a share as asciicast. Its address is the only proof that is needed.
+#[utoipa::path(get, path = "/share/{share_id}/{recording}", tag = "shares", security(()),
+    params(
+        ("share_id" = String, Path, description = "Id of the share"),
+        ("recording" = String, Path, description = "Its number and `.cast`, such as `1.cast`")),
+    responses(
+        (status = 200, description = "The recording", content_type = "application/x-asciicast", body = String),
+        (status = 404, description = "There is no such recording", body = ProblemDocument)))]
+pub async fn recording(
+    State(state): State<ApiState>,
+    InPath((id, name)): InPath<(String, String)>,
+) -> Answer<Response> {
+    let number = name
+        .strip_suffix(".cast")
+        .and_then(|number| number.parse().ok());
+    let number = number.ok_or_else(no_share)?;
+    let mut response = object(&state, &id, ShareObject::Recording(number)).await?;
+    // It is downloaded, whatever a browser would make of its content.
+    let file = format!("attachment; filename=\"recording-{number}.cast\"");
+    if let Ok(disposition) = HeaderValue::from_str(&file) {
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    Ok(response)
+}
+
+fn no_share() -> Problem {
+    Problem::not_found("there is no such share")
+}
+
+/// Returns an object of a share.
+async fn object(state: &ApiState, id: &str, object: ShareObject) -> Answer<Response> {
     // Who reads this has no token: what is wrong is for the log.
-    let hidden = |error: crate::error::Error| {
-        tracing::warn!("the page of a share cannot be sent: {}", error.message);
-        Problem::not_found("there is no such share")
+    let hidden = |error: Error| {
+        tracing::warn!("a share cannot be sent: {}", error.message);
+        no_share()
     };
     let config = state.services.models.config(&ConfigOverrides::default());
     if config.map_err(hidden)?.share.mode == ShareMode::Disabled {
-        return Err(Problem::not_found("there is no such share"));
+        return Err(no_share());
     }
-    let page = share::page(&state.services, &id).await.map_err(hidden)?;
-    let Some(page) = page else {
-        return Err(Problem::not_found("there is no such share"));
-    };
-    Ok(with_policy(page.into_response(), POLICY))
+    let file = share::open(&state.services, id, object).await;
+    let file = file.map_err(hidden)?.ok_or_else(no_share)?;
+    let length = file.metadata().context(|| "its size is unknown".into());
+    let length = length.map_err(hidden)?.len();
+    let mut response = Response::new(file_body(Arc::new(file), 0, length));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    let kind = HeaderValue::from_static(object.content_type());
+    headers.insert(header::CONTENT_TYPE, kind);
+    Ok(response)
 }

@@ -10,6 +10,10 @@ pub struct ShareChoice {
     /// Show the results of tools and the output of commands; by default they are left out.
     #[serde(default)]
     pub with_output: Option<bool>,
+    /// Add the recordings of the terminals that used the session, each from its first to its last command; by default there
+    /// are none.
+    #[serde(default)]
+    pub recordings: Option<bool>,
     /// The digest of the preview that the user has seen. Without it nothing is published.
     #[serde(default)]
     #[schema(max_length = 64)]
@@ -25,6 +29,9 @@ pub struct ShareResult {
     pub title: String,
     /// Number of messages.
     pub messages: usize,
+    /// The recordings, in words, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recordings: Option<String>,
     /// What was left out or replaced, in words.
     pub removed: Vec<String>,
     /// Where the page goes, in words: on this machine or in a bucket.

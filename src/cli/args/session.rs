@@ -116,6 +116,9 @@ pub enum SessionCommand {
         /// Show the results of tools and the output of commands, which are left out otherwise
         #[arg(long)]
         with_output: bool,
+        /// Add the recordings of the terminals that used the session, from its first to its last command
+        #[arg(long)]
+        recordings: bool,
         /// Do not ask
         #[arg(long)]
         yes: bool,

@@ -1,6 +1,6 @@
 //! Values that were found, searched for by their beginnings: a value that is being typed, or cut off, counts as well.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -24,7 +24,7 @@ pub struct PartialValues {
 
 impl PartialValues {
     /// Prepares the search.
-    pub fn new(values: &BTreeSet<String>) -> PartialValues {
+    pub fn new<'v>(values: impl Iterator<Item = &'v String>) -> PartialValues {
         let mut by_prefix: HashMap<&str, Vec<String>> = HashMap::new();
         for value in values {
             let lines: Vec<&str> = match value.contains('\n') {

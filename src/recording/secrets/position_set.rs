@@ -12,14 +12,14 @@ const MAX_MARKS: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub struct PositionSet {
     chunks: HashMap<u64, Box<[u64; 64]>>,
-    /// The characters of `[REDACTED:kind]` at the beginning of a secret that is long enough.
+    /// The characters of the mark, such as `[REDACTED:kind]`, at the beginning of a secret that is long enough.
     marks: HashMap<u64, char>,
     len: u64,
 }
 
 impl PositionSet {
-    /// Adds the characters of a secret, in its order.
-    pub fn add(&mut self, places: impl Iterator<Item = u64>, kind: &str) {
+    /// Adds the characters of a secret, in its order. `mark` takes their place, filled with asterisks.
+    pub fn add(&mut self, places: impl Iterator<Item = u64>, mark: &str) {
         let places: Vec<u64> = places.collect();
         // The screen is searched after each write, and finds the same secret again.
         let is_new = places.iter().any(|place| !self.contains(*place));
@@ -30,9 +30,8 @@ impl PositionSet {
         for place in &places {
             self.insert(*place);
         }
-        let mark = format!("[REDACTED:{kind}]");
         let has_room = mark.len() <= places.len() && self.marks.len() < MAX_MARKS;
-        if !kind.is_empty() && has_room && !is_marked {
+        if !mark.is_empty() && has_room && !is_marked {
             self.marks.extend(places.into_iter().zip(mark.chars()));
         }
     }

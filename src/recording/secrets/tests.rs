@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use aho_corasick::AhoCorasick;
 
 use super::*;
+use crate::recording::part::RecordingPart;
 use crate::recording::screen::ScreenEmulator;
 use crate::recording::tests::TestRecording;
 use crate::recording::{asciicast, transcript};
@@ -83,12 +84,25 @@ fn shown(screen: &ScreenEmulator) -> String {
 
 /// Exports a recording, and checks that no secret is in the exports or shows up when the cast is played.
 fn check_exports(style: &str, recording: &Recording, leaks: &LeakFinder) -> (String, String) {
-    let secrets = RecordingSecrets::find(recording, &Redactor::default()).unwrap();
+    let secrets =
+        RecordingSecrets::find(recording, &Redactor::default(), &OwnNames::default()).unwrap();
     let mut cast = Vec::new();
-    asciicast::export(recording, &secrets, &mut cast).unwrap();
+    asciicast::export(
+        recording,
+        &RecordingPart::whole(recording),
+        &secrets,
+        &mut cast,
+    )
+    .unwrap();
     let cast = String::from_utf8(cast).unwrap();
     let mut text = Vec::new();
-    transcript::export(recording, &secrets, &mut text).unwrap();
+    transcript::export(
+        recording,
+        &RecordingPart::whole(recording),
+        &secrets,
+        &mut text,
+    )
+    .unwrap();
     let text = String::from_utf8(text).unwrap();
     leaks.check(style, "text", &text);
     leaks.check(style, "text without line ends", &text.replace('\n', ""));
@@ -308,9 +322,15 @@ fn values_of_the_configuration_are_redacted() {
     let mut recording = TestRecording::new(16, 24);
     recording.output("see plain-Words-that-are-a-key\r\n");
     let recording = recording.open();
-    let secrets = RecordingSecrets::find(&recording, &redactor).unwrap();
+    let secrets = RecordingSecrets::find(&recording, &redactor, &OwnNames::default()).unwrap();
     let mut text = Vec::new();
-    transcript::export(&recording, &secrets, &mut text).unwrap();
+    transcript::export(
+        &recording,
+        &RecordingPart::whole(&recording),
+        &secrets,
+        &mut text,
+    )
+    .unwrap();
     assert_eq!(
         String::from_utf8(text).unwrap(),
         "see [REDACTED:model-key]******\n"
@@ -325,11 +345,113 @@ fn replacements_keep_the_layout() {
     let key = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     recording.output(format!("│ {key} │\r\n│ {} │\r\n", "x".repeat(40)));
     let recording = recording.open();
-    let secrets = RecordingSecrets::find(&recording, &Redactor::default()).unwrap();
+    let secrets =
+        RecordingSecrets::find(&recording, &Redactor::default(), &OwnNames::default()).unwrap();
     let mut text = Vec::new();
-    transcript::export(&recording, &secrets, &mut text).unwrap();
+    transcript::export(
+        &recording,
+        &RecordingPart::whole(&recording),
+        &secrets,
+        &mut text,
+    )
+    .unwrap();
     let mark = "[REDACTED:github-token]";
     let filled = format!("{mark}{}", "*".repeat(40 - mark.len()));
     let expected = format!("│ {filled} │\n│ {} │\n", "x".repeat(40));
     assert_eq!(String::from_utf8(text).unwrap(), expected);
+}
+
+/// Names take as much room as before, however they are written.
+#[test]
+fn names_of_the_user_are_replaced_in_place() {
+    let names = OwnNames::new("/home/annabel", "annabel", "lab");
+    let mut recording = TestRecording::new(20, 12);
+    // In colours, key by key, over two writes, wrapped, and at a place of the screen.
+    recording
+        .output("\x1b[32manna\x1b[1mbel\x1b[m@la")
+        .output("b:~%\r\n");
+    for key in "cd /home/annabel/x".chars() {
+        recording.wait(1).output(key.to_string());
+    }
+    recording.output("\r\n0123456789ab/home/annabel/y\r\n");
+    recording.output("\x1b[6;3Hbel\x1b[6;1Hxx\x1b[7;1H-annabel|");
+    recording.command("1-a@1", "ls /home/annabel", "/home/annabella\r\n");
+    let recording = recording.open();
+    let secrets = RecordingSecrets::find(&recording, &Redactor::default(), &names).unwrap();
+    let part = RecordingPart::whole(&recording);
+    let (mut cast, mut text) = (Vec::new(), Vec::new());
+    asciicast::export(&recording, &part, &secrets, &mut cast).unwrap();
+    transcript::export(&recording, &part, &secrets, &mut text).unwrap();
+    let (cast, text) = (
+        String::from_utf8(cast).unwrap(),
+        String::from_utf8(text).unwrap(),
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "user***@***:~%");
+    assert_eq!(lines[1], "cd ~************/x");
+    assert_eq!(lines[2], "0123456789ab~************/y");
+    assert!(text.contains("-user***|"), "{text}");
+    // A longer path is not the home directory, but it has the name.
+    assert!(text.contains("/home/user***la"), "{text}");
+    assert!(cast.contains("\"ls ~\""), "{cast}");
+    assert!(!cast.contains("annabel"), "{cast}");
+    assert_eq!(secrets.count(0, u64::MAX), 0);
+}
+
+#[test]
+fn a_part_begins_at_the_prompt_of_its_first_command_and_ends_with_its_last() {
+    let mut recording = TestRecording::new(80, 24);
+    recording.event(RecordingEvent::Resize { cols: 60, rows: 20 });
+    recording
+        .output("$ before\r\n")
+        .command("1-a@1", "before", "one\r\n");
+    recording.wait(2_000_000).output("$ first\r\n");
+    recording.command(
+        "1-a@2",
+        "first",
+        "token=ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX\r\n",
+    );
+    recording.output("$ last\r\n").wait(3_000_000);
+    recording.command("1-a@3", "last", "three\r\n");
+    recording
+        .output("$ behind\r\n")
+        .command("1-a@4", "behind", "four\r\n");
+    let recording = recording.open();
+    let all = crate::recording::commands::commands(&recording).unwrap();
+    let part = RecordingPart::of_commands(&recording, &all[1], &all[2]).unwrap();
+    assert_eq!((part.cols, part.rows), (60, 20));
+    assert_eq!(part.length_us(&recording).unwrap(), 5_000_000);
+    let names = OwnNames::default();
+    let secrets = RecordingSecrets::find(&recording, &Redactor::default(), &names).unwrap();
+    let offset = |at: Option<crate::recording::reader::EventPosition>| at.unwrap().offset;
+    assert_eq!(secrets.count(part.from.offset, offset(part.to)), 1);
+    assert_eq!(secrets.count(0, part.from.offset), 0);
+    let (mut cast, mut text) = (Vec::new(), Vec::new());
+    asciicast::export(&recording, &part, &secrets, &mut cast).unwrap();
+    transcript::export(&recording, &part, &secrets, &mut text).unwrap();
+    assert_eq!(
+        String::from_utf8(text).unwrap(),
+        "$ first\ntoken=[REDACTED:github-token]*****************\n$ last\nthree\n"
+    );
+    let cast = String::from_utf8(cast).unwrap();
+    assert!(
+        cast.contains("\"cols\":60") && cast.contains("\"timestamp\":1700000000"),
+        "{cast}"
+    );
+    // Its time begins with it: the command that has no end of its own ends where the next prompt is.
+    let second = cast.lines().nth(1).unwrap();
+    assert!(second.starts_with("[2.000000, \"o\""), "{second}");
+    let mut cut = TestRecording::new(80, 24);
+    cut.output("$ a\r\n").event(RecordingEvent::CommandStart {
+        command_id: "1-a@1".into(),
+        text: Some("a".into()),
+    });
+    cut.output("one\r\n").event(RecordingEvent::Prompt);
+    cut.output("two\r\n");
+    let cut = cut.open();
+    let all = crate::recording::commands::commands(&cut).unwrap();
+    let part = RecordingPart::of_commands(&cut, &all[0], &all[0]).unwrap();
+    let mut text = Vec::new();
+    transcript::export(&cut, &part, &RecordingSecrets::default(), &mut text).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), "one\n");
 }

@@ -7,6 +7,10 @@ use tokio::time::Instant;
 use super::{FeedState, HangUpPolicy, TurnFeed};
 use crate::protocol::QuestionOutcome;
 use crate::session::lock;
+use crate::session::pages::PairedPages;
+
+/// What a foreground client without a terminal is told while a question waits for a paired browser.
+const WAITS_FOR_PAGE: &str = "the question waits for an answer in the paired browser";
 
 impl TurnFeed {
     /// Waits until a turn that outlives its client has an open question that no watcher can answer.
@@ -22,8 +26,9 @@ impl TurnFeed {
         self.wait_for(unattended).await;
     }
 
-    /// Waits until a question can no longer be answered. In a foreground turn that is when no attached client can answer;
-    /// in a background turn, when none could for `patience`. `announce` is called each time a question of a background
+    /// Waits until a question can no longer be answered. In a foreground turn that is when neither an attached client nor a
+    /// paired browser can answer, or only a browser could for `patience`; in a background turn, when no client could for
+    /// `patience`. `announce` is called each time a question of a background
     /// turn becomes unattended. Cancel-safe: a new call continues the same wait.
     pub async fn unanswerable(
         &self,
@@ -37,22 +42,45 @@ impl TurnFeed {
                 question.map_or(Some(Instant::now()), |q| q.unattended_since)
             };
             let since = self.wait_for(unattended).await;
-            if self.origin.hang_up == HangUpPolicy::Cancel {
+            let pages = self.pages_for(id);
+            let is_foreground = self.origin.hang_up == HangUpPolicy::Cancel;
+            if is_foreground && pages.is_none() {
                 return QuestionOutcome::NoTerminal;
             }
             if self.mark_announced(id) {
-                announce();
+                match is_foreground {
+                    true => self.notice(WAITS_FOR_PAGE),
+                    false => announce(),
+                }
             }
             // Compares times, because a client may attach and leave before this task runs again.
             let attached = self.wait_for(|state| {
                 let question = state.questions.iter().find(|q| q.id == id)?;
                 (question.unattended_since != Some(since)).then_some(())
             });
+            let pages_left = async {
+                match pages.filter(|_| is_foreground) {
+                    Some((pages, session)) => pages.left(session).await,
+                    None => std::future::pending().await,
+                }
+            };
             let left = patience.saturating_sub(since.elapsed());
-            if tokio::time::timeout(left, attached).await.is_err() {
-                return QuestionOutcome::TimedOut;
+            tokio::select! {
+                biased;
+                () = attached => {}
+                () = pages_left => return QuestionOutcome::NoTerminal,
+                () = tokio::time::sleep(left) => return QuestionOutcome::TimedOut,
             }
         }
+    }
+
+    /// Returns the paired browsers that can answer a question, if there are any, and the session that they follow. They
+    /// answer approvals only.
+    fn pages_for(&self, id: &str) -> Option<(&PairedPages, &str)> {
+        let (session, pages) = (self.session()?, &self.changes.get()?.pages);
+        let state = lock(&self.state);
+        let is_approval = state.questions.iter().any(|q| q.id == id && q.is_approval);
+        (is_approval && pages.are_following(session)).then_some((pages, session))
     }
 
     /// Marks an unattended question as announced. Returns false if it already was, or is attended again.

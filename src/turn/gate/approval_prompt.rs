@@ -108,6 +108,7 @@ impl CallGate<'_> {
             why: asks,
             warning: resolved.warning.clone(),
             changes: server.map_or_else(Vec::new, |server| self.changes(server, resolved.tool)),
+            unseen: None,
             preview: None,
             effect: Default::default(),
             offers: self.offers(&request),

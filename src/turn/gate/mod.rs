@@ -307,10 +307,10 @@ impl<'a> CallGate<'a> {
             return Err((gone, account));
         };
         let operation = request.operation();
+        let mut unseen = None;
         if !matches!(decision, PolicyDecision::Deny(_)) {
-            if let Some(server) = &server {
-                self.introduce(server, resolved.tool);
-            }
+            let introduce = |server| self.introduce(server, resolved.tool);
+            unseen = server.as_ref().and_then(introduce);
             self.lapse(&request);
         }
         // Before the question, which shows what would be sent.
@@ -330,6 +330,7 @@ impl<'a> CallGate<'a> {
             }
             PolicyDecision::Ask(asks) => {
                 let mut question = self.question(resolved, at, server.as_ref(), asks);
+                question.unseen = unseen;
                 question.preview.clone_from(&prepared);
                 if let Some(prepared) = &resolved.prepared {
                     question.effect = approval_prompt::shown_effect(prepared);

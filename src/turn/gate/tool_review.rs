@@ -5,7 +5,7 @@ use super::{CallGate, lock};
 use crate::chat::ToolDefinition;
 use crate::config::mcp::ServerSettings;
 use crate::history::record::{PolicyChange, RecordBody};
-use crate::protocol::tools::{NewTools, ToolDiffLine};
+use crate::protocol::tools::{NewTools, ToolDiffLine, UnseenTool};
 use crate::safety::policy::{CHANGED, CallRequest};
 use crate::session::feed::TurnEvent;
 use crate::turn::tool_view::tool_info;
@@ -32,17 +32,22 @@ impl CallGate<'_> {
         lines.into_iter().map(change).collect()
     }
 
-    /// Shows all tools of a server that the user has not seen, if `tool` is one of them.
-    pub(super) fn introduce(&self, server: &ServerSettings, tool: &ToolDefinition) {
+    /// Shows all tools of a server that the user has not seen, if `tool` is one of them. Returns what of it is new.
+    pub(super) fn introduce(
+        &self,
+        server: &ServerSettings,
+        tool: &ToolDefinition,
+    ) -> Option<UnseenTool> {
         let known = &self.context.services.tool_history;
         let unseen = known.unseen(server, self.of_source(&server.alias, &tool.identity));
         if !unseen.iter().any(|new| new.tool == tool.tool) {
-            return;
+            return None;
         }
+        let first = known.is_new(server);
         let event = TurnEvent::NewTools(NewTools {
             server: server.alias.clone(),
             target: server.target(),
-            first: known.is_new(server),
+            first,
             tools: unseen.iter().map(|tool| tool_info(tool)).collect(),
         });
         self.context.feed.push(event);
@@ -50,12 +55,16 @@ impl CallGate<'_> {
         if self.context.feed.is_watched() {
             known.shown(server, unseen);
         }
+        Some(match first {
+            true => UnseenTool::Server,
+            false => UnseenTool::Tool,
+        })
     }
 
-    /// Stores the current definition of a changed tool as seen, because the user approved it.
+    /// Stores the current definition of a tool that is new or has changed as seen, because the user approved it.
     pub(super) fn accept(&self, server: &ServerSettings, tool: &ToolDefinition) {
         let known = &self.context.services.tool_history;
-        if known.changed(server, tool) {
+        if known.changed(server, tool) || !known.unseen(server, [tool]).is_empty() {
             known.shown(server, [tool]);
         }
     }

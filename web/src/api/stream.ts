@@ -1,6 +1,7 @@
 // A stream of events that goes on after cuts: it resumes behind the last event that it has delivered.
 
 import type { EventEnvelope } from "./types";
+import { pairing, unpaired } from "../state/pairing";
 import { ApiProblem, send } from "./client";
 import { EventParser } from "./sse";
 
@@ -84,7 +85,8 @@ export class EventStream {
 
   private readonly visibility = () => {
     clearTimeout(this.hiddenTimer);
-    if (document.visibilityState === "hidden") {
+    // A paired page goes on: the questions of a prompt without a terminal wait for it.
+    if (document.visibilityState === "hidden" && !pairing.value) {
       this.hiddenTimer = window.setTimeout(() => {
         this.isPaused = true;
         this.stop();
@@ -144,9 +146,10 @@ export class EventStream {
     const query = new URLSearchParams();
     if (this.cursor !== null) query.set("since", this.cursor);
     if (!free) query.set("follow", "false");
+    const own = pairing.value;
     try {
       this.expectBytes(abort);
-      const response = await send(`${this.path}?${query}`, { signal: abort.signal });
+      const response = await send(`${this.path}?${query}`, { signal: abort.signal }, own ?? undefined);
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
       if (!reader) return "cut";
       const parser = new EventParser();
@@ -166,7 +169,7 @@ export class EventStream {
         }
       }
     } catch (error) {
-      return this.failed(error);
+      return this.failed(error, own);
     } finally {
       clearTimeout(this.silence);
       abort.abort();
@@ -174,8 +177,13 @@ export class EventStream {
     }
   }
 
-  private failed(error: unknown): "cut" | "ended" {
+  private failed(error: unknown, own: string | null): "cut" | "ended" {
     if (!(error instanceof ApiProblem)) return "cut";
+    if (error.status === 401 && own) {
+      // The pairing has ended, and the page goes on as any other.
+      unpaired(own);
+      return "cut";
+    }
     // 401: the page asks for a new ticket and begins again.
     if (error.status === 401) return "ended";
     if (error.status === 404) {

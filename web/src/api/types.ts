@@ -97,6 +97,8 @@ export interface SharePreview {
   digest: string;
   title: string;
   messages: number;
+  /** The recordings, in words, if they were asked for. */
+  recordings?: string;
   /** What is left out or replaced, in words. */
   removed: string[];
   /** Where the page goes, in words. */

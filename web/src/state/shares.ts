@@ -10,14 +10,20 @@ export async function loadShares(signal?: AbortSignal): Promise<ShareView[]> {
   return shares.toReversed();
 }
 
+/** What a share shows besides prompts and answers. */
+export interface ShareOptions {
+  with_output: boolean;
+  recordings: boolean;
+}
+
 /** Returns what a share would show. Publishes nothing. */
-export async function previewShare(id: string, withOutput: boolean): Promise<SharePreview | undefined> {
-  return write<SharePreview>("POST", sessionPath(id, "/share"), { with_output: withOutput });
+export async function previewShare(id: string, options: ShareOptions): Promise<SharePreview | undefined> {
+  return write<SharePreview>("POST", sessionPath(id, "/share"), options);
 }
 
 /** Publishes what a preview has shown. Fails with 409 if the session has changed since. */
-export async function publishShare(id: string, withOutput: boolean, digest: string): Promise<ShareView | undefined> {
-  const result = await write<ShareResult>("POST", sessionPath(id, "/share"), { with_output: withOutput, digest });
+export async function publishShare(id: string, options: ShareOptions, digest: string): Promise<ShareView | undefined> {
+  const result = await write<ShareResult>("POST", sessionPath(id, "/share"), { ...options, digest });
   refreshSoon();
   return result?.share;
 }

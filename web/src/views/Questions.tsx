@@ -146,10 +146,20 @@ function Approval({ session, question, view }: Props) {
 }
 
 /** Facts whose text keeps its lines, in the letters of code. */
-const CODE = ["Arguments", "Would send", "Changes", "The tool has changed", "Server", "On", "In"];
+const CODE = [
+  "Arguments",
+  "Would send",
+  "Changes",
+  "The tool has changed",
+  "Description by the server",
+  "Declared by the server",
+  "Server",
+  "On",
+  "In",
+];
 
 function Fact({ name, words }: { name: string; words: string }) {
-  const isAlarm = name === "Danger" || name === "Warning";
+  const isAlarm = ["Danger", "Warning", "New", "The tool has changed"].includes(name);
   return (
     <>
       <dt>{name}</dt>

@@ -1,9 +1,10 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiProblem, describe } from "../api/client";
 import type { SharePreview, ShareView } from "../api/types";
 import { showNote } from "../state/announce";
 import type { SessionModel } from "../state/session";
-import { loadShares, previewShare, publishShare, removeShares, shareAddress } from "../state/shares";
+import { type ShareOptions, loadShares, previewShare, publishShare, removeShares, shareAddress } from "../state/shares";
 import { fullTime, plural } from "../text/format";
 import { visible } from "../text/visible";
 import { CopyButton } from "./CopyButton";
@@ -135,7 +136,7 @@ interface PreviewProps {
 }
 
 function Preview({ session, onPublished, onClose }: PreviewProps) {
-  const [withOutput, setWithOutput] = useState(false);
+  const [options, setOptions] = useState<ShareOptions>({ with_output: false, recordings: false });
   /** Null while a preview is being made: what is published must have been shown. */
   const [preview, setPreview] = useState<SharePreview | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -146,7 +147,7 @@ function Preview({ session, onPublished, onClose }: PreviewProps) {
     const current = ++request.current;
     setPreview(null);
     try {
-      const next = await previewShare(session, withOutput);
+      const next = await previewShare(session, options);
       if (current === request.current && next) setPreview(next);
     } catch (error) {
       if (current === request.current) setProblem(describe(error));
@@ -158,14 +159,14 @@ function Preview({ session, onPublished, onClose }: PreviewProps) {
     return () => {
       request.current += 1;
     };
-  }, [withOutput]);
+  }, [options]);
 
   const publish = async () => {
     if (!preview) return;
     setSending(true);
     setProblem(null);
     try {
-      const share = await publishShare(session, withOutput, preview.digest);
+      const share = await publishShare(session, options, preview.digest);
       if (share) onPublished(share);
     } catch (error) {
       setProblem(describe(error));
@@ -180,10 +181,12 @@ function Preview({ session, onPublished, onClose }: PreviewProps) {
       <p>
         A page without scripts is made, which shows the prompts and answers. Who knows its address can read it.
       </p>
-      <label class="check">
-        <input type="checkbox" checked={withOutput} onChange={(event) => setWithOutput(event.currentTarget.checked)} />
+      <Choice name="with_output" options={options} onChange={setOptions}>
         with the output of tools and commands
-      </label>
+      </Choice>
+      <Choice name="recordings" options={options} onChange={setOptions}>
+        with the recordings of the terminals
+      </Choice>
       <div class="share-preview" aria-live="polite" aria-busy={!preview && !problem}>
         {preview ? <PreviewWords preview={preview} /> : !problem && <p class="quiet">The preview is being made…</p>}
       </div>
@@ -200,12 +203,38 @@ function Preview({ session, onPublished, onClose }: PreviewProps) {
   );
 }
 
+interface ChoiceProps {
+  name: keyof ShareOptions;
+  options: ShareOptions;
+  onChange: (options: ShareOptions) => void;
+  children: ComponentChildren;
+}
+
+function Choice({ name, options, onChange, children }: ChoiceProps) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={options[name]}
+        onChange={(event) => onChange({ ...options, [name]: event.currentTarget.checked })}
+      />
+      {children}
+    </label>
+  );
+}
+
 function PreviewWords({ preview }: { preview: SharePreview }) {
   return (
     <>
       <p>
         <strong>{visible(preview.title) || "New session"}</strong>: {plural(preview.messages, "message")}
+        {preview.recordings && `, ${visible(preview.recordings)}`}
       </p>
+      {preview.recordings && (
+        <p class="quiet">
+          A recording has everything that its terminal has shown from the first to the last command of the session.
+        </p>
+      )}
       <p>The page is published {visible(preview.place)}.</p>
       <p>
         {preview.removed.length > 0

@@ -1,0 +1,187 @@
+//! The names that tell who and where the user is: the home directory, the login name, the name of the machine.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use aho_corasick::AhoCorasick;
+
+/// Shorter names occur in ordinary words, and count only as whole words.
+const SHORT_NAME: usize = 3;
+
+/// A name as it can stand in a text.
+#[derive(Debug, Clone)]
+struct NameForm {
+    text: String,
+    replacement: &'static str,
+    /// A path: it counts only as a whole directory.
+    is_path: bool,
+    /// Not longer than [`SHORT_NAME`].
+    is_short: bool,
+}
+
+/// Finds the names of the user in texts.
+#[derive(Debug, Clone, Default)]
+pub struct OwnNames {
+    /// The names in the order in which they count.
+    forms: Vec<NameForm>,
+    finder: Option<AhoCorasick>,
+}
+
+/// A name in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundName {
+    /// Where it is.
+    pub range: Range<usize>,
+    /// What stands for it: `~`, `user` or `host`.
+    pub replacement: &'static str,
+}
+
+impl OwnNames {
+    /// Prepares the search: for each name also as it is written in URLs, and for a full host name also by its first part.
+    /// An empty name is none.
+    pub fn new(home: &str, user: &str, host: &str) -> OwnNames {
+        let short_host = host.split('.').next().unwrap_or_default();
+        let mut forms: Vec<NameForm> = Vec::new();
+        for (name, replacement) in [
+            (home, "~"),
+            (user, "user"),
+            (host, "host"),
+            (short_host, "host"),
+        ] {
+            for text in [
+                name.to_owned(),
+                percent_encoded(name, "/"),
+                percent_encoded(name, ""),
+            ] {
+                // The home directory of root is a word of its own, and every path begins with /.
+                if name.len() > 1 && forms.iter().all(|form| form.text != text) {
+                    forms.push(NameForm {
+                        text,
+                        replacement,
+                        is_path: name.starts_with('/'),
+                        is_short: name.len() <= SHORT_NAME,
+                    });
+                }
+            }
+        }
+        let finder = (!forms.is_empty())
+            .then(|| {
+                let texts = forms.iter().map(|form| &form.text);
+                AhoCorasick::builder()
+                    .ascii_case_insensitive(true)
+                    .build(texts)
+                    .ok()
+            })
+            .flatten();
+        OwnNames { forms, finder }
+    }
+
+    /// Returns where names are, in order. They do not overlap.
+    pub fn find(&self, text: &str) -> Vec<FoundName> {
+        let Some(finder) = &self.finder else {
+            return Vec::new();
+        };
+        let mut hits: Vec<(usize, Range<usize>)> = finder
+            .find_overlapping_iter(text)
+            .map(|hit| (hit.pattern().as_usize(), hit.range()))
+            .collect();
+        hits.sort_unstable_by_key(|(form, range)| (*form, range.start));
+        let mut found: BTreeMap<usize, FoundName> = BTreeMap::new();
+        for (form, range) in hits {
+            let Some(form) = self.forms.get(form) else {
+                continue;
+            };
+            let before = found.range(..range.end).next_back();
+            let is_free = before.is_none_or(|(_, name)| name.range.end <= range.start);
+            if is_free && form.counts(text, &range) {
+                let replacement = form.replacement;
+                found.insert(range.start, FoundName { range, replacement });
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Replaces the names in a text. Returns the text and the number of replacements.
+    pub fn replace(&self, text: &str) -> (String, usize) {
+        let found = self.find(text);
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for name in &found {
+            out.push_str(text.get(at..name.range.start).unwrap_or_default());
+            out.push_str(name.replacement);
+            at = name.range.end;
+        }
+        out.push_str(text.get(at..).unwrap_or_default());
+        (out, found.len())
+    }
+}
+
+impl NameForm {
+    /// Whether the name is not a part of a longer word.
+    fn counts(&self, text: &str, range: &Range<usize>) -> bool {
+        let before = text.get(..range.start).unwrap_or_default();
+        let behind = text.get(range.end..).unwrap_or_default();
+        let is_word = |c: char| c.is_alphanumeric();
+        let joins_before =
+            before.chars().next_back().is_some_and(is_word) && !ends_with_escape(before);
+        let joins_behind = behind.chars().next().is_some_and(is_word);
+        match self.is_path || !self.is_short {
+            // A longer name may be joined with others, `anna2`; a path not, `/home/annabel`.
+            true => !(self.is_path && joins_behind),
+            false => !joins_before && !joins_behind,
+        }
+    }
+}
+
+/// Returns a name as it is written in URLs. Characters in `kept` stay as they are.
+fn percent_encoded(name: &str, kept: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        let c = char::from(byte);
+        match c.is_ascii_alphanumeric() || "-._~".contains(c) || kept.contains(c) {
+            true => out.push(c),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// Whether a text ends with an encoded character of a URL, such as `%2F`, or `%252F` in a URL within a URL.
+fn ends_with_escape(text: &str) -> bool {
+    let text = text.as_bytes();
+    let Some((mut rest, digits)) = text.split_at_checked(text.len().saturating_sub(2)) else {
+        return false;
+    };
+    while let Some(less) = rest.strip_suffix(b"25") {
+        rest = less;
+    }
+    digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit) && rest.ends_with(b"%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_urls_and_the_short_form_of_a_host_are_replaced() {
+        let names = OwnNames::new("/home/josé", "bo", "lab7.example.org");
+        for (text, expected) in [
+            ("file:///home/jos%C3%A9/x", "file://~/x"),
+            ("?path=%2Fhome%2Fjos%c3%a9%2Fx", "?path=~%2Fx"),
+            ("/home/joséphine", "/home/joséphine"),
+            ("?u=a%2Fbo&v=%252Fbo", "?u=a%2Fuser&v=%252Fuser"),
+            ("robot, bob, 2bo", "robot, bob, 2bo"),
+            ("lab7.example.org LAB7 lab7:/x", "host host host:/x"),
+        ] {
+            assert_eq!(names.replace(text).0, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_within_another_is_replaced_once() {
+        let names = OwnNames::new("/home/anna", "anna", "anna");
+        let (text, count) = names.replace("/home/anna/anna on Anna: /home/annabel");
+        assert_eq!((&*text, count), ("~/user on user: /home/userbel", 4));
+        assert_eq!(OwnNames::default().replace("anna"), ("anna".into(), 0));
+    }
+}
