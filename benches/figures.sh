@@ -19,7 +19,7 @@ for bench in "${benches[@]}"; do
     fi
     if [[ $bench == page ]]; then
         cargo build --quiet --release
-        AISH_HELPER=$PWD/target/release/aish-helper npm --prefix web run --silent bench || missed+=("$bench")
+        AISH_HELPER=$(realpath "${CARGO_TARGET_DIR:-target}/release/aish-helper") npm --prefix web run --silent bench || missed+=("$bench")
     else
         ${pinned[@]+"${pinned[@]}"} cargo bench --quiet --bench "$bench" || missed+=("$bench")
     fi

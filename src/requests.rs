@@ -350,6 +350,8 @@ pub async fn delete_session(
     wanted: &str,
 ) -> Result<()> {
     let id = services.sessions.find(wanted).await?;
+    // Held until the session is gone, so that it is not published meanwhile. First, because it may have to wait for an upload.
+    let held = share::hold(&id).await;
     let (shared, deleted) = (services.clone(), id.clone());
     blocking(move || {
         // Before the lock: a queued record would be written to the removed file.
@@ -357,8 +359,6 @@ pub async fn delete_session(
         shared.sessions.check_unused(&deleted)
     })
     .await?;
-    // Held until the session is gone, so that it is not published meanwhile.
-    let held = share::hold(&id).await;
     // Before the session, so that no page is left whose session is gone.
     share::remove(services, source, &held).await?;
     let (shared, deleted) = (services.clone(), id.clone());

@@ -4,7 +4,7 @@
 // `benches/figures.sh page` writes the figures into docs/figures.md.
 
 import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Daemon, openPage, startBrowser, stopAll } from "./tests/harness.mjs";
 import { LONG_SESSION, longSession } from "./tests/long-session.mjs";
@@ -99,6 +99,7 @@ const line = (cells, fill = " ", edge = " ") =>
   `|${cells.map((cell, column) => edge + cell.padEnd(widths[column], fill) + edge).join("|")}|`;
 const table = [line(rows[0]), line(rows[0].map(() => ""), "-", "-"), ...rows.slice(1).map((row) => line(row))].join("\n");
 console.log(table);
-mkdirSync(join(root, "target/figures"), { recursive: true });
-writeFileSync(join(root, "target/figures/page.md"), `${table}\n\n`);
+const figures = resolve(root, process.env.CARGO_TARGET_DIR ?? "target", "figures");
+mkdirSync(figures, { recursive: true });
+writeFileSync(join(figures, "page.md"), `${table}\n\n`);
 process.exitCode = missed ? 1 : 0;

@@ -16,13 +16,17 @@ use tokio::time::Instant;
 use super::ApiState;
 use super::cursor::Cursor;
 use super::events::{self, ApiEvent};
-use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq};
+use super::pairing::PairingId;
+use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq, unpaired};
 use crate::history::record::Record;
 use crate::session::conversation::SharedSession;
 use crate::session::feed::TurnFeed;
 
 /// Maximum number of sessions with a position of their own. What happens in more of them at once is told once it is a record.
 const MAX_WITHIN: usize = 16;
+
+/// Maximum number of positions in a cursor that is read: also records that were told in part have one.
+const MAX_PARSED: usize = 4 * MAX_WITHIN;
 
 /// A position in the events of all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,7 +54,7 @@ impl GlobalCursor {
         let mut within = BTreeMap::new();
         while let Some(session) = fields.next() {
             within.insert(id(session)?, fields.next()?.parse().ok()?);
-            if within.len() > MAX_WITHIN {
+            if within.len() > MAX_PARSED {
                 return None;
             }
         }
@@ -101,9 +105,10 @@ impl GlobalStream {
         changed: Vec<String>,
         follows: bool,
         permit: OwnedSemaphorePermit,
+        pairing: Option<PairingId>,
     ) -> GlobalStream {
         GlobalStream {
-            base: StreamBase::new(state, follows, permit),
+            base: StreamBase::new(state, follows, permit, pairing),
             cursor,
             next: HashMap::new(),
             closed: changed,
@@ -143,6 +148,7 @@ impl GlobalStream {
             }
             tokio::select! {
                 () = self.base.state.end.cancelled() => return None,
+                () = unpaired(&self.base.state, self.base.pairing) => return None,
                 _ = self.base.changes.changed() => {}
                 () = any_changed(&feeds) => {}
                 () = tokio::time::sleep_until(self.base.heartbeat) => {
@@ -154,12 +160,24 @@ impl GlobalStream {
         }
     }
 
-    async fn sessions(&self) -> Vec<SharedSession> {
+    async fn sessions(&mut self) -> Vec<SharedSession> {
         let store = &self.base.state.services.sessions;
         let mut sessions = store.open();
-        for id in &self.closed {
-            if !sessions.iter().any(|session| session.id == *id) {
-                sessions.extend(store.get(id).await.ok());
+        // A session may be closed while its events wait for a client that reads nothing.
+        let wanted: Vec<String> = self
+            .closed
+            .iter()
+            .chain(self.cursor.within.keys())
+            .cloned()
+            .collect();
+        for id in wanted {
+            if sessions.iter().any(|session| session.id == id) {
+                continue;
+            }
+            match store.get(&id).await {
+                Ok(session) => sessions.push(session),
+                // It was deleted.
+                Err(_) => drop(self.cursor.within.remove(&id)),
             }
         }
         sessions
@@ -194,7 +212,8 @@ impl GlobalStream {
             self.cursor.record = record.id;
         }
         // What runs goes on behind the record.
-        if !is_complete || session.hub.running().is_some() {
+        let has_place = self.cursor.within.len() < MAX_WITHIN;
+        if !is_complete || has_place && session.hub.running().is_some() {
             self.cursor.within.insert(session.id.clone(), cursor);
         }
         append(&session.id, seq, &self.cursor.text(), &event, out);
@@ -328,7 +347,7 @@ mod tests {
         let mut within = Cursor::after(3);
         within.begin("0198f3c2-0000-7000-8000-0123456789ab");
         within.text = 12;
-        for _ in 0..MAX_WITHIN {
+        for _ in 0..MAX_PARSED {
             let session = uuid::Uuid::now_v7().to_string();
             cursor.within.insert(session, within.clone());
         }

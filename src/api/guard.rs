@@ -65,7 +65,7 @@ impl GuardedRoutes {
     /// Checks a request and passes it on. Calls `proved` if the request has proved who sends it.
     ///
     /// # Errors
-    /// None.
+    /// Never: the service of hyper needs a `Result`.
     pub async fn call(
         &self,
         transport: &Transport,
@@ -158,7 +158,7 @@ fn host(headers: &HeaderMap, names: &OwnNames) -> Answer<()> {
             "the header Host names another server",
         )
         .hint(format!(
-            "use {}://{}",
+            "use {}://{}; a forwarded port must have the same number on both machines",
             names.scheme,
             names.hosts.first().map_or("127.0.0.1", |h| h)
         ))),

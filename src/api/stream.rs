@@ -35,12 +35,19 @@ pub(super) struct StreamBase {
     pub is_caught_up: bool,
     pub has_ended: bool,
     pub heartbeat: Instant,
+    /// The pairing with whose bearer the stream was opened, and with which it ends.
+    pub pairing: Option<PairingId>,
     /// Counts the stream while it exists.
     _permit: OwnedSemaphorePermit,
 }
 
 impl StreamBase {
-    pub fn new(state: ApiState, follows: bool, permit: OwnedSemaphorePermit) -> StreamBase {
+    pub fn new(
+        state: ApiState,
+        follows: bool,
+        permit: OwnedSemaphorePermit,
+        pairing: Option<PairingId>,
+    ) -> StreamBase {
         StreamBase {
             changes: state.services.sessions.changes.subscribe(),
             state,
@@ -48,8 +55,17 @@ impl StreamBase {
             is_caught_up: false,
             has_ended: false,
             heartbeat: Instant::now() + HEARTBEAT,
+            pairing,
             _permit: permit,
         }
+    }
+}
+
+/// Waits until the pairing has ended.
+pub(super) async fn unpaired(state: &ApiState, pairing: Option<PairingId>) {
+    match pairing {
+        Some(pairing) => state.credentials.pairings.ended(pairing).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -68,8 +84,8 @@ pub struct SessionStream {
     cursor: Cursor,
     /// What was told of the session's state last.
     status: Option<String>,
-    /// The pairing of the browser that follows.
-    page: Option<(PairingId, FollowingPage)>,
+    /// Counts a paired browser while it follows.
+    _page: Option<FollowingPage>,
 }
 
 impl SessionStream {
@@ -83,11 +99,10 @@ impl SessionStream {
         pairing: Option<PairingId>,
     ) -> SessionStream {
         let pages = &state.services.sessions.changes.pages;
-        let pairing = pairing.filter(|_| follows);
-        let page = pairing.map(|pairing| (pairing, pages.follow(&session)));
+        let is_page = follows && pairing.is_some();
         SessionStream {
-            page,
-            base: StreamBase::new(state, follows, permit),
+            _page: is_page.then(|| pages.follow(&session)),
+            base: StreamBase::new(state, follows, permit, pairing),
             session,
             cursor,
             status: None,
@@ -103,8 +118,9 @@ impl SessionStream {
             }
             // A client that reads fast must not keep the other tasks waiting.
             tokio::task::yield_now().await;
+            let has_missed = self.base.changes.has_changed().unwrap_or(false);
             self.base.changes.borrow_and_update();
-            match self.opened().await {
+            match self.opened(has_missed).await {
                 Some(session) => self.fill(&session, &mut out),
                 None if self.base.is_caught_up && self.exists() => {}
                 None => {
@@ -132,12 +148,13 @@ impl SessionStream {
         self.base.state.services.sessions.journal.has(&self.session)
     }
 
-    /// Returns the session. Once everything was sent, a closed one stays closed: only an open one can change.
-    async fn opened(&self) -> Option<SharedSession> {
+    /// Returns the session. Once everything was sent, a closed one stays closed: only an open one can change, but it may have been
+    /// closed again while the client took nothing (`has_missed`).
+    async fn opened(&self, has_missed: bool) -> Option<SharedSession> {
         let sessions = &self.base.state.services.sessions;
         match sessions.opened(&self.session) {
             Some(session) => Some(session),
-            None if self.base.is_caught_up => None,
+            None if self.base.is_caught_up && !has_missed => None,
             None => sessions.get(&self.session).await.ok(),
         }
     }
@@ -209,16 +226,9 @@ impl SessionStream {
                 None => std::future::pending().await,
             }
         };
-        let pairings = &self.base.state.credentials.pairings;
-        let unpaired = async {
-            match &self.page {
-                Some((pairing, _)) => pairings.ended(*pairing).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = self.base.state.end.cancelled() => Wake::End,
-            () = unpaired => Wake::End,
+            () = unpaired(&self.base.state, self.base.pairing) => Wake::End,
             _ = self.base.changes.changed() => Wake::Changed,
             () = of_feed => Wake::Changed,
             () = tokio::time::sleep_until(self.base.heartbeat) => Wake::Heartbeat,

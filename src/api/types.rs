@@ -12,7 +12,7 @@ pub use self::activity::{
 pub use self::questions::{AnswerWord, NewPairing, PairingView, PairingWord, QuestionAnswer};
 pub use self::recordings::{RecordedCommandView, RecordingChoice, RecordingList, RecordingView};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
-pub use self::tui::{DrivenShell, DrivenShellList, DrivenShellView, ShellChoice, ShellText};
+pub use self::tui::{DrivenShellList, DrivenShellView, PerformedAction, ShellChoice, ShellText};
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -337,12 +337,23 @@ pub struct EventFilter {
     /// A cursor: the `id` of the last event, or `next_cursor`. The header `Last-Event-ID` counts before it. Without either a
     /// session is sent from its beginning; of all sessions only what comes is sent.
     #[serde(default)]
-    #[param(required = false, max_length = 200)]
+    #[param(required = false, max_length = 4000)]
     pub since: Option<String>,
     /// With `false` the stream ends once everything was sent.
     #[serde(default)]
     #[param(required = false)]
     pub follow: Option<bool>,
+}
+
+/// Which answer is cancelled.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct CancelFilter {
+    /// Id of the prompt whose answer is meant; without it, whatever runs.
+    #[serde(default)]
+    #[param(required = false)]
+    pub message_id: Option<String>,
 }
 
 /// An event as it is sent.

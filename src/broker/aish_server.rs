@@ -80,14 +80,17 @@ struct AcceptedReply {
 }
 
 /// What a cancellation here must do there.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum PromptState {
     /// Nothing: the server does not have the prompt, or its reply is awaited.
     Unsent,
-    /// Nothing: the server answers another prompt, which a cancellation would hit.
-    Waiting,
-    /// The server answers the prompt.
-    Answered,
+    /// The server has the prompt.
+    Sent {
+        /// Its id.
+        message: String,
+        /// Whether the server answers another prompt of the session first.
+        waits: bool,
+    },
     /// The prompt is cancelled already.
     Cancelled,
 }
@@ -288,16 +291,21 @@ impl SentPrompt<'_> {
             let sent = call
                 .reply::<AcceptedReply>(Method::POST, &path, Some(&body))
                 .await;
-            let is_cancelled = sent.is_ok() && {
-                let mut state = lock(&state);
-                let is_cancelled = *state == PromptState::Cancelled;
-                if !is_cancelled {
-                    *state = PromptState::Answered;
+            if let Ok(AcceptedReply { message_id }) = &sent {
+                let is_cancelled = {
+                    let mut state = lock(&state);
+                    let is_cancelled = matches!(*state, PromptState::Cancelled);
+                    if !is_cancelled {
+                        *state = PromptState::Sent {
+                            message: message_id.clone(),
+                            waits: false,
+                        };
+                    }
+                    is_cancelled
+                };
+                if is_cancelled {
+                    call.cancel(&session, message_id).await;
                 }
-                is_cancelled
-            };
-            if is_cancelled {
-                call.cancel(&session).await;
             }
             // Nobody waits for the reply to a prompt that was cancelled.
             let _ = reply.send(sent);
@@ -318,7 +326,9 @@ impl SentPrompt<'_> {
     ) -> std::result::Result<HttpResponse, StreamFault> {
         let call = self.call();
         let path = ["v1", "sessions", session, "events"];
-        let opened = call.send(Method::GET, &path, Some(cursor), None).await;
+        let opened = call
+            .send(Method::GET, &path, Some(("since", cursor)), None)
+            .await;
         let response = opened.map_err(|(status, error)| match status {
             // It is not reached, or is starting again.
             0 | 429 | 500..=599 => StreamFault::Broken(error),
@@ -382,7 +392,7 @@ impl SentPrompt<'_> {
                 }
                 Ok::<(), InvalidEvent>(())
             });
-            for item in items {
+            for item in merged(items) {
                 send(out, item).await;
             }
             if let Err(InvalidEvent(what)) = fed {
@@ -432,38 +442,43 @@ impl SentPrompt<'_> {
 
     /// Notes what a cancellation would hit.
     fn set_activity(&self, activity: ServerActivity) {
-        let mut state = lock(&self.state);
-        if *state != PromptState::Cancelled {
-            *state = match activity {
-                ServerActivity::AnswersAnother => PromptState::Waiting,
-                _ => PromptState::Answered,
-            };
+        if let PromptState::Sent { waits, .. } = &mut *lock(&self.state) {
+            *waits = activity == ServerActivity::AnswersAnother;
         }
     }
 
-    /// Cancels the answer at the server, in a task that nobody waits for. One that the server has not begun stays: the
-    /// cancellation would hit the answer to another prompt.
+    /// Cancels the answer at the server, in a task that nobody waits for. One that the server has not begun cannot be cancelled.
     async fn cancel_there(&self, out: &Sender<StreamItem>) {
         let before = std::mem::replace(&mut *lock(&self.state), PromptState::Cancelled);
         let Some(session) = lock(&self.session).clone() else {
             return;
         };
-        match before {
-            PromptState::Answered => {
-                let call = self.call();
-                let cancel = async move { call.cancel(&session).await };
-                self.broker.tasks.spawn(cancel);
-            }
-            PromptState::Waiting => {
-                let notice = format!(
-                    "{}: the prompt still waits there, and will be answered",
-                    self.place()
-                );
-                send(out, StreamItem::Notice(notice)).await;
-            }
-            PromptState::Unsent | PromptState::Cancelled => {}
+        let PromptState::Sent { message, waits } = before else {
+            return;
+        };
+        let call = self.call();
+        let cancel = async move { call.cancel(&session, &message).await };
+        self.broker.tasks.spawn(cancel);
+        if waits {
+            let notice = format!(
+                "{}: the prompt still waits there, and will be answered",
+                self.place()
+            );
+            send(out, StreamItem::Notice(notice)).await;
         }
     }
+}
+
+/// Joins neighbouring texts, so that a server that sends single bytes costs little more than others.
+fn merged(items: Vec<StreamItem>) -> Vec<StreamItem> {
+    let mut merged: Vec<StreamItem> = Vec::with_capacity(items.len());
+    for item in items {
+        match (merged.last_mut(), item) {
+            (Some(StreamItem::Text(text)), StreamItem::Text(more)) => text.push_str(&more),
+            (_, item) => merged.push(item),
+        }
+    }
+    merged
 }
 
 fn broken(message: String) -> StreamFault {

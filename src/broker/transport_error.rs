@@ -51,13 +51,17 @@ fn network(url: &Url, error: &reqwest::Error) -> Error {
                     "if the server speaks plain HTTP, base_url begins with http://, not https://",
                 );
             }
-            rustls::Error::InvalidCertificate(fault) => {
-                format!("its certificate is not trusted: {fault:?}")
-            }
+            rustls::Error::InvalidCertificate(fault) => match fault_words(fault) {
+                Some((words, hint)) => {
+                    let message = format!("no secure connection to {at}: {words}");
+                    return Error::runtime(message).hint(hint);
+                }
+                None => format!("its certificate is not trusted: {fault:?}"),
+            },
             other => other.to_string(),
         };
         return Error::runtime(format!("no secure connection to {at}: {reason}")).hint(
-            "a private certificate authority belongs in the system's certificates, or in SSL_CERT_FILE of the daemon",
+            "a private certificate authority belongs in the system's certificates, or in SSL_CERT_FILE; the daemon takes a new value when it is restarted: aish-helper restart",
         );
     }
     if causes(error).any(|e| e.to_string().starts_with("dns error")) {
@@ -81,6 +85,29 @@ fn network(url: &Url, error: &reqwest::Error) -> Error {
         );
     }
     broken(url, &last)
+}
+
+/// Returns what is wrong with a certificate, in words, and what to do; `None` for what trust alone would mend.
+fn fault_words(fault: &rustls::CertificateError) -> Option<(&'static str, &'static str)> {
+    use rustls::CertificateError as Fault;
+    match fault {
+        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => Some((
+            "its certificate is for another name",
+            "use a name that is in the certificate",
+        )),
+        Fault::Expired | Fault::ExpiredContext { .. } => {
+            Some(("its certificate has expired", "renew it there"))
+        }
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => Some((
+            "its certificate is not valid yet",
+            "check the clocks of both machines",
+        )),
+        Fault::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => Some((
+            "its certificate is that of an authority",
+            "it needs one for a server: with openssl req -x509 add -addext basicConstraints=CA:FALSE",
+        )),
+        _ => None,
+    }
 }
 
 fn no_connection(url: &Url, reason: String) -> Error {

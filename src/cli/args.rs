@@ -78,8 +78,8 @@ pub enum CliCommand {
     Daemon(DaemonArgs),
     /// Serve the sessions over HTTP: an API, and a page for the browser
     ///
-    /// The server listens on this machine only, and every client needs the token. It serves until `aish-helper serve stop`, or
-    /// until the machine is restarted.
+    /// The server listens on this machine only, unless the configuration names an address, a certificate and a password. Over TCP every client
+    /// needs the token. It serves until `aish-helper serve stop`, or until you log out or the machine is restarted.
     Serve(ServeArgs),
     /// Open the sessions in the browser
     Web(WebArgs),

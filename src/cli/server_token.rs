@@ -65,11 +65,12 @@ impl<'a> ServerAccess<'a> {
             self.origin, version
         ))?;
         loop {
-            if let Some(e) = &refusal {
-                dialog.report_failure(e)?;
+            if let Some(e) = refusal.take() {
+                dialog.report_failure(&e)?;
             }
             let question = format!("Token of {} (hidden): ", self.origin);
             let typed = dialog.ask(&question, false)?;
+            let typed = typed.filter(|typed| !typed.is_empty());
             let typed = typed.ok_or_else(|| Error::usage("no token was given"))?;
             let Some(token) = dialog.checked_key(&typed)? else {
                 continue;

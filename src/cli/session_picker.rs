@@ -101,7 +101,7 @@ fn ask_number(heading: &str, lines: &[String], action: &str) -> Result<Option<us
 pub fn ask(question: &str) -> Result<String> {
     let tty = ControllingTty::open().map_err(|_| {
         Error::new(ErrorKind::Approval, "there is no terminal to ask on")
-            .hint("in a script, use --yes with the id of the session")
+            .hint("in a script, use --yes with the id")
     })?;
     let keys = tty.raw_keys()?;
     (&tty.file)

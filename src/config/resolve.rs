@@ -53,7 +53,7 @@ fn resolve_with(
     if !config.models.contains_key(&name) {
         let is_server = name.contains("://") || origin == SettingOrigin::Env(SERVER_VARIABLE);
         let model = match is_server {
-            true => Some(aish_server(&name)?),
+            true => Some(aish_server(&name, origin)?),
             false => model_on_server(&config, &name),
         };
         if let Some(model) = model {
@@ -74,11 +74,14 @@ fn resolve_with(
 }
 
 /// Returns the model that is another aish server. Its token is read when a prompt needs it.
-fn aish_server(url: &str) -> Result<ModelSettings> {
+fn aish_server(url: &str, origin: SettingOrigin) -> Result<ModelSettings> {
     let origin = address::server_origin(url).map_err(|why| {
         // The URL is not repeated: it may contain a password.
-        Error::config(format!("the URL of the other aish server {why}"))
-            .hint("name it as in: llm -m https://HOST:4096")
+        let message = format!("the URL of the other aish server {why}");
+        match origin {
+            SettingOrigin::Env(variable) => bad_variable(variable, message),
+            _ => Error::config(message).hint("name it as in: llm -m https://HOST:4096"),
+        }
     })?;
     Ok(ModelSettings {
         name: origin.clone(),

@@ -4,6 +4,7 @@
 //! Records that belong together are written with one `write`, so that a killed daemon leaves at most one torn last line,
 //! which was never acknowledged and is cut off by the next open. One thread does all writing (`history::writer`).
 
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -151,6 +152,32 @@ impl Journal {
         let length = file.metadata().map_or(0, |m| m.len());
         let records = read_from(&file, &path, length.saturating_sub(TAIL))?;
         Ok((self.log(path, Some(file)), records))
+    }
+
+    /// Returns the directories in which the commands of these ids began.
+    ///
+    /// # Errors
+    /// The file with the commands cannot be read.
+    pub fn directories_of(&self, commands: &HashSet<&str>) -> Result<BTreeSet<String>> {
+        let path = self.dir.join(SHELLS);
+        let what = || format!("cannot read {}", path.display());
+        let file = match paths::read_own(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            file => file.context(what)?,
+        };
+        let mut directories = BTreeSet::new();
+        for line in BufReader::new(file).split(b'\n') {
+            let Ok(record) = serde_json::from_slice::<Record>(&line.context(what)?) else {
+                continue;
+            };
+            if let RecordBody::ShellCommand { cwd, .. } = record.body
+                && let Some(id) = &record.ids.command
+                && commands.contains(&**id)
+            {
+                directories.insert(cwd);
+            }
+        }
+        Ok(directories)
     }
 
     /// Opens the audit log.

@@ -83,25 +83,37 @@ impl SessionShells {
         self.0.get(shell).copied()
     }
 
-    /// Returns the part of a recording from the first to the last command that its shells ran while they used the session;
-    /// `None` if there is none.
+    /// Returns the part of a recording from the first to the last command that its shells ran while they used the session, and
+    /// all commands in it; `None` if there is none.
     ///
     /// # Errors
     /// The recording cannot be read.
-    pub fn part(&self, found: &SessionRecording) -> Result<Option<RecordingPart>> {
+    pub fn part<'r>(
+        &self,
+        found: &'r SessionRecording,
+    ) -> Result<Option<(RecordingPart, &'r [RecordedCommand])>> {
         let start_ms = found.recording.start.ms;
         let at_ms = |us: u64| start_ms.saturating_add(us / 1000);
-        let is_within = |command: &&RecordedCommand| {
+        let next = found.commands.iter().skip(1).map(Some).chain([None]);
+        let is_within = |(command, next): &(&RecordedCommand, Option<&RecordedCommand>)| {
+            // A command whose end was lost has ended before the next one. The last one may still run.
+            let end_us = command.end_us.or(next.map(|next| next.start_us));
             self.span(command).is_some_and(|(first, last)| {
-                at_ms(command.start_us) <= last
-                    && command.end_us.is_none_or(|end| at_ms(end) >= first)
+                at_ms(command.start_us) <= last && end_us.is_none_or(|end| at_ms(end) >= first)
             })
         };
-        let mut commands = found.commands.iter().filter(is_within);
-        let Some(first) = commands.next() else {
+        let commands = found.commands.iter().zip(next).enumerate();
+        let mut within = commands.filter(|(_, command)| is_within(command));
+        let Some((first, _)) = within.next() else {
             return Ok(None);
         };
-        let last = commands.next_back().unwrap_or(first);
-        RecordingPart::of_commands(&found.recording, first, last).map(Some)
+        let last = within.last().map_or(first, |(last, _)| last);
+        let commands = &found.commands[first..=last];
+        let part = RecordingPart::of_commands(
+            &found.recording,
+            &found.commands[first],
+            &found.commands[last],
+        )?;
+        Ok(Some((part, commands)))
     }
 }

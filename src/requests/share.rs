@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::recordings::SessionShells;
 use crate::config::{Config, ConfigOverrides, ProjectRules, ShareMode, ShareSettings, ShareTarget};
 use crate::error::{Error, ErrorKind, Result};
-use crate::history::journal::now_ms;
+use crate::history::journal::{Journal, now_ms};
 use crate::history::record::{Record, RecordBody};
 use crate::history::session_list::MAX_TITLE;
 use crate::paths::{self, Paths};
@@ -423,6 +423,7 @@ async fn snapshot(
     let info = super::session_info(services, &id).await?;
     let session = services.sessions.get(&id).await?;
     let (user, paths) = (services.user.clone(), services.paths.clone());
+    let journal = services.sessions.journal.clone();
     super::blocking(move || {
         let title: String = info.title.chars().take(MAX_TITLE).collect();
         let records = session.with_records(<[_]>::to_vec);
@@ -434,7 +435,7 @@ async fn snapshot(
         }
         let names = own_names(user);
         let recordings = match options.recordings {
-            true => recordings(&paths, &records, &names)?,
+            true => recordings(&config, (&paths, &journal), &records, &names)?,
             false => SharedRecordings::default(),
         };
         let redactor = global_redactor();
@@ -444,13 +445,24 @@ async fn snapshot(
     .await
 }
 
-fn recordings(paths: &Paths, records: &[Record], names: &OwnNames) -> Result<SharedRecordings> {
+fn recordings(
+    config: &Config,
+    (paths, journal): (&Paths, &Journal),
+    records: &[Record],
+    names: &OwnNames,
+) -> Result<SharedRecordings> {
     let shells = SessionShells::of(records);
     let mut shared = SharedRecordings::default();
     // Oldest first, as they are shown.
     for found in shells.recordings(paths)?.iter().rev() {
-        if let Some(part) = shells.part(found)? {
-            shared.add(&found.recording, &part, global_redactor(), names)?;
+        let Some((part, commands)) = shells.part(found)? else {
+            continue;
+        };
+        // Also commands that belong to other sessions.
+        let ids = commands.iter().map(|command| command.id.as_str()).collect();
+        match in_disabled_project(config, journal.directories_of(&ids)?) {
+            Some(_) => shared.left_out += 1,
+            None => shared.add(&found.recording, &part, global_redactor(), names)?,
         }
     }
     Ok(shared)
@@ -462,10 +474,14 @@ fn disabled_by_project(config: &Config, records: &[Record]) -> Option<String> {
         RecordBody::User { cwd, .. } => Some(cwd.as_str()),
         _ => None,
     });
-    let directories: BTreeSet<&str> = directories.collect();
+    let directories: BTreeSet<String> = directories.map(str::to_owned).collect();
+    in_disabled_project(config, directories)
+}
+
+fn in_disabled_project(config: &Config, directories: BTreeSet<String>) -> Option<String> {
     directories
         .into_iter()
-        .find_map(|cwd| ProjectRules::around(config, Path::new(cwd)).sharing_disabled)
+        .find_map(|cwd| ProjectRules::around(config, Path::new(&cwd)).sharing_disabled)
 }
 
 fn own_names(user: Option<String>) -> OwnNames {

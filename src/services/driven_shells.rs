@@ -1,8 +1,8 @@
 //! The shells that clients of the HTTP API drive: their users have typed `llm :tui`.
 //!
 //! Each has a FIFO in the runtime directory, which its line editor reads. The FIFO without a reader is what a shell has left
-//! behind. An action is `NUMBER DEADLINE ACTION TEXT` between two NULs, so that one which was cut off in a full pipe does not
-//! swallow the next. The shell drops an action whose deadline is over, and reports the outcome of the others through the FIFO of
+//! behind. An action is `NUMBER DEADLINE ACTION LENGTH TEXT` between two NULs, so that one which was cut off in a full pipe does not
+//! swallow the next, and is recognized by its length. The shell drops an action whose deadline is over, and reports the outcome of the others through the FIFO of
 //! the hooks.
 
 use std::collections::HashMap;
@@ -217,7 +217,8 @@ fn record(number: u64, deadline_ms: u64, action: ShellAction<'_>) -> Vec<u8> {
         ShellAction::Submit => String::new(),
     };
     let name = action.name();
-    format!("\0{number} {seconds}.{ms:03} {name} {text}\0").into_bytes()
+    let length = text.len();
+    format!("\0{number} {seconds}.{ms:03} {name} {length} {text}\0").into_bytes()
 }
 
 #[cfg(test)]
@@ -302,7 +303,7 @@ mod tests {
         let length = reader.read(&mut read).unwrap();
         let read = String::from_utf8(read[..length].to_vec()).unwrap();
         let (head, rest) = read.split_once(" append ").unwrap();
-        assert_eq!(rest, format!("{text}\0"));
+        assert_eq!(rest, format!("{} {text}\0", text.len()));
         let (sent, deadline) = head.strip_prefix('\0').unwrap().split_once(' ').unwrap();
         assert_eq!(sent, number.to_string());
         let left = deadline.parse::<f64>().unwrap() - now_ms() as f64 / 1000.0;

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::live::{LiveOutputText, LiveText};
 pub use self::origin::{FeedOrigin, HangUpPolicy};
-pub use self::page_answer::{AnswerPlace, AnswerRefusal, ClosedQuestion, THE_PAGE};
+pub use self::page_answer::{AnswerPlace, AnswerRefusal, ClosedQuestion, THE_API, THE_PAGE};
 pub use self::watcher::{FeedItem, FeedWatcher};
 use super::changes::SessionChanges;
 use super::lock;

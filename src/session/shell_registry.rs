@@ -176,7 +176,7 @@ impl ShellRegistry {
                 self.shells.remove(shell);
                 self.ended.insert(shell.clone());
             }
-            // The shell tells nothing about itself.
+            // `DrivenShells::ended` takes it.
             ShellEvent::ActionEnded { .. } => {}
             ShellEvent::SecretVariables(variables) => {
                 for (name, value) in &variables {

@@ -19,7 +19,8 @@ pre,code{font-family:ui-monospace,monospace;font-size:.9em}\
 pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.75rem;border:1px solid;border-radius:.4rem}\
 p,li{overflow-wrap:anywhere}";
 
-/// Policy of the page, which may be left by a click on a recording. A server sends it as a header too; S3 sends none.
+/// Policy of the page. The link to a recording is a download, which a sandbox refuses without `allow-downloads`. The server of
+/// aish sends the policy as a header too; S3 sends none.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox allow-downloads";
 
 /// Writes the page of the share `id`. `folder` is the address under which others read it, if that is known.

@@ -59,7 +59,7 @@ pub struct RemovedCounts {
     pub outputs: usize,
     /// Images.
     pub images: usize,
-    /// Recordings that are too large.
+    /// Recordings beyond the limits of a share, or with commands of a project that disables sharing.
     pub recordings: usize,
     /// Records that are never shown: shell context, decisions, settings.
     pub other: usize,
@@ -80,8 +80,8 @@ impl RemovedCounts {
             count(self.images, "image", "images"),
             count(
                 self.recordings,
-                "recording that is too large",
-                "recordings that are too large",
+                "recording that is too large or from a project that disables sharing",
+                "recordings that are too large or from a project that disables sharing",
             ),
             count(self.other, "other record", "other records"),
         ]

@@ -16,7 +16,7 @@ use crate::paths::{self, Paths};
 use crate::protocol::ShellId;
 use crate::safety::text::one_line;
 use crate::services::SharedServices;
-use crate::session::feed::{HangUpPolicy, TurnEnd, TurnFeed};
+use crate::session::feed::{HangUpPolicy, THE_API, TurnEnd, TurnFeed};
 use crate::session::{lock, short_id};
 
 /// Maximum length of a notice, in characters.
@@ -81,6 +81,10 @@ pub fn shared(paths: &Paths, shell: &ShellId, session: &str, place: &str) {
 
 /// Notifies the shell of a background turn that the turn has ended. [`shown`] removes the notice.
 pub fn turn_ended(services: &SharedServices, feed: &TurnFeed, end: &TurnEnd) {
+    // Whoever has sent the prompt over HTTP follows it.
+    if feed.origin.tty.as_deref() == Some(THE_API) && feed.is_read_live() {
+        return;
+    }
     let prompt = feed.origin.words();
     let command = attach_command(services, feed);
     let line = match end {

@@ -17,7 +17,7 @@ use crate::chat::{CallStatus, ChatMessage, FinishReason};
 use crate::error::{Error, Result};
 use crate::history::record::{Record, RecordBody};
 use crate::mcp::ToolCatalog;
-use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId};
+use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId, ShownCost};
 use crate::safety::policy::RuleEffect;
 use crate::services::model::{self, ChosenModel};
 use crate::services::{AnsweredTurn, SharedServices};
@@ -236,6 +236,9 @@ async fn converse(
         answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
     if !chosen.is_aish_server {
         turn_settings::add_session_cost(services, session, &mut answer).await;
+    } else if answer.cost.is_none() {
+        // The other server pays.
+        answer.show_cost = ShownCost::Nothing;
     }
     let background = feed.origin.hang_up == HangUpPolicy::Continue;
     let mut is_rerun = false;

@@ -289,6 +289,45 @@ fn two_answers_at_once_are_told_by_one_stream_and_every_cut_of_it() {
 }
 
 #[test]
+fn each_cursor_counts_however_many_answers_run() {
+    const SESSIONS: usize = 20;
+    let helper = Helper::with(Provider::answering(|_| {
+        Script::events(vec![
+            Part::Gate("held"),
+            Part::from(text_event("The answer.").as_str()),
+            Part::from(finish_event("stop").as_str()),
+            Part::from("data: [DONE]\n\n"),
+        ])
+    }));
+    let server = Server::start(&helper);
+    let mut stream = server.events("/v1/events");
+    stream.until("x.caught_up");
+    for _ in 0..SESSIONS {
+        server.prompt(&server.session(), "go");
+    }
+    let mut cursors = Vec::new();
+    let mut answers = 0;
+    let mut ends = 0;
+    // The prompts, then, once all requests are held, the answers.
+    while ends < 2 * SESSIONS {
+        let event = stream.next().expect("an event");
+        cursors.push(event.id.clone());
+        ends += usize::from(event.kind == "message.end");
+        let text = event.data["payload"]["text"].as_str();
+        answers += usize::from(event.kind == "message.delta" && text == Some("The answer."));
+        if ends == SESSIONS {
+            helper.provider.wait_requests(SESSIONS);
+            helper.provider.open("held");
+        }
+    }
+    assert_eq!(answers, SESSIONS);
+    for cursor in cursors {
+        let mut again = server.events(&format!("/v1/events?follow=false&since={cursor}"));
+        again.until("x.caught_up");
+    }
+}
+
+#[test]
 fn a_deleted_session_ends_its_streams() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);

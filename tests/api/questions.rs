@@ -664,13 +664,16 @@ fn a_question_without_a_terminal_waits_for_a_paired_browser_that_is_there() {
     page.until("x.question.open");
     drop(page);
     denied(run.finish());
-    // The pairing ends, and the stream with it.
+    // The pairing ends, and the streams with it.
     let mut page = server.events_with(&events, &browser.bearer);
     page.until("x.caught_up");
+    let mut all = server.events_with("/v1/events", &browser.bearer);
+    all.until("x.caught_up");
     let run = without_terminal(&tools);
     page.until("x.question.open");
     tools.helper.call(["serve", "unpair"]).run().ok();
     while page.next().is_some() {}
+    while all.next().is_some() {}
     denied(run.finish());
     assert_eq!(tools.called().len(), 1);
 }

@@ -85,11 +85,18 @@ fn a_prompt_is_put_on_the_command_line_and_submitted() {
         panic!("one shell");
     };
     assert_eq!(shell["session_id"], server.last_session());
-    // The line is in the history.
-    zsh.send("\x10");
-    zsh.wait_text("> llm -- what does $(touch pwned); do?\n`touch pwned` and more");
-    zsh.send("\x03");
-    zsh.prompt();
+    // The line is in the history, in a form of which nothing runs where no hook sees it.
+    for again in ["fc -e true", " r", "fc -s"] {
+        zsh.run(again);
+        assert!(!helper.home.path("pwned").exists(), "{again}");
+    }
+    let prompts = helper.records_of("user");
+    assert_eq!(prompts.len(), 4);
+    assert!(
+        prompts
+            .iter()
+            .all(|record| record["prompt"] == prompts[0]["prompt"])
+    );
     zsh.run("llm :tui off");
     assert_eq!(shells(&server), [] as [Value; 0]);
 }
@@ -235,9 +242,17 @@ fn a_submission_chooses_no_files_and_runs_no_command_unasked() {
     assert!(!content.contains("do not send this"), "{content}");
     zsh.press_until("n", "<");
     zsh.prompt();
-    // What a person submits is the person's.
+    // Also if a person presses Enter: the words may have come just before.
+    zsh.send("llm -- see ");
+    zsh.wait_text("> llm -- see ");
     server.post(APPEND, &json!({ "text": "@secret.txt again" }), 200);
-    zsh.run("");
+    zsh.send("\r");
+    zsh.wait_text("@secret.txt again\n  $ print r''an");
+    assert!(!helper.content().contains("do not send this"));
+    zsh.press_until("n", "<");
+    zsh.prompt();
+    // A prompt that a person has typed is the person's.
+    zsh.run("llm @secret.txt again");
     zsh.wait_text("\nran\n");
     assert!(helper.content().contains("do not send this"));
 }

@@ -192,7 +192,7 @@ fn a_session_that_is_deleted_while_it_is_shared_leaves_no_page() {
     assert!(deleting.runs());
     assert_eq!(helper.sessions().len(), 1);
     server.fault("PUT", Fault::None);
-    sharing.finish();
+    sharing.finish().ok();
     deleting.finish().ok();
     assert!(helper.sessions().is_empty() && server.objects().is_empty());
     assert!(listed(&helper).is_empty());

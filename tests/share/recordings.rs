@@ -15,11 +15,15 @@ const SECRET: &str = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
 /// The shell of the fixtures.
 const SHELL: &str = "77-abc";
 
-/// A recording of the shell `s1`, which has just run the prompt of a session.
+/// A recording of the shell `s1`, which has just run the prompt of a session. The end of its earlier command was lost.
 pub fn recording_of(helper: &Helper) -> RecordingFixture {
     let record = &helper.records_of("user")[0];
     let at_ms = record["timestamp_ms"].as_u64().expect("a time");
-    let mut recording = RecordingFixture::started(&id(1), 80, 24, at_ms - 1000);
+    let mut recording = RecordingFixture::started(&id(1), 80, 24, at_ms - 60_000);
+    let command = format!("s1@{}", at_ms - 60_000);
+    recording.event(json!({ "type": "command_start", "command_id": command, "text": "make" }));
+    recording.output("before-the-session\r\n");
+    recording.wait_ms(59_000);
     recording.event(json!({ "type": "prompt" }));
     recording.output("$ llm cats\r\n");
     recording.wait_ms(900);
@@ -55,6 +59,60 @@ fn recorded() -> (Helper, String, Vec<String>) {
     let session = session(&helper);
     let absent = [SECRET, &home, "before-the-session", "behind-the-session"];
     (helper, session, absent.map(str::to_owned).to_vec())
+}
+
+#[test]
+fn a_command_whose_end_was_lost_is_no_part_of_a_later_session() {
+    let helper = Helper::saying("grey");
+    helper.ask("cats");
+    let session = session(&helper);
+    recording_of(&helper).save(&helper.path("."));
+    let share = ["session", "share", &session, "--recordings", "--yes"];
+    helper.call(share).run().ok();
+    let casts: Vec<String> = pages(&helper)
+        .iter()
+        .filter(|name| name.ends_with(".cast"))
+        .map(|name| std::fs::read_to_string(helper.path("data/shares").join(name)).unwrap())
+        .collect();
+    let [cast] = &casts[..] else {
+        panic!("one recording: {casts:?}");
+    };
+    assert!(cast.contains("llm cats"), "{cast}");
+    assert!(!cast.contains("before-the-session"), "{cast}");
+}
+
+#[test]
+fn a_recording_with_a_command_of_a_project_that_disables_sharing_is_left_out() {
+    let helper = Helper::saying("grey");
+    helper.ask("cats");
+    let session = session(&helper);
+    recording_of(&helper).save(&helper.path("."));
+    let at_ms = helper.records_of("user")[0]["timestamp_ms"].as_u64();
+    let start_ms = at_ms.expect("a time") - 100;
+    let project = helper.home.path("project");
+    std::fs::create_dir(&project).unwrap();
+    // Of another session: the records of this one do not name the project.
+    let command = json!({
+        "v": 2, "id": id(2), "timestamp_ms": start_ms, "type": "shell_command", "shell": "s1",
+        "command": "cat plans", "cwd": project, "tty": "/dev/pts/3", "start_ms": start_ms,
+        "duration_ms": 8, "exit": 0, "session": null, "size": [80, 24],
+        "ids": { "user": "u", "shell": "s1", "command": format!("s1@{start_ms}") },
+    });
+    let shells = helper.path("data/journal/shells.jsonl");
+    let earlier = std::fs::read_to_string(&shells).unwrap_or_default();
+    std::fs::write(&shells, format!("{earlier}{command}\n")).unwrap();
+    let server = Server::start(&helper);
+    let path = format!("/v1/sessions/{session}/share");
+    let shown = || server.post(&path, &json!({ "recordings": true }), 200);
+    let words = shown()["recordings"].to_string();
+    assert!(words.contains("1 recording"), "{words}");
+    std::fs::write(project.join(".aish.toml"), "[share]\nmode = \"disabled\"\n").unwrap();
+    assert_eq!(shown()["recordings"], "no recordings");
+    let removed = shown()["removed"].to_string();
+    assert!(
+        removed.contains("1 recording that is too large or from a project"),
+        "{removed}"
+    );
 }
 
 fn assert_clean(what: &str, text: &str, absent: &[String]) {

@@ -13,6 +13,7 @@ use crate::api::credentials::Access;
 use crate::api::cursor::Cursor;
 use crate::api::extract::{InPath, Parameters};
 use crate::api::global_stream::{GlobalCursor, GlobalStream};
+use crate::api::pairing::PairingId;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::stream::SessionStream;
 use crate::api::types::{EventFilter, SentEvent};
@@ -51,11 +52,7 @@ pub async fn of_session(
     drop(session);
     let permit = permit(&state)?;
     let follows = filter.follow.unwrap_or(true);
-    let pairing = match access {
-        Access::Paired(pairing) => Some(pairing),
-        _ => None,
-    };
-    let stream = SessionStream::new(state, id, cursor, follows, permit, pairing);
+    let stream = SessionStream::new(state, id, cursor, follows, permit, pairing(access));
     let chunks = stream::unfold(stream, |mut stream| async {
         let chunk = stream.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), stream))
@@ -76,6 +73,7 @@ pub async fn of_session(
 pub async fn of_all(
     State(state): State<ApiState>,
     Parameters(filter): Parameters<EventFilter>,
+    Extension(access): Extension<Access>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let (cursor, changed) = match since(&headers, filter.since)? {
@@ -95,12 +93,19 @@ pub async fn of_all(
     };
     let permit = permit(&state)?;
     let follows = filter.follow.unwrap_or(true);
-    let stream = GlobalStream::new(state, cursor, changed, follows, permit);
+    let stream = GlobalStream::new(state, cursor, changed, follows, permit, pairing(access));
     let chunks = stream::unfold(stream, |mut stream| async {
         let chunk = stream.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), stream))
     });
     Ok(event_stream(Body::from_stream(chunks)))
+}
+
+fn pairing(access: Access) -> Option<PairingId> {
+    match access {
+        Access::Paired(pairing) => Some(pairing),
+        _ => None,
+    }
 }
 
 /// Returns the sessions whose files were written since.

@@ -13,8 +13,8 @@ use crate::api::events::{MAX_TEXT, message_id};
 use crate::api::extract::{InPath, JsonBody, Parameters};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{
-    MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole, Role,
-    ToolCallView,
+    CancelFilter, MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole,
+    Role, ToolCallView,
 };
 use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
@@ -26,7 +26,7 @@ use crate::safety::redact::global_redactor;
 use crate::safety::utf8;
 use crate::services::client_handle::ClientHandle;
 use crate::session::conversation::Session;
-use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnFeed};
+use crate::session::feed::{FeedOrigin, HangUpPolicy, THE_API, TurnFeed};
 use crate::session::lock;
 use crate::turn::{plan, task};
 
@@ -152,7 +152,7 @@ pub async fn send(
     let origin = FeedOrigin {
         // Its terminal is told of questions and of the end.
         shell: told_shell(&state, &session),
-        tty: Some("the HTTP API".to_owned()),
+        tty: Some(THE_API.to_owned()),
         prompt: ask.text.clone(),
         started_ms: now_ms(),
         hang_up: HangUpPolicy::Continue,
@@ -220,18 +220,23 @@ fn told_shell(state: &ApiState, session: &Arc<Session>) -> Option<ShellId> {
     shells.last_of(uses).or_else(|| shells.last_of(|_| true))
 }
 
-/// Cancels the running answer of a session.
+/// Cancels the running answer of a session, or only the answer to one prompt.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/cancel", tag = "messages",
-    params(("session_id" = String, Path, description = "Id of the session")),
+    params(("session_id" = String, Path, description = "Id of the session"), CancelFilter),
     responses(
-        (status = 204, description = "The answer is cancelled, or none was running"),
+        (status = 204, description = "The answer is cancelled, or it was not running"),
         (status = 404, description = "There is no such session", body = ProblemDocument)))]
 pub async fn cancel(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
+    Parameters(filter): Parameters<CancelFilter>,
 ) -> Answer<StatusCode> {
     let session = super::session(&state, &id).await?;
-    if let Some(feed) = session.hub.running() {
+    let is_meant = |feed: &Arc<TurnFeed>| {
+        let message_id = filter.message_id.as_deref();
+        message_id.is_none() || feed.prompt_id() == message_id
+    };
+    if let Some(feed) = session.hub.running().filter(is_meant) {
         feed.cancel_token().cancel();
     }
     Ok(StatusCode::NO_CONTENT)

@@ -18,13 +18,13 @@ use crate::requests::{manual_call, mcp};
 use crate::safety::redact::global_redactor;
 use crate::services::client_handle::ClientHandle;
 use crate::services::mcp_startup;
-use crate::session::feed::{FeedOrigin, HangUpPolicy, TurnFeed};
+use crate::session::feed::{FeedOrigin, HangUpPolicy, THE_API, TurnFeed};
 use crate::turn::tool_view::tool_info;
 
 /// Returns the handle of a request that is no prompt.
 fn client(state: &ApiState) -> ClientHandle {
     let origin = FeedOrigin {
-        tty: Some("the HTTP API".to_owned()),
+        tty: Some(THE_API.to_owned()),
         // Nobody watches: what would be asked is denied at once.
         hang_up: HangUpPolicy::Cancel,
         ..FeedOrigin::of_request(None, None)

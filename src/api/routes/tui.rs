@@ -7,7 +7,9 @@ use axum::http::StatusCode;
 use crate::api::ApiState;
 use crate::api::extract::JsonBody;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
-use crate::api::types::{DrivenShell, DrivenShellList, DrivenShellView, ShellChoice, ShellText};
+use crate::api::types::{
+    DrivenShellList, DrivenShellView, PerformedAction, ShellChoice, ShellText,
+};
 use crate::protocol::ShellId;
 use crate::safety::text;
 use crate::services::driven_shells::{ActionRefusal, ShellAction};
@@ -48,13 +50,13 @@ pub async fn list(State(state): State<ApiState>) -> Json<DrivenShellList> {
 /// Appends to the prompt on the command line of a driven shell, or begins one. Nothing is sent to a model.
 #[utoipa::path(post, path = "/v1/tui/append-prompt", tag = "tui", request_body = ShellText,
     responses(
-        (status = 200, description = "The text is in the edit buffer", body = DrivenShell),
+        (status = 200, description = "The text is in the edit buffer", body = PerformedAction),
         (status = 404, description = "This shell is not driven", body = ProblemDocument),
         (status = 409, description = "No shell is driven, it runs a command, or its command line holds something else", body = ProblemDocument)))]
 pub async fn append_prompt(
     State(state): State<ApiState>,
     JsonBody(body): JsonBody<ShellText>,
-) -> Answer<Json<DrivenShell>> {
+) -> Answer<Json<PerformedAction>> {
     check_size(&body.text)?;
     if text::prose(&body.text) != body.text {
         return Err(super::invalid(
@@ -68,26 +70,26 @@ pub async fn append_prompt(
 /// Submits the prompt on the command line of a driven shell, as Enter does.
 #[utoipa::path(post, path = "/v1/tui/submit-prompt", tag = "tui", request_body = ShellChoice,
     responses(
-        (status = 200, description = "The prompt is submitted", body = DrivenShell),
+        (status = 200, description = "The prompt is submitted", body = PerformedAction),
         (status = 404, description = "This shell is not driven", body = ProblemDocument),
         (status = 409, description = "No shell is driven, it runs a command, or its command line does not hold a prompt", body = ProblemDocument)))]
 pub async fn submit_prompt(
     State(state): State<ApiState>,
     JsonBody(body): JsonBody<ShellChoice>,
-) -> Answer<Json<DrivenShell>> {
+) -> Answer<Json<PerformedAction>> {
     perform(&state, body.shell_id, ShellAction::Submit).await
 }
 
 /// Shows a line above the prompt of a driven shell. Characters that cannot be seen are shown as stand-ins.
 #[utoipa::path(post, path = "/v1/tui/show-notice", tag = "tui", request_body = ShellText,
     responses(
-        (status = 200, description = "The line is shown", body = DrivenShell),
+        (status = 200, description = "The line is shown", body = PerformedAction),
         (status = 404, description = "This shell is not driven", body = ProblemDocument),
         (status = 409, description = "No shell is driven, or it runs a command", body = ProblemDocument)))]
 pub async fn show_notice(
     State(state): State<ApiState>,
     JsonBody(body): JsonBody<ShellText>,
-) -> Answer<Json<DrivenShell>> {
+) -> Answer<Json<PerformedAction>> {
     check_size(&body.text)?;
     let line = text::one_line(&body.text, NOTICE_LENGTH);
     perform(&state, body.shell_id, ShellAction::Notice(&line)).await
@@ -114,7 +116,7 @@ async fn perform(
     state: &ApiState,
     shell_id: Option<String>,
     action: ShellAction<'_>,
-) -> Answer<Json<DrivenShell>> {
+) -> Answer<Json<PerformedAction>> {
     let shells = state.services.driven_shells.list();
     let shell = match shell_id {
         Some(id) => shells
@@ -128,7 +130,7 @@ async fn perform(
     let name = action.name();
     tracing::info!("a client of the HTTP API drives the shell {shell}: {name}: {outcome:?}");
     outcome.map_err(refused)?;
-    Ok(Json(DrivenShell {
+    Ok(Json(PerformedAction {
         shell_id: shell.to_string(),
     }))
 }
@@ -139,7 +141,7 @@ fn conflict(message: &str) -> Problem {
 
 fn refused(refusal: ActionRefusal) -> Problem {
     match refusal {
-        ActionRefusal::Gone => conflict("the shell has ended").hint(HINT),
+        ActionRefusal::Gone => conflict("the shell is no longer driven").hint(HINT),
         ActionRefusal::Occupied => {
             conflict("another request for this shell is under way").hint("try again")
         }
@@ -160,6 +162,7 @@ fn refused(refusal: ActionRefusal) -> Problem {
         ActionRefusal::Empty => {
             conflict("the command line holds no prompt").hint("append one first")
         }
-        ActionRefusal::Full => conflict("the prompt on the command line would be too long"),
+        ActionRefusal::Full => conflict("the prompt on the command line would be too long")
+            .hint("submit or shorten it first"),
     }
 }

@@ -32,7 +32,7 @@ pub struct DrivenShellView {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShellText {
-    /// The text.
+    /// The text, at most 16,384 bytes.
     #[schema(min_length = 1, max_length = 16384)]
     pub text: String,
     /// The shell; by default the one that ran a command last.
@@ -41,7 +41,7 @@ pub struct ShellText {
     pub shell_id: Option<String>,
 }
 
-/// A driven shell.
+/// The shell that an action is for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShellChoice {
@@ -51,9 +51,9 @@ pub struct ShellChoice {
     pub shell_id: Option<String>,
 }
 
-/// A shell has performed an action.
+/// The shell that has performed an action.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct DrivenShell {
+pub struct PerformedAction {
     /// Its id.
     pub shell_id: String,
 }

@@ -322,7 +322,13 @@ impl ServerAnswer {
             "content_filter" => AnswerEnd::Finished(FinishReason::ContentFilter),
             "interrupted" => AnswerEnd::Finished(FinishReason::Interrupted),
             other => {
-                let why = end.error.unwrap_or_else(|| format!("it ended as {other}"));
+                let why = end.error.unwrap_or_else(|| match other {
+                    "cut_off" => {
+                        "the answer was cut off, because the server there was stopped; ask again"
+                            .into()
+                    }
+                    other => format!("it ended as {other}"),
+                });
                 AnswerEnd::Failed(self.said(&why), None)
             }
         });
@@ -337,6 +343,10 @@ impl ServerAnswer {
     }
 
     fn call_running(&mut self, call: CallRunning, out: &mut Vec<StreamItem>) {
+        // The end of a call that took no time can be told first.
+        if self.told.contains(&call.call_id) {
+            return;
+        }
         let known = self.calls.iter().find(|(id, _)| *id == call.call_id);
         let line = known.map_or(&call.name, |(_, line)| line);
         let line = format!("runs {line}");
@@ -348,6 +358,9 @@ impl ServerAnswer {
 
     fn call_end(&mut self, call: CallEnd, out: &mut Vec<StreamItem>) {
         let was_told = self.told.contains(&call.call_id);
+        if !was_told && self.told.len() < MAX_CALLS {
+            self.told.push(call.call_id.clone());
+        }
         let known = self.calls.iter().position(|(id, _)| *id == call.call_id);
         let line = match known {
             Some(at) => self.calls.swap_remove(at).1,

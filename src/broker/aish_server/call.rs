@@ -56,7 +56,7 @@ impl ServerCall {
         &self.endpoint.base_url
     }
 
-    /// Sends a request and waits for the head of a successful response. `since` is the position in a stream of events.
+    /// Sends a request and waits for the head of a successful response. `query` is a parameter of the URL.
     ///
     /// # Errors
     /// The status, which is 0 if there was no response, and the error for the user.
@@ -64,13 +64,13 @@ impl ServerCall {
         &self,
         method: Method,
         path: &[&str],
-        since: Option<&str>,
+        query: Option<(&str, &str)>,
         body: Option<&Value>,
     ) -> std::result::Result<HttpResponse, (u16, Error)> {
         let failed = |error: Error| (0, error);
         let mut url = self.endpoint.url(path).map_err(failed)?;
-        if let Some(since) = since {
-            url.query_pairs_mut().append_pair("since", since);
+        if let Some((name, value)) = query {
+            url.query_pairs_mut().append_pair(name, value);
         }
         let headers = self.endpoint.header_map().map_err(failed)?;
         let body = body.map(Value::to_string).unwrap_or_default();
@@ -159,10 +159,10 @@ impl ServerCall {
         }
     }
 
-    /// Cancels the running answer of a session.
-    pub async fn cancel(&self, session: &str) {
+    /// Cancels the answer to a prompt, if it is the running one of its session.
+    pub async fn cancel(&self, session: &str, message: &str) {
         let path = ["v1", "sessions", session, "cancel"];
-        let sent = self.send(Method::POST, &path, None, None);
+        let sent = self.send(Method::POST, &path, Some(("message_id", message)), None);
         if let Ok(Err((_, error))) = tokio::time::timeout(CANCEL_TIMEOUT, sent).await {
             tracing::warn!("the answer is not cancelled there: {}", error.message);
         }

@@ -155,6 +155,7 @@ fn permissions_come_from_the_file_and_never_from_a_variable() {
     let file = parse(WHOLE, FileFormat::Toml, Path::new("/c")).unwrap();
     // With every variable set.
     let set = [
+        ("AISH_SERVER", "https://a.example"),
         ("AISH_MODEL", "m"),
         ("AISH_BASE_URL", "https://a.example/v1"),
         ("AISH_KEY_ENV", "K"),

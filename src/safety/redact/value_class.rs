@@ -108,11 +108,20 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
             }
         }
     }
-    (has_word && !mixes_characters(rest.as_bytes()))
+    (has_word && !mixes_characters(rest.as_bytes()) && !is_own_word(value, &rest))
         || matches!(
             &*lower,
             "null" | "none" | "true" | "false" | "pass" | "user" | "username" | "token" | "string"
         )
+}
+
+/// Whether what is left of a value without the words of placeholders is somebody's own, such as `hunter2` of `hunter2secret`.
+/// Placeholders of several words separate them.
+fn is_own_word(value: &[u8], rest: &str) -> bool {
+    let count = |class: fn(&u8) -> bool| rest.bytes().filter(class).count();
+    value.iter().all(u8::is_ascii_alphanumeric)
+        && count(u8::is_ascii_alphabetic) >= 3
+        && count(u8::is_ascii_digit) >= 1
 }
 
 /// Whether the value refers to another value: a variable, a template, an option of a usage text.

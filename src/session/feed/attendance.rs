@@ -26,10 +26,9 @@ impl TurnFeed {
         self.wait_for(unattended).await;
     }
 
-    /// Waits until a question can no longer be answered. In a foreground turn that is when neither an attached client nor a
-    /// paired browser can answer, or only a browser could for `patience`; in a background turn, when no client could for
-    /// `patience`. `announce` is called each time a question of a background
-    /// turn becomes unattended. Cancel-safe: a new call continues the same wait.
+    /// Waits until a question can no longer be answered. In a foreground turn: when neither an attached client nor a paired browser
+    /// can answer, or only a browser could for `patience`. In a background turn: when no client could for `patience`; calls `announce`
+    /// each time its question becomes unattended. Cancel-safe: a new call continues the same wait.
     pub async fn unanswerable(
         &self,
         id: &str,

@@ -143,7 +143,12 @@ impl TurnFeed {
         if output.number == 0 {
             return None;
         }
-        let start = if output.number == from.0 { from.1 } else { 0 };
+        let mut start = if output.number == from.0 { from.1 } else { 0 };
+        let byte_at = |at| output.text.iter().chain(&output.settled).nth(at);
+        // A cursor that was made up may point into a character.
+        while start > 0 && byte_at(start).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            start -= 1;
+        }
         let bytes = output
             .text
             .iter()

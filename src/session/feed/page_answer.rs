@@ -8,6 +8,9 @@ use crate::session::lock;
 /// Where terminals are told that a question was answered, for an answer of a paired browser.
 pub const THE_PAGE: &str = "the page";
 
+/// The place of a request over HTTP, where others have a terminal.
+pub const THE_API: &str = "the HTTP API";
+
 /// Where a person has answered, as it is recorded.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct AnswerPlace {

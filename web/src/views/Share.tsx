@@ -230,7 +230,7 @@ function PreviewWords({ preview }: { preview: SharePreview }) {
         <strong>{visible(preview.title) || "New session"}</strong>: {plural(preview.messages, "message")}
         {preview.recordings && `, ${visible(preview.recordings)}`}
       </p>
-      {preview.recordings && (
+      {preview.recordings && preview.recordings !== "no recordings" && (
         <p class="quiet">
           A recording has everything that its terminal has shown from the first to the last command of the session.
         </p>

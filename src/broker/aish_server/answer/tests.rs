@@ -186,7 +186,7 @@ fn failures_are_told() {
     ];
     let cut = end("r1", &json!({ "finish": "cut_off", "length": 1 }));
     let (message, _) = failed(&[&text[..], &[cut, status("idle", None)]].concat());
-    assert!(message.contains("cut_off"), "{message}");
+    assert!(message.contains("cut off"), "{message}");
     let discarded = ("message.end", json!({ "finish": "discarded" }));
     let (message, _) = failed(&[&text[..], &[discarded]].concat());
     assert!(message.contains("discarded"), "{message}");
