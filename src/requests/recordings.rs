@@ -99,7 +99,8 @@ impl SessionShells {
             // A command whose end was lost has ended before the next one. The last one may still run.
             let end_us = command.end_us.or(next.map(|next| next.start_us));
             self.span(command).is_some_and(|(first, last)| {
-                at_ms(command.start_us) <= last && end_us.is_none_or(|end| at_ms(end) >= first)
+                started_ms(command).is_some_and(|start| start < last)
+                    && end_us.is_none_or(|end| at_ms(end) >= first)
             })
         };
         let commands = found.commands.iter().zip(next).enumerate();
@@ -116,4 +117,11 @@ impl SessionShells {
         )?;
         Ok(Some((part, commands)))
     }
+}
+
+/// Returns when a command began, by the clock that the records of a session have too. The times of a recording begin with its
+/// recorder, which may be milliseconds away.
+fn started_ms(command: &RecordedCommand) -> Option<u64> {
+    let (_, started_ms) = command.id.rsplit_once('@')?;
+    started_ms.parse().ok()
 }
