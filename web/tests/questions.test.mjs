@@ -12,15 +12,19 @@ before(async () => {
 after(() => stopAll(daemon, browser, terminal));
 
 /** Runs `aish-helper web --approve` in the terminal and opens the page. Returns the code that the page shows. */
+/** The address that was printed last: the screen has it until it is cleared. */
+let printed;
+
 async function beginPairing(page) {
   await terminal.line("clear; aish-helper web --approve --print");
-  await terminal.shows("#p=");
   // The address is longer than a row.
-  const found = await until(async () => {
+  const before = printed;
+  printed = await until(async () => {
     const text = (await terminal.tmux("capture-pane", "-p", "-J")).replace(/\n/g, "");
-    return /http:\/\/127\.0\.0\.1:\d+(\/\S*)?#p=[0-9a-f]{64}/.exec(text);
+    const found = /http:\/\/127\.0\.0\.1:\d+(\/\S*)?#p=[0-9a-f]{64}/.exec(text);
+    return found && found[0] !== before && found[0];
   });
-  const address = new URL(found[0]);
+  const address = new URL(printed);
   address.port = String(daemon.pagePort);
   await page.goto(address.href);
   const code = page.locator(".sign-in .pairing-code");
