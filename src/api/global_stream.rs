@@ -120,12 +120,7 @@ impl GlobalStream {
     pub async fn chunk(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         loop {
-            if self.base.has_ended || self.base.state.end.is_cancelled() {
-                return None;
-            }
-            // A client that reads fast must not keep the other tasks waiting.
-            tokio::task::yield_now().await;
-            self.base.changes.borrow_and_update();
+            self.base.look().await?;
             let sessions = self.sessions().await;
             while out.len() < CHUNK && self.append_record(&sessions, &mut out) {}
             for session in &sessions {

@@ -61,6 +61,20 @@ impl StreamBase {
     }
 }
 
+impl StreamBase {
+    /// Gives way to other tasks, which a client that reads fast must not keep waiting, and marks what has changed as seen. Returns
+    /// whether anything had changed; `None` if the stream is over.
+    pub async fn look(&mut self) -> Option<bool> {
+        if self.has_ended || self.state.end.is_cancelled() {
+            return None;
+        }
+        tokio::task::yield_now().await;
+        let has_changed = self.changes.has_changed().unwrap_or(false);
+        self.changes.borrow_and_update();
+        Some(has_changed)
+    }
+}
+
 /// Waits until the pairing has ended.
 pub(super) async fn unpaired(state: &ApiState, pairing: Option<PairingId>) {
     match pairing {
@@ -113,13 +127,7 @@ impl SessionStream {
     pub async fn chunk(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         loop {
-            if self.base.has_ended || self.base.state.end.is_cancelled() {
-                return None;
-            }
-            // A client that reads fast must not keep the other tasks waiting.
-            tokio::task::yield_now().await;
-            let has_missed = self.base.changes.has_changed().unwrap_or(false);
-            self.base.changes.borrow_and_update();
+            let has_missed = self.base.look().await?;
             match self.opened(has_missed).await {
                 Some(session) => self.fill(&session, &mut out),
                 None if self.base.is_caught_up && self.exists() => {}

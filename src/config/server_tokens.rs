@@ -53,8 +53,8 @@ pub fn load(paths: &Paths, origin: &str) -> Result<Option<Secret>> {
     Ok(stored.map(|stored| Secret::new(stored.token)))
 }
 
-/// Registers all tokens with the redactor, so that none gets into a record, whoever reads its file. A file that cannot be
-/// read is reported when its token is needed.
+/// Registers all tokens with the redactor. Otherwise a tool that reads a token file could put the token into a record. A file that
+/// cannot be read is reported when its token is needed.
 pub fn register(paths: &Paths) {
     let files = fs::read_dir(paths.server_tokens()).into_iter().flatten();
     for file in files.flatten() {

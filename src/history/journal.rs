@@ -4,7 +4,7 @@
 //! Records that belong together are written with one `write`, so that a killed daemon leaves at most one torn last line,
 //! which was never acknowledged and is cut off by the next open. One thread does all writing (`history::writer`).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -154,27 +154,27 @@ impl Journal {
         Ok((self.log(path, Some(file)), records))
     }
 
-    /// Returns the directories in which the commands of these ids began.
+    /// Returns the directories in which the commands of these ids began, by the ids.
     ///
     /// # Errors
     /// The file with the commands cannot be read.
-    pub fn directories_of(&self, commands: &HashSet<&str>) -> Result<BTreeSet<String>> {
+    pub fn directories_of(&self, commands: &HashSet<&str>) -> Result<HashMap<String, String>> {
         let path = self.dir.join(SHELLS);
         let what = || format!("cannot read {}", path.display());
         let file = match paths::read_own(&path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(HashMap::new()),
             file => file.context(what)?,
         };
-        let mut directories = BTreeSet::new();
+        let mut directories = HashMap::new();
         for line in BufReader::new(file).split(b'\n') {
             let Ok(record) = serde_json::from_slice::<Record>(&line.context(what)?) else {
                 continue;
             };
             if let RecordBody::ShellCommand { cwd, .. } = record.body
-                && let Some(id) = &record.ids.command
-                && commands.contains(&**id)
+                && let Some(id) = record.ids.command
+                && commands.contains(&*id)
             {
-                directories.insert(cwd);
+                directories.insert(id, cwd);
             }
         }
         Ok(directories)

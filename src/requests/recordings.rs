@@ -1,14 +1,20 @@
 //! The recordings of a session's terminals.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
+use crate::config::{Config, ProjectRules};
 use crate::error::{ErrorContext, Result};
+use crate::history::journal::Journal;
 use crate::history::record::Record;
 use crate::paths::Paths;
 use crate::recording::commands::{RecordedCommand, commands};
 use crate::recording::list::directories;
 use crate::recording::part::RecordingPart;
 use crate::recording::reader::{Recording, RecordingSummary};
+use crate::safety::own_names::OwnNames;
+use crate::safety::redact::global_redactor;
+use crate::share::replay::SharedRecordings;
 
 /// The shells that have used a session, each with the time of its first and its last record, in milliseconds since 1970.
 #[derive(Debug, Default)]
@@ -34,8 +40,11 @@ impl SessionShells {
                 continue;
             };
             let at = record.timestamp_ms;
-            let span = shells.entry(shell.clone()).or_insert((at, at));
-            *span = (span.0.min(at), span.1.max(at));
+            // A prompt is recorded after its command line has begun.
+            let typed_at = record.ids.command.as_deref().and_then(started_ms);
+            let first = typed_at.map_or(at, |typed_at| typed_at.min(at));
+            let span = shells.entry(shell.clone()).or_insert((first, at));
+            *span = (span.0.min(first), span.1.max(at));
         }
         SessionShells(shells)
     }
@@ -92,16 +101,20 @@ impl SessionShells {
         &self,
         found: &'r SessionRecording,
     ) -> Result<Option<(RecordingPart, &'r [RecordedCommand])>> {
-        let start_ms = found.recording.start.ms;
-        let at_ms = |us: u64| start_ms.saturating_add(us / 1000);
         let next = found.commands.iter().skip(1).map(Some).chain([None]);
         let is_within = |(command, next): &(&RecordedCommand, Option<&RecordedCommand>)| {
+            let (Some((first, last)), Some(start)) = (self.span(command), started_ms(&command.id))
+            else {
+                return false;
+            };
+            let duration_us = command
+                .end_us
+                .map(|end| end.saturating_sub(command.start_us));
             // A command whose end was lost has ended before the next one. The last one may still run.
-            let end_us = command.end_us.or(next.map(|next| next.start_us));
-            self.span(command).is_some_and(|(first, last)| {
-                started_ms(command).is_some_and(|start| start < last)
-                    && end_us.is_none_or(|end| at_ms(end) >= first)
-            })
+            let end = duration_us
+                .map(|us| start.saturating_add(us / 1000))
+                .or_else(|| started_ms(&next.as_ref()?.id));
+            start < last && (start >= first || end.is_none_or(|end| end > first))
         };
         let commands = found.commands.iter().zip(next).enumerate();
         let mut within = commands.filter(|(_, command)| is_within(command));
@@ -119,9 +132,49 @@ impl SessionShells {
     }
 }
 
-/// Returns when a command began, by the clock that the records of a session have too. The times of a recording begin with its
-/// recorder, which may be milliseconds away.
-fn started_ms(command: &RecordedCommand) -> Option<u64> {
-    let (_, started_ms) = command.id.rsplit_once('@')?;
+/// Returns the place where the project of one of these directories says that nothing is shared.
+pub(super) fn in_disabled_project(config: &Config, directories: BTreeSet<&str>) -> Option<String> {
+    directories
+        .into_iter()
+        .find_map(|cwd| ProjectRules::around(config, Path::new(cwd)).sharing_disabled)
+}
+
+/// Returns the recordings of a session as they are shared. One with a command of a project that disables sharing is left out.
+///
+/// # Errors
+/// A recording, or the journal, cannot be read.
+pub(super) fn shared_recordings(
+    config: &Config,
+    (paths, journal): (&Paths, &Journal),
+    records: &[Record],
+    names: &OwnNames,
+) -> Result<SharedRecordings> {
+    let shells = SessionShells::of(records);
+    let mut shared = SharedRecordings::default();
+    let found = shells.recordings(paths)?;
+    let mut parts = Vec::new();
+    // Oldest first, as they are shown.
+    for found in found.iter().rev() {
+        let part = shells.part(found)?;
+        parts.extend(part.map(|(part, commands)| (found, part, commands)));
+    }
+    // Also those of commands that belong to other sessions.
+    let commands = parts.iter().flat_map(|(_, _, commands)| *commands);
+    let ids = commands.map(|command| command.id.as_str()).collect();
+    let directories = journal.directories_of(&ids)?;
+    for (found, part, commands) in parts {
+        let cwds = commands.iter().filter_map(|c| directories.get(&c.id));
+        match in_disabled_project(config, cwds.map(String::as_str).collect()) {
+            Some(_) => shared.left_out += 1,
+            None => shared.add(&found.recording, &part, global_redactor(), names)?,
+        }
+    }
+    Ok(shared)
+}
+
+/// Returns when the command of this id began, by the clock that the records of a session have too. The times of a recording are
+/// those at which its output was read, milliseconds later or earlier.
+fn started_ms(id: &str) -> Option<u64> {
+    let (_, started_ms) = id.rsplit_once('@')?;
     started_ms.parse().ok()
 }

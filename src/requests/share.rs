@@ -1,17 +1,16 @@
 //! Sharing sessions: preview, publish, remove, list, and refresh after an answer.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::recordings::SessionShells;
-use crate::config::{Config, ConfigOverrides, ProjectRules, ShareMode, ShareSettings, ShareTarget};
+use super::recordings::{in_disabled_project, shared_recordings};
+use crate::config::{Config, ConfigOverrides, ShareMode, ShareSettings, ShareTarget};
 use crate::error::{Error, ErrorKind, Result};
-use crate::history::journal::{Journal, now_ms};
+use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
 use crate::history::session_list::MAX_TITLE;
-use crate::paths::{self, Paths};
+use crate::paths;
 use crate::protocol::{
     ShareOptions, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
 };
@@ -435,7 +434,7 @@ async fn snapshot(
         }
         let names = own_names(user);
         let recordings = match options.recordings {
-            true => recordings(&config, (&paths, &journal), &records, &names)?,
+            true => shared_recordings(&config, (&paths, &journal), &records, &names)?,
             false => SharedRecordings::default(),
         };
         let redactor = global_redactor();
@@ -445,43 +444,13 @@ async fn snapshot(
     .await
 }
 
-fn recordings(
-    config: &Config,
-    (paths, journal): (&Paths, &Journal),
-    records: &[Record],
-    names: &OwnNames,
-) -> Result<SharedRecordings> {
-    let shells = SessionShells::of(records);
-    let mut shared = SharedRecordings::default();
-    // Oldest first, as they are shown.
-    for found in shells.recordings(paths)?.iter().rev() {
-        let Some((part, commands)) = shells.part(found)? else {
-            continue;
-        };
-        // Also commands that belong to other sessions.
-        let ids = commands.iter().map(|command| command.id.as_str()).collect();
-        match in_disabled_project(config, journal.directories_of(&ids)?) {
-            Some(_) => shared.left_out += 1,
-            None => shared.add(&found.recording, &part, global_redactor(), names)?,
-        }
-    }
-    Ok(shared)
-}
-
 /// Returns the place where a project of one of the prompts says that nothing is shared.
 fn disabled_by_project(config: &Config, records: &[Record]) -> Option<String> {
     let directories = records.iter().filter_map(|record| match &record.body {
         RecordBody::User { cwd, .. } => Some(cwd.as_str()),
         _ => None,
     });
-    let directories: BTreeSet<String> = directories.map(str::to_owned).collect();
-    in_disabled_project(config, directories)
-}
-
-fn in_disabled_project(config: &Config, directories: BTreeSet<String>) -> Option<String> {
-    directories
-        .into_iter()
-        .find_map(|cwd| ProjectRules::around(config, Path::new(&cwd)).sharing_disabled)
+    in_disabled_project(config, directories.collect())
 }
 
 fn own_names(user: Option<String>) -> OwnNames {

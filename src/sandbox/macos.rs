@@ -1,7 +1,7 @@
 //! The sandbox of macOS: `sandbox-exec` with a profile. Untested: written from its documentation, without a Mac at hand.
 //!
-//! There is no supervisor: the process becomes `sandbox-exec`. Limits are not set, descriptors are not closed, and changed
-//! files are not reported.
+//! The process becomes `sandbox-exec`, without a supervisor. So it sets no limits, closes no descriptors, and reports no changed
+//! files.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -227,11 +227,15 @@ mod tests {
 
     use super::*;
 
-    fn driven(dir: &std::path::Path) -> (DrivenShells, Paths) {
+    /// Driven shells, this process as one of them, and its FIFO.
+    fn driven(dir: &std::path::Path) -> (DrivenShells, ShellId, PathBuf) {
         let uid = nix::unistd::getuid().as_raw();
         let paths = Paths::under(dir, uid).unwrap();
         paths::make_dir(&paths.driven_shells()).unwrap();
-        (DrivenShells::new(&paths), paths)
+        let here = shell(std::process::id());
+        let path = paths.driven_shells().join(here.as_str());
+        paths::make_fifo(&path).unwrap();
+        (DrivenShells::new(&paths), here, path)
     }
 
     fn shell(pid: u32) -> ShellId {
@@ -241,10 +245,7 @@ mod tests {
     #[tokio::test]
     async fn a_shell_without_a_reader_or_a_process_is_no_driven_shell() {
         let dir = tempfile::tempdir().unwrap();
-        let (driven, paths) = driven(dir.path());
-        let here = shell(std::process::id());
-        let path = paths.driven_shells().join(here.as_str());
-        paths::make_fifo(&path).unwrap();
+        let (driven, here, path) = driven(dir.path());
         assert_eq!(driven.list(), []);
         let refused = driven.perform(&here, ShellAction::Submit).await;
         assert_eq!(refused, Err(ActionRefusal::Gone));
@@ -261,13 +262,12 @@ mod tests {
         // The process has ended, but a child has inherited the FIFO.
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        let path = paths.driven_shells().join(shell(child.id()).as_str());
-        paths::make_fifo(&path).unwrap();
-        let _reader = options.open(&path).unwrap();
+        let other = path.with_file_name(shell(child.id()).as_str());
+        paths::make_fifo(&other).unwrap();
+        let _reader = options.open(&other).unwrap();
         assert_eq!(driven.list(), []);
-        assert!(!path.exists());
+        assert!(!other.exists());
         // What is no FIFO is left alone.
-        let path = paths.driven_shells().join(here.as_str());
         fs::write(&path, "").unwrap();
         assert_eq!(driven.list(), []);
         assert!(path.exists());
@@ -276,10 +276,7 @@ mod tests {
     #[tokio::test]
     async fn the_report_of_another_action_or_shell_does_not_count() {
         let dir = tempfile::tempdir().unwrap();
-        let (driven, paths) = driven(dir.path());
-        let here = shell(std::process::id());
-        let path = paths.driven_shells().join(here.as_str());
-        paths::make_fifo(&path).unwrap();
+        let (driven, here, path) = driven(dir.path());
         let mut options = fs::File::options();
         let mut reader = options.read(true).write(true).open(&path).unwrap();
         let text = "é\n; rm x";
@@ -313,10 +310,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_shell_that_reads_nothing_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
-        let (driven, paths) = driven(dir.path());
-        let here = shell(std::process::id());
-        let path = paths.driven_shells().join(here.as_str());
-        paths::make_fifo(&path).unwrap();
+        let (driven, here, path) = driven(dir.path());
         let mut options = fs::File::options();
         let _reader = options.read(true).write(true).open(&path).unwrap();
         let text = "x".repeat(50_000);

@@ -381,8 +381,8 @@ impl Shares {
     }
 }
 
-/// The right to change the shares of a session. Whoever publishes the session or deletes it holds it, so that no page is
-/// published of a session that is being deleted.
+/// The right to change the shares of a session. Publishing and deleting a session both need it, so a session that is being deleted is
+/// not published.
 #[derive(Debug, Clone)]
 pub struct HeldSession {
     session: String,

@@ -81,7 +81,7 @@ pub fn shared(paths: &Paths, shell: &ShellId, session: &str, place: &str) {
 
 /// Notifies the shell of a background turn that the turn has ended. [`shown`] removes the notice.
 pub fn turn_ended(services: &SharedServices, feed: &TurnFeed, end: &TurnEnd) {
-    // Whoever has sent the prompt over HTTP follows it.
+    // A client of the HTTP API that reads events sees the end there.
     if feed.origin.tty.as_deref() == Some(THE_API) && feed.is_read_live() {
         return;
     }

@@ -103,6 +103,13 @@ fn send(server: &Server, value: &str, path: &str, body: &Value) -> Response {
     server.send_with("POST", path, &bearer(value), Some(body))
 }
 
+/// Sends an answer that must count.
+fn accept(server: &Server, browser: &Browser, session: &str, question: &Value, word: &str) {
+    let path = path(session, question);
+    let sent = send(server, &browser.bearer, &path, &answer(question, word));
+    assert_eq!(sent.status, 204, "{}", sent.text());
+}
+
 fn payload<'e>(event: &'e ServerEvent, name: &str) -> &'e Value {
     &event.data["payload"][name]
 }
@@ -140,13 +147,7 @@ fn a_paired_browser_approves_and_denies() {
     let facts = question["view"]["facts"].as_array().expect("facts");
     let arguments = json!(["Arguments", "{\"to\":\"/tmp/x\"}"]);
     assert!(facts.contains(&arguments), "{facts:?}");
-    let sent = send(
-        &server,
-        &browser.bearer,
-        &path(&session, &question),
-        &answer(&question, "yes"),
-    );
-    assert_eq!(sent.status, 204, "{}", sent.text());
+    accept(&server, &browser, &session, &question, "yes");
     let (close, _) = stream.until("x.question.close");
     assert_eq!(payload(&close, "outcome"), "allowed_once");
     assert_eq!(payload(&close, "answered_in"), "the page");
@@ -395,13 +396,7 @@ fn a_terminal_is_told_that_the_page_has_answered() {
     let events = server.all_events(&session, "");
     let status = events.iter().find(|event| event.kind == "agent.status");
     let question = payload(status.expect("the state"), "questions")[0].clone();
-    let sent = send(
-        &server,
-        &browser.bearer,
-        &path(&session, &question),
-        &answer(&question, "yes"),
-    );
-    assert_eq!(sent.status, 204, "{}", sent.text());
+    accept(&server, &browser, &session, &question, "yes");
     zsh.wait_text("answered in the page: allowed once");
     zsh.wait_text("All done.");
     assert_eq!(tools.called().len(), 1);
@@ -549,13 +544,7 @@ fn a_paired_browser_is_told_of_a_new_tool_and_of_what_its_server_says() {
     let asked = |expected: Option<&str>| {
         let (mut stream, question) = ask(&server, &session);
         assert_eq!(fact(&question, "New"), expected, "{question}");
-        let sent = send(
-            &server,
-            &browser.bearer,
-            &path(&session, &question),
-            &answer(&question, "yes"),
-        );
-        assert_eq!(sent.status, 204, "{}", sent.text());
+        accept(&server, &browser, &session, &question, "yes");
         stream.until("x.question.close");
         stream.until("message.end");
         let is_idle = || server.get(&format!("/v1/sessions/{session}"))["status"] == "idle";
@@ -639,13 +628,7 @@ fn a_question_without_a_terminal_waits_for_a_paired_browser_that_is_there() {
         let question = question.data["payload"].clone();
         // The client has said that it has no terminal.
         page.until("x.notice");
-        let sent = send(
-            &server,
-            &browser.bearer,
-            &path(&session, &question),
-            &answer(&question, word),
-        );
-        assert_eq!(sent.status, 204, "{}", sent.text());
+        accept(&server, &browser, &session, &question, word);
         let run = run.finish();
         assert_eq!(run.code, code, "{run:?}");
         assert!(run.stdout.contains("All done."), "{run:?}");

@@ -222,8 +222,11 @@ fn shares_at_the_same_time_are_all_listed() {
 /// The private memory of a process, in bytes.
 fn private_memory(pid: nix::unistd::Pid) -> usize {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the daemon runs");
-    let private = rollup.lines().filter(|line| line.starts_with("Private_"));
-    private
+    // What it has written. Pages of the program count as private too once no other process maps them.
+    let written = rollup
+        .lines()
+        .filter(|line| line.starts_with("Private_Dirty:"));
+    written
         .map(|line| line.split_whitespace().nth(1).expect("a value"))
         .map(|value| value.parse::<usize>().expect("a number") << 10)
         .sum()

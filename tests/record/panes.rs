@@ -280,8 +280,8 @@ fn open_panes_follow_the_configuration() {
     assert!(!recorded.contains("se''cret") && !recorded.contains("secret"));
     // The recorder tells the shell before it ends, and the shell has read that nobody takes its marks any more.
     helper.until("the recorder has ended", || {
-        // An event that comes while the daemon asks tmux counts with the next one.
-        tmux.type_line("true");
+        // tmux notices that the program behind a pipe has ended when it has more output for it.
+        tmux.type_line("");
         tmux.run(&["display-message", "-p", "-t", "0", "#{pane_pipe}"])
             .trim()
             == "0"

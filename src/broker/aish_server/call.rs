@@ -112,7 +112,7 @@ impl ServerCall {
         serde_json::from_slice(&body).map_err(|_| self.not_aish())
     }
 
-    /// Returns the error for a server that is none of aish.
+    /// Returns the error for a server that is not an aish server.
     pub fn not_aish(&self) -> Error {
         let message = format!("{} does not answer as an aish server does", self.place());
         Error::runtime(message).hint("see there: aish-helper serve status prints the address")

@@ -16,6 +16,14 @@ const ROWS: u16 = 12;
 /// Longest part of a secret that may be left: what is known of its form, such as `github_pat_`.
 const PART: usize = 12;
 
+/// The whole recording as text.
+fn whole_text(recording: &Recording, secrets: &RecordingSecrets) -> String {
+    let mut text = Vec::new();
+    let part = RecordingPart::whole(recording);
+    transcript::export(recording, &part, secrets, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
 /// Secrets with the text around them, in all formats that the redactor knows, several of each. Made up by chance, so that some
 /// do not look random enough; those that the redactor does not find in plain text are none of this module's business.
 fn samples() -> Vec<(String, String)> {
@@ -95,15 +103,7 @@ fn check_exports(style: &str, recording: &Recording, leaks: &LeakFinder) -> (Str
     )
     .unwrap();
     let cast = String::from_utf8(cast).unwrap();
-    let mut text = Vec::new();
-    transcript::export(
-        recording,
-        &RecordingPart::whole(recording),
-        &secrets,
-        &mut text,
-    )
-    .unwrap();
-    let text = String::from_utf8(text).unwrap();
+    let text = whole_text(recording, &secrets);
     leaks.check(style, "text", &text);
     leaks.check(style, "text without line ends", &text.replace('\n', ""));
     let mut screen = ScreenEmulator::new(recording.start.cols, recording.start.rows).unwrap();
@@ -323,18 +323,8 @@ fn values_of_the_configuration_are_redacted() {
     recording.output("see plain-Words-that-are-a-key\r\n");
     let recording = recording.open();
     let secrets = RecordingSecrets::find(&recording, &redactor, &OwnNames::default()).unwrap();
-    let mut text = Vec::new();
-    transcript::export(
-        &recording,
-        &RecordingPart::whole(&recording),
-        &secrets,
-        &mut text,
-    )
-    .unwrap();
-    assert_eq!(
-        String::from_utf8(text).unwrap(),
-        "see [REDACTED:model-key]******\n"
-    );
+    let text = whole_text(&recording, &secrets);
+    assert_eq!(text, "see [REDACTED:model-key]******\n");
     assert_eq!(secrets.len(), 26);
 }
 
@@ -347,18 +337,11 @@ fn replacements_keep_the_layout() {
     let recording = recording.open();
     let secrets =
         RecordingSecrets::find(&recording, &Redactor::default(), &OwnNames::default()).unwrap();
-    let mut text = Vec::new();
-    transcript::export(
-        &recording,
-        &RecordingPart::whole(&recording),
-        &secrets,
-        &mut text,
-    )
-    .unwrap();
+    let text = whole_text(&recording, &secrets);
     let mark = "[REDACTED:github-token]";
     let filled = format!("{mark}{}", "*".repeat(40 - mark.len()));
     let expected = format!("│ {filled} │\n│ {} │\n", "x".repeat(40));
-    assert_eq!(String::from_utf8(text).unwrap(), expected);
+    assert_eq!(text, expected);
 }
 
 /// Names take as much room as before, however they are written.
