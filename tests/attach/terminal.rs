@@ -60,7 +60,7 @@ fn a_shell_asks_the_other_server() {
     assert_eq!(answers[0]["prompt_tokens"], 7);
     let shown = String::from_utf8_lossy(&zsh.raw()).into_owned();
     assert!(!shown.contains(&attached.server.token), "{shown}");
-    zsh.send("print re''ady; sleep 60\r");
+    zsh.send("sh -c 'echo re\"\"ady; exec sleep 1000'\r");
     zsh.wait_text("\nready");
     let token = &attached.server.token;
     assert_eq!(processes_with(token), Vec::<String>::new());

@@ -232,6 +232,16 @@ impl<'a> Zsh<'a> {
         });
     }
 
+    /// Presses Ctrl-C until the next prompt is there: zsh loses one that comes while its line editor draws.
+    pub fn interrupt(&mut self) {
+        let prompt = format!("<{}>", self.prompts + 1);
+        self.answer("\x03", |screen| {
+            let text = screen.contents();
+            text.lines().last().is_some_and(|l| l.contains(&prompt))
+        });
+        self.prompt();
+    }
+
     /// Types a line and waits for the next prompt.
     pub fn run(&mut self, line: &str) {
         self.send(line);

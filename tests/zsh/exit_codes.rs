@@ -58,8 +58,7 @@ fn a_command_that_exits_the_shell_is_reported_with_its_exit_code() {
 
 /// Presses Ctrl-C and checks that nothing after `llm` ran, and that the shell is unharmed.
 fn interrupts(home: &Home, zsh: &mut Zsh<'_>) {
-    zsh.send("\x03");
-    zsh.prompt();
+    zsh.interrupt();
     assert_eq!(zsh.eval("print $?"), "130\n");
     assert!(!home.path("behind").exists(), "{}", zsh.screen());
     assert_eq!(zsh.eval("print -r -- $options[aliases] fine"), "on fine\n");

@@ -154,9 +154,5 @@ fn a_line_that_is_refused_leaves_no_options_behind_and_can_be_recalled() {
     // A here-document that waits at the secondary prompt ends with the line.
     zsh.send("cat <<A &&\r");
     zsh.wait_text("heredoc> ");
-    zsh.answer("\x03", |screen| {
-        let text = screen.contents();
-        text.lines().last().is_some_and(|l| l.starts_with('<'))
-    });
-    zsh.prompt();
+    zsh.interrupt();
 }

@@ -279,8 +279,7 @@ fn ctrl_c_in_the_editor_ends_the_offers() {
     let mut zsh = Zsh::start(&home);
     zsh.send("llm x\r");
     zsh.wait_text("edit> print wrong");
-    zsh.send("\x03");
-    zsh.prompt();
+    zsh.interrupt();
     assert_eq!(after_ask(&home), ["propose"]);
 }
 
