@@ -99,8 +99,9 @@ pub struct TurnFeed {
     /// Tells the watchers of all sessions that a question was opened or closed.
     changes: OnceLock<SessionChanges>,
     cancel: CancellationToken,
-    /// Set once somebody reads the redacted text of the running answer.
+    /// Set once somebody reads the redacted text of the running answer, and told to the turn.
     read_live: AtomicBool,
+    first_read: Notify,
     state: Mutex<FeedState>,
     changed: Notify,
 }
@@ -198,6 +199,7 @@ impl TurnFeed {
             changes: OnceLock::new(),
             cancel,
             read_live: AtomicBool::new(false),
+            first_read: Notify::new(),
             state: Mutex::default(),
             changed: Notify::new(),
         })

@@ -363,6 +363,10 @@ impl<'a> TurnRun<'a> {
                     ended = Some(result);
                     continue;
                 }
+                () = self.feed.first_live_reader() => {
+                    self.feed.push_settled(self.partial.settled());
+                    continue;
+                }
             };
             if let Some(stored) = self.prompt_stored.take() {
                 // The sender always sends.

@@ -104,6 +104,35 @@ fn cut_within_an_answer(path: impl Fn(&str) -> String) {
 }
 
 #[test]
+fn the_first_reader_gets_what_has_arrived_before() {
+    let script = [
+        Part::from(text_event("Two words and").as_str()),
+        Part::Gate("rest"),
+        Part::from(finish_event("stop").as_str()),
+    ];
+    let helper = Helper::with(Provider::start([Script::events(script)]));
+    let server = Server::start(&helper);
+    let session = server.session();
+    server.prompt(&session, "go");
+    helper.provider.wait_gate("rest");
+    let partial = helper.path("data/partial");
+    helper.until("the text has arrived", || {
+        let files = std::fs::read_dir(&partial).into_iter().flatten().flatten();
+        let mut texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+        texts.any(|text| text.ends_with("Two words and"))
+    });
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
+    let (prompt, _) = stream.until("message.delta");
+    assert_eq!(prompt.data["payload"]["text"], "go");
+    let (delta, _) = stream.until("message.delta");
+    // The last word may become a longer one.
+    assert_eq!(delta.data["payload"]["text"], "Two words ");
+    helper.provider.open("rest");
+    let (delta, _) = stream.until("message.delta");
+    assert_eq!(delta.data["payload"]["text"], "and");
+}
+
+#[test]
 fn a_stream_survives_a_killed_daemon() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);

@@ -111,6 +111,16 @@ fn piped_from(text: &[u8]) -> usize {
     found.map_or(text.len(), |at| text.len() - last.len() + at)
 }
 
+/// Returns where the word begins that goes on at `at`: a secret begins there, or behind it. A keyword that begins with a blank
+/// says nothing of the word before it.
+fn word_start(text: &[u8], at: usize) -> usize {
+    if text.get(at).is_some_and(u8::is_ascii_whitespace) {
+        return at;
+    }
+    let blank = text[..at].iter().rposition(u8::is_ascii_whitespace);
+    blank.map_or(0, |blank| blank + 1)
+}
+
 /// Length of the run of bytes of the class at `at`.
 pub(super) fn run_length(text: &[u8], at: usize, class: ByteClass) -> usize {
     let rest = text.get(at..).unwrap_or_default();
@@ -136,6 +146,20 @@ impl FormatRule {
     fn is_settled(&self, text: &[u8], at: usize) -> bool {
         /// A secret that is named by a word before it follows within this many bytes.
         const CONTEXT: usize = 64;
+        /// Kinds that no blank interrupts, from their beginning to their end.
+        const WITHIN_WORD: &[&str] = &[
+            "airtable-token",
+            "azure-client-secret",
+            "azure-sas",
+            "discord-token",
+            "discord-webhook",
+            "mailchimp-key",
+            "mailgun-key",
+            "slack-webhook",
+            "teams-webhook",
+            "telegram-token",
+            "terraform-token",
+        ];
         let end = at + self.key.len();
         let behind = &text[end..];
         let class = match self.pattern {
@@ -174,6 +198,9 @@ impl FormatRule {
                         run_length(text, end, is_part) < behind.len()
                     }
                     (None, "cookie" | "basic-auth") => false,
+                    (None, kind) if WITHIN_WORD.contains(&kind) => {
+                        behind.iter().any(u8::is_ascii_whitespace)
+                    }
                     (None, _) => {
                         let lines = behind.iter().filter(|&&b| b == b'\n').count();
                         lines > 1 || behind.len() >= CONTEXT
@@ -257,11 +284,11 @@ impl FormatRules {
     pub(super) fn settled(&self, text: &[u8], from: usize) -> usize {
         /// A secret begins at most this far before its keyword.
         const BEFORE_KEYWORD: usize = 32;
-        // A keyword may be incomplete, and the command that reads what a line prints comes behind it.
-        let complete = text
-            .len()
-            .saturating_sub(self.longest)
-            .min(piped_from(text));
+        // The command that reads what a line prints comes behind it.
+        let printed = piped_from(text);
+        let open = self.open_keyword(text);
+        let far = open.saturating_sub(BEFORE_KEYWORD);
+        let complete = word_start(text, open).max(far).min(printed);
         let mut at = from;
         while let Some(finder) = &self.finder
             && let Some(key) = finder.find(Input::new(text).range(at..))
@@ -271,11 +298,26 @@ impl FormatRules {
                 .keys_at(text, at)
                 .any(|rule| !rule.is_settled(text, at))
             {
-                return at.min(complete).saturating_sub(BEFORE_KEYWORD);
+                let far = at.saturating_sub(BEFORE_KEYWORD);
+                return word_start(text, at).max(far).min(complete);
             }
             at += 1;
         }
-        complete.saturating_sub(BEFORE_KEYWORD)
+        complete
+    }
+
+    /// Returns where a keyword begins that the end of the text leaves incomplete; the end if there is none.
+    fn open_keyword(&self, text: &[u8]) -> usize {
+        let is_open = |at: &usize| {
+            let end = &text[*at..];
+            let first = usize::from(end[0].to_ascii_lowercase());
+            self.by_first_byte[first].iter().any(|rule| {
+                let beginning = rule.key.as_bytes().get(..end.len());
+                beginning.is_some_and(|key| key.eq_ignore_ascii_case(end))
+            })
+        };
+        let first = text.len().saturating_sub(self.longest);
+        (first..text.len()).find(is_open).unwrap_or(text.len())
     }
 
     /// Returns the entries whose keyword occurs at a position, in any case.

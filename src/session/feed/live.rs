@@ -111,19 +111,28 @@ impl TurnFeed {
         self.read_live.load(Ordering::Relaxed) || is_watched()
     }
 
-    /// Appends text of the running answer that contains no secret. The text that is shown in terminals is pushed after it.
+    /// Waits until somebody reads the running answer for the first time: what has arrived before is not in it yet.
+    pub async fn first_live_reader(&self) {
+        self.first_read.notified().await;
+    }
+
+    /// Appends text of the running answer that contains no secret.
     pub fn push_settled(&self, text: &[u8]) {
         if !text.is_empty() {
             let mut state = lock(&self.state);
             let live = &mut state.live;
             live.decoder.push(text, &mut live.text);
+            drop(state);
+            self.changed.notify_waiters();
         }
     }
 
     /// Returns at most `limit` bytes of the running answer. `from` says how many bytes were read already of which round, named
     /// by the end of its id; a newer answer is read from its start.
     pub fn live_text(&self, from: (&str, usize), limit: usize) -> Option<LiveText> {
-        self.read_live.store(true, Ordering::Relaxed);
+        if !self.read_live.swap(true, Ordering::Relaxed) {
+            self.first_read.notify_one();
+        }
         let state = lock(&self.state);
         let round = state.live.round.clone()?;
         let start = if is_of(&round, from.0) { from.1 } else { 0 };

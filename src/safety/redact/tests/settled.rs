@@ -67,14 +67,62 @@ fn secrets_that_are_recognised_late_are_held_back() {
     }
 }
 
-#[test]
-fn prose_is_settled_within_a_hundred_bytes() {
+/// Shows text in pieces of this many bytes. Returns how many bytes at most were held back.
+fn most_held_back(text: &str, size: usize) -> usize {
     let redactor = Redactor::default();
     redactor.add_secret("known", &"sesame-open-4711".repeat(20));
-    let text = "All cats are grey in the dark, and most of them like to be left alone by dogs. "
+    let shown = shown_early(&redactor, text, size).into_iter().enumerate();
+    let received = |at: usize| text.len().min((at + 1) * size);
+    let held = shown.map(|(at, early)| received(at) - early.len());
+    held.fold(0, usize::max)
+}
+
+#[test]
+fn prose_is_settled_word_by_word() {
+    let text = "All cats are grey in the dark. Most of them like to be left alone, by dogs for example; see chapter 4.2 (page 7).\n\n\
+        * `ls -la` lists files\n* `cd ..` goes up\n"
         .repeat(20);
-    let lag = |(at, early): (usize, Vec<u8>)| (at + 1) * 4 - early.len().min((at + 1) * 4);
-    let shown = shown_early(&redactor, &text, 4).into_iter().enumerate();
-    let most = shown.map(lag).fold(0, usize::max);
+    let word = text.split_ascii_whitespace().map(str::len).max();
+    let most = most_held_back(&text, 1);
+    // The blank before it may begin an option.
+    assert!(
+        Some(most) <= word.map(|n| n + 2),
+        "{most} bytes are held back"
+    );
+}
+
+#[test]
+fn words_that_name_secrets_are_settled_within_a_hundred_bytes() {
+    let most = most_held_back(&PROSE.repeat(5), 4);
     assert!(most <= 100, "{most} bytes are held back");
+}
+
+/// Texts of pieces of keywords, of secrets and of what surrounds them, in any order: what is shown early stays.
+#[test]
+fn nothing_that_follows_changes_what_is_settled() {
+    let redactor = Redactor::default();
+    redactor.add_secret("known", "sesame-open-4711-kZ83");
+    let mut pieces: Vec<String> = [
+        " ", "\n", "\t", ".", ",", ":", "=", "\"", "'", "-", "--", "|", "word", "echo ", "M", "x4",
+        "é",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for rule in crate::safety::redact::rules::all_rules() {
+        pieces.push(rule.key.to_owned());
+        pieces.push(rule.key[..rule.key.len() / 2].to_owned());
+    }
+    for (_, sample, _) in samples_of(3) {
+        let half = (0..=sample.len() / 2).rfind(|at| sample.is_char_boundary(*at));
+        let (first, second) = sample.split_at(half.unwrap_or(0));
+        pieces.extend([first.to_owned(), second.to_owned(), sample.clone()]);
+    }
+    let mut chance = TestRandom(29);
+    for _ in 0..200 {
+        let number = 2 + chance.below(12);
+        let text: String = (0..number)
+            .map(|_| pieces[chance.below(pieces.len())].as_str())
+            .collect();
+        check(&redactor, &text, 1 + chance.below(3));
+    }
 }
