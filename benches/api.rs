@@ -1,7 +1,7 @@
 //! The HTTP API: a request against a bare hyper server with the same body, events to a hundred clients of which half do not read,
 //! and the memory that both cost.
 //!
-//! Requests to both servers take turns. The time of an event counts from its arrival at the first client to that at another one.
+//! Requests to both servers take turns. The time of an event counts from the write of the model server to its arrival at a client.
 //! Exits with 1 if a figure exceeds its limit.
 //!
 //! `cargo bench --bench api`
@@ -14,10 +14,9 @@
 #[expect(dead_code, reason = "each bench uses its part")]
 mod support;
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -27,6 +26,7 @@ use axum::body::Body;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use support::http_api::{ApiClient, StreamingModel, read_response};
 use support::{FigureReport, Home, Samples, memory};
 
 /// Rounds of requests to each server, and requests in each.
@@ -37,8 +37,8 @@ const REQUESTS: usize = 250;
 const BARE: &str = "AISH_BENCH_BARE";
 /// Clients of the events, half of which do not read.
 const CLIENTS: usize = 100;
-/// Tokens of the answer, and the time between two of them.
-const TOKENS: usize = 500;
+/// Words of the answer, and the time between two of them.
+const WORDS: usize = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
@@ -46,130 +46,22 @@ fn main() -> ExitCode {
         bare_server(body.into_bytes());
     }
     let mut report = FigureReport::new("api");
-    let provider = provider();
-    let home = Home::new(&format!("http://127.0.0.1:{provider}/v1"));
+    let provider = StreamingModel::start(WORDS, PAUSE);
+    let home = Home::new(&provider.base_url());
     home.start();
     let pid = home.daemon();
     let before = memory(pid, "VmRSS").unwrap();
-    let port = free_port();
-    run(&home, &["serve", "--port", &port.to_string()]);
-    let token = run(&home, &["serve", "token", "show"]);
-    let server = ApiClient {
-        port,
-        token: token.trim().to_owned(),
-    };
+    let server = ApiClient::serve(&home);
     server.post("/v1/sessions", "{}");
     let listening = memory(pid, "VmRSS").unwrap();
     requests(&server, &mut report);
-    events(&server, pid, &mut report);
+    events(&server, pid, &provider, &mut report);
     report.text(&format!(
         "Memory of the daemon: {:.1} MB more while it listens (bar 2 MB).",
         listening - before
     ));
     report.at_most("listening_memory", listening - before, 2.0);
     report.finish()
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-fn run(home: &Home, args: &[&str]) -> String {
-    let output = home.helper(args).stderr(Stdio::inherit()).output().unwrap();
-    assert!(output.status.success(), "{args:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// A model server that sends tokens in the rhythm of a fast model. Returns its port.
-fn provider() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            thread::spawn(move || answer(stream.unwrap()));
-        }
-    });
-    port
-}
-
-fn answer(mut stream: TcpStream) {
-    stream.set_nodelay(true).unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut length = 0;
-    let mut line = String::new();
-    while reader.read_line(&mut line).unwrap_or(0) > 0 && line != "\r\n" {
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        line.clear();
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    stream
-        .write_all(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
-        )
-        .unwrap();
-    for number in 0..TOKENS {
-        let event = serde_json::json!({ "choices": [{ "delta": { "content": format!("token {number} ") } }] });
-        if write!(stream, "data: {event}\n\n").is_err() {
-            return;
-        }
-        thread::sleep(PAUSE);
-    }
-    let _ = stream.write_all(
-        b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-    );
-}
-
-struct ApiClient {
-    port: u16,
-    token: String,
-}
-
-impl ApiClient {
-    fn head(&self, method: &str, path: &str, more: &str) -> String {
-        format!(
-            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n{more}\r\n",
-            self.port, self.token
-        )
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream
-    }
-
-    fn post(&self, path: &str, body: &str) -> serde_json::Value {
-        let mut stream = self.connect();
-        let more = format!(
-            "content-type: application/json\r\ncontent-length: {}\r\n",
-            body.len()
-        );
-        let request = self.head("POST", path, &more) + body;
-        stream.write_all(request.as_bytes()).unwrap();
-        serde_json::from_slice(&read_response(&mut BufReader::new(stream))).unwrap()
-    }
-}
-
-/// Reads a response with a length, and returns its body.
-fn read_response(reader: &mut impl BufRead) -> Vec<u8> {
-    let (mut length, mut line) = (0, String::new());
-    loop {
-        line.clear();
-        reader.read_line(&mut line).unwrap();
-        if line == "\r\n" {
-            break;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    body
 }
 
 /// Sends requests on one connection, and returns the time and the last body.
@@ -272,49 +164,34 @@ fn requests(server: &ApiClient, report: &mut FigureReport) {
     report.table(&rows);
 }
 
-fn events(server: &ApiClient, pid: u32, report: &mut FigureReport) {
-    let session = server.post("/v1/sessions", "{}");
-    let session = session["id"].as_str().unwrap();
-    let path = format!("/v1/sessions/{session}/events");
+fn events(server: &ApiClient, pid: u32, provider: &StreamingModel, report: &mut FigureReport) {
+    let session = server.session();
     let before = memory(pid, "VmRSS").unwrap();
-    let request = server.head("GET", &path, "");
-    let streams: Vec<TcpStream> = (0..CLIENTS)
-        .map(|_| {
-            let mut stream = server.connect();
-            stream.write_all(request.as_bytes()).unwrap();
-            stream
-        })
-        .collect();
-    let arrivals: Arc<Mutex<HashMap<u64, Vec<Instant>>>> = Arc::default();
+    let streams: Vec<TcpStream> = (0..CLIENTS).map(|_| server.follow(&session)).collect();
+    let arrivals: Arc<Mutex<Vec<(usize, Instant)>>> = Arc::default();
     let readers: Vec<_> = streams[..CLIENTS / 2]
         .iter()
         .map(|stream| {
             let (stream, arrivals) = (stream.try_clone().unwrap(), arrivals.clone());
-            thread::spawn(move || read_deltas(stream, &arrivals))
+            thread::spawn(move || read_words(stream, &arrivals))
         })
         .collect();
-    server.post(
-        &format!("/v1/sessions/{session}/messages"),
-        "{\"content\":\"go\"}",
-    );
+    server.prompt(&session);
     readers
         .into_iter()
         .for_each(|reader| reader.join().unwrap());
     let after = memory(pid, "VmRSS").unwrap();
-    let mut added = Vec::new();
-    for times in arrivals.lock().unwrap().values() {
-        let first = times.iter().min().unwrap();
-        added.extend(
-            times
-                .iter()
-                .map(|time| (*time - *first).as_secs_f64() * 1e3),
-        );
-    }
+    let sent = provider.sent();
+    let arrivals = arrivals.lock().unwrap();
+    let mut added: Vec<f64> = arrivals
+        .iter()
+        .map(|(word, at)| (*at - sent[*word]).as_secs_f64() * 1e3)
+        .collect();
     added.sort_by(f64::total_cmp);
     let p99 = added[added.len() * 99 / 100];
     let each = (after - before) * 1024.0 / CLIENTS as f64;
     report.text(&format!(
-        "Events of an answer of {TOKENS} tokens, 100 a second, to {CLIENTS} clients, {} of which do not read: {} arrivals, p99 {p99:.2} ms after the first client (bar 10 ms); {each:.1} KiB a client (bar 16 KiB).",
+        "Events of an answer of {WORDS} words, 100 a second, to {CLIENTS} clients, {} of which do not read: {} arrivals, p99 {p99:.2} ms after the model server has sent the word (bar 10 ms); {each:.1} KiB a client (bar 16 KiB).",
         CLIENTS / 2,
         added.len()
     ));
@@ -322,21 +199,24 @@ fn events(server: &ApiClient, pid: u32, report: &mut FigureReport) {
     report.at_most("client_memory", each, 16.0);
 }
 
-/// Notes when each delta of the answer arrives, by its number.
-fn read_deltas(stream: TcpStream, arrivals: &Mutex<HashMap<u64, Vec<Instant>>>) {
+/// Notes when each word of the answer arrives.
+fn read_words(stream: TcpStream, arrivals: &Mutex<Vec<(usize, Instant)>>) {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
-    let mut ends = 0;
+    let (mut ends, mut unfinished) = (0, String::new());
     while reader.read_line(&mut line).unwrap_or(0) > 0 {
         if let Some(data) = line.strip_prefix("data: ") {
             let at = Instant::now();
             let event: serde_json::Value = serde_json::from_str(data).unwrap();
             match event["type"].as_str() {
-                Some("message.delta") => {
-                    let seq = event["seq"].as_u64().unwrap();
-                    arrivals.lock().unwrap().entry(seq).or_default().push(at);
+                // The first one is the prompt.
+                Some("message.delta") if ends > 0 => {
+                    unfinished += event["payload"]["text"].as_str().unwrap();
+                    while let Some((number, rest)) = first_word(&unfinished) {
+                        arrivals.lock().unwrap().push((number, at));
+                        unfinished = rest;
+                    }
                 }
-                // That of the prompt, then that of the answer.
                 Some("message.end") => {
                     ends += 1;
                     if ends == 2 {
@@ -348,4 +228,11 @@ fn read_deltas(stream: TcpStream, arrivals: &Mutex<HashMap<u64, Vec<Instant>>>) 
         }
         line.clear();
     }
+}
+
+/// Returns the number of the first complete word, `(7)`, and the text behind it.
+fn first_word(text: &str) -> Option<(usize, String)> {
+    let (word, rest) = text.split_once(')')?;
+    let (_, number) = word.split_once('(')?;
+    Some((number.parse().unwrap(), rest.to_owned()))
 }

@@ -15,6 +15,7 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, ExitCode};
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pty_process::blocking::{Command, Pty};
+use support::http_api::{ApiClient, StreamingModel};
 use support::{ENVIRONMENT, FigureReport, HELPER, Home, Samples, row};
 
 /// Commands typed into each shell. More than the FIFO holds, so that a stopped daemon is also measured with a full
@@ -120,6 +122,8 @@ impl Drop for ZshSession {
 #[derive(Clone, Copy, PartialEq)]
 enum DaemonState {
     Runs,
+    /// It sends an answer of 100 words a second to 100 clients of the HTTP API, half of which do not read.
+    Streams,
     Absent,
     Killed,
     Stopped,
@@ -127,15 +131,17 @@ enum DaemonState {
 
 /// Types commands into two shells in turn. Returns their times without and with the plugin.
 fn hooks(daemon: DaemonState) -> (Samples, Samples) {
-    let home = Home::new("http://127.0.0.1:9/v1");
+    // Longer than the measurement.
+    let model = StreamingModel::start(60_000, Duration::from_millis(10));
+    let home = Home::new(&model.base_url());
     if daemon != DaemonState::Absent {
         home.start();
     }
+    let _streams = (daemon == DaemonState::Streams).then(|| streams(&home));
     // Keeps the hooks from starting a daemon where none should run.
-    let helper = if daemon == DaemonState::Runs {
-        HELPER
-    } else {
-        "/bin/true"
+    let helper = match daemon {
+        DaemonState::Runs | DaemonState::Streams => HELPER,
+        _ => "/bin/true",
     };
     let mut empty = ZshSession::new(&home.path(), helper, "empty", "");
     let mut full = ZshSession::new(&home.path(), helper, "full", &format!("source {PLUGIN}\n"));
@@ -160,6 +166,18 @@ fn hooks(daemon: DaemonState) -> (Samples, Samples) {
         kill(pid, Signal::SIGCONT).unwrap();
     }
     (without, with)
+}
+
+/// Has an answer sent to many clients. Returns those that do not read it.
+fn streams(home: &Home) -> Vec<TcpStream> {
+    let server = ApiClient::serve(home);
+    let session = server.session();
+    let mut streams: Vec<TcpStream> = (0..100).map(|_| server.follow(&session)).collect();
+    for mut stream in streams.split_off(50) {
+        std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+    }
+    server.prompt(&session);
+    streams
 }
 
 /// Types commands into two shells with the plugin in turn, of which the second one prints marks for a recorder. Returns their
@@ -214,6 +232,7 @@ fn main() -> ExitCode {
     ])];
     for (name, daemon, bar) in [
         ("runs", DaemonState::Runs, 200.0),
+        ("streams", DaemonState::Streams, 200.0),
         ("absent", DaemonState::Absent, 200.0),
         ("killed", DaemonState::Killed, 200.0),
         ("stopped", DaemonState::Stopped, 200.0),

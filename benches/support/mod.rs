@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+pub mod http_api;
+
 /// The release binary.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_aish-helper");
 

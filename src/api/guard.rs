@@ -5,7 +5,7 @@
 //! token. Only the files of the page, `/health` and `/version` are served without one.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::http::request::Parts;
@@ -45,8 +45,6 @@ const PUBLIC: [&str; 2] = ["/health", "/version"];
 const TICKET: &str = "/v1/tickets";
 /// The same for the ticket of a pairing; a browser that waits for the person's decision asks for it there.
 const PAIRING: &str = "/v1/pairing";
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// The routes, behind the checks.
 #[derive(Clone)]
@@ -100,15 +98,16 @@ fn check(
         Transport::Tcp(names) => names,
     };
     let path = parts.uri.path();
-    host(&parts.headers, names)?;
-    let foreign = origin(&parts.headers, names, &state.cors)?;
+    let headers = CheckedHeaders::read(&parts.headers)?;
+    host(&headers, names)?;
+    let foreign = origin(&headers, names, &state.cors)?;
     let own_read = matches!(parts.method, Method::GET | Method::HEAD) && is_page(path);
-    fetch_site(&parts.headers, foreign.is_some(), own_read)?;
+    fetch_site(&headers, foreign.is_some(), own_read)?;
     let is_preflight = foreign.is_some() && parts.method == Method::OPTIONS;
     if is_preflight || needs_no_token(&parts.method, path) {
         return Ok((foreign, None));
     }
-    let access = authorization(&parts.headers, &state.credentials)?;
+    let access = authorization(&headers, &state.credentials)?;
     Ok((foreign, Some(confirmed(access, path)?)))
 }
 
@@ -126,20 +125,39 @@ fn needs_no_token(method: &Method, path: &str) -> bool {
         || *method == Method::POST && (path == TICKET || path == PAIRING)
 }
 
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Answer<Option<&'h str>> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next();
-    if values.next().is_some() {
-        return Err(Problem::bad_request(format!(
-            "the header {name} is given twice"
-        )));
-    }
-    let Some(value) = first else { return Ok(None) };
-    match value.to_str() {
-        Ok(value) => Ok(Some(value)),
-        Err(_) => Err(Problem::bad_request(format!(
-            "the header {name} is not ASCII"
-        ))),
+/// The headers that the checks read.
+#[derive(Default)]
+struct CheckedHeaders<'h> {
+    host: Option<&'h str>,
+    origin: Option<&'h str>,
+    fetch_site: Option<&'h str>,
+    fetch_mode: Option<&'h str>,
+    authorization: Option<&'h str>,
+}
+
+impl<'h> CheckedHeaders<'h> {
+    /// Reads them in one pass. Each may be given once: servers and proxies disagree on which of two counts.
+    fn read(headers: &'h HeaderMap) -> Answer<CheckedHeaders<'h>> {
+        let mut read = CheckedHeaders::default();
+        for (name, value) in headers {
+            let place = match name.as_str() {
+                "host" => &mut read.host,
+                "origin" => &mut read.origin,
+                "authorization" => &mut read.authorization,
+                "sec-fetch-site" => &mut read.fetch_site,
+                "sec-fetch-mode" => &mut read.fetch_mode,
+                _ => continue,
+            };
+            let Ok(value) = value.to_str() else {
+                let message = format!("the header {name} is not ASCII");
+                return Err(Problem::bad_request(message));
+            };
+            if place.replace(value).is_some() {
+                let message = format!("the header {name} is given twice");
+                return Err(Problem::bad_request(message));
+            }
+        }
+        Ok(read)
     }
 }
 
@@ -147,10 +165,9 @@ fn refused(message: String) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "origin", message)
 }
 
-fn host(headers: &HeaderMap, names: &OwnNames) -> Answer<()> {
-    let host = only(headers, &header::HOST)?;
+fn host(headers: &CheckedHeaders<'_>, names: &OwnNames) -> Answer<()> {
     let is_own = |host: &str| names.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
-    match host {
+    match headers.host {
         Some(host) if is_own(host) => Ok(()),
         Some(_) => Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
@@ -166,8 +183,12 @@ fn host(headers: &HeaderMap, names: &OwnNames) -> Answer<()> {
     }
 }
 
-fn origin(headers: &HeaderMap, names: &OwnNames, cors: &[String]) -> Answer<Option<HeaderValue>> {
-    let Some(origin) = only(headers, &header::ORIGIN)? else {
+fn origin(
+    headers: &CheckedHeaders<'_>,
+    names: &OwnNames,
+    cors: &[String],
+) -> Answer<Option<HeaderValue>> {
+    let Some(origin) = headers.origin else {
         return Ok(None);
     };
     let own = origin.strip_prefix(names.scheme);
@@ -181,7 +202,7 @@ fn origin(headers: &HeaderMap, names: &OwnNames, cors: &[String]) -> Answer<Opti
         return Ok(None);
     }
     if cors.iter().any(|allowed| allowed == origin) {
-        return Ok(headers.get(header::ORIGIN).cloned());
+        return Ok(HeaderValue::from_str(origin).ok());
     }
     Err(
         refused("pages of another origin may not use this server".to_owned())
@@ -189,13 +210,15 @@ fn origin(headers: &HeaderMap, names: &OwnNames, cors: &[String]) -> Answer<Opti
     )
 }
 
-fn fetch_site(headers: &HeaderMap, is_allowed_origin: bool, is_own_read: bool) -> Answer<()> {
-    let site = only(headers, &SEC_FETCH_SITE)?;
-    let mode = only(headers, &SEC_FETCH_MODE)?;
-    let is_refused = match site {
+fn fetch_site(
+    headers: &CheckedHeaders<'_>,
+    is_allowed_origin: bool,
+    is_own_read: bool,
+) -> Answer<()> {
+    let is_refused = match headers.fetch_site {
         None | Some("same-origin" | "none") => false,
         // A link to the page is followed; its files hold no data.
-        Some(_) => !(is_allowed_origin || is_own_read && mode == Some("navigate")),
+        Some(_) => !(is_allowed_origin || is_own_read && headers.fetch_mode == Some("navigate")),
     };
     match is_refused {
         true => Err(refused(
@@ -218,13 +241,13 @@ fn confirmed(access: Access, path: &str) -> Answer<Access> {
     }
 }
 
-fn authorization(headers: &HeaderMap, credentials: &Credentials) -> Answer<Access> {
+fn authorization(headers: &CheckedHeaders<'_>, credentials: &Credentials) -> Answer<Access> {
     let unauthorized = |message: &str| {
         Problem::new(StatusCode::UNAUTHORIZED, "authentication", message).hint(
             "send the header Authorization: Bearer TOKEN; aish-helper serve token show prints it",
         )
     };
-    let Some(value) = only(headers, &header::AUTHORIZATION)? else {
+    let Some(value) = headers.authorization else {
         return Err(unauthorized("the request has no token"));
     };
     let (scheme, value) = value.split_once(' ').unwrap_or((value, ""));
@@ -272,9 +295,10 @@ fn preflight() -> Response {
     response
 }
 
-/// Adds the headers that every answer has.
-fn finish(mut response: Response, origin: Option<HeaderValue>) -> Response {
-    let headers = response.headers_mut();
+const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// The headers that every answer has, unless its handler has set another value.
+static OWN_HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
     let values = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -282,29 +306,29 @@ fn finish(mut response: Response, origin: Option<HeaderValue>) -> Response {
             HeaderName::from_static("cross-origin-opener-policy"),
             "same-origin",
         ),
+        (CORP, "same-origin"),
+        (header::CACHE_CONTROL, "no-store"),
         (
-            HeaderName::from_static("cross-origin-resource-policy"),
-            "same-origin",
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; frame-ancestors 'none'",
         ),
     ];
-    for (name, value) in values {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
+    // With room for those of the handler: the table is copied as it is.
+    let mut headers = HeaderMap::with_capacity(12);
+    headers.extend(values.map(|(name, value)| (name, HeaderValue::from_static(value))));
     headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-store"));
-    headers
-        .entry(header::CONTENT_SECURITY_POLICY)
-        .or_insert(HeaderValue::from_static(
-            "default-src 'none'; frame-ancestors 'none'",
-        ));
+});
+
+/// Adds the headers that every answer has.
+fn finish(mut response: Response, origin: Option<HeaderValue>) -> Response {
+    // A copy of the table is cheaper than to add each header.
+    let mut headers = OWN_HEADERS.clone();
+    headers.extend(std::mem::take(response.headers_mut()));
     if let Some(origin) = origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
-        headers.insert(
-            HeaderName::from_static("cross-origin-resource-policy"),
-            HeaderValue::from_static("cross-origin"),
-        );
+        headers.insert(CORP, HeaderValue::from_static("cross-origin"));
     }
+    *response.headers_mut() = headers;
     response
 }

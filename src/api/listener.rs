@@ -20,8 +20,6 @@ use crate::session::lock;
 
 /// Time to send the head of a request, and how long a connection may stay idle between two of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of headers.
-const MAX_HEADERS: usize = 64;
 /// Maximum size of the head of a request, and of what waits to be written, in bytes.
 const BUFFER: usize = 16 << 10;
 /// Maximum number of connections.
@@ -188,7 +186,6 @@ async fn serve_connection<S>(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_headers(MAX_HEADERS)
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

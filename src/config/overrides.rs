@@ -93,6 +93,9 @@ impl ConfigOverrides {
     /// # Errors
     /// A value is wrong; the message names the variable.
     pub fn from_map(map: &BTreeMap<String, String>) -> Result<ConfigOverrides> {
+        if map.is_empty() {
+            return Ok(ConfigOverrides::default());
+        }
         let get = |name: &str| map.get(name).filter(|v| !v.is_empty()).cloned();
         let mut settings = BTreeMap::new();
         for spec in Config::SECTION.overridable() {
