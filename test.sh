@@ -31,6 +31,7 @@ need zsh-syntax-highlighting plugin zsh-syntax-highlighting
 need git command -v git
 need tmux command -v tmux
 need screen command -v screen
+need s3cmd command -v s3cmd
 if [[ $(uname -s) == Darwin ]]; then
     need node command -v npm
     need python3 python3 -c 'import venv, ensurepip'

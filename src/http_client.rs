@@ -1,6 +1,7 @@
 //! The HTTP client settings of the whole crate: model providers, MCP servers, and their logins.
 
 pub mod checked_resolver;
+pub mod tls_failure;
 
 use std::time::Duration;
 

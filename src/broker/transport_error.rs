@@ -8,6 +8,7 @@ use reqwest::Url;
 use super::endpoint::authority;
 use super::http1;
 use crate::error::Error;
+use crate::http_client::tls_failure::{TlsFailure, causes, innermost, tls_failure};
 
 /// An error of the connection to a provider.
 #[derive(Debug)]
@@ -44,25 +45,16 @@ pub fn closed_while_idle(error: &reqwest::Error) -> bool {
 
 fn network(url: &Url, error: &reqwest::Error) -> Error {
     let at = authority(url);
-    if let Some(tls) = causes(error).find_map(tls_error) {
-        let reason = match tls {
-            rustls::Error::InvalidMessage(_) => {
-                return Error::runtime(format!("{at} does not speak TLS")).hint(
-                    "if the server speaks plain HTTP, base_url begins with http://, not https://",
-                );
-            }
-            rustls::Error::InvalidCertificate(fault) => match fault_words(fault) {
-                Some((words, hint)) => {
-                    let message = format!("no secure connection to {at}: {words}");
-                    return Error::runtime(message).hint(hint);
-                }
-                None => format!("its certificate is not trusted: {fault:?}"),
-            },
-            other => other.to_string(),
-        };
-        return Error::runtime(format!("no secure connection to {at}: {reason}")).hint(
-            "a private certificate authority belongs in the system's certificates, or in SSL_CERT_FILE; the daemon takes a new value when it is restarted: aish-helper restart",
-        );
+    match tls_failure(error) {
+        None => {}
+        Some(TlsFailure::NotSpoken) => {
+            return Error::runtime(format!("{at} does not speak TLS")).hint(
+                "if the server speaks plain HTTP, base_url begins with http://, not https://",
+            );
+        }
+        Some(TlsFailure::Refused { reason, hint }) => {
+            return Error::runtime(format!("no secure connection to {at}: {reason}")).hint(hint);
+        }
     }
     if causes(error).any(|e| e.to_string().starts_with("dns error")) {
         let host = url.host_str().unwrap_or("?");
@@ -85,29 +77,6 @@ fn network(url: &Url, error: &reqwest::Error) -> Error {
         );
     }
     broken(url, &last)
-}
-
-/// Returns what is wrong with a certificate, in words, and what to do; `None` for what trust alone would mend.
-fn fault_words(fault: &rustls::CertificateError) -> Option<(&'static str, &'static str)> {
-    use rustls::CertificateError as Fault;
-    match fault {
-        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => Some((
-            "its certificate is for another name",
-            "use a name that is in the certificate",
-        )),
-        Fault::Expired | Fault::ExpiredContext { .. } => {
-            Some(("its certificate has expired", "renew it there"))
-        }
-        Fault::NotValidYet | Fault::NotValidYetContext { .. } => Some((
-            "its certificate is not valid yet",
-            "check the clocks of both machines",
-        )),
-        Fault::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => Some((
-            "its certificate is that of an authority",
-            "it needs one for a server: with openssl req -x509 add -addext basicConstraints=CA:FALSE",
-        )),
-        _ => None,
-    }
 }
 
 fn no_connection(url: &Url, reason: String) -> Error {
@@ -133,31 +102,6 @@ fn io_words(error: &io::Error) -> String {
     }
 }
 
-/// The error and its causes, from the outside in.
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
-    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
-    std::iter::from_fn(move || {
-        let cause = next?;
-        next = cause.source();
-        Some(cause)
-    })
-}
-
-/// The innermost error inside nested IO errors, whose `source` skips the error that they wrap.
-fn innermost<'a>(mut error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
-    while let Some(inner) = error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref)
-    {
-        error = inner;
-    }
-    error
-}
-
 fn io_kind(error: &(dyn StdError + 'static)) -> Option<io::ErrorKind> {
     innermost(error).downcast_ref().map(io::Error::kind)
-}
-
-fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
-    innermost(error).downcast_ref()
 }

@@ -150,10 +150,9 @@ fn check_bucket(name: &str) -> Result<(), String> {
 }
 
 fn check_prefix(text: &str) -> Result<(), String> {
-    let is_part = |part: &str| {
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        !matches!(part, "" | "." | "..") && part.chars().all(is_allowed)
-    };
+    // Servers and proxies resolve parts of dots, and some take a backslash for a slash.
+    let is_refused = |c: char| c.is_control() || c == '\\';
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(is_refused);
     let path = text.strip_suffix('/').unwrap_or(text);
     match text.len() <= 512 && path.split('/').all(is_part) {
         true => Ok(()),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -13,11 +14,17 @@ use serde::{Deserialize, Serialize};
 use super::object::ShareObject;
 use crate::address;
 use crate::error::{Error, ErrorContext, Result};
+use crate::http_client::tls_failure::{TlsFailure, tls_failure};
 use crate::http_client::{ProxyUse, client_builder};
 use crate::safety::redact::global_redactor;
 use crate::safety::text::one_line;
 use crate::secret::Secret;
 
+/// Addresses of `localhost`; the port is that of the URL.
+const THIS_MACHINE: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),
+];
 /// How long connecting may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// How long sending a page may take.
@@ -104,9 +111,14 @@ impl S3Place {
     /// # Errors
     /// The endpoint is invalid, or cannot be addressed by host.
     pub fn with_key(mut self, key: String, public_url: Option<&str>) -> Result<S3Place> {
+        let bucket = self.bucket()?;
+        let url = bucket.object_url(&key);
         self.url = match public_url {
-            Some(base) => format!("{}/{key}", base.trim_end_matches('/')),
-            None => self.bucket()?.object_url(&key).to_string(),
+            Some(base) => {
+                let path = url.path().strip_prefix(bucket.base_url().path());
+                format!("{}/{}", base.trim_end_matches('/'), path.unwrap_or(&key))
+            }
+            None => url.to_string(),
         };
         self.key = key;
         Ok(self)
@@ -159,12 +171,16 @@ impl S3Place {
     }
 
     fn client(&self, bucket: &Bucket) -> Result<Client> {
-        let proxy = match address::is_loopback(bucket.base_url()) {
-            true => ProxyUse::Direct,
-            false => ProxyUse::System,
+        let is_here = Url::parse(&self.endpoint).is_ok_and(|url| address::is_loopback(&url));
+        let builder = match (is_here, bucket.base_url().domain()) {
+            (false, _) => client_builder(ProxyUse::System, CONNECT_LIMIT),
+            (true, None) => client_builder(ProxyUse::Direct, CONNECT_LIMIT),
+            // Not every resolver knows that `BUCKET.localhost` is this machine. One that asks a name server would send the page
+            // unencrypted to where that leads.
+            (true, Some(host)) => client_builder(ProxyUse::Direct, CONNECT_LIMIT)
+                .resolve_to_addrs(host, &THIS_MACHINE),
         };
-        let client = client_builder(proxy, CONNECT_LIMIT).build();
-        client.context(|| "cannot prepare requests".into())
+        builder.build().context(|| "cannot prepare requests".into())
     }
 
     /// Uploads the object.
@@ -230,12 +246,24 @@ impl S3Place {
 
     async fn send(&self, request: RequestBuilder) -> Result<Response> {
         request.send().await.map_err(|error| {
+            let host = self.host();
+            match tls_failure(&error) {
+                Some(TlsFailure::NotSpoken) => {
+                    return Error::runtime(format!("{host} does not speak TLS"))
+                        .hint("check endpoint in [share] of the configuration");
+                }
+                Some(TlsFailure::Refused { reason, hint }) => {
+                    return Error::runtime(format!("no secure connection to {host}: {reason}"))
+                        .hint(hint);
+                }
+                None => {}
+            }
             let failure = match error.is_timeout() {
                 true => "it did not answer in time".to_owned(),
                 // Without the URL, which has the signature.
                 false => root_cause(&error.without_url()),
             };
-            Error::runtime(format!("cannot reach {}: {failure}", self.host()))
+            Error::runtime(format!("cannot reach {host}: {failure}"))
                 .hint("check the network and endpoint in [share] of the configuration")
         })
     }
@@ -345,6 +373,14 @@ mod tests {
         assert_eq!(
             url(place(false), Some("https://pages.example.com/")),
             "https://pages.example.com/shares/1.html"
+        );
+        let unusual = place(false).with_key(
+            "my pages/a+b%20.html".to_owned(),
+            Some("https://p.example/x"),
+        );
+        assert_eq!(
+            unusual.unwrap().url,
+            "https://p.example/x/my%20pages/a%2Bb%2520.html"
         );
         let mut by_address = place(false);
         by_address.endpoint = "http://127.0.0.1:1".to_owned();

@@ -9,5 +9,6 @@ pub mod oauth;
 pub mod provider;
 pub mod request_head;
 pub mod s3;
+pub mod s3s_fs;
 pub mod steady;
 pub mod tls;

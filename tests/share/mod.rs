@@ -1,6 +1,7 @@
 //! Sharing sessions: pages in buckets, sharing after each answer, projects, and kills at every step.
 
 mod auto;
+mod interop;
 mod kill;
 mod recordings;
 mod s3;

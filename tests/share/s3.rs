@@ -302,6 +302,9 @@ fn the_endpoint_must_be_encrypted_and_complete() {
         ("endpoint = \"https://a:b@s3.example.com\"\n", "user name"),
         ("bucket = \"a/b\"\n", "bucket"),
         ("prefix = \"../x\"\n", "names with /"),
+        ("prefix = \"a//b\"\n", "names with /"),
+        ("prefix = 'a\\b'\n", "names with /"),
+        ("prefix = \"a\\u0007\"\n", "names with /"),
         ("secret_key_env = \"a b\"\n", "environment variable"),
     ] {
         helper.config(&format!("[share]\n{settings}"));
