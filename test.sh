@@ -98,25 +98,39 @@ else
     echo 'advisories not checked: the advisory database is unreachable'
 fi
 
-# --- real MCP servers and the conformance suite of the protocol ------------------
+# --- real MCP servers, the conformance suite of the protocol, Schemathesis -------
 
 # Kept between runs, and reinstalled when a pin changes.
 export AISH_TEST_TOOLS=$PWD/target/test-tools
-pins=$(cat tests/real/package-lock.json tests/real/requirements.txt | cksum)
+pins=$(cat tests/real/package-lock.json tests/real/requirements.txt tests/api/requirements.txt | cksum)
 if [[ $(cat "$AISH_TEST_TOOLS/pins" 2>/dev/null) != "$pins" ]]; then
-    step 'installing real MCP servers'
+    step 'installing real MCP servers and Schemathesis'
     rm -rf "$AISH_TEST_TOOLS"
     mkdir -p "$AISH_TEST_TOOLS"
     cp tests/real/package.json tests/real/package-lock.json "$AISH_TEST_TOOLS"
     # An unresponsive registry must not block this script; macOS has no timeout(1).
     bounded() { perl -e 'alarm 600; exec @ARGV or die' "$@"; }
     (cd "$AISH_TEST_TOOLS" && bounded npm ci --no-audit --no-fund --loglevel=error >/dev/null)
-    python3 -m venv "$AISH_TEST_TOOLS/python"
-    # The file names every package; resolving would take extras for new requirements.
-    bounded "$AISH_TEST_TOOLS/python/bin/pip" install --quiet --disable-pip-version-check \
-        --no-deps --require-hashes --requirement tests/real/requirements.txt
+    # The files name every package; resolving would take extras for new requirements.
+    install_python() { # install_python DIR REQUIREMENTS
+        python3 -m venv "$AISH_TEST_TOOLS/$1"
+        bounded "$AISH_TEST_TOOLS/$1/bin/pip" install --quiet --disable-pip-version-check \
+            --no-deps --require-hashes --requirement "$2"
+    }
+    install_python python tests/real/requirements.txt
+    if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+        install_python schemathesis tests/api/requirements.txt
+    fi
     printf '%s\n' "$pins" >"$AISH_TEST_TOOLS/pins"
 fi
+
+# Empty if there is none, which leaves its test out.
+AISH_TEST_SCHEMATHESIS=$AISH_TEST_TOOLS/schemathesis/bin/st
+if [[ ! -x $AISH_TEST_SCHEMATHESIS ]]; then
+    AISH_TEST_SCHEMATHESIS=
+    echo 'the HTTP API was not tested with Schemathesis: it needs Python 3.11'
+fi
+export AISH_TEST_SCHEMATHESIS
 
 # Empty if there is none, which leaves its tests out; it says why.
 AISH_TEST_TMUX35=$(tests/tmux.sh "$AISH_TEST_TOOLS")

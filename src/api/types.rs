@@ -3,6 +3,7 @@
 mod activity;
 mod questions;
 mod recordings;
+mod server;
 mod shares;
 mod tui;
 
@@ -11,6 +12,7 @@ pub use self::activity::{
 };
 pub use self::questions::{AnswerWord, NewPairing, PairingView, PairingWord, QuestionAnswer};
 pub use self::recordings::{RecordedCommandView, RecordingChoice, RecordingList, RecordingView};
+pub use self::server::{Health, Ticket, TicketBearer, Version};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 pub use self::tui::{DrivenShellList, DrivenShellView, PerformedAction, ShellChoice, ShellText};
 
@@ -50,13 +52,21 @@ pub enum SessionState {
 }
 
 /// Who may see a session besides the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareState {
     /// Nobody.
     Private,
     /// Everybody who knows the address of its page.
     Shared,
+}
+
+/// Only back: to share a session, what would be published must be seen first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareStateChange {
+    /// Unshares the session.
+    Private,
 }
 
 /// A list of sessions, last used first.
@@ -158,11 +168,11 @@ pub struct SessionChange {
     /// The directory in which prompts over HTTP work from now on: an absolute path. A prompt in a terminal works in that of its
     /// shell, and later ones over HTTP follow it.
     #[serde(default)]
-    #[schema(max_length = 4096, pattern = "^/")]
+    #[schema(max_length = 4096, pattern = r"^/[^\x00-\x1f\x7f-\x9f]*$")]
     pub cwd: Option<String>,
     /// `private` unshares the session. To share it, use `/share`, which shows what would be published.
     #[serde(default)]
-    pub share_state: Option<ShareState>,
+    pub share_state: Option<ShareStateChange>,
 }
 
 /// Who wrote a message.
@@ -337,7 +347,7 @@ pub struct EventFilter {
     /// A cursor: the `id` of the last event, or `next_cursor`. The header `Last-Event-ID` counts before it. Without either a
     /// session is sent from its beginning; of all sessions only what comes is sent.
     #[serde(default)]
-    #[param(required = false, max_length = 4000)]
+    #[param(required = false, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$")]
     pub since: Option<String>,
     /// With `false` the stream ends once everything was sent.
     #[serde(default)]
@@ -385,40 +395,6 @@ pub struct EventEnvelope {
     /// What happened; `docs/api.md` describes it for each type.
     #[schema(value_type = Object)]
     pub payload: serde_json::Value,
-}
-
-/// A one-use ticket of `aish-helper web`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Ticket {
-    /// The ticket.
-    #[schema(max_length = 200)]
-    pub ticket: String,
-}
-
-/// A bearer for the browser.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct TicketBearer {
-    /// For the header `Authorization: Bearer`.
-    pub bearer: String,
-}
-
-/// The server answers.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Health {
-    /// `ok`.
-    pub status: &'static str,
-}
-
-/// The version of the program.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Version {
-    /// `aish`.
-    pub name: &'static str,
-    /// `MAJOR.MINOR.PATCH`.
-    pub version: &'static str,
-    /// Version of the API: the part of its paths.
-    pub api: &'static str,
 }
 
 /// The models of the configuration.

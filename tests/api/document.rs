@@ -41,6 +41,18 @@ pub fn operations() -> Vec<(String, String, Vec<u16>, bool)> {
 }
 
 #[test]
+fn every_operation_has_an_id_of_its_own() {
+    let document = document();
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations = paths.flat_map(|methods| methods.as_object().unwrap().values());
+    let mut ids = std::collections::BTreeSet::new();
+    for operation in operations {
+        let id = operation["operationId"].as_str().unwrap();
+        assert!(ids.insert(id), "{id} is the id of two operations");
+    }
+}
+
+#[test]
 fn every_operation_answers_with_a_documented_status() {
     let helper = Helper::saying("yes");
     let server = Server::start(&helper);

@@ -6,6 +6,7 @@ mod guard;
 mod limits;
 mod logs;
 mod questions;
+mod schemathesis;
 mod secrets;
 mod sessions;
 mod shares;

@@ -101,19 +101,20 @@ fn sessions_are_found_changed_and_deleted() {
     let change = json!({ "tools": "" });
     let changed = server.send("PATCH", &path, Some(&change)).json(200);
     assert_eq!(changed["settings"], json!({ "model": "fake" }));
-    for wrong in [
-        json!({ "model": "none-such" }),
-        json!({ "title": " " }),
-        json!({ "title": "x".repeat(201) }),
-        json!({ "share_state": "shared" }),
-        json!({ "colour": "red" }),
+    for (wrong, status) in [
+        (json!({ "title": " " }), 422),
+        (json!({ "title": "x".repeat(201) }), 422),
+        (json!({ "share_state": "shared" }), 422),
+        (json!({ "colour": "red" }), 422),
+        // Well-formed, but the configuration has none.
+        (json!({ "model": "none-such" }), 409),
+        (json!({ "prompt": "none-such" }), 409),
+        (json!({ "tools": "@none-such" }), 409),
     ] {
+        server.send("PATCH", &path, Some(&wrong)).problem(status);
         server
-            .send("PATCH", &path, Some(&wrong))
-            .problem(match wrong.get("model") {
-                Some(_) => 409,
-                None => 422,
-            });
+            .send("POST", "/v1/sessions", Some(&wrong))
+            .problem(status);
     }
     assert_eq!(server.get(&path)["title"], "Dogs");
     assert_eq!(server.send("DELETE", &path, None).status, 204);
@@ -208,7 +209,7 @@ fn wrong_prompts_are_refused_with_a_reason() {
         (json!({ "content": "x", "role": "system" }), 422),
         (json!({ "content": "x", "agent_id": "a" }), 404),
         (json!({ "content": "x", "model": "none-such" }), 409),
-        (json!({ "content": "x", "tools": "@none" }), 422),
+        (json!({ "content": "x", "tools": "@none" }), 409),
         (json!({ "content": "x", "extra": true }), 422),
         (json!([]), 422),
     ] {
@@ -297,19 +298,20 @@ fn a_session_works_in_the_directory_that_was_set() {
         .send("PATCH", &path, Some(&json!({ "cwd": "/" })))
         .json(200);
     let file = helper.path("config.toml").display().to_string();
-    for cwd in [
-        "relative",
-        "",
-        "/no/such/directory",
-        &file,
-        "/tmp/\u{7}",
-        "~",
+    for (cwd, status) in [
+        ("relative", 422),
+        ("", 422),
+        ("/tmp/\u{7}", 422),
+        ("~", 422),
+        // Well-formed, but not there.
+        ("/no/such/directory", 409),
+        (&file, 409),
     ] {
         let change = json!({ "cwd": cwd });
-        server.send("PATCH", &path, Some(&change)).problem(422);
+        server.send("PATCH", &path, Some(&change)).problem(status);
         server
             .send("POST", "/v1/sessions", Some(&change))
-            .problem(422);
+            .problem(status);
     }
     assert_eq!(server.get(&path)["cwd"], "/");
 }

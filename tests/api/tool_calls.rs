@@ -97,7 +97,7 @@ fn a_tool_is_called_through_the_policy() {
     );
     for (name, body, status) in [
         ("fs.none", arguments.clone(), 422),
-        ("none.read", arguments.clone(), 422),
+        ("none.read", arguments.clone(), 404),
         ("fs.read", json!({ "arguments": [] }), 422),
         ("fs.read", json!({}), 422),
         (

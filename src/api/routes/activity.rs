@@ -38,7 +38,7 @@ async fn indexed<T: Send + 'static>(
 }
 
 /// Lists prompts, answers, tool calls and commands, newest first.
-#[utoipa::path(get, path = "/v1/activity", tag = "activity", params(ActivityQuery),
+#[utoipa::path(get, path = "/v1/activity", operation_id = "list_activity", tag = "activity", params(ActivityQuery),
     responses(
         (status = 200, description = "The activities", body = ActivityList),
         (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
@@ -90,7 +90,7 @@ pub async fn list(
 }
 
 /// Sums up requests, tokens and cost of the last days.
-#[utoipa::path(get, path = "/v1/stats", tag = "activity", params(StatsQuery),
+#[utoipa::path(get, path = "/v1/stats", operation_id = "get_statistics", tag = "activity", params(StatsQuery),
     responses(
         (status = 200, description = "The sums", body = StatsView),
         (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]

@@ -24,11 +24,11 @@ const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Streams the events of a session: those behind the cursor, then what happens. With the bearer of a paired browser, questions
 /// of a foreground prompt without a terminal wait for its answer; the stream ends with the pairing.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/events", tag = "events",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/events", operation_id = "stream_session_events", tag = "events",
     params(
         ("session_id" = String, Path, description = "Id of the session"),
         EventFilter,
-        ("last-event-id" = Option<String>, Header, description = "The `id` of the last event; counts before `since`")),
+        ("last-event-id" = Option<String>, Header, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$", description = "The `id` of the last event; counts before `since`")),
     responses(
         (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = SentEvent),
         (status = 400, description = "The cursor does not belong to this session", body = ProblemDocument),
@@ -61,10 +61,10 @@ pub async fn of_session(
 }
 
 /// Streams the events of all sessions: those behind the cursor, or from now on.
-#[utoipa::path(get, path = "/v1/events", tag = "events",
+#[utoipa::path(get, path = "/v1/events", operation_id = "stream_events", tag = "events",
     params(
         EventFilter,
-        ("last-event-id" = Option<String>, Header, description = "The `id` of the last event; counts before `since`")),
+        ("last-event-id" = Option<String>, Header, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$", description = "The `id` of the last event; counts before `since`")),
     responses(
         (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = SentEvent),
         (status = 400, description = "The cursor is not valid", body = ProblemDocument),

@@ -21,7 +21,7 @@ use crate::requests::recordings::SessionShells;
 const RECORDS: usize = 32;
 
 /// Returns all records of a session, one JSON object per line.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/events", tag = "logs",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/events", operation_id = "list_records", tag = "logs",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "The records, as `docs/journal.md` describes them", content_type = "application/jsonl", body = String),
@@ -65,7 +65,7 @@ async fn of_session(state: &ApiState, id: &str) -> Answer<Vec<RecordingView>> {
 }
 
 /// Lists the recordings of the terminals whose shells have used a session.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/recordings", tag = "logs",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/recordings", operation_id = "list_recordings", tag = "logs",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "The recordings", body = RecordingList),
@@ -79,7 +79,7 @@ pub async fn recordings(
 }
 
 /// Returns a recording of a session's terminal as asciicast version 3, without secrets. Parts can be asked for with `Range`.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/raw", tag = "logs",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/raw", operation_id = "get_recording", tag = "logs",
     params(
         ("session_id" = String, Path, description = "Id of the session"),
         RecordingChoice,

@@ -16,6 +16,7 @@ use crate::api::types::{
     CancelFilter, MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole,
     Role, ToolCallView,
 };
+use crate::error::Error;
 use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
 use crate::protocol::{
@@ -36,7 +37,7 @@ const PAGE: (usize, usize) = (50, 200);
 const MAX_PROMPT: usize = 1_000_000;
 
 /// Lists the messages of a session, newest first.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", tag = "messages",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), MessageFilter),
     responses(
         (status = 200, description = "The messages", body = MessagePage),
@@ -113,13 +114,13 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
 }
 
 /// Sends a prompt. The answer comes as events; questions about tool calls are asked at the terminal.
-#[utoipa::path(post, path = "/v1/sessions/{session_id}/messages", tag = "messages", request_body = NewMessage,
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/messages", operation_id = "send_message", tag = "messages", request_body = NewMessage,
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 202, description = "The prompt is accepted", body = MessageAccepted),
         (status = 403, description = "A prompt pack of the session was not approved", body = ProblemDocument),
         (status = 404, description = "There is no such session or agent", body = ProblemDocument),
-        (status = 409, description = "No model is configured, or the configuration is not valid", body = ProblemDocument),
+        (status = 409, description = "There is no such model or selection of tools, or the configuration is not valid", body = ProblemDocument),
         (status = 503, description = "The daemon is stopping", body = ProblemDocument)))]
 pub async fn send(
     State(state): State<ApiState>,
@@ -197,9 +198,9 @@ fn failed(failure: RequestFailure) -> Problem {
     let status = match failure.kind {
         _ if failure.nothing_configured => StatusCode::CONFLICT,
         kind => {
-            return Problem::from(crate::error::Error {
+            return super::unfit(Error {
                 hint: failure.hint,
-                ..crate::error::Error::new(kind, failure.message)
+                ..Error::new(kind, failure.message)
             });
         }
     };
@@ -221,7 +222,7 @@ fn told_shell(state: &ApiState, session: &Arc<Session>) -> Option<ShellId> {
 }
 
 /// Cancels the running answer of a session, or only the answer to one prompt.
-#[utoipa::path(post, path = "/v1/sessions/{session_id}/cancel", tag = "messages",
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/cancel", operation_id = "cancel_answer", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), CancelFilter),
     responses(
         (status = 204, description = "The answer is cancelled, or it was not running"),

@@ -12,14 +12,14 @@ use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{Health, Ticket, TicketBearer, Version};
 
 /// Tells that the server answers.
-#[utoipa::path(get, path = "/health", tag = "server", security(()),
+#[utoipa::path(get, path = "/health", operation_id = "get_health", tag = "server", security(()),
     responses((status = 200, description = "The server answers", body = Health)))]
 pub async fn health() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
 /// Tells the version of the program.
-#[utoipa::path(get, path = "/version", tag = "server", security(()),
+#[utoipa::path(get, path = "/version", operation_id = "get_version", tag = "server", security(()),
     responses((status = 200, description = "The version", body = Version)))]
 pub async fn version() -> Json<Version> {
     Json(Version {
@@ -30,14 +30,14 @@ pub async fn version() -> Json<Version> {
 }
 
 /// Returns this document.
-#[utoipa::path(get, path = "/openapi.json", tag = "server", security(()),
+#[utoipa::path(get, path = "/openapi.json", operation_id = "get_openapi", tag = "server", security(()),
     responses((status = 200, description = "The OpenAPI document", body = Object)))]
 pub async fn openapi_json() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT).into_response()
 }
 
 /// Returns this document, or a page with it for browsers.
-#[utoipa::path(get, path = "/doc", tag = "server", security(()),
+#[utoipa::path(get, path = "/doc", operation_id = "get_documentation", tag = "server", security(()),
     responses((status = 200, description = "The document: a page if `Accept` names `text/html`",
         content((Object = "application/json"), (String = "text/html")))))]
 pub async fn doc(headers: HeaderMap) -> Response {
@@ -53,7 +53,7 @@ pub async fn doc(headers: HeaderMap) -> Response {
 }
 
 /// Takes a one-use ticket of `aish-helper web`, and returns the bearer of the browser.
-#[utoipa::path(post, path = "/v1/tickets", tag = "server", security(()), request_body = Ticket,
+#[utoipa::path(post, path = "/v1/tickets", operation_id = "redeem_ticket", tag = "server", security(()), request_body = Ticket,
     responses(
         (status = 200, description = "The bearer", body = TicketBearer),
         (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument)))]

@@ -24,6 +24,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::problem::{Answer, Problem, ProblemDocument};
 use super::{ApiState, pages};
+use crate::error::{Error, ErrorKind};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::session::conversation::{Session, SharedSession};
 
@@ -58,12 +59,13 @@ macro_rules! describe {
         #[openapi(
             info(
                 title = "aish",
-                description = "Sessions of the AI companion of zsh. `docs/api.md` explains the events, cursors and limits.",
+                description = "Sessions of the AI companion of zsh. `docs/api.md` explains the events, cursors and limits. \
+                    Over the unix socket `api.sock`, requests need neither token nor password.",
                 license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
             ),
             paths($($module::$handler),*),
             components(schemas(super::types::EventEnvelope, ProblemDocument)),
-            security(("token" = []))
+            security(("token" = []), ("password" = []))
         )]
         struct Document;
         Document::openapi()
@@ -93,9 +95,23 @@ pub const DOCUMENT: &str = include_str!("../../../docs/openapi.json");
 /// program needs neither the code nor the memory that it takes to make it.
 pub fn document() -> Value {
     let mut document = operations!(describe);
-    let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     let components = document.components.get_or_insert_default();
-    components.add_security_scheme("token", scheme);
+    let schemes = [
+        (
+            "token",
+            HttpAuthScheme::Bearer,
+            "`aish-helper serve token show` prints it",
+        ),
+        (
+            "password",
+            HttpAuthScheme::Basic,
+            "If the configuration has a `password`; the name of the user does not matter",
+        ),
+    ];
+    for (name, kind, description) in schemes {
+        let scheme = Http::builder().scheme(kind).description(Some(description));
+        components.add_security_scheme(name, SecurityScheme::Http(scheme.build()));
+    }
     // A description of text and numbers always serializes.
     let mut document = serde_json::to_value(document).unwrap_or_default();
     let paths = document["paths"].as_object_mut().into_iter().flatten();
@@ -119,12 +135,16 @@ fn add_refusals(operation: &mut Value) {
     };
     let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
     let refusals = [
+        (
+            true,
+            "400",
+            "The path, a parameter, a header or the body is not well-formed",
+        ),
         (true, "403", "The origin of the request is refused"),
         (true, "421", "The header Host names another server"),
         (!is_public, "401", "The request has no valid token"),
         (!is_public, "429", "Too many wrong passwords were sent"),
         (!is_public, "503", "Too many connections are open"),
-        (has_body, "400", "The body is no JSON"),
         (has_body, "408", "The body did not arrive in time"),
         (has_body, "413", "The body is too large"),
         (has_body, "415", "The body is not declared as JSON"),
@@ -136,6 +156,9 @@ fn add_refusals(operation: &mut Value) {
             responses.insert(status.to_owned(), response);
         }
     }
+    // From hyper, before a handler could write a document.
+    let too_long = json!({ "description": "The head of the request is too large" });
+    responses.insert("431".to_owned(), too_long);
     for (status, response) in responses.iter_mut() {
         if status.starts_with(['4', '5'])
             && let Some(content) = response.get_mut("content")
@@ -221,6 +244,19 @@ fn at_most(value: Option<usize>, name: &str, maximum: usize) -> Answer<usize> {
 
 fn invalid(message: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "usage", message)
+}
+
+/// Turns the error of a well-formed request into a problem: what it names, such as a prompt pack, is not there now.
+fn unfit(error: Error) -> Problem {
+    let is_usage = error.kind == ErrorKind::Usage;
+    let problem = Problem::from(error);
+    match is_usage {
+        true => Problem {
+            status: StatusCode::CONFLICT,
+            ..problem
+        },
+        false => problem,
+    }
 }
 
 fn check_length(name: &str, text: &str, limit: usize) -> Answer<()> {

@@ -13,7 +13,7 @@ use crate::api::types::{ModelList, ModelView};
 use crate::requests;
 
 /// Lists the models of the configuration.
-#[utoipa::path(get, path = "/v1/models", tag = "models",
+#[utoipa::path(get, path = "/v1/models", operation_id = "list_models", tag = "models",
     responses(
         (status = 200, description = "The models", body = ModelList),
         (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
@@ -30,7 +30,7 @@ pub async fn models(State(state): State<ApiState>) -> Answer<Json<ModelList>> {
 }
 
 /// Lists the agents: none, because aish has no agents yet.
-#[utoipa::path(get, path = "/v1/agents", tag = "agents",
+#[utoipa::path(get, path = "/v1/agents", operation_id = "list_agents", tag = "agents",
     responses((status = 200, description = "An empty list", body = Object)))]
 pub async fn agents() -> Json<Value> {
     Json(json!({ "agents": [] }))

@@ -18,7 +18,7 @@ const WAIT_MS: u64 = 20_000;
 
 /// Takes the one-use ticket of `aish-helper web --approve`, and returns a bearer and a code. The bearer is valid once the person
 /// has confirmed at the terminal that the browser shows the same code.
-#[utoipa::path(post, path = "/v1/pairing", tag = "questions", security(()), request_body = Ticket,
+#[utoipa::path(post, path = "/v1/pairing", operation_id = "begin_pairing", tag = "questions", security(()), request_body = Ticket,
     responses(
         (status = 200, description = "The bearer and the code", body = NewPairing),
         (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument)))]
@@ -40,7 +40,7 @@ pub async fn begin(
 
 /// Tells how far the pairing is whose bearer the request has. While the person has not decided, it waits for the decision, up to
 /// 20 seconds.
-#[utoipa::path(get, path = "/v1/pairing", tag = "questions",
+#[utoipa::path(get, path = "/v1/pairing", operation_id = "get_pairing", tag = "questions",
     responses(
         (status = 200, description = "The pairing", body = PairingView),
         (status = 403, description = "The person has refused the pairing", body = ProblemDocument),
@@ -85,7 +85,7 @@ pub async fn get(
 }
 
 /// Ends the pairing whose bearer the request has.
-#[utoipa::path(delete, path = "/v1/pairing", tag = "questions",
+#[utoipa::path(delete, path = "/v1/pairing", operation_id = "end_pairing", tag = "questions",
     responses((status = 204, description = "The browser may not answer questions any more, or could not before")))]
 pub async fn end(
     State(state): State<ApiState>,

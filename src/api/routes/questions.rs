@@ -70,7 +70,7 @@ fn record_refusal(state: &ApiState) {
 }
 
 /// Answers an open question about a tool call, as a key in a terminal does. The first answer counts.
-#[utoipa::path(post, path = "/v1/sessions/{session_id}/questions/{question_id}", tag = "questions",
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/questions/{question_id}", operation_id = "answer_question", tag = "questions",
     request_body = QuestionAnswer,
     params(
         ("session_id" = String, Path, description = "Id of the session"),

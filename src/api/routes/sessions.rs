@@ -15,7 +15,7 @@ use crate::api::extract::{InPath, JsonBody, Parameters};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{
     ChainEntry, Outline, OutlineEntry, RecordView, SessionChange, SessionDetail, SessionFilter,
-    SessionList, SessionSettings, SessionState, SessionView, ShareState, Usage,
+    SessionList, SessionSettings, SessionState, SessionView, ShareState, ShareStateChange, Usage,
 };
 use crate::error::{Error, ErrorKind};
 use crate::history::record::{Record, RecordBody};
@@ -34,7 +34,7 @@ const LINE: usize = 160;
 const SEARCHED: usize = 1000;
 
 /// Lists the sessions, last used first.
-#[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(SessionFilter),
+#[utoipa::path(get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionFilter),
     responses(
         (status = 200, description = "The sessions", body = SessionList),
         (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
@@ -110,11 +110,11 @@ fn status_of(session: &Session) -> SessionState {
 }
 
 /// Creates a session.
-#[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = SessionChange,
+#[utoipa::path(post, path = "/v1/sessions", operation_id = "create_session", tag = "sessions", request_body = SessionChange,
     responses(
         (status = 201, description = "The session", body = SessionDetail,
             headers(("location" = String, description = "Its path"))),
-        (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
+        (status = 409, description = "There is no such model, prompt pack, selection of tools or directory, or the configuration is not valid", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     JsonBody(mut change): JsonBody<SessionChange>,
@@ -138,7 +138,7 @@ pub async fn create(
 }
 
 /// Returns a session with its settings and what it has used.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}", tag = "sessions",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}", operation_id = "get_session", tag = "sessions",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "The session", body = SessionDetail),
@@ -152,12 +152,12 @@ pub async fn get(
 }
 
 /// Changes the title or the settings of a session.
-#[utoipa::path(patch, path = "/v1/sessions/{session_id}", tag = "sessions", request_body = SessionChange,
+#[utoipa::path(patch, path = "/v1/sessions/{session_id}", operation_id = "change_session", tag = "sessions", request_body = SessionChange,
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "The session", body = SessionDetail),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
+        (status = 409, description = "There is no such model, prompt pack, selection of tools or directory, or the configuration is not valid", body = ProblemDocument)))]
 pub async fn change(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
@@ -171,7 +171,7 @@ pub async fn change(
 }
 
 /// Deletes a session.
-#[utoipa::path(delete, path = "/v1/sessions/{session_id}", tag = "sessions",
+#[utoipa::path(delete, path = "/v1/sessions/{session_id}", operation_id = "delete_session", tag = "sessions",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 204, description = "The session is deleted"),
@@ -194,7 +194,7 @@ pub async fn delete(
 }
 
 /// Lists the prompts of a session.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/outline", tag = "sessions",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/outline", operation_id = "get_outline", tag = "sessions",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "The prompts, oldest first", body = Outline),
@@ -232,7 +232,7 @@ pub async fn outline(
 }
 
 /// Returns a record with the chain that it belongs to.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/records/{record_id}", tag = "sessions",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/records/{record_id}", operation_id = "get_record", tag = "sessions",
     params(
         ("session_id" = String, Path, description = "Id of the session"),
         ("record_id" = String, Path, description = "Id of the record")),
@@ -320,10 +320,11 @@ fn check(change: &SessionChange) -> Answer<()> {
     {
         return Err(super::invalid("the title is empty"));
     }
-    match change.share_state {
-        Some(ShareState::Shared) => Err(super::invalid("a session is shared with /share")),
-        _ => Ok(()),
+    let is_path = |cwd: &String| cwd.starts_with('/') && !cwd.chars().any(char::is_control);
+    if !change.cwd.as_ref().is_none_or(is_path) {
+        return Err(super::invalid("cwd is not an absolute path"));
     }
+    Ok(())
 }
 
 fn settings_request(
@@ -357,25 +358,21 @@ async fn check_settings(
     cwd: Option<String>,
 ) -> Answer<()> {
     if let Some(new) = &change.cwd {
-        let is_path = new.starts_with('/') && !new.chars().any(char::is_control);
-        let real = match is_path {
-            true => tokio::fs::canonicalize(new).await.ok(),
-            false => None,
-        };
+        let real = tokio::fs::canonicalize(new).await.ok();
         let real = real.and_then(|real| real.into_os_string().into_string().ok());
         let is_dir = match &real {
             Some(real) => tokio::fs::metadata(real).await.is_ok_and(|m| m.is_dir()),
             None => false,
         };
         if !is_dir {
-            return Err(super::invalid(
-                "cwd is not the absolute path of a directory",
-            ));
+            let message = "cwd is not a directory on this machine";
+            return Err(Problem::new(StatusCode::CONFLICT, "usage", message));
         }
         change.cwd = real;
     }
     let request = settings_request(None, change, cwd);
-    Ok(session_settings::check_all(&state.services, &request).await?)
+    let checked = session_settings::check_all(&state.services, &request).await;
+    checked.map_err(super::unfit)
 }
 
 async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> {
@@ -393,7 +390,7 @@ async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> 
     if !request.changes.is_empty() {
         session_settings::serve(&state.services, request, &record_ids).await?;
     }
-    if change.share_state == Some(ShareState::Private) {
+    if change.share_state == Some(ShareStateChange::Private) {
         requests::share::unshare(&state.services, CredentialSource::Kept, id).await?;
     }
     if let Some(title) = change.title {

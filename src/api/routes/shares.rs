@@ -37,7 +37,7 @@ fn view(share: Share) -> ShareView {
 }
 
 /// Shares a session as a page. Without `digest` the reply is a preview, and nothing is published.
-#[utoipa::path(post, path = "/v1/sessions/{session_id}/share", tag = "shares", request_body = ShareChoice,
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/share", operation_id = "share_session", tag = "shares", request_body = ShareChoice,
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "What would be published", body = ShareResult),
@@ -79,7 +79,7 @@ pub async fn publish(
 }
 
 /// Removes the shares of a session, and verifies that their pages are gone.
-#[utoipa::path(post, path = "/v1/sessions/{session_id}/unshare", tag = "shares",
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/unshare", operation_id = "unshare_session", tag = "shares",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "How many were removed", body = Unshared),
@@ -98,7 +98,7 @@ pub async fn unshare(
 }
 
 /// Lists the shares, oldest first.
-#[utoipa::path(get, path = "/v1/shares", tag = "shares",
+#[utoipa::path(get, path = "/v1/shares", operation_id = "list_shares", tag = "shares",
     responses((status = 200, description = "The shares", body = ShareList)))]
 pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
     let shares = share::list(&state.services).await?;
@@ -108,7 +108,7 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
 }
 
 /// Returns the page of a share. Its address is the only proof that is needed.
-#[utoipa::path(get, path = "/share/{share_id}", tag = "shares", security(()),
+#[utoipa::path(get, path = "/share/{share_id}", operation_id = "get_share", tag = "shares", security(()),
     params(("share_id" = String, Path, description = "Id of the share")),
     responses(
         (status = 200, description = "The page", content_type = "text/html", body = String),
@@ -119,7 +119,7 @@ pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> 
 }
 
 /// Returns a recording of a share as asciicast. Its address is the only proof that is needed.
-#[utoipa::path(get, path = "/share/{share_id}/{recording}", tag = "shares", security(()),
+#[utoipa::path(get, path = "/share/{share_id}/{recording}", operation_id = "get_share_recording", tag = "shares", security(()),
     params(
         ("share_id" = String, Path, description = "Id of the share"),
         ("recording" = String, Path, description = "Its number and `.cast`, such as `1.cast`")),

@@ -35,7 +35,7 @@ fn client(state: &ApiState) -> ClientHandle {
 }
 
 /// Lists the tools of the MCP servers, and the names of toolsets and prompt packs.
-#[utoipa::path(get, path = "/v1/tools", tag = "tools",
+#[utoipa::path(get, path = "/v1/tools", operation_id = "list_tools", tag = "tools",
     responses(
         (status = 200, description = "The tools", body = ToolList),
         (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
@@ -78,14 +78,14 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
 
 /// Calls a tool: through the gate, the policy and the record of approvals. What the policy asks about is denied, because nobody
 /// can be asked.
-#[utoipa::path(post, path = "/v1/tools/{name}/call", tag = "tools", request_body = ToolCallRequest,
+#[utoipa::path(post, path = "/v1/tools/{name}/call", operation_id = "call_tool", tag = "tools", request_body = ToolCallRequest,
     params(("name" = String, Path, description = "`alias.tool`")),
     responses(
         (status = 200, description = "The call was made", body = ToolCallReply),
         (status = 403, description = "The call is denied; the message names the rule", body = ProblemDocument),
-        (status = 404, description = "No tool can have this name", body = ProblemDocument),
+        (status = 404, description = "There is no such server, or no tool can have this name", body = ProblemDocument),
         (status = 409, description = "The configuration is not valid", body = ProblemDocument),
-        (status = 422, description = "There is no such tool, or the call is not valid", body = ProblemDocument),
+        (status = 422, description = "The server has no such tool, or the call is not valid", body = ProblemDocument),
         (status = 500, description = "The server of the tool failed", body = ProblemDocument)))]
 pub async fn call(
     State(state): State<ApiState>,
@@ -122,7 +122,15 @@ pub async fn call(
         tty: None,
         work_env: BTreeMap::new(),
     };
-    let called = manual_call::call(&state.services, &client(&state), call).await?;
+    let called = manual_call::call(&state.services, &client(&state), call).await;
+    let called = called.map_err(|error| match error.kind {
+        // Of a well-formed request, only the name of the server is refused here: the gate reports the rest in its result.
+        ErrorKind::Usage => Problem {
+            hint: error.hint,
+            ..Problem::not_found(error.message)
+        },
+        _ => Problem::from(error),
+    })?;
     if let Some(kind) = called.kind {
         let reason = called
             .why

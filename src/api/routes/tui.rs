@@ -23,7 +23,7 @@ const NOTICE_LENGTH: usize = 200;
 const HINT: &str = "type llm :tui in the shell";
 
 /// Lists the shells that can be driven.
-#[utoipa::path(get, path = "/v1/tui", tag = "tui",
+#[utoipa::path(get, path = "/v1/tui", operation_id = "list_driven_shells", tag = "tui",
     responses((status = 200, description = "The shells", body = DrivenShellList)))]
 pub async fn list(State(state): State<ApiState>) -> Json<DrivenShellList> {
     let shells = state.services.driven_shells.list();
@@ -52,7 +52,8 @@ pub async fn list(State(state): State<ApiState>) -> Json<DrivenShellList> {
     responses(
         (status = 200, description = "The text is in the edit buffer", body = PerformedAction),
         (status = 404, description = "This shell is not driven", body = ProblemDocument),
-        (status = 409, description = "No shell is driven, it runs a command, or its command line holds something else", body = ProblemDocument)))]
+        (status = 409, description = "No shell is driven, it runs a command, or its command line holds something else", body = ProblemDocument),
+        (status = 422, description = "The text has control characters except line feeds and tabs, or characters that cannot be seen", body = ProblemDocument)))]
 pub async fn append_prompt(
     State(state): State<ApiState>,
     JsonBody(body): JsonBody<ShellText>,

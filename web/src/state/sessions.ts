@@ -93,7 +93,7 @@ export async function createSession() {
   const create = (cwd?: string) => write<SessionDetail>("POST", "/v1/sessions", { cwd });
   try {
     // It may be gone since.
-    const isGone = (error: unknown) => directory !== undefined && error instanceof ApiProblem && error.status === 422;
+    const isGone = (error: unknown) => directory !== undefined && error instanceof ApiProblem && error.status === 409;
     const session = await create(directory).catch((error) => {
       if (isGone(error)) return create();
       throw error;
