@@ -93,7 +93,7 @@ RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --no-deps
 step 'licenses and advisories of the dependencies'
 cargo deny --log-level error --locked check --hide-inclusion-graph bans licenses sources
 if cargo deny --log-level error fetch db 2>/dev/null; then
-    cargo deny --log-level error --locked check --disable-fetch --hide-inclusion-graph advisories
+    cargo deny --log-level error --locked --offline check --hide-inclusion-graph advisories
 else
     echo 'advisories not checked: the advisory database is unreachable'
 fi
