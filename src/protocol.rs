@@ -389,6 +389,9 @@ pub struct AskRequest {
     /// Directories in which the built-in tools may work too, from this prompt of the session on.
     #[serde(default)]
     pub add_dirs: Vec<String>,
+    /// Typed at a terminal: what goes along for the first time is told.
+    #[serde(default)]
+    pub tells_context: bool,
 }
 
 /// Whether the output of the user's last command goes along with a prompt.

@@ -164,35 +164,37 @@ fn without_a_terminal_one_line_of_stderr_names_the_fixes() {
 }
 
 #[test]
-fn what_goes_along_is_said_before_the_first_prompt_only() {
+fn each_part_that_goes_along_is_told_the_first_time() {
     let helper = crate::support::helper::Helper::saying("fine");
-    let line = "[aish] also sent: directory, last 10 commands, failed output, git state, AGENTS.md; see llm --dry-run and [context]\n";
+    let told = |parts: &str| {
+        format!("\n[aish] also sent: {parts}; see llm --dry-run and [context]\nfine\n")
+    };
     let marker = helper.path("state/context-notice");
     fs::remove_file(&marker).unwrap();
     let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm the first words of a shell, which go alone");
+    assert!(!zsh.screen().contains("also sent"), "{}", zsh.screen());
     zsh.run("print x | llm \"from a pipe\" | cat");
-    zsh.run("llm --json \"x\" | cat");
+    zsh.run("print y; llm --json \"x\" | cat");
     assert!(
         !marker.exists() && !zsh.screen().contains("also sent"),
         "not on a pipe"
     );
+    zsh.run("print z");
     zsh.run("clear");
     zsh.run("llm hello");
-    assert!(
-        zsh.screen().contains(&format!("llm hello\n{line}fine\n")),
-        "{}",
-        zsh.screen()
-    );
+    let first = told("directory, recent commands");
+    assert!(zsh.screen().contains(&first), "{}", zsh.screen());
+    zsh.run("git init --quiet repo; print -r -- 'Use tabs.' >repo/AGENTS.md; cd repo");
     zsh.run("llm again");
+    let second = told("git state, AGENTS.md");
+    assert!(zsh.screen().contains(&second), "{}", zsh.screen());
+    zsh.run("llm once more");
     let mut other = Zsh::start(&helper.home);
+    other.run("print w");
     other.run("llm from another shell");
-    assert_eq!(zsh.screen().matches("also sent").count(), 1);
+    assert_eq!(zsh.screen().matches("also sent").count(), 2);
     assert!(!other.screen().contains("also sent"));
-    // Where the commands are turned off there is nothing to say.
-    fs::remove_file(&marker).unwrap();
-    helper.config("[context]\ncommands = 0\ngit = false\nproject_file = false\n");
-    other.run("llm hello");
-    assert!(marker.exists() && !other.screen().contains("also sent"));
 }
 
 /// A fresh account with only a key in its environment.
@@ -215,7 +217,12 @@ fn the_first_answer_with_a_key_in_the_environment_needs_no_question() {
         lines.len() <= 6,
         "prompt, two notices, answer, footer, prompt:\n{screen}"
     );
-    assert!(lines[1].starts_with("[aish] also sent: "), "{screen}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("[aish] also sent: directory")),
+        "{screen}"
+    );
     assert!(
         screen.contains("(OPENAI_API_KEY and OPENAI_BASE_URL in the environment)"),
         "{screen}"

@@ -97,6 +97,13 @@ pub fn replace(paths: &Paths) -> Result<()> {
     create(&browser_file(paths)).map(drop)
 }
 
+/// Returns the token and the bearer of the browsers, as far as they exist and can be read.
+pub fn kept_tokens(paths: &Paths) -> Vec<Secret> {
+    let files = [token_file(paths), browser_file(paths)];
+    let tokens = files.iter().filter_map(|file| read(file).ok()?);
+    tokens.map(Secret::new).collect()
+}
+
 fn browser_file(paths: &Paths) -> PathBuf {
     paths.run.join("browser-token")
 }

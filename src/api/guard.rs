@@ -253,7 +253,10 @@ fn authorization(headers: &CheckedHeaders<'_>, credentials: &Credentials) -> Ans
     let (scheme, value) = value.split_once(' ').unwrap_or((value, ""));
     let access = if scheme.eq_ignore_ascii_case("bearer") {
         credentials.bearer(value)
-    } else if scheme.eq_ignore_ascii_case("basic") && credentials.has_password() {
+    } else if scheme.eq_ignore_ascii_case("basic") {
+        if !credentials.has_password() {
+            return Err(unauthorized("this server has no password"));
+        }
         // The user name does not matter.
         let pair = BASE64_STANDARD.decode(value).ok();
         let pair = pair.and_then(|pair| String::from_utf8(pair).ok());
@@ -267,7 +270,11 @@ fn authorization(headers: &CheckedHeaders<'_>, credentials: &Credentials) -> Ans
                         .hint("wait a minute, or send the token"),
                 );
             }
-            Some(GuessResult::Wrong) | None => None,
+            Some(GuessResult::Wrong) => return Err(unauthorized("the password is not right")),
+            None => {
+                let message = "the header Authorization: Basic has no name and password";
+                return Err(unauthorized(message));
+            }
         }
     } else {
         return Err(unauthorized("this kind of authorization is not accepted"));

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::services::SharedServices;
 use credentials::Credentials;
 
-pub use credentials::{token, token_file};
+pub use credentials::{kept_tokens, token, token_file};
 pub use listener::PeerCheck;
 pub use pairing::PairingId;
 pub use server::{ApiServer, ListenAddress};

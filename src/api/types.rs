@@ -5,6 +5,7 @@ mod questions;
 mod recordings;
 mod server;
 mod shares;
+mod tools;
 mod tui;
 
 pub use self::activity::{
@@ -14,6 +15,7 @@ pub use self::questions::{AnswerWord, NewPairing, PairingView, PairingWord, Ques
 pub use self::recordings::{RecordedCommandView, RecordingChoice, RecordingList, RecordingView};
 pub use self::server::{Health, Ticket, TicketBearer, Version};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
+pub use self::tools::{ToolCallReply, ToolCallRequest, ToolList, ToolView};
 pub use self::tui::{DrivenShellList, DrivenShellView, PerformedAction, ShellChoice, ShellText};
 
 use serde::{Deserialize, Serialize};
@@ -62,11 +64,22 @@ pub enum ShareState {
 }
 
 /// Only back: to share a session, what would be published must be seen first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "snake_case")]
 pub enum ShareStateChange {
     /// Unshares the session.
     Private,
+}
+
+impl<'de> Deserialize<'de> for ShareStateChange {
+    fn deserialize<D: serde::Deserializer<'de>>(value: D) -> Result<ShareStateChange, D::Error> {
+        match &*String::deserialize(value)? {
+            "private" => Ok(ShareStateChange::Private),
+            _ => Err(serde::de::Error::custom(
+                "share_state can only become private here; POST /v1/sessions/{session_id}/share shares a session",
+            )),
+        }
+    }
 }
 
 /// A list of sessions, last used first.
@@ -413,60 +426,4 @@ pub struct ModelView {
     pub model: String,
     /// Whether it is used unless something else is chosen.
     pub is_default: bool,
-}
-
-/// A tool that models are offered.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ToolList {
-    /// The tools.
-    pub tools: Vec<ToolView>,
-    /// The names of toolsets in the configuration.
-    pub toolsets: Vec<String>,
-    /// The names of prompt packs.
-    pub prompts: Vec<String>,
-}
-
-/// A tool.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ToolView {
-    /// `alias.tool`.
-    pub name: String,
-    /// What it does, in the words of its server.
-    pub description: String,
-    /// `read`, `write` or `destructive`, as the policy sees it.
-    pub operation: String,
-    /// The JSON Schema of its arguments.
-    #[schema(value_type = Object)]
-    pub input_schema: serde_json::Value,
-}
-
-/// A tool call of a client.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ToolCallRequest {
-    /// The arguments: a JSON object.
-    #[schema(value_type = Object)]
-    pub arguments: serde_json::Map<String, serde_json::Value>,
-    /// What the call does: `read`, `write` or `destructive`. By default `read`; a tool that does more is then rejected.
-    #[serde(default)]
-    #[schema(pattern = "^(read|write|destructive)$")]
-    pub operation: Option<String>,
-    /// Why it is made, for the record and the question.
-    #[serde(default)]
-    #[schema(max_length = 2000)]
-    pub reason: Option<String>,
-}
-
-/// The result of a tool call.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct ToolCallReply {
-    /// How the call ended.
-    pub status: String,
-    /// The result.
-    pub text: String,
-    /// Why there is no result.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Id of its record in the audit log.
-    pub record_id: String,
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::access::server_endpoint;
-use self::answer::{AnswerEnd, InvalidEvent, ServerActivity, ServerAnswer};
+use self::answer::{AnswerEnd, InvalidEvent, ServerActivity, ServerAnswer, merged};
 use self::call::{MAX_ID, ServerCall, is_cursor, is_id};
 use super::sse::SseDecoder;
 use super::transport::HttpResponse;
@@ -50,6 +50,8 @@ pub struct ServerPrompt<'a> {
     pub session: Option<&'a str>,
     /// The prompt.
     pub text: &'a str,
+    /// The title of a new session; without one the server makes it of the prompt.
+    pub title: Option<&'a str>,
 }
 
 impl ServerPrompt<'_> {
@@ -266,7 +268,11 @@ impl SentPrompt<'_> {
             }
         }
         let path = ["v1", "sessions"];
-        let created = call.reply(Method::POST, &path, Some(&json!({}))).await?;
+        let body = match self.prompt.title {
+            Some(title) => json!({ "title": title }),
+            None => json!({}),
+        };
+        let created = call.reply(Method::POST, &path, Some(&body)).await?;
         let session = self.checked(created)?;
         send(out, StreamItem::ServerSession(session.id.clone())).await;
         Ok(session)
@@ -467,18 +473,6 @@ impl SentPrompt<'_> {
             send(out, StreamItem::Notice(notice)).await;
         }
     }
-}
-
-/// Joins neighbouring texts, so that a server that sends single bytes costs little more than others.
-fn merged(items: Vec<StreamItem>) -> Vec<StreamItem> {
-    let mut merged: Vec<StreamItem> = Vec::with_capacity(items.len());
-    for item in items {
-        match (merged.last_mut(), item) {
-            (Some(StreamItem::Text(text)), StreamItem::Text(more)) => text.push_str(&more),
-            (_, item) => merged.push(item),
-        }
-    }
-    merged
 }
 
 fn broken(message: String) -> StreamFault {

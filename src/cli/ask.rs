@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use super::call::current_directory;
 use super::server_token::ServerAccess;
-use super::{args, context_notice, dry_run, model, onboarding, print, print_json};
+use super::{args, dry_run, model, onboarding, print, print_json};
 use crate::client::ask::{self, AskOutcome};
 use crate::client::attachments::PromptAttachments;
 use crate::client::command_suggestion;
@@ -61,7 +61,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         true => (String::new(), PromptAttachments::new()),
         false => prompt_input::read_prompt(&source)?,
     };
-    let request = AskRequest {
+    let mut request = AskRequest {
         session: if args.new {
             SessionChoice::New
         } else if args.continue_ {
@@ -111,12 +111,13 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
             (_, true) => OutputChoice::Never,
             _ => OutputChoice::Auto,
         },
+        tells_context: false,
     };
     if args.dry_run {
         return dry_run::show(paths, request, args.json);
     }
-    if request.shell.is_some() && !args.json && !args.command {
-        context_notice::show_once(paths);
+    if request.shell.is_some() && !(args.json || args.command || args.background) {
+        request.tells_context = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
     }
     if args.background {
         let accepted = ask::ask_in_background(paths, request)?;

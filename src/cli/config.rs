@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::json_line;
 
+use crate::client::config_question::CONFIRM_HINT;
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
 use crate::config::{self, ConfigOverrides, ConfigProblem};
@@ -31,12 +32,23 @@ pub fn check(paths: &Paths, json: bool) -> (String, u8) {
     } else {
         ErrorKind::Config.exit_code()
     };
+    // Not with a problem: then the file is not used at all.
+    let pending = match config::pending_changes(paths) {
+        Ok(Some(changes)) if problems.is_empty() => changes.keys(),
+        _ => Vec::new(),
+    };
     let text = if json {
         let list: Vec<Value> = problems.iter().map(problem_json).collect();
         // Serializing fails only for maps whose keys are not strings.
-        json_line(&json!({"ok": list.is_empty(), "problems": list})).unwrap_or_default()
+        json_line(&json!({"ok": list.is_empty(), "problems": list, "not_in_force": pending}))
+            .unwrap_or_default()
     } else if problems.is_empty() {
         match config::config_path(paths) {
+            Ok((path, true)) if !pending.is_empty() => format!(
+                "{}: no problem found\nnot in force: {}; {CONFIRM_HINT}\n",
+                path.display(),
+                pending.join("; ")
+            ),
             Ok((path, true)) => format!("{}: no problem found\n", path.display()),
             _ => "there is no configuration file, and none is needed\n".to_string(),
         }
@@ -162,7 +174,10 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
     fn check_without_a_file_succeeds() {
         let (_home, paths) = home("");
         assert_eq!(check(&paths, false).1, 0);
-        assert_eq!(check(&paths, true).0, "{\"ok\":true,\"problems\":[]}\n");
+        assert_eq!(
+            check(&paths, true).0,
+            "{\"ok\":true,\"problems\":[],\"not_in_force\":[]}\n"
+        );
     }
 
     #[test]

@@ -9,7 +9,6 @@ mod changes;
 mod clipboard;
 pub mod completions;
 pub mod config;
-mod context_notice;
 pub mod daemon;
 pub mod doctor;
 mod dry_run;

@@ -9,11 +9,11 @@ use chrono::{Local, TimeZone, Utc};
 use serde_json::{Value, json};
 
 use super::args::{RecordingCommand, RecordingFormat};
+use super::redact;
 use super::session_picker;
 use super::table::{count, table};
 use super::{columns, print, print_json};
 use crate::client::text_format::{cut, grouped, short_id};
-use crate::config::{self, ConfigOverrides, key};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::recording::commands::{RecordedCommand, commands};
@@ -58,16 +58,6 @@ pub fn run(paths: &Paths, command: RecordingCommand) -> Result<()> {
 /// There is none, there are several, or it cannot be read.
 pub(super) fn open(paths: &Paths, id: &str) -> Result<Recording> {
     Recording::open(&reader::find(&paths.recordings(), id)?)
-}
-
-/// Returns a redactor with the secrets of the configuration.
-fn configured_redactor(paths: &Paths) -> Result<Redactor> {
-    let redactor = Redactor::default();
-    for (kind, value) in key::configured_secrets(&config::load(paths, &ConfigOverrides::default())?)
-    {
-        redactor.add_secret(kind, &value);
-    }
-    Ok(redactor)
 }
 
 /// Returns the directories of the recordings, oldest first.
@@ -169,7 +159,7 @@ fn summary_json(id: &str, summary: &RecordingSummary) -> Value {
 }
 
 fn show(paths: &Paths, recording: &Recording, json: bool) -> Result<()> {
-    let redactor = configured_redactor(paths)?;
+    let redactor = redact::known_redactor(paths)?;
     let summary = recording.summary()?;
     let commands = commands(recording)?;
     let id = recording.id();
@@ -269,7 +259,7 @@ fn export(
     }
     let secrets = RecordingSecrets::find(
         recording,
-        &configured_redactor(paths)?,
+        &redact::known_redactor(paths)?,
         &OwnNames::default(),
     )?;
     if is_terminal {

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::args::RedactArgs;
 use super::{json_line, write};
-use crate::config::{self, ConfigOverrides, key};
+use crate::api;
+use crate::config::{self, ConfigOverrides, key, server_tokens};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::safety::redact::{RedactStream, Redactor};
@@ -38,11 +39,7 @@ pub fn run(paths: &Paths, args: &RedactArgs) -> Result<()> {
         return Err(error.hint("run: aish-helper redact < FILE"));
     }
     let json = args.json;
-    let redactor = Redactor::default();
-    for (kind, value) in key::configured_secrets(&config::load(paths, &ConfigOverrides::default())?)
-    {
-        redactor.add_secret(kind, &value);
-    }
+    let redactor = known_redactor(paths)?;
     let mut stdin = std::io::stdin().lock();
     let mut screen = std::io::stdout().is_terminal().then(TerminalText::default);
     let mut stream = redactor.stream();
@@ -93,6 +90,24 @@ pub fn run(paths: &Paths, args: &RedactArgs) -> Result<()> {
         let _ = std::io::stderr().write_all(listing.as_bytes());
     }
     Ok(())
+}
+
+/// Returns a redactor with the secrets that are known without the daemon: those of the configuration, and the tokens of this server
+/// and of other ones.
+///
+/// # Errors
+/// The configuration is invalid.
+pub(super) fn known_redactor(paths: &Paths) -> Result<Redactor> {
+    let redactor = Redactor::default();
+    let config = config::load(paths, &ConfigOverrides::default())?;
+    for (kind, value) in key::configured_secrets(&config) {
+        redactor.add_secret(kind, &value);
+    }
+    let tokens = server_tokens::all(paths).into_iter();
+    for token in tokens.chain(api::kept_tokens(paths)) {
+        redactor.add_secret("server-token", token.expose());
+    }
+    Ok(redactor)
 }
 
 fn take_findings(

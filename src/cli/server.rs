@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 use super::args::{ServeArgs, ServeCommand, TokenCommand, WebArgs};
 use super::{print, print_json};
 use crate::api;
+use crate::client::config_question::CONFIRM_HINT;
 use crate::client::connect::{self, ExistingDaemon};
 use crate::client::pairing_question;
+use crate::config;
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::{Request, ServerReply, ServerRequest, ServerStatus};
@@ -24,10 +26,19 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
     } = args;
     match command {
         None => {
-            let reply = request(paths, ServerRequest::Start { hostname, port })?;
+            let reply = request(paths, ServerRequest::Start { hostname, port });
+            let waiting = waiting_settings(paths);
+            let reply = reply.map_err(|e| match &waiting {
+                Some(waiting) => Error {
+                    message: format!("{}; {waiting}", e.message),
+                    ..e
+                },
+                None => e,
+            })?;
             let status = reply.status.ok_or_else(stopped)?;
+            let waiting = waiting.map_or(String::new(), |line| line + "\n");
             print(&format!(
-                "{}it serves until: aish-helper serve stop\n",
+                "{}{waiting}it serves until: aish-helper serve stop\n",
                 shown(&status)
             ))
         }
@@ -61,6 +72,17 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
 
 fn stopped() -> Error {
     Error::runtime("the HTTP server has stopped").hint("see daemon.log in the state directory")
+}
+
+/// Returns what says which settings of the server wait for their confirmation: without it a new password looks like a wrong one.
+fn waiting_settings(paths: &Paths) -> Option<String> {
+    let changes = config::pending_changes(paths).ok()??;
+    let mut keys = changes.keys();
+    keys.retain(|key| key.contains(" server."));
+    (!keys.is_empty()).then(|| {
+        let keys = keys.join("; ");
+        format!("not in force: {keys}; {CONFIRM_HINT}, then start the server again")
+    })
 }
 
 fn request(paths: &Paths, request: ServerRequest) -> Result<ServerReply> {

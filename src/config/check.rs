@@ -10,7 +10,7 @@ use super::mcp::variable_reference;
 use super::mcp::{ServerSettings, ServerTransport};
 use super::settings::Config;
 use super::table_reader;
-use super::value_checks::nearest_name;
+use super::value_checks::{is_reserved_alias, nearest_name};
 use crate::paths::{self, Paths};
 use crate::safety::policy::RuleSubject;
 
@@ -115,7 +115,7 @@ fn unknown_servers(config: &Config) -> Vec<(String, String)> {
         let (RuleSubject::Tool(alias, _) | RuleSubject::Server(alias)) = &rule.subject else {
             return None;
         };
-        let is_known = servers.contains_key(alias) || alias == "aish";
+        let is_known = servers.contains_key(alias) || is_reserved_alias(alias);
         (!is_known).then(|| {
             let near = nearest_name(alias, servers.keys().map(String::as_str));
             let near = near.map(|near| format!("; did you mean {near}?"));
@@ -154,7 +154,8 @@ mod tests {
         let text = "[mcp.servers.notes]\ncommand = \"npx -y notes\"\nargs = [\"$AISH_NO_SUCH\"]\n\
                     env = { KEY = \"$AISH_NO_SUCH\" }\n\
                     [mcp.servers.shell]\ncommand = \"sh\"\n\
-                    [policy.rules]\n\"note.read\" = \"allow\"\n\"far.*\" = \"deny\"\n\"notes.read\" = \"ask\"\nshell = \"ask\"\n";
+                    [policy.rules]\n\"note.read\" = \"allow\"\n\"far.*\" = \"deny\"\n\"notes.read\" = \"ask\"\nshell = \"ask\"\n\
+                    \"helper.table\" = \"allow\"\n\"aish.grep\" = \"allow\"\n";
         let found = problems(text);
         let wanted = [
             "2: mcp.servers.notes.command: no program has this name; the words after it belong into args: command = \"npx\", args = [\"-y\", \"notes\"]",

@@ -182,6 +182,8 @@ pub fn configured_secrets(config: &Config) -> Vec<(&'static str, String)> {
         let headers = headers.iter().map(|(_, value)| value.clone());
         all.extend(headers.chain(token).map(|value| ("mcp-secret", value)));
     }
+    let password = config.server.password.iter();
+    all.extend(password.map(|password| ("server-password", password.0.expose().to_owned())));
     let share = &config.share;
     let names = [
         Some(&share.secret_key_env),

@@ -22,6 +22,17 @@ pub struct ConfigChanges {
     pub lines: Vec<ConfigChange>,
 }
 
+impl ConfigChanges {
+    /// Returns the keys of the changed settings, with `+` or `-`. Not their values: a command may hold a secret.
+    pub fn keys(&self) -> Vec<String> {
+        let key = |text: &str| text.split([' ', ':']).next().unwrap_or_default().to_owned();
+        let lines = self.lines.iter();
+        lines
+            .map(|(sign, text)| format!("{sign} {}", key(text)))
+            .collect()
+    }
+}
+
 fn path(paths: &Paths) -> PathBuf {
     paths.state.join("config-seen.json")
 }

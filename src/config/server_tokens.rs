@@ -53,14 +53,20 @@ pub fn load(paths: &Paths, origin: &str) -> Result<Option<Secret>> {
     Ok(stored.map(|stored| Secret::new(stored.token)))
 }
 
-/// Registers all tokens with the redactor. Otherwise a tool that reads a token file could put the token into a record. A file that
-/// cannot be read is reported when its token is needed.
+/// Registers all tokens with the redactor. Otherwise a tool that reads a token file could put the token into a record.
 pub fn register(paths: &Paths) {
+    // A token is registered by reading it.
+    let _ = all(paths);
+}
+
+/// Returns all tokens. A file that cannot be read is reported when its token is needed.
+pub fn all(paths: &Paths) -> Vec<Secret> {
     let files = fs::read_dir(paths.server_tokens()).into_iter().flatten();
-    for file in files.flatten() {
-        // The token is registered by reading it.
-        let _ = read(&file.path());
-    }
+    let tokens = files.flatten().filter_map(|file| {
+        let stored = read(&file.path()).ok()??;
+        Some(Secret::new(stored.token))
+    });
+    tokens.collect()
 }
 
 fn read(path: &Path) -> Result<Option<TokenFile>> {

@@ -255,9 +255,22 @@ fn is_failure(exit: i32) -> bool {
 
 /// Returns whether the output of the last command goes along with a prompt: the command failed, or the words point at it.
 pub fn wants_output(prompt: &str, command: &str, exit: i32) -> bool {
-    let points_at_it = |word: &str| word.eq_ignore_ascii_case("it");
+    is_failure(exit) || points_at(prompt, command)
+}
+
+/// Returns whether the words of a prompt point at the last command.
+fn points_at(prompt: &str, command: &str) -> bool {
+    let is_it = |word: &str| word.eq_ignore_ascii_case("it");
     let mut words = prompt.split(|c: char| !c.is_alphanumeric());
-    is_failure(exit) || is_about(prompt, command) || words.any(points_at_it)
+    is_about(prompt, command) || words.any(is_it)
+}
+
+/// Returns the notice that the output of the last command does not go along to another aish server, if the prompt points at it.
+pub fn withheld_output(prompt: &str, command: &str) -> Option<String> {
+    points_at(prompt, command).then(|| {
+        let shown = one_line(command, COMMAND_CHARS);
+        format!("without the output of {shown}: another server gets your words only; llm --output sends it too")
+    })
 }
 
 /// Returns whether a user asks about a failed command, so that missing output is worth a notice: nothing else was sent along that could

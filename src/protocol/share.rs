@@ -80,6 +80,12 @@ pub struct SharePreview {
     /// The recordings, in words, if they were asked for.
     #[serde(default)]
     pub recordings: Option<String>,
+    /// Number of recordings.
+    #[serde(default)]
+    pub recording_count: usize,
+    /// The duration of all recordings together.
+    #[serde(default)]
+    pub recording_ms: u64,
     /// What was left out or replaced, in words.
     pub removed: Vec<String>,
     /// Where the page would be, in words.

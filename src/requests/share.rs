@@ -151,16 +151,21 @@ fn preview_of(config: &Config, snapshot: &Snapshot, options: ShareOptions) -> Sh
         title: snapshot.title.clone(),
         messages: snapshot.messages.len(),
         recordings: options.recordings.then(|| recording_words(snapshot)),
+        recording_count: snapshot.recordings.len(),
+        recording_ms: recording_ms(snapshot),
         removed: snapshot.removed.words(),
         place: bucket(&config.share).map_or(HERE.to_owned(), |place| bucket_words(&place)),
     }
 }
 
+fn recording_ms(snapshot: &Snapshot) -> u64 {
+    let recordings = snapshot.recordings.iter();
+    recordings.map(|recording| recording.duration_ms).sum()
+}
+
 fn recording_words(snapshot: &Snapshot) -> String {
-    let recordings = &snapshot.recordings;
-    let ms = recordings.iter().map(|recording| recording.duration_ms);
-    let duration = duration_words(ms.sum());
-    match recordings.len() {
+    let duration = duration_words(recording_ms(snapshot));
+    match snapshot.recordings.len() {
         0 => "no recordings".to_owned(),
         1 => format!("1 recording ({duration})"),
         n => format!("{n} recordings ({duration})"),

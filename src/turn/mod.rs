@@ -24,6 +24,7 @@ pub mod prompt_context;
 pub mod protected_files;
 pub mod rounds;
 pub mod rules_in_force;
+mod sent_context;
 mod surroundings;
 pub mod task;
 pub mod terminal_output;

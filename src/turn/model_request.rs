@@ -10,7 +10,9 @@ use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolDefinition};
 use crate::context::{Conversation, FittedMessages};
 use crate::error::Result;
 use crate::history::record::{RecordBody, RecordIds};
+use crate::history::session_list::MAX_TITLE;
 use crate::safety::budget::SpendingPermit;
+use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
@@ -40,7 +42,11 @@ pub(super) async fn send(
     let result = match chosen.is_aish_server {
         true => {
             let known = server_session(session, chosen);
-            let prompt = server_prompt(chosen, known.as_deref(), &messages);
+            let title = server_title(session, &messages);
+            let prompt = ServerPrompt {
+                title: title.as_deref(),
+                ..server_prompt(chosen, known.as_deref(), &messages)
+            };
             broker.ask_server(prompt, permit, cancel, &sender).await
         }
         false => {
@@ -96,7 +102,22 @@ fn server_prompt<'a>(
         endpoint: &chosen.endpoint,
         session,
         text: messages.last().map(ChatMessage::text).unwrap_or_default(),
+        title: None,
     }
+}
+
+/// Returns the title of a new session of another server: what was typed, if attachments or output stand before it. That server sees
+/// one text only, and would make the title of its beginning.
+fn server_title(session: &Session, messages: &[ChatMessage]) -> Option<String> {
+    let sent = messages.last().map(ChatMessage::text).unwrap_or_default();
+    let typed = session.with_records(|records| {
+        records.iter().rev().find_map(|record| match &record.body {
+            RecordBody::User { text, .. } => Some(global_redactor().redact(text).into_owned()),
+            _ => None,
+        })
+    })?;
+    let title: String = typed.trim().chars().take(MAX_TITLE).collect();
+    (typed != sent && !title.is_empty()).then_some(title)
 }
 
 /// Returns the session of the server in which the prompts of this one are answered.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::prompt_context::{self, FailedAgain, LastOutput};
 use super::rules_in_force::{self, RequestContext};
+use super::sent_context::SentContext;
 use super::surroundings::Surroundings;
 use super::terminal_output::{self, WantedOutput};
 use super::tool_exposure::{self, SelectedTools};
@@ -99,11 +100,12 @@ impl PreparedPrompt {
             prompt_id,
         } = parts;
         let is_small = is_small(chosen);
+        let withholds_output = chosen.is_aish_server && ask.output == OutputChoice::Auto;
         if chosen.is_aish_server {
             // The server has its own tools, and gets only what the user has written, attached and approved.
             selection = ToolSelection::Matching(Vec::new());
             pack = None;
-            if ask.output == OutputChoice::Auto {
+            if withholds_output {
                 ask.output = OutputChoice::Never;
             }
         }
@@ -174,7 +176,26 @@ impl PreparedPrompt {
             &commands,
             last,
         );
-        if let Some(text) = content.notice {
+        let withheld = match withholds_output {
+            true => prompt_context::withheld_output(&ask, &commands),
+            false => None,
+        };
+        let has_commands = !surroundings.without_commands && !commands.is_empty();
+        let context = SentContext {
+            // It is named with the commands, and as the place where the built-in tools work.
+            has_directory: has_commands || work.is_some(),
+            has_commands,
+            has_git: surroundings.git.is_some(),
+            project_file: surroundings
+                .project_file
+                .as_ref()
+                .map(|(name, _)| name.clone()),
+        };
+        let told = ask
+            .tells_context
+            .then(|| context.tell(&services.paths.state));
+        let notices = [told.flatten(), content.notice, withheld];
+        for text in notices.into_iter().flatten() {
             feed.notice(text);
         }
         let mut request = RequestContext::from(&ask);

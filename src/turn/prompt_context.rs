@@ -255,6 +255,18 @@ pub async fn last_output(
     }
 }
 
+/// Returns the notice that the output of the last command stays here, if the prompt points at it.
+pub fn withheld_output(ask: &AskRequest, commands: &[RecordBody]) -> Option<String> {
+    match commands.last() {
+        Some(RecordBody::ShellCommand { command, .. })
+            if !ask.follows && ask.attachments.is_empty() =>
+        {
+            context::withheld_output(&ask.text, command)
+        }
+        _ => None,
+    }
+}
+
 fn count(n: usize, what: &str) -> String {
     match n {
         1 => format!("1 {what}"),

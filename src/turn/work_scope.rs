@@ -149,6 +149,13 @@ pub async fn scope(
     })
 }
 
+/// Returns all built-in tools and helpers.
+pub async fn all_tools(services: &SharedServices) -> (Vec<ToolDefinition>, HelperCatalog) {
+    let helpers = services.helpers.catalog(&services.paths).await;
+    let selection = ToolSelection::Matching(vec!["*".to_owned()]);
+    (SelectedTools::work_tools(&selection, &helpers), helpers)
+}
+
 /// Returns all built-in tools and helpers for a call outside of a session.
 ///
 /// # Errors
@@ -160,9 +167,7 @@ pub async fn offer_all(
     cwd: &str,
     work_env: &BTreeMap<String, String>,
 ) -> Result<Arc<OfferedWork>> {
-    let helpers = services.helpers.catalog(&services.paths).await;
-    let selection = ToolSelection::Matching(vec!["*".to_owned()]);
-    let offered = SelectedTools::work_tools(&selection, &helpers);
+    let (offered, helpers) = all_tools(services).await;
     let place = (Vec::new(), helpers);
     let scope = scope(services, session, config, cwd, work_env, place, None).await?;
     Ok(Arc::new(OfferedWork {

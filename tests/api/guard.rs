@@ -223,22 +223,26 @@ fn a_password_is_accepted_only_where_one_is_set() {
     let helper = Helper::saying("yes");
     helper.config("[server]\npassword = \"correct horse battery\"\n");
     let server = Server::start(&helper);
-    let with = |pair: &str| {
+    let basic = |pair: &str| {
         use base64::Engine;
         let pair = base64::prelude::BASE64_STANDARD.encode(pair);
-        let headers = format!("authorization: Basic {pair}\r\n");
+        format!("authorization: Basic {pair}\r\n")
+    };
+    let with = |pair: &str| {
         server
-            .send_with("GET", "/v1/sessions", &headers, None)
+            .send_with("GET", "/v1/sessions", &basic(pair), None)
             .status
     };
     assert_eq!(with("me:correct horse battery"), 200);
     assert_eq!(with(":correct horse battery"), 200);
-    for wrong in [
-        "me:correct horse batter",
-        "me:",
-        "correct horse battery",
-        "",
-    ] {
+    let refusal = server.send_with(
+        "GET",
+        "/v1/sessions",
+        &basic("me:correct horse batter"),
+        None,
+    );
+    assert_eq!(refusal.problem(401)["message"], "the password is not right");
+    for wrong in ["me:", "correct horse battery", ""] {
         assert_eq!(with(wrong), 401, "{wrong}");
     }
     // Guessing ends soon, for the right one too; the token is not concerned.
@@ -253,6 +257,47 @@ fn a_password_is_accepted_only_where_one_is_set() {
         shown.contains("server.password") && !shown.contains("correct horse"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_refused_password_and_one_that_waits_are_named() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let message = |pair: &str| {
+        use base64::Engine;
+        let pair = base64::prelude::BASE64_STANDARD.encode(pair);
+        let headers = format!("authorization: Basic {pair}\r\n");
+        let answer = server.send_with("GET", "/v1/sessions", &headers, None);
+        answer.problem(401)["message"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(message("me:some password"), "this server has no password");
+    let check = || helper.call(["config", "check"]).run().ok();
+    assert!(!check().contains("not in force"));
+    // Any program can write it, so it waits until a person has seen it.
+    let path = helper.path("config/config.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    helper.change_config(&format!(
+        "{text}[server]\npassword = \"correct horse battery\"\n"
+    ));
+    assert_eq!(
+        message("me:correct horse battery"),
+        "this server has no password"
+    );
+    let line = "not in force: + server.password; to see and confirm them, run llm in a terminal";
+    let checked = check();
+    assert!(
+        checked.contains("no problem found") && checked.contains(line),
+        "{checked}"
+    );
+    let json = helper.call(["config", "check", "--json"]).run().json();
+    assert_eq!(json["not_in_force"][0], "+ server.password");
+    let port = server.port.to_string();
+    let said = helper.call(["serve", "--port", &port]).run().ok();
+    assert!(
+        said.contains(&format!("{line}, then start the server again\n")),
+        "{said}"
+    );
+    assert!(!(said + &checked).contains("correct horse"));
 }
 
 #[test]

@@ -116,6 +116,13 @@ fn sessions_are_found_changed_and_deleted() {
             .send("POST", "/v1/sessions", Some(&wrong))
             .problem(status);
     }
+    let share = json!({ "share_state": "shared" });
+    let refused = server.send("PATCH", &path, Some(&share)).problem(422);
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("/v1/sessions/{session_id}/share shares"),
+        "{message}"
+    );
     assert_eq!(server.get(&path)["title"], "Dogs");
     assert_eq!(server.send("DELETE", &path, None).status, 204);
     server.send("GET", &path, None).problem(404);

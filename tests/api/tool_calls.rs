@@ -1,9 +1,13 @@
-use serde_json::json;
+use std::io::Write;
+
+use serde_json::{Value, json};
 
 use super::Server;
+use crate::fakes::mcp_http::{BodyPart, McpResponse};
 use crate::fakes::provider::{Call, Script};
+use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
-use crate::tools::Tools;
+use crate::tools::{Tools, wait};
 use crate::tools_prompt::KEYS;
 
 fn calling() -> [Script; 2] {
@@ -111,8 +115,162 @@ fn a_tool_is_called_through_the_policy() {
             .problem(status);
     }
     let records = tools.helper.audit_records();
-    let denied = |record: &serde_json::Value| {
+    let denied = |record: &Value| {
         record["type"] == "tool" && record["name"] == "fs.write" && record["status"] != "success"
     };
     assert!(records.iter().any(denied), "{records:#?}");
+}
+
+#[test]
+fn a_call_whose_client_hangs_up_is_cancelled_and_recorded() {
+    let tools = Tools::new([], "[policy.rules]\n\"fs.read\" = \"allow\"\n");
+    tools.behave(|_| Some(McpResponse::events([BodyPart::Gate("call"), BodyPart::Cut])));
+    let server = Server::start(&tools.helper);
+    let body = json!({ "arguments": { "path": "/etc/hosts" } }).to_string();
+    let mut stream = server.connect();
+    let head = format!(
+        "POST /v1/tools/fs.read/call HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        server.port,
+        server.token,
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    wait(tools.server.reached("call"));
+    drop(stream);
+    // The server of the tool never answers.
+    tools.helper.until("the call has ended", || {
+        let log = tools.helper.path("data/journal/audit.jsonl");
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        let mut records = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.any(|record| record["type"] == "tool" && record["status"] == "interrupted")
+    });
+}
+
+const SHOUT: &str =
+    "def shout(text: str) -> str:\n    \"Makes text loud.\"\n    return text.upper()\n";
+
+#[test]
+fn built_in_tools_and_helpers_work_in_the_directory_that_is_named() {
+    let helper = Helper::new([]);
+    helper.config(
+        "[tools]\nbuiltin = true\n[policy.rules]\n\"fs.read\" = \"allow\"\n\"aish.edit_file\" = \"allow\"\n\
+         \"aish.shell\" = \"deny\"\n\"helper.shout\" = \"allow\"\n",
+    );
+    std::fs::write(helper.home.path("tools.py"), SHOUT).unwrap();
+    let mut zsh = Zsh::start(&helper.home);
+    let added = zsh.eval("aish-helper helper add tools.py --yes");
+    assert!(added.contains("helper.shout"), "{added}");
+    let project = helper.home.path("project");
+    std::fs::create_dir_all(project.join(".git")).unwrap();
+    std::fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    let notes = project.join("notes.txt");
+    std::fs::write(&notes, "first line\n").unwrap();
+    let server = Server::start(&helper);
+
+    let list = server.get("/v1/tools");
+    let operation = |name: &str| {
+        let tools = list["tools"].as_array().unwrap();
+        let tool = tools.iter().find(|tool| tool["name"] == name);
+        tool.map(|tool| tool["operation"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(operation("aish.read_file").as_deref(), Some("read"));
+    assert_eq!(operation("aish.edit_file").as_deref(), Some("write"));
+    assert!(operation("aish.shell").is_some() && operation("helper.shout").is_some());
+
+    let path = |name: &str| format!("/v1/tools/{name}/call");
+    let mut read = json!({ "arguments": { "path": "notes.txt" } });
+    let refused = server.send("POST", &path("aish.read_file"), Some(&read));
+    let refused = refused.problem(422);
+    assert!(
+        refused["message"].as_str().unwrap().contains("directory")
+            && refused["hint"].as_str().unwrap().contains("session_id"),
+        "{refused}"
+    );
+    let created = server.post("/v1/sessions", &json!({ "cwd": project }), 201);
+    let session = created["id"].as_str().unwrap().to_owned();
+    for (name, place) in [
+        ("aish.read_file", ("cwd", project.to_str().unwrap())),
+        ("aish:read_file", ("session_id", &*session)),
+    ] {
+        read = json!({ "arguments": { "path": "notes.txt" }, place.0: place.1 });
+        let called = server.post(&path(name), &read, 200);
+        assert!(
+            called["text"].as_str().unwrap().contains("first line"),
+            "{called}"
+        );
+    }
+    for (place, status) in [
+        (json!({ "cwd": "project" }), 422),
+        (json!({ "cwd": notes }), 409),
+        (
+            json!({ "session_id": "00000000-0000-7000-8000-000000000000" }),
+            404,
+        ),
+    ] {
+        let mut body = place.clone();
+        body["arguments"] = json!({ "path": "notes.txt" });
+        let answer = server.send("POST", &path("aish.read_file"), Some(&body));
+        assert_eq!(answer.status, status, "{place}");
+    }
+    // The directory that is named counts, not that of the session.
+    let other = json!({ "arguments": { "path": "notes.txt" }, "cwd": "/", "session_id": session });
+    let missing = server.post(&path("aish.read_file"), &other, 200);
+    assert_eq!(missing["status"], "tool_error", "{missing}");
+
+    let call = |name: &str, arguments: Value| {
+        let body = json!({ "arguments": arguments, "operation": "write", "cwd": project });
+        server.send("POST", &path(name), Some(&body))
+    };
+    // What the policy would ask about is denied, and nothing is written.
+    let new = json!({ "path": "new.txt", "content": "x\n" });
+    let asked = call("aish.write_file", new).problem(403);
+    assert!(
+        asked["message"].as_str().unwrap().contains("approval"),
+        "{asked}"
+    );
+    assert!(!project.join("new.txt").exists());
+    let denied = call("aish.shell", json!({ "command": "touch new.txt" })).problem(403);
+    assert!(
+        denied["message"].as_str().unwrap().contains("aish.shell"),
+        "{denied}"
+    );
+    let outside =
+        json!({ "path": helper.home.path("tools.py"), "old_text": "loud", "new_text": "x" });
+    assert_eq!(call("aish.edit_file", outside).status, 403);
+    let edit = json!({ "path": "notes.txt", "old_text": "first", "new_text": "second" });
+    assert_eq!(call("aish.edit_file", edit).json(200)["status"], "success");
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "second line\n");
+    let shouted = call("helper.shout", json!({ "text": "hello" })).json(200);
+    assert_eq!(shouted["text"].as_str().map(str::trim_end), Some("HELLO"));
+    assert_eq!(call("helper.none", json!({})).status, 422);
+    // Each call has its approval and its result in the audit log.
+    let records = helper.audit_records();
+    let count = |kind: &str, name: &str| {
+        let is_it = |record: &&Value| record["type"] == kind && record["name"] == name;
+        records.iter().filter(is_it).count()
+    };
+    for name in ["edit_file", "helper.shout"] {
+        assert!(
+            count("approval", name) >= 1 && count("tool", name) >= 1,
+            "{name}: {records:#?}"
+        );
+    }
+}
+
+#[test]
+fn built_in_tools_that_are_turned_off_are_neither_listed_nor_called() {
+    let helper = Helper::new([]);
+    helper.config("[tools]\nbuiltin = false\n[policy]\ndefault = \"allow\"\n");
+    let server = Server::start(&helper);
+    assert_eq!(server.get("/v1/tools")["tools"], json!([]));
+    let body = json!({ "arguments": { "path": "." }, "cwd": helper.home.path("") });
+    let refused = server.send("POST", "/v1/tools/aish.list_dir/call", Some(&body));
+    let refused = refused.problem(422);
+    assert!(
+        refused["hint"].as_str().unwrap().contains("builtin"),
+        "{refused}"
+    );
 }

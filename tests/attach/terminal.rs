@@ -290,6 +290,53 @@ fn only_what_the_user_gives_is_sent() {
 }
 
 #[test]
+fn a_prompt_about_a_failure_says_that_the_output_stays_here() {
+    let attached = Attached::new([Script::tokens(["First.\n"]), Script::tokens(["Second.\n"])]);
+    let mut zsh = attached.shell();
+    zsh.run("ls /nowhere-at-all");
+    zsh.run("llm fix it");
+    zsh.wait_text("First.");
+    let line = "[aish] without the output of ls /nowhere-at-all: another server gets your words only; llm --output sends it too";
+    assert!(
+        zsh.screen().replace('\n', "").contains(line),
+        "{}",
+        zsh.screen()
+    );
+    assert_eq!(attached.there.content(), "fix it");
+    // A prompt about something else has nothing to say.
+    zsh.run("clear");
+    zsh.run("ls /nowhere-at-all");
+    zsh.run("llm what is a monad");
+    zsh.wait_text("Second.");
+    assert!(
+        !zsh.screen().contains("without the output"),
+        "{}",
+        zsh.screen()
+    );
+}
+
+#[test]
+fn the_title_at_the_server_is_what_was_typed() {
+    let attached = Attached::new([Script::tokens(["First.\n"]), Script::tokens(["Second.\n"])]);
+    attached.store_token();
+    let secret = ["ghp_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
+    let words = format!("what does {secret} in this file mean");
+    let piped = attached.ask(&words).stdin("line of the file\n");
+    assert_eq!(piped.run().ok(), "First.\n");
+    let content = attached.there.content();
+    assert!(content.starts_with("<file name="), "{content}");
+    let title = || attached.server.get("/v1/sessions")["sessions"][0]["title"].clone();
+    let shown = title();
+    let shown = shown.as_str().expect("a title");
+    assert!(
+        shown.starts_with("what does [REDACTED:") && shown.ends_with(" in this file mean"),
+        "{shown}"
+    );
+    assert_eq!(attached.ask("go on").run().ok(), "Second.\n");
+    assert_eq!(title(), shown, "the session keeps its title");
+}
+
+#[test]
 fn a_session_of_a_shell_is_attached_and_detached() {
     let attached = Attached::with(Helper::saying("From there.\n"));
     let here = Helper::saying("From here.\n");

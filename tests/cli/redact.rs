@@ -26,6 +26,18 @@ fn secrets_in_and_named_by_the_config_are_redacted_without_running_commands() {
          [REDACTED:mcp-secret] othFz38gMt\n"
     );
     assert!(!ran.exists());
+    // Those of this server and of other ones, without a prefix by which they could be recognized.
+    helper.config_file("[server]\npassword = \"wrdKt61mXb9qLs\"\n");
+    let token = helper.call(["serve", "token", "show"]).run().ok();
+    let servers = helper.path("data/servers");
+    std::fs::create_dir_all(&servers).unwrap();
+    let stored = r#"{"origin": "https://other.example", "token": "othrQm47vZc2"}"#;
+    std::fs::write(servers.join("one.json"), stored).unwrap();
+    let words = format!("x {} othrQm47vZc2 wrdKt61mXb9qLs\n", token.trim());
+    assert_eq!(
+        helper.call(["redact"]).stdin(words).run().ok(),
+        "x [REDACTED:server-token] [REDACTED:server-token] [REDACTED:server-password]\n"
+    );
     assert!(helper.listener().is_none(), "no daemon was started");
     helper.config_file("models = 1\n");
     let call = helper.call(["redact"]).stdin("envQj47xBw\n");

@@ -98,9 +98,16 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
             "[models.own]\nbase_url = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\ncontext_window = {window}\n\
              serve = {{ command = [\"python3\", {script:?}, \"{{port}}\"] }}\n"
         ));
+        let _ = std::fs::remove_file(helper.path("state/context-notice"));
         zsh.run("false");
-        let answer = zsh.eval("llm hi");
-        assert!(answer.contains("served"), "{answer}");
+        zsh.run("clear");
+        zsh.run("llm hi");
+        assert!(zsh.screen().contains("\nserved\n"), "{}", zsh.screen());
+        // The line in the terminal names what was sent to this model.
+        let line = "also sent: directory, recent commands, git state, AGENTS.md;";
+        let short = "also sent: AGENTS.md;";
+        let shown = if window > 8192 { line } else { short };
+        assert!(zsh.screen().contains(shown), "{}", zsh.screen());
         helper.records_of("user").pop().expect("a prompt")["rendered"].clone()
     };
     let large = rendered(16_384);

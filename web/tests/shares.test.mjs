@@ -185,7 +185,7 @@ test("recordings are shared only if they are asked for, and read without a scrip
   const preview = dialog.locator(".share-preview");
   await preview.getByText(/messages$/).waitFor();
   await dialog.getByLabel("with the recordings of the terminals").check();
-  await preview.getByText(/messages, 1 recording \(\d+ s\)$/).waitFor();
+  await preview.getByText(/messages, 1 recording \([\d.]+ m?s\)$/).waitFor();
   await preview.getByText("everything that its terminal has shown").waitFor();
   assert.deepEqual(await axeViolations(page), []);
   await publish(dialog);

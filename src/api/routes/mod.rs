@@ -280,6 +280,22 @@ fn cwd(session: &Session) -> Option<String> {
     })
 }
 
+/// Returns a directory with its links resolved: the rules of a project hold for it whatever it is called.
+async fn real_dir(named: &str) -> Answer<String> {
+    if !named.starts_with('/') || named.chars().any(char::is_control) {
+        return Err(invalid("cwd is not an absolute path"));
+    }
+    let real = tokio::fs::canonicalize(named).await.ok();
+    let real = real.and_then(|real| real.into_os_string().into_string().ok());
+    match real {
+        Some(real) if tokio::fs::metadata(&real).await.is_ok_and(|m| m.is_dir()) => Ok(real),
+        _ => {
+            let message = "cwd is not a directory on this machine";
+            Err(Problem::new(StatusCode::CONFLICT, "usage", message))
+        }
+    }
+}
+
 /// The directory of requests that name none.
 fn home() -> String {
     let home = crate::paths::variable("HOME").map(|home| home.to_string_lossy().into_owned());

@@ -320,10 +320,6 @@ fn check(change: &SessionChange) -> Answer<()> {
     {
         return Err(super::invalid("the title is empty"));
     }
-    let is_path = |cwd: &String| cwd.starts_with('/') && !cwd.chars().any(char::is_control);
-    if !change.cwd.as_ref().is_none_or(is_path) {
-        return Err(super::invalid("cwd is not an absolute path"));
-    }
     Ok(())
 }
 
@@ -358,17 +354,7 @@ async fn check_settings(
     cwd: Option<String>,
 ) -> Answer<()> {
     if let Some(new) = &change.cwd {
-        let real = tokio::fs::canonicalize(new).await.ok();
-        let real = real.and_then(|real| real.into_os_string().into_string().ok());
-        let is_dir = match &real {
-            Some(real) => tokio::fs::metadata(real).await.is_ok_and(|m| m.is_dir()),
-            None => false,
-        };
-        if !is_dir {
-            let message = "cwd is not a directory on this machine";
-            return Err(Problem::new(StatusCode::CONFLICT, "usage", message));
-        }
-        change.cwd = real;
+        change.cwd = Some(super::real_dir(new).await?);
     }
     let request = settings_request(None, change, cwd);
     let checked = session_settings::check_all(&state.services, &request).await;

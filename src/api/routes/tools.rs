@@ -15,11 +15,13 @@ use crate::config::{ConfigOverrides, packs};
 use crate::error::{Error, ErrorKind};
 use crate::protocol::tools::ManualCall;
 use crate::requests::{manual_call, mcp};
+use crate::safety::policy::{BUILTIN_SERVER, HELPER_SERVER};
 use crate::safety::redact::global_redactor;
 use crate::services::client_handle::ClientHandle;
 use crate::services::mcp_startup;
 use crate::session::feed::{FeedOrigin, HangUpPolicy, THE_API, TurnFeed};
 use crate::turn::tool_view::tool_info;
+use crate::turn::work_scope;
 
 /// Returns the handle of a request that is no prompt.
 fn client(state: &ApiState) -> ClientHandle {
@@ -34,7 +36,7 @@ fn client(state: &ApiState) -> ClientHandle {
     ClientHandle::without_shell(feed, super::record_ids(state), kept)
 }
 
-/// Lists the tools of the MCP servers, and the names of toolsets and prompt packs.
+/// Lists the tools: the built-in ones, Python helpers and those of the MCP servers. Also the names of toolsets and prompt packs.
 #[utoipa::path(get, path = "/v1/tools", operation_id = "list_tools", tag = "tools",
     responses(
         (status = 200, description = "The tools", body = ToolList),
@@ -45,11 +47,16 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
     let client = client(&state);
     mcp_startup::refresh_for(services, &client, &config).await?;
     mcp::ready(services, &client, &config, None).await?;
+    let own = match config.tools.builtin {
+        true => work_scope::all_tools(services).await.0,
+        false => Vec::new(),
+    };
     let tools = services.mcp.tools();
-    let tools = tools.iter().map(|tool| {
+    let tools = own.iter().chain(tools.iter()).map(|tool| {
         let info = tool_info(tool);
         ToolView {
-            name: info.name,
+            // The name for models leaves out the alias of a built-in tool.
+            name: format!("{}.{}", tool.server, tool.tool),
             description: global_redactor().redact(&info.description).into_owned(),
             operation: info.operation.as_str().to_owned(),
             input_schema: info.schema,
@@ -83,19 +90,19 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
     responses(
         (status = 200, description = "The call was made", body = ToolCallReply),
         (status = 403, description = "The call is denied; the message names the rule", body = ProblemDocument),
-        (status = 404, description = "There is no such server, or no tool can have this name", body = ProblemDocument),
-        (status = 409, description = "The configuration is not valid", body = ProblemDocument),
-        (status = 422, description = "The server has no such tool, or the call is not valid", body = ProblemDocument),
-        (status = 500, description = "The server of the tool failed", body = ProblemDocument)))]
+        (status = 404, description = "There is no such session or server, or no tool can have this name", body = ProblemDocument),
+        (status = 409, description = "There is no such directory, or the configuration is not valid", body = ProblemDocument),
+        (status = 422, description = "There is no such tool, or the call is not valid", body = ProblemDocument),
+        (status = 500, description = "The tool, or its server, failed", body = ProblemDocument)))]
 pub async fn call(
     State(state): State<ApiState>,
     InPath(name): InPath<String>,
     JsonBody(request): JsonBody<ToolCallRequest>,
 ) -> Answer<Json<ToolCallReply>> {
-    if !name.contains(['.', ':']) || name.len() > 300 {
+    let Some((alias, tool)) = name.split_once(['.', ':']).filter(|_| name.len() <= 300) else {
         return Err(Problem::not_found("there is no tool of this name")
             .hint("GET /v1/tools lists them, as alias.tool"));
-    }
+    };
     super::check_length(
         "reason",
         request.reason.as_deref().unwrap_or_default(),
@@ -111,18 +118,25 @@ pub async fn call(
             ));
         }
     };
+    let cwd = directory(&state, alias, request.session_id, request.cwd).await?;
     let call = ManualCall {
         operation,
-        name: name.replacen('.', ":", 1),
+        name: format!("{alias}:{tool}"),
         arguments: serde_json::Value::Object(request.arguments).to_string(),
         reason: request.reason,
         sensitivity: None,
-        cwd: super::home(),
+        cwd,
         overrides: BTreeMap::new(),
         tty: None,
         work_env: BTreeMap::new(),
     };
-    let called = manual_call::call(&state.services, &client(&state), call).await;
+    let client = client(&state);
+    // A client that hangs up drops this handler: the call is then cancelled, and still ends with its record.
+    let _hang_up = client.feed.cancel_token().clone().drop_guard();
+    let services = state.services.clone();
+    let calling = async move { manual_call::call(&services, &client, call).await };
+    let called = state.services.tasks.spawn(calling).await;
+    let called = called.map_err(|e| Error::runtime(format!("the call was ended: {e}")))?;
     let called = called.map_err(|error| match error.kind {
         // Of a well-formed request, only the name of the server is refused here: the gate reports the rest in its result.
         ErrorKind::Usage => Problem {
@@ -149,4 +163,39 @@ pub async fn call(
         reason: called.why,
         record_id: called.id,
     }))
+}
+
+/// Returns the directory in which a call works. A request has none by itself, so it must name one for the tools that work on
+/// files and commands: the home directory, where a prompt over HTTP works then, would be a workspace that nobody chose.
+async fn directory(
+    state: &ApiState,
+    alias: &str,
+    session_id: Option<String>,
+    cwd: Option<String>,
+) -> Answer<String> {
+    let is_own = matches!(alias, BUILTIN_SERVER | HELPER_SERVER);
+    let config = state.services.models.config(&ConfigOverrides::default())?;
+    if is_own && !config.tools.builtin {
+        let message = "the built-in tools and helpers are turned off";
+        return Err(
+            super::invalid(message).hint("the configuration has builtin = false in [tools]")
+        );
+    }
+    let session = match &session_id {
+        Some(id) => Some(super::session(state, id).await?),
+        None => None,
+    };
+    if let Some(cwd) = cwd {
+        super::check_length("cwd", &cwd, 4096)?;
+        return super::real_dir(&cwd).await;
+    }
+    match session {
+        Some(session) => Ok(super::cwd(&session).unwrap_or_else(super::home)),
+        None if is_own => {
+            let message = "a built-in tool or helper needs a directory to work in";
+            Err(super::invalid(message)
+                .hint("send the session_id of a session, or the path of the directory as cwd"))
+        }
+        None => Ok(super::home()),
+    }
 }

@@ -29,9 +29,12 @@ pub struct ShareResult {
     pub title: String,
     /// Number of messages.
     pub messages: usize,
-    /// The recordings, in words, if they were asked for.
+    /// Number of recordings, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub recordings: Option<String>,
+    pub recordings: Option<usize>,
+    /// The duration of all recordings together, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recordings_ms: Option<u64>,
     /// What was left out or replaced, in words.
     pub removed: Vec<String>,
     /// Where the page goes, in words: on this machine or in a bucket.

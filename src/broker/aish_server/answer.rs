@@ -472,5 +472,17 @@ fn payload<'a, T: Deserialize<'a>>(data: &'a [u8], kind: &str) -> Result<T, Inva
     read::<Event<T>>(data, kind).map(|event| event.payload)
 }
 
+/// Joins neighbouring texts, so that a server that sends single bytes costs little more than others.
+pub(super) fn merged(items: Vec<StreamItem>) -> Vec<StreamItem> {
+    let mut merged: Vec<StreamItem> = Vec::with_capacity(items.len());
+    for item in items {
+        match (merged.last_mut(), item) {
+            (Some(StreamItem::Text(text)), StreamItem::Text(more)) => text.push_str(&more),
+            (_, item) => merged.push(item),
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests;

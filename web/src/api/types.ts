@@ -97,8 +97,9 @@ export interface SharePreview {
   digest: string;
   title: string;
   messages: number;
-  /** The recordings, in words, if they were asked for. */
-  recordings?: string;
+  /** Number and total duration of the recordings, if they were asked for. */
+  recordings?: number;
+  recordings_ms?: number;
   /** What is left out or replaced, in words. */
   removed: string[];
   /** Where the page goes, in words. */

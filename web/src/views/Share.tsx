@@ -5,7 +5,7 @@ import type { SharePreview, ShareView } from "../api/types";
 import { showNote } from "../state/announce";
 import type { SessionModel } from "../state/session";
 import { type ShareOptions, loadShares, previewShare, publishShare, removeShares, shareAddress } from "../state/shares";
-import { fullTime, plural } from "../text/format";
+import { duration, fullTime, plural } from "../text/format";
 import { visible } from "../text/visible";
 import { CopyButton } from "./CopyButton";
 import { Dialog } from "./Dialog";
@@ -223,14 +223,20 @@ function Choice({ name, options, onChange, children }: ChoiceProps) {
   );
 }
 
+function recordingWords({ recordings, recordings_ms = 0 }: SharePreview): string {
+  if (recordings === undefined) return "";
+  if (recordings === 0) return ", no recordings";
+  return `, ${plural(recordings, "recording")} (${duration(recordings_ms)})`;
+}
+
 function PreviewWords({ preview }: { preview: SharePreview }) {
   return (
     <>
       <p>
         <strong>{visible(preview.title) || "New session"}</strong>: {plural(preview.messages, "message")}
-        {preview.recordings && `, ${visible(preview.recordings)}`}
+        {recordingWords(preview)}
       </p>
-      {preview.recordings && preview.recordings !== "no recordings" && (
+      {!!preview.recordings && (
         <p class="quiet">
           A recording has everything that its terminal has shown from the first to the last command of the session.
         </p>
