@@ -29,8 +29,8 @@ pub struct SessionSummary {
 }
 
 impl Journal {
-    /// Returns what the list shows of a session. With `words`, in lower case, returns `None` unless one record of the session
-    /// contains all of them, in any case.
+    /// Returns what the list shows of a session; `None` for an empty file, which a kill right after its creation leaves. With
+    /// `words`, in lower case, returns `None` unless one record of the session contains all of them, in any case.
     ///
     /// # Errors
     /// Its file cannot be read.
@@ -40,8 +40,10 @@ impl Journal {
         let what = || format!("cannot read {}", path.display());
         let mut summary = SessionSummary::default();
         let (mut first, mut given) = (None, None);
+        let mut is_empty = true;
         for line in BufReader::new(paths::read_own(&path).context(what)?).split(b'\n') {
             let line = line.context(what)?;
+            is_empty = false;
             let head = &line[..line.len().min(TYPE_PREFIX)];
             let is = |kind: &str| {
                 // Quotes within a text are escaped, so that these bytes occur only as the type.
@@ -75,7 +77,8 @@ impl Journal {
             }
         }
         summary.title = start(&given.or(first).unwrap_or_default(), MAX_TITLE).to_owned();
-        Ok((words.is_empty() || !summary.excerpt.is_empty()).then_some(summary))
+        let is_shown = !is_empty && (words.is_empty() || !summary.excerpt.is_empty());
+        Ok(is_shown.then_some(summary))
     }
 }
 

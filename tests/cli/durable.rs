@@ -64,7 +64,10 @@ fn every_answer_that_was_shown_is_in_the_journal() {
         assert_eq!(records[index + 1]["text"], answer(prompt).concat());
         assert_eq!(records[index + 1]["finish"], "stop");
     }
-    assert_eq!(helper.sessions().len(), 1);
+    // A kill right after a file was created leaves it empty, which no list of sessions shows.
+    let mut sessions = helper.sessions();
+    sessions.retain(|file| std::fs::metadata(file).expect("a file").len() > 0);
+    assert_eq!(sessions.len(), 1);
 }
 
 #[test]
