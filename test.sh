@@ -144,8 +144,10 @@ export AISH_TEST_MODELS=$PWD/target/test-models
 mkdir -p "$AISH_TEST_MODELS"
 cargo test --quiet --locked --doc
 if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --locked --cargo-quiet --no-fail-fast --run-ignored all \
-        --status-level fail --final-status-level fail
+    # Real terminals, daemons and clocks on a machine that does something else too: one failure may be chance. The summary lists
+    # such a test as FLAKY; it has to be mended all the same.
+    cargo nextest run --locked --cargo-quiet --no-fail-fast --run-ignored all --retries 1 \
+        --status-level fail --final-status-level flaky
 else
     cargo test --quiet --locked --no-fail-fast --lib --bins --examples --tests -- --include-ignored
 fi
