@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,14 +22,12 @@ use crate::session::lock;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of the head of a request, and of what waits to be written, in bytes.
 const BUFFER: usize = 16 << 10;
-/// Maximum number of connections.
-const MAX_CONNECTIONS: usize = 256;
-/// Maximum number of connections without a request that has proved who sends it. Beyond it the oldest of them is dropped, so that a
+/// Maximum number of connections. A further one takes the place of the oldest from which no request has proved who sends it, so that a
 /// program that opens many keeps nobody out.
-const MAX_UNSERVED: usize = 64;
+const MAX_CONNECTIONS: usize = 256;
 /// TLS handshakes in a second, and as many at once after a pause: each costs milliseconds of the thread that also serves the shells.
 const HANDSHAKES: u32 = 20;
-/// Pause after a failure to accept, most likely for want of file descriptors.
+/// How long a connection waits for its place, and the pause after a failure to accept, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nconnection: close\r\ncontent-length: 179\r\n\r\n{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections\",\"kind\":\"limit\",\"message\":\"too many connections\",\"hint\":\"close some and try again\"}";
@@ -71,19 +69,24 @@ impl Connections {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let drop_it = self.abort.child_token();
         if matches!(transport, Transport::Tcp(_)) {
-            let mut unserved = lock(&self.unserved);
-            unserved.push_back((number, drop_it.clone()));
-            if unserved.len() > MAX_UNSERVED
-                && let Some((_, oldest)) = unserved.pop_front()
-            {
-                oldest.cancel();
-            }
+            lock(&self.unserved).push_back((number, drop_it.clone()));
         }
         UnprovenConnection {
             connections: self.clone(),
             number,
             drop_it,
         }
+    }
+
+    /// Returns a place, or drops a connection that has one.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let place = self.places.clone().try_acquire_owned().ok();
+        if place.is_none()
+            && let Some((_, oldest)) = lock(&self.unserved).pop_front()
+        {
+            oldest.cancel();
+        }
+        place
     }
 
     /// Returns how long a TLS handshake has to wait; `None` if too many wait already.
@@ -115,11 +118,19 @@ impl Connections {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let place = self.place();
         let admission = self.admit(transport);
         let (routes, transport) = (routes.clone(), transport.clone());
         let (places, end) = (self.places.clone(), self.end.clone());
         self.tasks.spawn(async move {
-            let Ok(_place) = places.try_acquire_owned() else {
+            let place = match place {
+                Some(place) => Some(place),
+                None => {
+                    let place = tokio::time::timeout(PAUSE, places.acquire_owned());
+                    place.await.ok().and_then(Result::ok)
+                }
+            };
+            let Some(_place) = place else {
                 if tls.is_none() {
                     // The client may read nothing.
                     let _ = tokio::time::timeout(PAUSE, stream.write_all(FULL)).await;

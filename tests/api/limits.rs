@@ -138,6 +138,25 @@ fn a_thousand_idle_connections_keep_nobody_out() {
 }
 
 #[test]
+fn clients_that_connect_before_they_send_are_all_served() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let mut connections: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    let request = format!(
+        "GET /v1/sessions HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n\r\n",
+        server.port, server.token
+    );
+    for connection in &mut connections {
+        connection.write_all(request.as_bytes()).unwrap();
+    }
+    for connection in &mut connections {
+        let mut head = [0; 15];
+        connection.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200 OK");
+    }
+}
+
+#[test]
 fn a_slow_head_is_cut_off() {
     let helper = Helper::saying("yes");
     let server = Server::start(&helper);
@@ -207,7 +226,7 @@ fn strangers_do_not_break_off_a_request_that_has_a_token() {
     slow.write_all(head.as_bytes()).unwrap();
     // Connections are accepted in order, and this answer comes after the head above was read.
     server.get("/v1/sessions");
-    let idle: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    let idle: Vec<_> = (0..300).map(|_| server.connect()).collect();
     // The oldest of the idle ones are dropped.
     let mut oldest = &idle[0];
     assert_eq!(oldest.read(&mut [0; 1]).unwrap(), 0);

@@ -111,14 +111,16 @@ fn piped_from(text: &[u8]) -> usize {
     found.map_or(text.len(), |at| text.len() - last.len() + at)
 }
 
-/// Returns where the word begins that goes on at `at`: a secret begins there, or behind it. A keyword that begins with a blank
-/// says nothing of the word before it.
-fn word_start(text: &[u8], at: usize) -> usize {
-    if text.get(at).is_some_and(u8::is_ascii_whitespace) {
+/// Returns where a secret may begin whose keyword is at `at`: with what stands before the keyword without a gap. Such parts consist of
+/// letters, digits and these signs; `rules/custom_formats` reads them.
+fn secret_start(text: &[u8], at: usize) -> usize {
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
+    // A keyword that begins with a blank or a quote has nothing before it.
+    if text.get(at).is_some_and(|b| !is_part(b) && *b != b':') {
         return at;
     }
-    let blank = text[..at].iter().rposition(u8::is_ascii_whitespace);
-    blank.map_or(0, |blank| blank + 1)
+    let before = text[..at].iter().rposition(|b| !is_part(b));
+    before.map_or(0, |before| before + 1)
 }
 
 /// Length of the run of bytes of the class at `at`.
@@ -144,8 +146,8 @@ fn window(kind: &str) -> usize {
 impl FormatRule {
     /// Whether nothing that follows the text can change what the keyword at `at` identifies.
     fn is_settled(&self, text: &[u8], at: usize) -> bool {
-        /// A secret that is named by a word before it follows within this many bytes.
-        const CONTEXT: usize = 64;
+        /// A secret that is named by a word before it begins within this many bytes.
+        const CONTEXT: usize = 128;
         /// Kinds that no blank interrupts, from their beginning to their end.
         const WITHIN_WORD: &[&str] = &[
             "airtable-token",
@@ -190,8 +192,12 @@ impl FormatRule {
                         let more = secret
                             .more
                             .map_or(0, |class| run_length(text, secret.end, class));
-                        secret.end + more < text.len()
+                        // What looks like its end may be a sign within it.
+                        let rest = text.get(secret.end + more..).unwrap_or_default();
+                        rest.iter().any(u8::is_ascii_whitespace) || rest.len() >= CONTEXT
                     }
+                    // It ends before a slash or a blank, and one has come.
+                    (None, "url-password") => true,
                     // Recognised by their last part.
                     (None, "jwt") => {
                         let is_part = |b: u8| b.is_ascii_alphanumeric() || b"-_.=".contains(&b);
@@ -288,7 +294,7 @@ impl FormatRules {
         let printed = piped_from(text);
         let open = self.open_keyword(text);
         let far = open.saturating_sub(BEFORE_KEYWORD);
-        let complete = word_start(text, open).max(far).min(printed);
+        let complete = secret_start(text, open).max(far).min(printed);
         let mut at = from;
         while let Some(finder) = &self.finder
             && let Some(key) = finder.find(Input::new(text).range(at..))
@@ -299,7 +305,7 @@ impl FormatRules {
                 .any(|rule| !rule.is_settled(text, at))
             {
                 let far = at.saturating_sub(BEFORE_KEYWORD);
-                return word_start(text, at).max(far).min(complete);
+                return secret_start(text, at).max(far).min(complete);
             }
             at += 1;
         }

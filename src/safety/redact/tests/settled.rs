@@ -92,9 +92,9 @@ fn prose_is_settled_word_by_word() {
 }
 
 #[test]
-fn words_that_name_secrets_are_settled_within_a_hundred_bytes() {
+fn words_that_name_secrets_hold_back_what_follows_for_a_while() {
     let most = most_held_back(&PROSE.repeat(5), 4);
-    assert!(most <= 100, "{most} bytes are held back");
+    assert!(most <= 150, "{most} bytes are held back");
 }
 
 /// Texts of pieces of keywords, of secrets and of what surrounds them, in any order: what is shown early stays.
@@ -103,8 +103,8 @@ fn nothing_that_follows_changes_what_is_settled() {
     let redactor = Redactor::default();
     redactor.add_secret("known", "sesame-open-4711-kZ83");
     let mut pieces: Vec<String> = [
-        " ", "\n", "\t", ".", ",", ":", "=", "\"", "'", "-", "--", "|", "word", "echo ", "M", "x4",
-        "é",
+        " ", "\n", "\t", ".", ",", ":", "=", "\"", "'", "-", "--", "|", ";", "&", "(", ")", "@",
+        "/", "?", "word", "echo ", "M", "x4", "é",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -118,7 +118,7 @@ fn nothing_that_follows_changes_what_is_settled() {
         pieces.extend([first.to_owned(), second.to_owned(), sample.clone()]);
     }
     let mut chance = TestRandom(29);
-    for _ in 0..200 {
+    for _ in 0..500 {
         let number = 2 + chance.below(12);
         let text: String = (0..number)
             .map(|_| pieces[chance.below(pieces.len())].as_str())
