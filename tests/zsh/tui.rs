@@ -311,7 +311,7 @@ fn a_submission_needs_the_terminal_and_the_line_as_it_is_then() {
     // The terminal answers too late.
     assert_eq!(driven.act("append", "a prompt"), "done");
     let seen = driven.zsh.raw().len();
-    let soon = Duration::from_millis(300);
+    let soon = Duration::from_millis(2_000);
     driven.write("submit", "", soon);
     // Not before the deadline, which was written with milliseconds.
     let end = within(soon + Duration::from_millis(1));
