@@ -147,7 +147,7 @@ if cargo nextest --version >/dev/null 2>&1; then
     # Real terminals, daemons and clocks on a machine that does something else too: one failure may be chance. The summary lists
     # such a test as FLAKY; it has to be mended all the same.
     cargo nextest run --locked --cargo-quiet --no-fail-fast --run-ignored all --retries 1 \
-        --status-level fail --final-status-level flaky
+        --status-level retry --final-status-level flaky
 else
     cargo test --quiet --locked --no-fail-fast --lib --bins --examples --tests -- --include-ignored
 fi

@@ -41,6 +41,8 @@ pub struct OwnNames {
 
 /// Paths that need no token: they tell nothing about the user.
 const PUBLIC: [&str; 2] = ["/health", "/version"];
+/// Maximum number of headers.
+const MAX_HEADERS: usize = 64;
 /// The exchange of a ticket, which is itself the proof.
 const TICKET: &str = "/v1/tickets";
 /// The same for the ticket of a pairing; a browser that waits for the person's decision asks for it there.
@@ -93,6 +95,12 @@ fn check(
     transport: &Transport,
     parts: &Parts,
 ) -> Answer<(Option<HeaderValue>, Option<Access>)> {
+    // The parser of hyper has a limit too, which is slower for every request when it is set.
+    if parts.headers.len() > MAX_HEADERS {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        let message = format!("the request has more than {MAX_HEADERS} headers");
+        return Err(Problem::new(status, "limit", message));
+    }
     let names = match transport {
         Transport::Unix => return Ok((None, Some(Access::Token))),
         Transport::Tcp(names) => names,

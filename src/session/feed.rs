@@ -99,8 +99,9 @@ pub struct TurnFeed {
     /// Tells the watchers of all sessions that a question was opened or closed.
     changes: OnceLock<SessionChanges>,
     cancel: CancellationToken,
-    /// Set once somebody reads the redacted text of the running answer, and told to the turn.
+    /// Set once somebody reads the redacted text of the running answer.
     read_live: AtomicBool,
+    /// Wakes the turn then.
     first_read: Notify,
     state: Mutex<FeedState>,
     changed: Notify,

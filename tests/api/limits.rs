@@ -108,6 +108,10 @@ fn malformed_requests_are_refused() {
     with("content-type: application/json\r\n", &"[".repeat(100_000)).problem(400);
     let huge = format!("{{\"title\":\"{}\"}}", "x".repeat(3 << 20));
     with("content-type: application/json\r\n", &huge).problem(413);
+    // Three headers are in `get`.
+    let many = |number: usize| server.raw(&format!("{get}{}\r\n", "x-a: b\r\n".repeat(number - 3)));
+    assert_eq!(many(64).status, 200);
+    assert_eq!(many(65).problem(431)["kind"], "limit");
     assert_eq!(server.send("GET", "/health", None).status, 200);
 }
 
