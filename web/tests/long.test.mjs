@@ -46,33 +46,85 @@ test("earlier and later messages load while scrolling, with few elements", async
   await scrollUntil("bottom", () => page.getByText(`Prompt number ${MESSAGES / 2}:`).isVisible());
 });
 
+/** Keeps back the pages of messages that an end of the window asks for, until they are released. */
+async function holdPages(page) {
+  let release, hold;
+  const held = new Promise((resolve) => { hold = resolve; });
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route(/\/messages\?/, async (route) => {
+    // The end of the session is asked for with another limit, and without a place.
+    if (/limit=40$/.test(route.request().url())) return route.continue();
+    hold();
+    await released;
+    await route.continue();
+  });
+  return { held, release };
+}
+
 test("the place stays while earlier messages are added", async () => {
   await page.keyboard.press("Shift+G");
   await page.locator(".to-end").waitFor({ state: "detached" });
-  const moved = await page.evaluate((limit) => new Promise((resolve, reject) => {
-    const log = document.querySelector(".log");
+  const pages = await holdPages(page);
+  let isHeld = false;
+  pages.held.then(() => { isHeld = true; });
+  await until(async () => {
+    // Until the page has handled the scrolling, the view may still follow its end.
+    await page.locator(".log").evaluate((log) => new Promise((resolve) => {
+      log.scrollTop = 300;
+      requestAnimationFrame(() => requestAnimationFrame(resolve));
+    }));
+    return isHeld;
+  });
+  const moved = page.evaluate((limit) => new Promise((resolve, reject) => {
+    const messages = () => [...document.querySelectorAll(".log [data-message]")];
     const top = (message) => message.getBoundingClientRect().top;
-    let first, shown, before;
-    let isSettled = false;
+    const first = messages()[0];
+    const shown = messages().find((message) => top(message) > 100);
+    const before = top(shown);
     const sample = () => {
-      const current = log.querySelector("[data-message]");
-      if (isSettled && current !== first) {
-        requestAnimationFrame(() => resolve(Math.abs(top(shown) - before)));
-        return;
-      }
-      // Until the page has handled the scrolling, the view may still follow its end.
-      isSettled = first !== undefined && Math.abs(log.scrollTop - 300) <= 1;
-      if (!isSettled) log.scrollTop = 300;
-      first = current;
-      shown = [...log.querySelectorAll("[data-message]")].find((message) => top(message) > 100);
-      before = top(shown);
-      requestAnimationFrame(sample);
+      if (messages()[0] === first) return requestAnimationFrame(sample);
+      requestAnimationFrame(() => resolve(Math.abs(top(shown) - before)));
     };
     sample();
     setTimeout(() => reject(new Error("nothing was loaded")), limit);
   }), LOAD_MS);
-  assert.ok(moved < 3, `moved by ${moved} px`);
+  pages.release();
+  assert.ok((await moved) < 3, `moved by ${await moved} px`);
 });
+
+for (const [direction, side] of [["earlier", "top"], ["later", "bottom"]]) {
+  test(`${direction} messages that arrive after a jump to the end leave no gap and nothing twice`, async () => {
+    const other = await openPage(browser, daemon, `/s/${LONG_SESSION}/r/${recordId(101)}`);
+    await other.locator(".message.target").waitFor();
+    await other.getByText("live", { exact: true }).waitFor();
+    await other.evaluate(() => {
+      window.broken = [];
+      const check = () => {
+        const prompts = [...document.querySelectorAll(".prompt-text")];
+        window.numbers = prompts.map((prompt) => Number(prompt.textContent.match(/\d+/)[0]));
+        if (window.numbers.some((number, index) => number !== window.numbers[0] + index)) window.broken.push(window.numbers);
+        requestAnimationFrame(check);
+      };
+      check();
+    });
+    const pages = await holdPages(other);
+    await other.locator(".log").evaluate((log, end) => {
+      log.scrollTop = end === "top" ? 0 : log.scrollHeight;
+    }, side);
+    await pages.held;
+    await other.locator(".log").press("Shift+G");
+    await other.getByText(`Prompt number ${MESSAGES / 2}:`).waitFor();
+    pages.release();
+    // Nothing more is loaded before the page has handled what was held.
+    await other.locator(".log").evaluate((log) => {
+      log.scrollTop = 0;
+    });
+    await until(async () => (await other.evaluate(() => window.numbers[0])) < MESSAGES / 2 - 20);
+    assert.deepEqual(await other.evaluate(() => window.broken), []);
+    assert.deepEqual(other.problems, []);
+    await other.context().close();
+  });
+}
 
 test("new messages are counted while the user reads earlier ones", async () => {
   await page.goto(daemon.address(`/s/${LONG_SESSION}/r/${recordId(101)}`));

@@ -178,27 +178,27 @@ export class SessionModel {
     this.isPaging = true;
     let isComplete = false;
     try {
-      const before = await this.firstNumber();
-      const page = before === null ? null : await this.page(PAGE, before);
+      const first = this.list.find((item) => item.recordId)?.recordId;
+      if (!first) return;
+      const page = await this.page(PAGE, await this.numberOf(first));
       if (!page || this.isClosed) return;
+      isComplete = true;
+      // The window may have moved meanwhile; the page does not belong to its start then.
+      if (this.list.find((item) => item.recordId)?.recordId !== first) return;
       this.list = linkResults([...page.messages.map(fromMessage).reverse(), ...this.list]);
       this.hasOlder.value = page.next_before !== undefined;
       if (this.list.length > WINDOW) this.drop("end", this.list.length - WINDOW);
       this.flush();
-      isComplete = true;
     } finally {
       this.endPaging(isComplete);
     }
   }
 
-  /** Number of the first record of the window. A message that came as events has none until it is asked for. */
-  private async firstNumber(): Promise<number | null> {
-    const first = this.list.find((item) => item.recordId);
-    if (!first?.recordId) return null;
-    if (first.number !== undefined) return first.number;
-    const path = sessionPath(this.id, `/records/${encodeURIComponent(first.recordId)}`);
-    const view = await get<RecordView>(path);
-    return view.number;
+  /** Number of a record of the window. A message that came as events has none until it is asked for. */
+  private async numberOf(recordId: string): Promise<number> {
+    const known = this.list.find((item) => item.recordId === recordId)?.number;
+    if (known !== undefined) return known;
+    return (await get<RecordView>(sessionPath(this.id, `/records/${encodeURIComponent(recordId)}`))).number;
   }
 
   async loadNewer() {
@@ -206,15 +206,16 @@ export class SessionModel {
     this.isPaging = true;
     let isComplete = false;
     try {
-      const last = Math.max(-1, ...this.list.map(lastNumber));
+      const last = this.lastShown();
       const newest = await this.page(PAGE);
       if (!newest || this.isClosed) return;
       const reaches = newest.next_before === undefined || newest.messages.some((message) => message.number <= last);
       const page = reaches ? newest : await this.page(2 * PAGE, last + 1 + PAGE);
       if (!page || this.isClosed) return;
+      isComplete = true;
+      if (this.lastShown() !== last) return;
       const added = page.messages.filter((message) => message.number > last).reverse();
       // Between two messages there may be more records of other types than the page spans.
-      isComplete = true;
       if (!reaches && added.length === 0) return this.replace(newest, false);
       this.list = linkResults([...this.list, ...added.map(fromMessage)]);
       if (reaches) this.hasNewer.value = false;
@@ -223,6 +224,10 @@ export class SessionModel {
     } finally {
       this.endPaging(isComplete);
     }
+  }
+
+  private lastShown(): number {
+    return Math.max(-1, ...this.list.map(lastNumber));
   }
 
   /** The other end may have been in view meanwhile. After a failure the user's next movement tries again. */
