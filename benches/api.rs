@@ -165,6 +165,11 @@ fn requests(server: &ApiClient, report: &mut FigureReport) {
 }
 
 fn events(server: &ApiClient, pid: u32, provider: &StreamingModel, report: &mut FigureReport) {
+    // What the first answer of a daemon loads is no memory of a client.
+    let session = server.session();
+    let first = server.follow(&session);
+    server.prompt(&session);
+    read_words(first, &Mutex::default());
     let session = server.session();
     let before = memory(pid, "VmRSS").unwrap();
     let streams: Vec<TcpStream> = (0..CLIENTS).map(|_| server.follow(&session)).collect();

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
@@ -16,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::guard::{GuardedRoutes, OwnNames, Transport};
+use super::problem::Problem;
+use super::wire::{self, BUFFER, DocumentedRefusals};
 use crate::session::lock;
 
 /// Time to send the head of a request, and how long a connection may stay idle between two of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum size of the head of a request, and of what waits to be written, in bytes.
-const BUFFER: usize = 16 << 10;
 /// Maximum number of connections. A further one takes the place of the oldest from which no request has proved who sends it, so that a
 /// program that opens many keeps nobody out.
 const MAX_CONNECTIONS: usize = 256;
@@ -29,8 +30,9 @@ const MAX_CONNECTIONS: usize = 256;
 const HANDSHAKES: u32 = 20;
 /// How long a connection waits for its place, and the pause after a failure to accept, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nconnection: close\r\ncontent-length: 179\r\n\r\n{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"too many connections\",\"kind\":\"limit\",\"message\":\"too many connections\",\"hint\":\"close some and try again\"}";
+/// How much of a request that was refused is read, so that its client reads the refusal, and for how long.
+const MAX_IGNORED: u64 = 1 << 20;
+const LINGER: Duration = Duration::from_millis(500);
 
 /// Decides on the process at the other end of a connection of the unix socket, by its uid and process id.
 pub type PeerCheck = Arc<dyn Fn(u32, Option<i32>) -> bool + Send + Sync>;
@@ -132,8 +134,9 @@ impl Connections {
             };
             let Some(_place) = place else {
                 if tls.is_none() {
-                    // The client may read nothing.
-                    let _ = tokio::time::timeout(PAUSE, stream.write_all(FULL)).await;
+                    let status = StatusCode::SERVICE_UNAVAILABLE;
+                    let full = Problem::new(status, "limit", "too many connections");
+                    refuse(&mut stream, full.hint("close some and try again")).await;
                 }
                 return;
             };
@@ -194,25 +197,44 @@ async fn serve_connection<S>(
             routes.call(transport, keep, request).await
         }
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
+        .serve_connection(TokioIo::new(DocumentedRefusals::new(stream)), service);
     let mut is_ending = false;
-    loop {
+    let result = loop {
         tokio::select! {
             biased;
-            // A client that breaks the protocol or hangs up is no fault of the server.
-            _ = &mut connection => return,
+            result = &mut connection => break result,
             () = admission.drop_it.cancelled() => return,
             () = end.cancelled(), if !is_ending => {
                 is_ending = true;
-                connection.as_mut().graceful_shutdown();
+                Pin::new(&mut connection).graceful_shutdown();
             }
         }
+    };
+    // A client that breaks the protocol or hangs up is no fault of the server.
+    let Err(error) = result else { return };
+    let parts = connection.into_parts();
+    let mut stream = parts.io.into_inner().stream;
+    // One that is idle between two requests needs no word.
+    if error.is_timeout() && !parts.read_buf.is_empty() {
+        let seconds = HEAD_TIMEOUT.as_secs();
+        let message = format!("the head of the request did not arrive within {seconds} s");
+        let late = Problem::new(StatusCode::REQUEST_TIMEOUT, "limit", message);
+        refuse(&mut stream, late.hint("send it at once")).await;
+    } else if error.is_parse() {
+        // To close a connection with unread bytes resets it, and the refusal may be lost.
+        let rest = &mut stream.take(MAX_IGNORED);
+        let _ = tokio::time::timeout(LINGER, tokio::io::copy(rest, &mut tokio::io::sink())).await;
     }
+}
+
+/// Writes a refusal in place of a response. The client may read nothing.
+async fn refuse(stream: &mut (impl AsyncWrite + Unpin), problem: Problem) {
+    let response = wire::response(problem);
+    let _ = tokio::time::timeout(PAUSE, stream.write_all(&response)).await;
 }
 
 /// Accepts connections over TCP until the server stops.
@@ -267,17 +289,4 @@ pub async fn accept_unix(
 async fn failed(error: &std::io::Error) {
     tracing::warn!("cannot accept a client of the API: {error}");
     tokio::time::sleep(PAUSE).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::FULL;
-
-    #[test]
-    fn the_refusal_has_the_length_that_it_declares() {
-        let text = std::str::from_utf8(FULL).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(&format!("content-length: {}", body.len())));
-        serde_json::from_str::<serde_json::Value>(body).unwrap();
-    }
 }

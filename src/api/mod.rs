@@ -22,6 +22,7 @@ mod server;
 mod stream;
 mod tls;
 mod types;
+mod wire;
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};

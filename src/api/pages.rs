@@ -126,7 +126,7 @@ pub fn document(value: &serde_json::Value) -> Response {
     for (path, operations) in value["paths"].as_object().into_iter().flatten() {
         for (method, operation) in operations.as_object().into_iter().flatten() {
             // Writing to a String cannot fail.
-            let _ = write_operation(&mut html, method, path, operation);
+            let _ = write_operation(&mut html, method, path, operation, &value["components"]);
         }
     }
     html.push_str("</main></html>");
@@ -152,6 +152,7 @@ fn write_operation(
     method: &str,
     path: &str,
     operation: &serde_json::Value,
+    components: &serde_json::Value,
 ) -> std::fmt::Result {
     let text = |value: &serde_json::Value| escape(value.as_str().unwrap_or_default());
     write!(
@@ -177,6 +178,10 @@ fn write_operation(
     }
     html.push_str("<h3>Answers</h3><dl>");
     for (status, response) in operation["responses"].as_object().into_iter().flatten() {
+        let name = response["$ref"]
+            .as_str()
+            .and_then(|path| path.rsplit('/').next());
+        let response = name.map_or(response, |name| &components["responses"][name]);
         write!(
             html,
             "<dt>{}</dt><dd>{}</dd>",

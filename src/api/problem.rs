@@ -74,25 +74,9 @@ impl Problem {
     pub fn bad_request(message: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "usage", message)
     }
-}
 
-impl From<Error> for Problem {
-    fn from(error: Error) -> Problem {
-        let status = match error.kind {
-            ErrorKind::Runtime => StatusCode::INTERNAL_SERVER_ERROR,
-            ErrorKind::Usage => StatusCode::UNPROCESSABLE_ENTITY,
-            ErrorKind::Config | ErrorKind::Interrupted => StatusCode::CONFLICT,
-            ErrorKind::Approval => StatusCode::FORBIDDEN,
-        };
-        Problem {
-            hint: error.hint,
-            ..Problem::new(status, error.kind.as_str(), error.message)
-        }
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+    /// Returns the document, as JSON.
+    pub fn document(self) -> Vec<u8> {
         let Problem {
             status,
             kind,
@@ -112,8 +96,29 @@ impl IntoResponse for Problem {
             hint,
         };
         // A struct of strings and numbers always serializes.
-        let body = serde_json::to_vec(&document).unwrap_or_default();
-        let mut response = (status, body).into_response();
+        serde_json::to_vec(&document).unwrap_or_default()
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        let status = match error.kind {
+            ErrorKind::Runtime => StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorKind::Usage => StatusCode::UNPROCESSABLE_ENTITY,
+            ErrorKind::Config | ErrorKind::Interrupted => StatusCode::CONFLICT,
+            ErrorKind::Approval => StatusCode::FORBIDDEN,
+        };
+        Problem {
+            hint: error.hint,
+            ..Problem::new(status, error.kind.as_str(), error.message)
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status;
+        let mut response = (status, self.document()).into_response();
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,

@@ -108,4 +108,6 @@ fn the_document_is_served_as_json_and_as_a_page() {
             "{method} {path}"
         );
     }
+    assert!(page.text().contains("The request has no valid token"));
+    assert!(!page.text().contains("<dd></dd>"));
 }

@@ -1,8 +1,9 @@
 import { render } from "preact";
 import "./style/app.css";
-import { type PageTicket, signIn, takeTicket } from "./state/auth";
+import { type PageTicket, bearer, signIn, takeTicket } from "./state/auth";
 import { pair } from "./state/pairing";
-import { watchAddress } from "./state/route";
+import { route, watchAddress } from "./state/route";
+import { prepareSession } from "./state/session";
 import { watchSessions } from "./state/sessions";
 import { App } from "./views/App";
 
@@ -23,5 +24,11 @@ window.addEventListener("hashchange", () => {
   if (next) void use(next);
 });
 
-const root = document.getElementById("app");
-if (root) render(<App />, root);
+async function show() {
+  const { value } = route;
+  if (bearer.value && !ticket && value.view === "session") await prepareSession(value.id, value.record);
+  const root = document.getElementById("app");
+  if (root) render(<App />, root);
+}
+
+void show();

@@ -176,6 +176,24 @@ test("the messages are requested first, and wait for no other request", async ()
   await slow.context().close();
 });
 
+test("the rest of the page is drawn while the messages are slow", async () => {
+  const slow = await openPage(browser, daemon);
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await slow.route(/\/messages\?/, async (route) => {
+    await released;
+    await route.continue();
+  });
+  await slow.goto(daemon.address(`/s/${LONG_SESSION}`));
+  await slow.locator("#prompt").waitFor();
+  assert.equal(await slow.locator(".prompt-text").count(), 0);
+  release();
+  await slow.locator(".answer-facts").first().waitFor();
+  assert.equal(await slow.locator(".prompt-text", { hasText: `Prompt number ${MESSAGES / 2}:` }).count(), 1);
+  assert.deepEqual(slow.problems, []);
+  await slow.context().close();
+});
+
 test("a long answer streams with few elements and without long tasks, and the view follows it", async () => {
   const session = await daemon.newSession("Flood");
   await page.goto(daemon.address(`/s/${session}`));

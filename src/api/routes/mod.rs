@@ -121,44 +121,89 @@ pub fn document() -> Value {
     for (_, operation) in operations {
         add_refusals(operation);
     }
+    document["components"]["responses"] = refusals();
     document
 }
 
-/// Adds what the guard and the listener answer to an operation, and the media type of all refusals.
+/// Media type of problem documents.
+const PROBLEM: &str = "application/problem+json";
+
+/// What the guard and the listener answer, as a status, the name of its description, and the description.
+const REFUSALS: [(&str, &str, &str); 12] = [
+    (
+        "400",
+        "BadRequest",
+        "The path, a parameter, a header or the body is not well-formed",
+    ),
+    ("401", "Unauthorized", "The request has no valid token"),
+    ("403", "Forbidden", "The origin of the request is refused"),
+    (
+        "408",
+        "RequestTimeout",
+        "The request did not arrive in time",
+    ),
+    ("413", "ContentTooLarge", "The body is too large"),
+    (
+        "414",
+        "UriTooLong",
+        "The address of the request is too long",
+    ),
+    (
+        "415",
+        "UnsupportedMediaType",
+        "The body is not declared as JSON",
+    ),
+    (
+        "421",
+        "MisdirectedRequest",
+        "The header Host names another server",
+    ),
+    ("422", "UnprocessableContent", "A value is not valid"),
+    (
+        "429",
+        "TooManyRequests",
+        "Too many wrong passwords were sent",
+    ),
+    (
+        "431",
+        "RequestHeaderFieldsTooLarge",
+        "The head of the request is too large",
+    ),
+    ("503", "ServiceUnavailable", "Too many connections are open"),
+];
+
+/// Returns the descriptions of the refusals that operations refer to.
+fn refusals() -> Value {
+    let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+    REFUSALS
+        .iter()
+        .map(|(_, name, description)| {
+            let content = json!({ PROBLEM: schema });
+            let response = json!({ "description": description, "content": content });
+            ((*name).to_owned(), response)
+        })
+        .collect()
+}
+
+/// Adds the refusals that an operation may answer with, and the media type of all refusals.
 fn add_refusals(operation: &mut Value) {
-    /// Media type of problem documents.
-    const PROBLEM: &str = "application/problem+json";
     let is_public = operation.get("security").is_some();
     let has_body = operation.get("requestBody").is_some();
     let Some(responses) = operation["responses"].as_object_mut() else {
         return;
     };
-    let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
-    let refusals = [
-        (
-            true,
-            "400",
-            "The path, a parameter, a header or the body is not well-formed",
-        ),
-        (true, "403", "The origin of the request is refused"),
-        (true, "421", "The header Host names another server"),
-        (!is_public, "401", "The request has no valid token"),
-        (!is_public, "429", "Too many wrong passwords were sent"),
-        (!is_public, "503", "Too many connections are open"),
-        (has_body, "408", "The body did not arrive in time"),
-        (has_body, "413", "The body is too large"),
-        (has_body, "415", "The body is not declared as JSON"),
-        (has_body, "422", "A value is not valid"),
-    ];
-    for (is_possible, status, description) in refusals {
+    for (status, name, _) in REFUSALS {
+        let is_possible = match status {
+            "401" | "429" | "503" => !is_public,
+            "413" | "415" | "422" => has_body,
+            _ => true,
+        };
         if is_possible && !responses.contains_key(status) {
-            let response = json!({ "description": description, "content": { PROBLEM: schema } });
-            responses.insert(status.to_owned(), response);
+            let reference = format!("#/components/responses/{name}");
+            responses.insert(status.to_owned(), json!({ "$ref": reference }));
         }
     }
-    // From hyper, before a handler could write a document.
-    let too_long = json!({ "description": "The head of the request is too large" });
-    responses.insert("431".to_owned(), too_long);
+    let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
     for (status, response) in responses.iter_mut() {
         if status.starts_with(['4', '5'])
             && let Some(content) = response.get_mut("content")

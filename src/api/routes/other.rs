@@ -1,7 +1,5 @@
 //! Models, and what does not exist yet.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,7 +8,7 @@ use serde_json::{Value, json};
 use crate::api::ApiState;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{ModelList, ModelView};
-use crate::requests;
+use crate::config::ConfigOverrides;
 
 /// Lists the models of the configuration.
 #[utoipa::path(get, path = "/v1/models", operation_id = "list_models", tag = "models",
@@ -18,11 +16,12 @@ use crate::requests;
         (status = 200, description = "The models", body = ModelList),
         (status = 409, description = "The configuration is not valid", body = ProblemDocument)))]
 pub async fn models(State(state): State<ApiState>) -> Answer<Json<ModelList>> {
-    let models = requests::models(&state.services, None, &BTreeMap::new()).await?;
-    let models = models.into_iter().map(|model| ModelView {
-        name: model.name,
-        model: model.model,
-        is_default: model.current,
+    let config = state.services.models.config(&ConfigOverrides::default())?;
+    let current = config.current().ok().flatten();
+    let models = config.models.values().map(|model| ModelView {
+        name: model.name.clone(),
+        model: model.model.clone(),
+        is_default: current.is_some_and(|current| current.name == model.name),
     });
     Ok(Json(ModelList {
         models: models.collect(),

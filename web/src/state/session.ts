@@ -12,13 +12,19 @@ import { applyEvent } from "./live";
 import { refreshSoon, rememberDirectory } from "./sessions";
 
 const FIRST_PAGE = 40;
-/** Messages that are shown first; the others of the first page follow, so that none of the two takes long. */
+/** Messages that are shown first, at most; the others of the first page follow. */
 const FIRST_SHOWN = 12;
+/** Height of a line of a message, and of all else that it has, in pixels: less than they are, so that the first messages fill the view. */
+const LINE_PX = 20;
+const FRAME_PX = 40;
 const PAGE = 30;
 /** Messages that the window has at most. */
 const WINDOW = 100;
 /** Time in which several changes cause one request, in milliseconds. */
 const REFRESH_MS = 400;
+
+/** How long the page waits for the messages before it draws the rest without them, in milliseconds. */
+const PATIENCE_MS = 60;
 
 export const IDLE: StatusPayload = { status: "idle", questions: [] };
 
@@ -50,6 +56,8 @@ export class SessionModel {
   private isClosed = false;
   private isPaging = false;
   private isBeginning = false;
+  /** What is being loaded, with the record that was wished for. */
+  opening: { record?: string } | null = null;
   private isFlushPlanned = false;
   private detailTimer = 0;
 
@@ -68,6 +76,7 @@ export class SessionModel {
 
   /** Loads the session at its end or around a record, then follows it. */
   async open(record?: string) {
+    this.opening = { record };
     try {
       // The page of messages tells the position; the stream begins there even if the window is elsewhere.
       const messages = this.first ?? this.lastMessages();
@@ -84,6 +93,8 @@ export class SessionModel {
       setTimeout(() => this.showRest(), 0);
     } catch (error) {
       if (!this.isClosed) this.problem.value = describe(error);
+    } finally {
+      this.opening = null;
     }
   }
 
@@ -321,10 +332,16 @@ export class SessionModel {
     this.items.value = this.live && isAtEnd ? [...shown, this.live] : [...shown];
   }
 
+  /** Index of the first of the messages that fill the view: their layout is most of what the first content takes. */
   private firstShown(): number {
+    const end = this.list.length;
+    let first = end;
+    for (let height = 0; first > Math.max(0, end - FIRST_SHOWN) && height < innerHeight; ) {
+      first -= 1;
+      height += FRAME_PX + LINE_PX * (this.list[first]?.text.split("\n").length ?? 0);
+    }
     const prompt = this.list.findLastIndex((item) => item.kind === "user");
-    const last = this.list.length - FIRST_SHOWN;
-    return Math.max(0, prompt < 0 ? last : Math.min(prompt, last));
+    return prompt < 0 ? first : Math.min(prompt, first);
   }
 
   private showRest() {
@@ -351,4 +368,21 @@ export class SessionModel {
       // The messages or the stream say what is wrong.
     }
   }
+}
+
+let prepared: SessionModel | null = null;
+
+/** Opens the session that the address names, before anything is drawn: messages that come soon are drawn together with the rest. */
+export async function prepareSession(id: string, record?: string) {
+  const model = new SessionModel(id);
+  prepared = model;
+  await Promise.race([model.open(record), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+}
+
+/** Returns the model of a session: the one that was prepared, or a new one. */
+export function sessionModel(id: string): SessionModel {
+  const model = prepared?.id === id ? prepared : new SessionModel(id);
+  if (prepared !== model) prepared?.close();
+  prepared = null;
+  return model;
 }

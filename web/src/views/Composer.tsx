@@ -24,8 +24,9 @@ export function Composer({ model }: { model: SessionModel }) {
   useLayoutEffect(() => {
     const area = field.current;
     if (!area) return;
-    area.style.height = "auto";
-    area.style.height = `${area.scrollHeight + 2}px`;
+    area.style.height = "";
+    // Without text the style sheet knows the height; to ask for it would lay out the page while it opens.
+    if (words) area.style.height = `${area.scrollHeight + 2}px`;
   }, [words]);
 
   const isNew = model.isLoaded.value && model.items.value.length === 0;

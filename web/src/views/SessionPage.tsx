@@ -3,7 +3,7 @@ import type { Connection } from "../api/stream";
 import { access } from "../state/auth";
 import { isOutlineOpen } from "../state/keys";
 import { isReplayOpen, leaveRecordings } from "../state/replay";
-import { SessionModel } from "../state/session";
+import { sessionModel } from "../state/session";
 import { visible } from "../text/visible";
 import { Composer } from "./Composer";
 import { LogView } from "./Log";
@@ -13,7 +13,7 @@ import { ReplayPanel } from "./Replay";
 import { SessionHeader } from "./SessionHeader";
 
 export function SessionPage({ id, record }: { id: string; record?: string }) {
-  const model = useMemo(() => new SessionModel(id), [id]);
+  const model = useMemo(() => sessionModel(id), [id]);
   useEffect(
     () => () => {
       model.close();
@@ -22,6 +22,7 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
     [model],
   );
   useEffect(() => {
+    if (model.opening && model.opening.record === record) return;
     if (!model.isLoaded.value) void model.open(record);
     else if (record) void model.showRecord(record);
     else model.target.value = null;
