@@ -140,28 +140,43 @@ impl Connections {
                 }
                 return;
             };
-            let Some(tls) = tls else {
-                serve_connection(stream, routes, transport, &admission, &end).await;
-                return;
-            };
-            let Some(delay) = admission.connections.handshake_delay() else {
-                return;
-            };
-            let handshake = async {
-                tokio::time::sleep(delay).await;
-                tls.accept(stream).await
-            };
-            let handshake = tokio::time::timeout(HEAD_TIMEOUT, handshake);
-            let accepted = tokio::select! {
-                accepted = handshake => accepted,
-                () = admission.drop_it.cancelled() => return,
-                () = end.cancelled() => return,
-            };
-            // Most often a client that does not know the certificate, or speaks plain HTTP.
-            if let Ok(Ok(stream)) = accepted {
-                serve_connection(stream, routes, transport, &admission, &end).await;
+            match tls {
+                None => serve_connection(stream, routes, transport, &admission, &end).await,
+                // In a box, because what TLS holds would make the task of every other connection larger too.
+                Some(tls) => {
+                    Box::pin(serve_tls(stream, &tls, routes, transport, &admission, &end)).await;
+                }
             }
         });
+    }
+}
+
+async fn serve_tls<S>(
+    stream: S,
+    tls: &TlsAcceptor,
+    routes: GuardedRoutes,
+    transport: Transport,
+    admission: &UnprovenConnection,
+    end: &CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Some(delay) = admission.connections.handshake_delay() else {
+        return;
+    };
+    let handshake = async {
+        tokio::time::sleep(delay).await;
+        tls.accept(stream).await
+    };
+    let handshake = tokio::time::timeout(HEAD_TIMEOUT, handshake);
+    let accepted = tokio::select! {
+        accepted = handshake => accepted,
+        () = admission.drop_it.cancelled() => return,
+        () = end.cancelled() => return,
+    };
+    // Most often a client that does not know the certificate, or speaks plain HTTP.
+    if let Ok(Ok(stream)) = accepted {
+        serve_connection(stream, routes, transport, admission, end).await;
     }
 }
 
