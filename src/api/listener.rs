@@ -232,17 +232,27 @@ async fn serve_connection<S>(
     // A client that breaks the protocol or hangs up is no fault of the server.
     let Err(error) = result else { return };
     let parts = connection.into_parts();
-    let mut stream = parts.io.into_inner().stream;
-    // One that is idle between two requests needs no word.
-    if error.is_timeout() && !parts.read_buf.is_empty() {
-        let seconds = HEAD_TIMEOUT.as_secs();
-        let message = format!("the head of the request did not arrive within {seconds} s");
-        let late = Problem::new(StatusCode::REQUEST_TIMEOUT, "limit", message);
-        refuse(&mut stream, late.hint("send it at once")).await;
-    } else if error.is_parse() {
+    let mut refusals = parts.io.into_inner();
+    // Line ends before a request are no request: a connection that is idle between two needs no word.
+    let has_begun = parts.read_buf.iter().any(|byte| !b"\r\n".contains(byte));
+    let goodbye = async {
+        let stream = &mut refusals.stream;
+        if error.is_timeout() && has_begun {
+            let seconds = HEAD_TIMEOUT.as_secs();
+            let message = format!("the head of the request did not arrive within {seconds} s");
+            let late = Problem::new(StatusCode::REQUEST_TIMEOUT, "limit", message);
+            refuse(stream, late.hint("send it at once")).await;
+        } else if !refusals.has_refused {
+            return;
+        }
         // To close a connection with unread bytes resets it, and the refusal may be lost.
-        let rest = &mut stream.take(MAX_IGNORED);
-        let _ = tokio::time::timeout(LINGER, tokio::io::copy(rest, &mut tokio::io::sink())).await;
+        let _ = stream.shutdown().await;
+        let _ = tokio::io::copy(&mut stream.take(MAX_IGNORED), &mut tokio::io::sink()).await;
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(LINGER, goodbye) => {}
+        () = admission.drop_it.cancelled() => {}
+        () = end.cancelled() => {}
     }
 }
 

@@ -30,7 +30,10 @@ pub fn response(problem: Problem) -> Vec<u8> {
 
 /// Returns what is sent in place of a response that hyper has made of a request it could not parse; `None` for every other.
 fn replacement(written: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(written.strip_prefix(b"HTTP/1.1 4")?).ok()?;
+    let rest = written.strip_prefix(b"HTTP/1.1 4");
+    // The version is that of the request before on the same connection.
+    let rest = rest.or_else(|| written.strip_prefix(b"HTTP/1.0 4"))?;
+    let text = std::str::from_utf8(rest).ok()?;
     let (rest, headers) = text.strip_suffix("\r\n\r\n")?.split_once("\r\n")?;
     // A handler always names the type of what it sends.
     let is_bare = |line: &str| {
@@ -72,6 +75,8 @@ pub struct DocumentedRefusals<S> {
     pub stream: S,
     /// What is being written in place of a refusal, and how much of it is written already.
     replacement: Option<(Vec<u8>, usize)>,
+    /// Whether a refusal was replaced.
+    pub has_refused: bool,
 }
 
 impl<S> DocumentedRefusals<S> {
@@ -80,6 +85,7 @@ impl<S> DocumentedRefusals<S> {
         DocumentedRefusals {
             stream,
             replacement: None,
+            has_refused: false,
         }
     }
 }
@@ -103,7 +109,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for DocumentedRefusals<S> {
         let this = self.get_mut();
         if this.replacement.is_none() {
             match replacement(bytes) {
-                Some(document) => this.replacement = Some((document, 0)),
+                Some(document) => {
+                    this.replacement = Some((document, 0));
+                    this.has_refused = true;
+                }
                 None => return Pin::new(&mut this.stream).poll_write(cx, bytes),
             }
         }

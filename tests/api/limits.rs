@@ -41,6 +41,16 @@ fn malformed_requests_are_refused() {
         );
         response.problem(response.status);
     }
+    // The version of a refusal is that of the request before.
+    let mut old = BufReader::new(server.connect());
+    let first =
+        format!("GET /health HTTP/1.0\r\nhost: 127.0.0.1:{port}\r\nconnection: keep-alive\r\n\r\n");
+    old.get_mut().write_all(first.as_bytes()).unwrap();
+    assert_eq!(Response::read(&mut old).status, 200);
+    old.get_mut()
+        .write_all(b"GET\0 / HTTP/1.0\r\n\r\n")
+        .unwrap();
+    Response::read(&mut old).problem(400);
     // HTTP/2 without TLS: its answer would not be understood.
     assert_eq!(server.raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").status, 0);
     for (method, path, status) in [
@@ -164,20 +174,60 @@ fn clients_that_connect_before_they_send_are_all_served() {
 fn a_slow_head_is_cut_off() {
     let helper = Helper::saying("yes");
     let server = Server::start(&helper);
-    let mut connection = server.connect();
-    connection
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    connection
-        .write_all(b"GET /health HTTP/1.1\r\nhost: ")
-        .unwrap();
-    let mut idle = server.connect();
-    // Both end long before the time limit of the test.
-    let late = Response::read(&mut BufReader::new(connection)).problem(408);
+    let connect = |start: &[u8]| {
+        let mut connection = server.connect();
+        let limit = Some(Duration::from_secs(20));
+        connection.set_read_timeout(limit).unwrap();
+        connection.write_all(start).unwrap();
+        connection
+    };
+    let mut slow = connect(b"GET /health HTTP/1.1\r\nhost: ");
+    let stops = slow.try_clone().unwrap();
+    let mut idle = connect(b"");
+    let host = format!("host: 127.0.0.1:{}", server.port);
+    // Some clients send a line end too many behind a request.
+    let kept = connect(format!("GET /health HTTP/1.1\r\n{host}\r\n\r\n\r\n").as_bytes());
+    let mut kept = BufReader::new(kept);
+    assert_eq!(Response::read(&mut kept).status, 200);
+    let trickle = std::thread::spawn(move || {
+        while slow.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    // All end long before the time limit of the test.
+    let late = Response::read(&mut BufReader::new(stops)).problem(408);
     assert_eq!(late["kind"], "limit");
-    let mut rest = Vec::new();
-    idle.read_to_end(&mut rest).unwrap();
-    assert!(rest.is_empty(), "a connection without a request is closed");
+    for mut silent in [&mut idle as &mut dyn Read, &mut kept] {
+        let mut rest = Vec::new();
+        silent.read_to_end(&mut rest).unwrap();
+        assert_eq!(String::from_utf8_lossy(&rest), "", "a word to an idle one");
+    }
+    trickle.join().unwrap();
+}
+
+#[test]
+fn refused_connections_that_stay_open_keep_nobody_out() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let end = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut open = std::collections::VecDeque::new();
+            while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                let mut connection = server.connect();
+                let _ = connection.write_all(b"GET\0 / HTTP/1.1\r\n\r\n");
+                open.push_back(connection);
+                if open.len() > 600 {
+                    open.pop_front();
+                }
+            }
+        });
+        let answers: Vec<_> = (0..100)
+            .map(|_| server.send("GET", "/v1/sessions", None).status)
+            .collect();
+        end.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(answers.iter().all(|status| *status == 200), "{answers:?}");
+    });
 }
 
 #[test]

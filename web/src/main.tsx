@@ -3,7 +3,7 @@ import "./style/app.css";
 import { type PageTicket, bearer, signIn, takeTicket } from "./state/auth";
 import { pair } from "./state/pairing";
 import { route, watchAddress } from "./state/route";
-import { prepareSession } from "./state/session";
+import { dropPrepared, prepareSession } from "./state/session";
 import { watchSessions } from "./state/sessions";
 import { App } from "./views/App";
 
@@ -29,6 +29,7 @@ async function show() {
   if (bearer.value && !ticket && value.view === "session") await prepareSession(value.id, value.record);
   const root = document.getElementById("app");
   if (root) render(<App />, root);
+  dropPrepared();
 }
 
 void show();

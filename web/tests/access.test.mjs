@@ -83,13 +83,24 @@ test("tabs do not hand a refused bearer to each other", async () => {
 
 test("a refused bearer shows what to do, and a new ticket in another tab lets the page go on", async () => {
   const page = await openPage(browser, daemon);
+  const session = await daemon.newSession("Signed in anew");
   await page.evaluate(() => sessionStorage.setItem("aish.bearer", "0".repeat(64)));
-  await page.reload();
+  await page.goto(daemon.address(`/s/${session}`));
   await page.getByRole("heading", { name: "Open this page from a terminal" }).waitFor();
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route(/\/messages\?/, async (route) => {
+    await released;
+    await route.continue();
+  });
   const other = await page.context().newPage();
   await other.goto(await daemon.ticketAddress());
   await other.locator(".layout").waitFor();
-  await page.locator(".layout").waitFor();
+  await page.locator("#prompt").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Try again" }).count(), 0);
+  release();
+  await page.getByText("Write the first prompt below.").waitFor();
+  await daemon.api("DELETE", `/v1/sessions/${session}`);
   await page.context().close();
 });
 

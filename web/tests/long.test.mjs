@@ -108,10 +108,11 @@ for (const [direction, side] of [["earlier", "top"], ["later", "bottom"]]) {
       check();
     });
     const pages = await holdPages(other);
+    const asked = other.waitForRequest(side === "top" ? /before=\d{1,2}$/ : /limit=30$/);
     await other.locator(".log").evaluate((log, end) => {
       log.scrollTop = end === "top" ? 0 : log.scrollHeight;
     }, side);
-    await pages.held;
+    await asked;
     await other.locator(".log").press("Shift+G");
     await other.getByText(`Prompt number ${MESSAGES / 2}:`).waitFor();
     pages.release();
@@ -174,6 +175,44 @@ test("the messages are requested first, and wait for no other request", async ()
   assert.ok(asked.includes(`/v1/sessions/${LONG_SESSION}`));
   assert.deepEqual(slow.problems, []);
   await slow.context().close();
+});
+
+test("a link to a record is opened once, and says what is missing", async () => {
+  const linked = await openPage(browser, daemon);
+  const asked = [];
+  linked.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  const requests = (pattern) => asked.filter((path) => pattern.test(path)).length;
+  await linked.goto(daemon.address(`/s/${LONG_SESSION}/r/${recordId(101)}`));
+  await linked.locator(".message.target").waitFor();
+  await linked.getByText("live", { exact: true }).waitFor();
+  assert.equal(requests(/\/records\//), 1);
+  assert.equal(requests(/\/messages$/), 3);
+  // The panel of a record closes while the session is loaded anew, because its position is no longer known.
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await linked.route(/\/messages\?/, async (route) => {
+    await released;
+    await route.continue();
+  });
+  await linked.route(/\/events\?/, (route) => route.fulfill({ status: 410, body: "{}" }), { times: 1 });
+  const again = linked.waitForRequest(/\/messages\?/);
+  await daemon.kill();
+  await daemon.launch();
+  await again;
+  await linked.getByRole("region", { name: "Record" }).getByRole("button", { name: "Close" }).click();
+  await linked.getByRole("region", { name: "Record" }).waitFor({ state: "detached" });
+  release();
+  await linked.getByText("live", { exact: true }).waitFor();
+  for (const delay of [0, 300]) {
+    await linked.unrouteAll();
+    await linked.route(/\/messages\?/, (route) => setTimeout(() => route.continue(), delay));
+    await linked.goto(daemon.address(`/s/${LONG_SESSION}/r/${recordId(1_000_001)}`));
+    await linked.getByText("the session has no record with this id").waitFor();
+    await linked.locator(".answer-facts").first().waitFor();
+    assert.equal(await linked.getByText("the session has no record with this id").count(), 1);
+  }
+  assert.deepEqual(linked.problems, []);
+  await linked.context().close();
 });
 
 test("the rest of the page is drawn while the messages are slow", async () => {

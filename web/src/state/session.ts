@@ -56,8 +56,8 @@ export class SessionModel {
   private isClosed = false;
   private isPaging = false;
   private isBeginning = false;
-  /** What is being loaded, with the record that was wished for. */
-  opening: { record?: string } | null = null;
+  /** The address that was visited last. */
+  private address: { record?: string } | null = null;
   private isFlushPlanned = false;
   private detailTimer = 0;
 
@@ -74,9 +74,17 @@ export class SessionModel {
     return get<MessagePage>(sessionPath(this.id, `/messages?limit=${FIRST_PAGE}`));
   }
 
+  /** Shows the session as an address names it: at its end, or around a record. */
+  async visit(record?: string) {
+    if (this.address && this.address.record === record) return;
+    this.address = { record };
+    if (!this.isLoaded.value) await this.open(record);
+    else if (record) await this.showRecord(record);
+    else this.target.value = null;
+  }
+
   /** Loads the session at its end or around a record, then follows it. */
   async open(record?: string) {
-    this.opening = { record };
     try {
       // The page of messages tells the position; the stream begins there even if the window is elsewhere.
       const messages = this.first ?? this.lastMessages();
@@ -86,15 +94,13 @@ export class SessionModel {
       if (this.isClosed) return;
       this.isBeginning = !record;
       this.replace(page, false);
-      if (record) await this.showRecord(record);
       this.problem.value = null;
+      if (record) await this.showRecord(record);
       this.isLoaded.value = true;
       this.follow(page.next_cursor);
       setTimeout(() => this.showRest(), 0);
     } catch (error) {
       if (!this.isClosed) this.problem.value = describe(error);
-    } finally {
-      this.opening = null;
     }
   }
 
@@ -372,17 +378,23 @@ export class SessionModel {
 
 let prepared: SessionModel | null = null;
 
-/** Opens the session that the address names, before anything is drawn: messages that come soon are drawn together with the rest. */
+/** Loads the session that the address names, before anything is drawn: messages that come soon are drawn together with the rest. */
 export async function prepareSession(id: string, record?: string) {
   const model = new SessionModel(id);
   prepared = model;
-  await Promise.race([model.open(record), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+  await Promise.race([model.visit(record), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
 }
 
 /** Returns the model of a session: the one that was prepared, or a new one. */
 export function sessionModel(id: string): SessionModel {
-  const model = prepared?.id === id ? prepared : new SessionModel(id);
-  if (prepared !== model) prepared?.close();
+  if (prepared?.id !== id) return new SessionModel(id);
+  const model = prepared;
   prepared = null;
   return model;
+}
+
+/** Ends the session that was prepared, if what was drawn does not show it. */
+export function dropPrepared() {
+  prepared?.close();
+  prepared = null;
 }

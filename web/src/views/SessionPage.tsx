@@ -22,10 +22,7 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
     [model],
   );
   useEffect(() => {
-    if (model.opening && model.opening.record === record) return;
-    if (!model.isLoaded.value) void model.open(record);
-    else if (record) void model.showRecord(record);
-    else model.target.value = null;
+    void model.visit(record);
   }, [model, record]);
   const title = model.detail.value?.title;
   useEffect(() => {
