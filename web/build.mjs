@@ -32,7 +32,7 @@ const options = {
   logLevel: "warning",
 };
 
-/** Builds the page. */
+/** Builds the page. Its entry names the other files with a version, so that a browser can keep them without asking. */
 async function buildPage() {
   const result = await build({
     ...options,
@@ -42,13 +42,15 @@ async function buildPage() {
     jsx: "automatic",
     jsxImportSource: "preact",
   });
-  const files = new Map([
-    ["index.html", readFileSync(join(root, "src/index.html"))],
-    ["icon.svg", readFileSync(join(root, "src/icon.svg"))],
-  ]);
+  const files = new Map([["icon.svg", readFileSync(join(root, "src/icon.svg"))]]);
   for (const file of result.outputFiles) {
     files.set(file.path.endsWith(".css") ? "app.css" : "app.js", Buffer.from(file.contents));
   }
+  const digest = createHash("sha256").update(files.get("app.js")).update(files.get("app.css"));
+  const version = `v=${digest.digest("hex").slice(0, 16)}`;
+  const index = source("src/index.html").replace(/"\/app\.(js|css)"/g, (path) => `${path.slice(0, -1)}?${version}"`);
+  files.set("index.html", Buffer.from(index));
+  put("version.txt", `${version}\n`);
   return ["index.html", "app.js", "app.css", "icon.svg"].map((name) => [name, files.get(name)]);
 }
 

@@ -64,6 +64,9 @@ const FILES: &[PageFile] = &[
     },
 ];
 
+/// The query with which the entry names the other files: another one for other contents.
+const VERSION: &str = include_str!("../../web/dist/version.txt");
+
 /// Serves a file of the page; what the page itself makes of a path, its entry.
 pub async fn serve(request: Request) -> Response {
     let path = request.uri().path();
@@ -79,12 +82,15 @@ pub async fn serve(request: Request) -> Response {
     let is_route = matches!(path, "/" | "/activity" | "/shares") || path.starts_with("/s/");
     let file = FILES.iter().find(|file| file.path == path);
     match file.or(is_route.then_some(&INDEX)) {
-        Some(file) => respond(file, request.headers()),
+        Some(file) => {
+            let is_versioned = request.uri().query() == Some(VERSION.trim_end());
+            respond(file, request.headers(), is_versioned)
+        }
         None => Problem::not_found("there is no such page").into_response(),
     }
 }
 
-fn respond(file: &PageFile, headers: &HeaderMap) -> Response {
+fn respond(file: &PageFile, headers: &HeaderMap, is_versioned: bool) -> Response {
     let accepted = headers.get(header::ACCEPT_ENCODING);
     // Without the header, any encoding is accepted (RFC 9110, section 12.5.3).
     let takes_gzip = accepted.is_none_or(|value| {
@@ -97,11 +103,15 @@ fn respond(file: &PageFile, headers: &HeaderMap) -> Response {
     }
     let mut response = file.gzip.into_response();
     let headers = response.headers_mut();
+    let caching = match is_versioned && file.path.starts_with("/app.") {
+        true => "private, max-age=31536000, immutable",
+        // The next version of the program has other files under the same names.
+        false => "no-cache",
+    };
     let values = [
         (header::CONTENT_TYPE, file.kind),
         (header::CONTENT_ENCODING, "gzip"),
-        // The next version of the program has other files under the same names.
-        (header::CACHE_CONTROL, "no-cache"),
+        (header::CACHE_CONTROL, caching),
         (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
     ];
     for (name, value) in values {

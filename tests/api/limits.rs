@@ -197,7 +197,7 @@ fn a_slow_head_is_cut_off() {
     // All end long before the time limit of the test.
     let late = Response::read(&mut BufReader::new(stops)).problem(408);
     assert_eq!(late["kind"], "limit");
-    for mut silent in [&mut idle as &mut dyn Read, &mut kept] {
+    for silent in [&mut idle as &mut dyn Read, &mut kept] {
         let mut rest = Vec::new();
         silent.read_to_end(&mut rest).unwrap();
         assert_eq!(String::from_utf8_lossy(&rest), "", "a word to an idle one");

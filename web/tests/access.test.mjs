@@ -30,6 +30,25 @@ test("the bearer survives a reload", async () => {
   await page.context().close();
 });
 
+test("script and style sheet are kept by the browser, under an address that changes with them", async () => {
+  const page = await openPage(browser, daemon);
+  await page.goto(daemon.address("/activity"));
+  const loads = await page.evaluate(() => performance.getEntriesByType("resource")
+    .filter(({ name }) => /\/app\./.test(name)).map(({ name, transferSize }) => [name, transferSize]));
+  assert.equal(loads.length, 2);
+  for (const [address, size] of loads) {
+    assert.match(address, /\?v=[0-9a-f]{16}$/);
+    assert.equal(size, 0);
+    const kept = await fetch(address);
+    assert.match(kept.headers.get("cache-control"), /immutable/);
+    for (const other of [address.replace(/\?.*/, ""), `${address}0`]) {
+      assert.equal((await fetch(other)).headers.get("cache-control"), "no-cache");
+    }
+  }
+  assert.equal((await fetch(daemon.address("/?" + loads[0][0].split("?")[1]))).headers.get("cache-control"), "no-cache");
+  await page.context().close();
+});
+
 test("a ticket works once, and the page says how to get another", async () => {
   const address = await daemon.ticketAddress();
   const first = await browser.newPage();
