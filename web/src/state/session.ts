@@ -98,7 +98,10 @@ export class SessionModel {
       if (record) await this.showRecord(record);
       this.isLoaded.value = true;
       this.follow(page.next_cursor);
-      setTimeout(() => this.showRest(), 0);
+      // Not before what is shown first was painted; a hidden page paints nothing.
+      const later = () => setTimeout(() => this.showRest(), 0);
+      if (document.visibilityState === "visible") requestAnimationFrame(later);
+      else later();
     } catch (error) {
       if (!this.isClosed) this.problem.value = describe(error);
     }
