@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -144,39 +145,34 @@ impl Connections {
                 None => serve_connection(stream, routes, transport, &admission, &end).await,
                 // In a box, because what TLS holds would make the task of every other connection larger too.
                 Some(tls) => {
-                    Box::pin(serve_tls(stream, &tls, routes, transport, &admission, &end)).await;
+                    let served = async {
+                        if let Some(stream) = handshake(stream, &tls, &admission, &end).await {
+                            serve_connection(stream, routes, transport, &admission, &end).await;
+                        }
+                    };
+                    Box::pin(served).await;
                 }
             }
         });
     }
 }
 
-async fn serve_tls<S>(
+/// Returns the encrypted stream; `None` most often for a client that does not know the certificate, or speaks plain HTTP.
+async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     tls: &TlsAcceptor,
-    routes: GuardedRoutes,
-    transport: Transport,
     admission: &UnprovenConnection,
     end: &CancellationToken,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let Some(delay) = admission.connections.handshake_delay() else {
-        return;
-    };
-    let handshake = async {
+) -> Option<TlsStream<S>> {
+    let delay = admission.connections.handshake_delay()?;
+    let accept = async {
         tokio::time::sleep(delay).await;
         tls.accept(stream).await
     };
-    let handshake = tokio::time::timeout(HEAD_TIMEOUT, handshake);
-    let accepted = tokio::select! {
-        accepted = handshake => accepted,
-        () = admission.drop_it.cancelled() => return,
-        () = end.cancelled() => return,
-    };
-    // Most often a client that does not know the certificate, or speaks plain HTTP.
-    if let Ok(Ok(stream)) = accepted {
-        serve_connection(stream, routes, transport, admission, end).await;
+    tokio::select! {
+        accepted = tokio::time::timeout(HEAD_TIMEOUT, accept) => accepted.ok()?.ok(),
+        () = admission.drop_it.cancelled() => None,
+        () = end.cancelled() => None,
     }
 }
 
@@ -225,7 +221,7 @@ async fn serve_connection<S>(
             () = admission.drop_it.cancelled() => return,
             () = end.cancelled(), if !is_ending => {
                 is_ending = true;
-                Pin::new(&mut connection).graceful_shutdown();
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
             }
         }
     };

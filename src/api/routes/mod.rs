@@ -125,9 +125,6 @@ pub fn document() -> Value {
     document
 }
 
-/// Media type of problem documents.
-const PROBLEM: &str = "application/problem+json";
-
 /// What the guard and the listener answer, as a status, the name of its description, and the description.
 const REFUSALS: [(&str, &str, &str); 12] = [
     (
@@ -172,17 +169,18 @@ const REFUSALS: [(&str, &str, &str); 12] = [
     ("503", "ServiceUnavailable", "Too many connections are open"),
 ];
 
+/// The content of every refusal.
+fn problem_content() -> Value {
+    json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } })
+}
+
 /// Returns the descriptions of the refusals that operations refer to.
 fn refusals() -> Value {
-    let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
-    REFUSALS
-        .iter()
-        .map(|(_, name, description)| {
-            let content = json!({ PROBLEM: schema });
-            let response = json!({ "description": description, "content": content });
-            ((*name).to_owned(), response)
-        })
-        .collect()
+    let described = REFUSALS.iter().map(|(_, name, description)| {
+        let response = json!({ "description": description, "content": problem_content() });
+        ((*name).to_owned(), response)
+    });
+    described.collect()
 }
 
 /// Adds the refusals that an operation may answer with, and the media type of all refusals.
@@ -203,12 +201,11 @@ fn add_refusals(operation: &mut Value) {
             responses.insert(status.to_owned(), json!({ "$ref": reference }));
         }
     }
-    let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
     for (status, response) in responses.iter_mut() {
         if status.starts_with(['4', '5'])
             && let Some(content) = response.get_mut("content")
         {
-            *content = json!({ PROBLEM: schema });
+            *content = problem_content();
         }
     }
     responses.sort_keys();
