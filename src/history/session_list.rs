@@ -41,6 +41,7 @@ impl Journal {
         let mut summary = SessionSummary::default();
         let (mut first, mut given) = (None, None);
         let mut is_empty = true;
+        let in_json: Vec<String> = words.iter().map(|word| in_json(word)).collect();
         for line in BufReader::new(paths::read_own(&path).context(what)?).split(b'\n') {
             let line = line.context(what)?;
             is_empty = false;
@@ -53,7 +54,8 @@ impl Journal {
             let is_prompt = is("user");
             summary.prompts += usize::from(is_prompt);
             let is_title = is("title");
-            let searched = !words.is_empty() && summary.excerpt.is_empty();
+            let searched =
+                !words.is_empty() && summary.excerpt.is_empty() && may_contain(&line, &in_json);
             if !(is_title || is_prompt && first.is_none() || searched) {
                 continue;
             }
@@ -86,6 +88,30 @@ impl Journal {
 fn start(text: &str, length: usize) -> &str {
     let end = text.char_indices().nth(length).map_or(text.len(), |c| c.0);
     &text[..end]
+}
+
+/// Returns a word as it stands within a JSON string.
+fn in_json(word: &str) -> String {
+    let quoted = Value::from(word).to_string();
+    // Only the outer quotes: a word may end with one itself.
+    let word = quoted.strip_prefix('"').and_then(|q| q.strip_suffix('"'));
+    word.unwrap_or_default().to_owned()
+}
+
+/// Whether the JSON of a record has all of the words, in any case. To parse each record takes ten times as long.
+fn may_contain(line: &[u8], words: &[String]) -> bool {
+    let lower = if line.is_ascii() {
+        line.to_ascii_lowercase()
+    } else {
+        // Only UTF-8 is JSON.
+        let text = std::str::from_utf8(line).unwrap_or_default();
+        text.chars()
+            .map(lower_case)
+            .collect::<String>()
+            .into_bytes()
+    };
+    let has = |word: &String| memchr::memmem::find(&lower, word.as_bytes()).is_some();
+    words.iter().all(has)
 }
 
 /// Returns the text of a record around the first of the words, if the record contains all of them.

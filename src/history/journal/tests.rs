@@ -104,6 +104,18 @@ fn prompts_are_counted_by_type_and_not_by_text() {
     assert_eq!(summary(&["über"]).unwrap().excerpt, "Überschrift");
     assert_eq!(summary(&["first", "second"]), None);
     assert_eq!(summary(&["v"]), None, "names of fields are no text");
+    // As JSON these texts have other characters.
+    for (text, word) in [
+        ("say \"Stop\"", "\"stop\""),
+        ("C:\\Temp\\New", "\\temp\\"),
+        ("two\nLines", "lines"),
+        ("\u{1b}[1m", "\u{1b}[1m"),
+        ("300 \u{212a}", "k"),
+        ("ÄRGER", "ärger"),
+    ] {
+        log.append(RecordIds::default(), user(text)).unwrap();
+        assert!(summary(&[word]).is_some(), "{word:?}");
+    }
 }
 
 #[test]
