@@ -248,7 +248,8 @@ impl Shares {
         let [share] = &shares[..] else {
             return self.replace(held, publication, keys, true).await.map(Some);
         };
-        if !share.place.is_same_target(&publication.target.place("")?) {
+        let is_same_place = share.place.is_same_target(&publication.target.place("")?);
+        if !is_same_place || share.recordings != publication.snapshot.recordings.len() {
             return self.replace(held, publication, keys, true).await.map(Some);
         }
         let was_published = share.phase == SharePhase::Published;

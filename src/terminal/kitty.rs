@@ -21,13 +21,8 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let args = [
         "@", "--to", socket, "get-text", "--match", &window, "--extent", "all", "--add-wrap-markers",
     ];
-    let text = match run::output(identity, "kitten", &args).await {
-        // Before version 0.27 there was one program.
-        Err(e) if e.message.contains("not in the PATH") => {
-            run::output(identity, "kitty", &args).await?
-        }
-        text => text?,
-    };
+    // Before version 0.27 there was one program.
+    let text = run::first_output(identity, &["kitten", "kitty"], &args).await?;
     if !text.contains('\r') {
         return Ok(plain_screen(identity, &text));
     }

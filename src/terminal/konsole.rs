@@ -2,7 +2,7 @@
 
 use super::{TerminalIdentity, plain_screen, run};
 use crate::context::align::Screen;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Names of the D-Bus program in distributions.
 const PROGRAMS: &[&str] = &["qdbus", "qdbus6", "qdbus-qt6", "qdbus-qt5"];
@@ -23,16 +23,6 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         session,
         "org.kde.konsole.Session.getAllDisplayedText",
     ];
-    let mut missing = Error::runtime("qdbus is not in the PATH of the daemon");
-    for program in PROGRAMS {
-        match run::output(identity, program, &args).await {
-            Ok(text) => return Ok(plain_screen(identity, &text)),
-            Err(e) if e.message.contains("not in the PATH") => {}
-            Err(e) => {
-                missing = e;
-                break;
-            }
-        }
-    }
-    Err(missing)
+    let text = run::first_output(identity, PROGRAMS, &args).await?;
+    Ok(plain_screen(identity, &text))
 }

@@ -20,11 +20,36 @@ const ENVIRONMENT: &[&str] = &[
     "TMUX_TMPDIR",
 ];
 
+/// Runs the first of these programs that exists, as [`output`] does.
+///
+/// # Errors
+/// None exists, or the first that does cannot be run, fails, or prints too much.
+pub async fn first_output(
+    identity: &TerminalIdentity,
+    programs: &[&str],
+    args: &[&str],
+) -> Result<String> {
+    for program in programs {
+        if let Some(output) = run(identity, program, args).await? {
+            return Ok(output);
+        }
+    }
+    let programs = programs.join(", ");
+    Err(Error::runtime(format!(
+        "{programs}: not in the PATH of the daemon"
+    )))
+}
+
 /// Runs a program with the variables that tell the terminal, and returns what it prints.
 ///
 /// # Errors
 /// It cannot be run, fails, or prints too much.
 pub async fn output(identity: &TerminalIdentity, program: &str, args: &[&str]) -> Result<String> {
+    first_output(identity, &[program], args).await
+}
+
+/// Returns what a program prints; `None` if it does not exist.
+async fn run(identity: &TerminalIdentity, program: &str, args: &[&str]) -> Result<Option<String>> {
     // Any process of the user can name variables to the daemon; others, such as PATH, would choose what it runs.
     let mut terminal_variables = identity.variables.clone();
     terminal_variables.retain(|name, _| TERMINAL_VARIABLES.contains(&name.as_str()));
@@ -40,10 +65,11 @@ pub async fn output(identity: &TerminalIdentity, program: &str, args: &[&str]) -
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     let failed = |what: &str| Error::runtime(format!("{program} {what}"));
-    let mut child = command.spawn().map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => failed("is not in the PATH of the daemon"),
-        _ => failed(&format!("cannot be run: {e}")),
-    })?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(&format!("cannot be run: {e}"))),
+    };
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (printed, errors) = tokio::join!(read(stdout, MAX_BYTES), read(stderr, 4096));
     let Some(printed) = printed else {
@@ -64,7 +90,7 @@ pub async fn output(identity: &TerminalIdentity, program: &str, args: &[&str]) -
     if has_too_many_lines(&printed) {
         return Err(failed("printed too many lines"));
     }
-    Ok(String::from_utf8_lossy(&printed).into_owned())
+    Ok(Some(String::from_utf8_lossy(&printed).into_owned()))
 }
 
 /// Whether a text has more lines than a terminal may tell. kitty separates the rows of a wrapped line by CR.
