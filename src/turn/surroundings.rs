@@ -54,12 +54,12 @@ impl Surroundings {
             }
         };
         let file = async {
+            if !context.project_file {
+                return None;
+            }
             let dir = dir.clone();
             let read = tokio::task::spawn_blocking(move || project_file(&dir));
-            match context.project_file {
-                true => tokio::time::timeout(TIME_LIMIT, read).await.ok()?.ok()?,
-                false => None,
-            }
+            tokio::time::timeout(TIME_LIMIT, read).await.ok()?.ok()?
         };
         let (git, project_file) = tokio::join!(git, file);
         Surroundings {
