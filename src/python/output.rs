@@ -43,6 +43,11 @@ impl OutputPipe {
         }
     }
 
+    /// Forgets what was read.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     /// Reads what the pipe holds now. What a worker printed before it answered is in the pipe when the answer arrives.
     pub(super) fn read_waiting(&mut self) {
         let mut buffer = [0; 65536];
@@ -82,16 +87,19 @@ impl<'a> CallOutput<'a> {
 
     /// Sends the complete lines of a pipe on. `keeps` says whether they also become text.
     pub(super) fn take(&mut self, pipe: &mut OutputPipe, keeps: bool) {
+        let bytes = std::mem::take(&mut pipe.bytes);
+        let mut rest = bytes.as_slice();
         loop {
-            let end = match memchr::memchr(b'\n', &pipe.bytes) {
-                Some(end) => end + 1,
-                None if pipe.bytes.len() > MAX_LINE => MAX_LINE,
-                None => return,
+            let end = match memchr::memchr(b'\n', rest) {
+                Some(end) if end < MAX_LINE => end + 1,
+                _ if rest.len() > MAX_LINE => MAX_LINE,
+                _ => break,
             };
-            let rest = pipe.bytes.split_off(end.min(pipe.bytes.len()));
-            let line = std::mem::replace(&mut pipe.bytes, rest);
-            self.line(&line, keeps);
+            let (line, after) = rest.split_at(end);
+            self.line(line, keeps);
+            rest = after;
         }
+        pipe.bytes = rest.to_vec();
     }
 
     /// Sends everything on that a pipe holds.
@@ -131,5 +139,48 @@ impl<'a> CallOutput<'a> {
             text.push_str(&format!("\n[… {} bytes left out]\n", self.left_out));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a pipe that holds these bytes, and whose write end is closed.
+    fn pipe_with(bytes: &[u8]) -> OutputPipe {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(writer);
+        let mut pipe = OutputPipe::new(reader.into()).unwrap();
+        pipe.bytes = bytes.to_vec();
+        pipe
+    }
+
+    #[tokio::test]
+    async fn lines_are_cut_at_their_ends_and_at_the_limit() {
+        let (progress, mut shown) = mpsc::channel(16);
+        let mut output = CallOutput::new(&progress);
+        let long = "x".repeat(MAX_LINE + 10);
+        let mut pipe = pipe_with(format!("one\n\n{long}\ntail").as_bytes());
+        output.take(&mut pipe, true);
+        assert_eq!(pipe.bytes, b"tail");
+        output.finish(&mut pipe, true);
+        let mut lines = Vec::new();
+        while let Ok(line) = shown.try_recv() {
+            lines.push(line);
+        }
+        assert_eq!(lines, ["one", &long[..MAX_LINE], &long[..10], "tail"]);
+        assert_eq!(output.into_text(), format!("one\n\n{long}\ntail"));
+    }
+
+    /// Millions of lines in one read take time in proportion to them, because the runtime thread does nothing else meanwhile.
+    #[tokio::test]
+    async fn a_read_full_of_empty_lines_is_taken_at_once() {
+        let (progress, mut shown) = mpsc::channel(1);
+        let mut output = CallOutput::new(&progress);
+        let mut pipe = pipe_with(&vec![b'\n'; 4 << 20]);
+        output.take(&mut pipe, true);
+        assert_eq!(pipe.bytes, b"");
+        assert_eq!(shown.try_recv().unwrap(), "further output is not shown");
+        assert_eq!(output.into_text().len(), 4 << 20);
     }
 }

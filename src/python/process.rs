@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::HelperCall;
 use super::command::{WorkerSpec, worker_command};
 use super::output::{CallOutput, OutputPipe};
-use crate::sandbox::kill_marked;
+use crate::sandbox::{END_SIGNAL, END_TIME, kill_marked};
 
 const RUNTIME: &str = include_str!("runtime.py");
 const SCHEMA: &str = include_str!("schema.py");
@@ -64,11 +64,13 @@ pub(super) struct WorkerAnswer {
     pub printed: String,
 }
 
-/// A running worker. Its process group is killed when it is dropped.
+/// A running worker. Its process group is ended when it is dropped.
 #[derive(Debug)]
 pub(super) struct WorkerProcess {
     child: Child,
     group: Option<Pid>,
+    /// Ends the group at once.
+    end_signal: Signal,
     mark: String,
     reader: OwnedReadHalf,
     writer: OwnedWriteHalf,
@@ -83,7 +85,11 @@ impl WorkerProcess {
     pub(super) async fn start(spec: &WorkerSpec<'_>) -> Result<WorkerProcess, WorkerFault> {
         let mark = uuid::Uuid::new_v4().simple().to_string();
         let command = worker_command(spec, &mark).or_else(broken)?;
-        let mut worker = WorkerProcess::spawn(command, mark).or_else(|e| {
+        let end_signal = match spec.limits.sandbox {
+            Some(_) => END_SIGNAL,
+            None => Signal::SIGKILL,
+        };
+        let mut worker = WorkerProcess::spawn(command, mark, end_signal).or_else(|e| {
             let python = spec.python.display();
             broken(format!("cannot be started: {python}: {e}"))
         })?;
@@ -109,7 +115,7 @@ impl WorkerProcess {
         }
     }
 
-    fn spawn(mut command: Command, mark: String) -> io::Result<WorkerProcess> {
+    fn spawn(mut command: Command, mark: String, end_signal: Signal) -> io::Result<WorkerProcess> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let (stdout, stdout_writer) = io::pipe()?;
         let (stderr, stderr_writer) = io::pipe()?;
@@ -117,8 +123,7 @@ impl WorkerProcess {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(stdout_writer)
             .stderr(stderr_writer)
-            .process_group(0)
-            .kill_on_drop(true);
+            .process_group(0);
         let child = command.spawn()?;
         // The command holds copies of the descriptors, which would keep the end of file from coming.
         drop(command);
@@ -128,6 +133,7 @@ impl WorkerProcess {
         Ok(WorkerProcess {
             child,
             group: group.map(Pid::from_raw),
+            end_signal,
             mark,
             reader,
             writer,
@@ -278,13 +284,36 @@ impl WorkerProcess {
         Ok(Some(std::mem::replace(&mut self.received, rest)))
     }
 
-    /// Ends the worker and its process group: SIGTERM, then SIGKILL.
+    /// Ends the worker and its process group: SIGTERM, then the signal that ends it, at last SIGKILL.
     pub(super) async fn end(mut self, grace: Duration) {
-        self.signal(Signal::SIGTERM);
-        let _ = timeout(grace, self.child.wait()).await;
-        self.kill();
         // A process in uninterruptible sleep survives for now; the runtime reaps it later.
-        let _ = timeout(Duration::from_secs(1), self.child.wait()).await;
+        let steps = [
+            (Signal::SIGTERM, grace),
+            (self.end_signal, END_TIME),
+            (Signal::SIGKILL, Duration::from_secs(1)),
+        ];
+        for (signal, within) in steps {
+            self.signal(signal);
+            if timeout(within, self.wait()).await.is_ok() {
+                break;
+            }
+        }
+        self.signal(Signal::SIGKILL);
+        self.group = None;
+        let mark = std::mem::take(&mut self.mark);
+        // On another thread: reads many files.
+        let _ = tokio::task::spawn_blocking(move || kill_marked(&mark)).await;
+    }
+
+    /// Waits for the end of the process, whatever it prints.
+    async fn wait(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.child.wait() => return,
+                () = self.stdout.more() => self.stdout.clear(),
+                () = self.stderr.more() => self.stderr.clear(),
+            }
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -293,18 +322,17 @@ impl WorkerProcess {
             let _ = killpg(group, signal);
         }
     }
-
-    fn kill(&mut self) {
-        self.signal(Signal::SIGKILL);
-        self.group = None;
-        kill_marked(&self.mark);
-    }
 }
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        if self.group.is_some() {
-            self.kill();
+        if self.group.is_none() {
+            return;
+        }
+        self.signal(self.end_signal);
+        // The supervisor finds all processes, and has the mark itself.
+        if self.end_signal == Signal::SIGKILL {
+            kill_marked(&self.mark);
         }
     }
 }

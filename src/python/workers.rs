@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -48,12 +48,13 @@ struct WorkerSlot {
 }
 
 type SharedSlot = Arc<AsyncMutex<WorkerSlot>>;
+type WorkerSlots = Arc<Mutex<HashMap<WorkerKey, SharedSlot>>>;
 
 /// The workers.
 #[derive(Debug, Default)]
 pub struct HelperWorkers {
     limits: WorkerLimits,
-    slots: Mutex<HashMap<WorkerKey, SharedSlot>>,
+    slots: WorkerSlots,
     interpreter: OnceCell<PythonInterpreter>,
 }
 
@@ -89,9 +90,10 @@ impl HelperWorkers {
         };
         place.calls += 1;
         let number = place.calls;
-        let mut worker = self
-            .ready_worker(place.worker.take(), &key, function)
-            .await?;
+        let mut worker = tokio::select! {
+            () = scope.cancel.cancelled() => return Err(HelperFault::Interrupted),
+            ready = self.ready_worker(place.worker.take(), &key, function) => ready?,
+        };
         let mut request = json!({
             "call": name,
             "file": file.name,
@@ -135,7 +137,7 @@ impl HelperWorkers {
                     true => worker.process.end(self.limits.grace).await,
                     false => {
                         place.worker = Some(worker);
-                        end_when_idle(&slot, number, &self.limits);
+                        self.end_when_idle(key, &slot, number);
                     }
                 }
                 result.notes.extend(guarded.changes().await);
@@ -176,7 +178,7 @@ impl HelperWorkers {
         let worker = self.ready_worker(place.worker.take(), &key, function);
         place.worker = Some(worker.await?);
         place.calls += 1;
-        end_when_idle(&slot, place.calls, &self.limits);
+        self.end_when_idle(key, &slot, place.calls);
         Ok(())
     }
 
@@ -244,7 +246,10 @@ impl HelperWorkers {
         scope: CallScope<'_>,
         calls: mpsc::Sender<HelperCall>,
     ) -> Result<HelperResult, HelperFault> {
-        let interpreter = self.interpreter().await?;
+        let interpreter = tokio::select! {
+            () = scope.cancel.cancelled() => return Err(HelperFault::Interrupted),
+            found = self.interpreter() => found?,
+        };
         let spec = WorkerSpec {
             python: &interpreter.path,
             packages: None,
@@ -298,6 +303,31 @@ impl HelperWorkers {
             }
         };
         self.interpreter.get_or_try_init(find).await
+    }
+
+    /// Ends the worker of a slot if no further call has come after the idle time.
+    fn end_when_idle(&self, key: WorkerKey, slot: &SharedSlot, number: u64) {
+        let (slots, limits) = (Arc::clone(&self.slots), self.limits.clone());
+        let slot = Arc::downgrade(slot);
+        tokio::spawn(async move {
+            tokio::time::sleep(limits.idle).await;
+            let Some(slot) = slot.upgrade() else {
+                return;
+            };
+            let mut place = slot.lock().await;
+            if place.calls != number {
+                return;
+            }
+            if let Some(worker) = place.worker.take() {
+                worker.process.end(limits.grace).await;
+            }
+            drop(place);
+            let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+            // Only the map and this task have it: no call waits for it.
+            if Arc::strong_count(&slot) == 2 {
+                slots.remove(&key);
+            }
+        });
     }
 
     /// Ends the workers of a session that has ended.
@@ -452,21 +482,4 @@ fn result(mut message: Value, printed: String, is_code: bool) -> (HelperResult, 
         notes: notes.into_iter().collect(),
     };
     (result, ends)
-}
-
-/// Ends the worker of a slot if no further call has come after the idle time.
-fn end_when_idle(slot: &SharedSlot, number: u64, limits: &WorkerLimits) {
-    let (slot, limits): (Weak<_>, _) = (Arc::downgrade(slot), limits.clone());
-    tokio::spawn(async move {
-        tokio::time::sleep(limits.idle).await;
-        let Some(slot) = slot.upgrade() else {
-            return;
-        };
-        let mut place = slot.lock().await;
-        if place.calls == number
-            && let Some(worker) = place.worker.take()
-        {
-            worker.process.end(limits.grace).await;
-        }
-    });
 }

@@ -17,7 +17,9 @@ mod process_mark;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 pub use self::denials::{Denial, DeniedAccess, denials};
@@ -27,6 +29,16 @@ pub use self::policy::{SandboxLevel, SandboxLimits, SandboxPolicy};
 pub use self::process_mark::{PROCESS_MARK, kill_marked};
 
 use crate::error::{Error, ErrorContext, Result};
+
+/// With this signal the supervisor kills the command at once, and does what it does at every end: it ends what is left, tells what
+/// the command has changed, and removes the temporary directory. SIGKILL would end the supervisor itself, and none of it would be
+/// done. macOS has no supervisor.
+pub const END_SIGNAL: Signal = match cfg!(target_os = "linux") {
+    true => Signal::SIGALRM,
+    false => Signal::SIGKILL,
+};
+/// Maximum time of such an end: large workspaces are searched for changes.
+pub const END_TIME: Duration = Duration::from_secs(10);
 
 /// Exit code when the command cannot be found, as in a shell.
 const NOT_FOUND: u8 = 127;

@@ -1,7 +1,7 @@
 //! Ways out of the sandbox, each tried without a sandbox first, where that does no harm, to see that it leads out.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use nix::pty::openpty;
@@ -322,5 +322,41 @@ fn signals_reach_the_command() {
             (rest.as_str(), child.wait().unwrap().code()),
             ("got\n", Some(3))
         );
+    }
+}
+
+#[test]
+fn an_end_by_signal_is_a_whole_end() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        std::fs::create_dir_all(place.path("ws/.git/evil")).unwrap();
+        std::fs::write(place.path("ws/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        // Nothing of it listens to the polite signals.
+        let script = "trap '' TERM INT HUP; echo evil >.git/commondir; echo \"$TMPDIR\"; (setsid sleep 1000 &); sleep 1000";
+        let mut command = place.command(holder, &[], &["sh", "-c", script]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut tmp = String::new();
+        lines.read_line(&mut tmp).unwrap();
+        let pid = Pid::from_raw(child.id() as i32);
+        kill(pid, Signal::SIGTERM).unwrap();
+        kill(pid, aish::sandbox::END_SIGNAL).unwrap();
+        // Both end when nobody holds the pipes any more.
+        let (mut rest, mut errors) = (String::new(), String::new());
+        lines.read_to_string(&mut rest).unwrap();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut errors)
+            .unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(137), "{errors}");
+        assert!(
+            errors.contains(".git/commondir, which the command made"),
+            "{errors}"
+        );
+        assert!(!place.path("ws/.git/commondir").exists());
+        assert!(!std::path::Path::new(tmp.trim_end()).exists(), "{tmp}");
     }
 }

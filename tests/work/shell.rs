@@ -220,16 +220,75 @@ fn nothing_outlives_its_time_limit_or_its_end() {
         "{results:?}"
     );
     assert!(results[1].contains("started"), "{results:?}");
+    work.helper
+        .until("no process is left", || !is_sleeping(&work));
+}
+
+/// Whether a `sleep 1000` runs in the project.
+fn is_sleeping(work: &Work) -> bool {
     let home = work.helper.home.path("").display().to_string();
-    let is_sleeping = || {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        processes.map(|entry| entry.path()).any(|process| {
-            let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
-            let cwd = std::fs::read_link(process.join("cwd")).unwrap_or_default();
-            line.starts_with(b"sleep\x001000") && cwd.starts_with(home.trim_end_matches('/'))
-        })
-    };
-    work.helper.until("no process is left", || !is_sleeping());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.map(|entry| entry.path()).any(|process| {
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let cwd = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+        line.starts_with(b"sleep\x001000") && cwd.starts_with(home.trim_end_matches('/'))
+    })
+}
+
+/// The supervisor needs its time even if the command ignores signals: it takes back what git would obey outside.
+#[test]
+fn a_command_that_ignores_signals_is_ended_as_a_whole() {
+    let command = "trap '' TERM INT HUP; mkdir evil; print ../evil >.git/commondir; print begun; (setsid sleep 1000 &); sleep 1000";
+    for timeout in [1, 100] {
+        let call = json!({"command": command, "timeout": timeout}).to_string();
+        let mut script = vec![Script::calls("", &[("c", "shell", &call)])];
+        if timeout == 1 {
+            script.push(Script::tokens(["done"]));
+        }
+        // What `trap` does with its code is not known.
+        let rules = format!("{SHELL}\"op:destructive\" = \"allow\"\n");
+        let work = Work::new(script, &rules);
+        let mut client = work.ask("x");
+        let mut printed = String::new();
+        let mut is_cancelled = timeout == 1;
+        while let Some(frame) = client.next() {
+            match frame {
+                Frame::Event(Event::ToolCallOutput { text }) => printed.push_str(&text),
+                Frame::Reply(_) | Frame::Failure(_) => break,
+                _ => {}
+            }
+            if !is_cancelled && printed.contains("begun") {
+                client.cancel();
+                is_cancelled = true;
+            }
+        }
+        assert!(
+            printed.contains("commondir, which the command made"),
+            "{printed}"
+        );
+        assert!(!work.path(".git/commondir").exists());
+        assert!(!is_sleeping(&work));
+    }
+}
+
+#[test]
+fn a_cancelled_command_without_the_sandbox_leaves_nothing_behind() {
+    let call = json!({"command": "(setsid sleep 1000 &); print begun; sleep 1000", "outside_sandbox": true}).to_string();
+    let work = Work::new([Script::calls("", &[("c", "shell", &call)])], SHELL);
+    let mut client = work.ask("x");
+    let question = client.question();
+    client.say(&question, ApprovalVerdict::Once);
+    client.until(|frame| match frame {
+        Frame::Event(Event::ToolCallOutput { text }) if text.contains("begun") => Some(()),
+        _ => None,
+    });
+    assert!(is_sleeping(&work));
+    client.cancel();
+    while !matches!(
+        client.next(),
+        Some(Frame::Reply(_) | Frame::Failure(_)) | None
+    ) {}
+    assert!(!is_sleeping(&work));
 }
 
 #[test]

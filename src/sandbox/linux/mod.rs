@@ -148,8 +148,8 @@ impl Supervisor {
         if stage == SandboxStage::Plain {
             supervision.watch(&self.tmp, &self.invocation.policy);
         }
-        // With namespaces, the kernel ends the whole tree with its first process.
-        supervision.run(stage == SandboxStage::Plain)
+        // With namespaces the kernel ends the tree, but not before the stage is gone that was killed.
+        supervision.run(true)
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {

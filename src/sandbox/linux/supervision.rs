@@ -21,6 +21,7 @@ use rustix::process::{WaitOptions, WaitStatus};
 use super::metadata_calls;
 use super::private_tmp::PrivateTmp;
 use crate::error::{Error, ErrorContext, Result};
+use crate::sandbox::END_SIGNAL;
 use crate::sandbox::path_rules::PathRules;
 use crate::sandbox::policy::SandboxPolicy;
 
@@ -83,7 +84,7 @@ pub(super) struct Supervision<'a> {
 /// Signals that a supervising process receives as events.
 fn supervised_signals() -> SigSet {
     let mut mask: SigSet = FORWARDED.iter().copied().collect();
-    mask.add(Signal::SIGCHLD);
+    mask.extend([Signal::SIGCHLD, END_SIGNAL]);
     mask
 }
 
@@ -128,8 +129,6 @@ impl<'a> Supervision<'a> {
 
     /// Bounds the private temporary directory and the number of processes, and makes changes of modes and times.
     pub(super) fn watch(&mut self, tmp: &'a PrivateTmp, policy: &SandboxPolicy) {
-        // Processes that lose their parent become children of this one, which ends them.
-        let _ = set_child_subreaper(true);
         self.watch = Some(Watch {
             tmp,
             max_bytes: policy.limits.temporary_mib.saturating_mul(1 << 20),
@@ -139,12 +138,16 @@ impl<'a> Supervision<'a> {
         });
     }
 
-    /// Waits until the stage ends. `has_tree` says that its descendants can outlive it. The inner error is what the stage
-    /// reports instead of a sandbox.
+    /// Waits until the stage ends. `ends_tree` says that its descendants can outlive it and are to be ended. The inner error is what
+    /// the stage reports instead of a sandbox.
     ///
     /// # Errors
     /// Waiting failed.
-    pub(super) fn run(mut self, has_tree: bool) -> Result<Result<SupervisionEnd>> {
+    pub(super) fn run(mut self, ends_tree: bool) -> Result<Result<SupervisionEnd>> {
+        if ends_tree {
+            // Processes that lose their parent become children of this one.
+            let _ = set_child_subreaper(true);
+        }
         self.reap()?;
         while self.code.is_none() {
             self.wait_for_event()?;
@@ -152,7 +155,7 @@ impl<'a> Supervision<'a> {
             self.reap()?;
             self.measure();
         }
-        if has_tree {
+        if ends_tree {
             self.end_tree();
         }
         while self.status.is_some() {
@@ -188,8 +191,13 @@ impl<'a> Supervision<'a> {
             let Ok(signal) = Signal::try_from(number) else {
                 continue;
             };
-            if signal == Signal::SIGCHLD {
-                continue;
+            match signal {
+                Signal::SIGCHLD => continue,
+                END_SIGNAL => {
+                    self.kill_traced();
+                    continue;
+                }
+                _ => {}
             }
             let group = Pid::from_raw(-self.main.as_raw());
             // The stage leads a group of its own as soon as it has started.

@@ -35,7 +35,7 @@ use crate::workspace::read::{FileContent, read_file};
 use crate::workspace::read_context::{ListedText, OutputLimits, ReadContext};
 use crate::workspace::{PathError, ResolvedPath, shown_path};
 
-/// How often a task on another thread looks whether the call was cancelled; it does so between files and lines anyway.
+/// Tells a task on another thread that its call was cancelled. The task looks between files and lines.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -286,6 +286,7 @@ async fn run_shell(
         dir: work.dir,
         env: scope.shell.env.clone(),
         time_limit: work.time_limit,
+        is_supervised: policy.is_some(),
     };
     let result = match shell_run::run(command, events, cancel).await {
         Ok(result) => result,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::scope::WorkScope;
+use super::shell_run::SHELL_CANCEL_TIME;
 use crate::chat::OperationClass;
 use crate::python::catalog::HelperFunction;
 use crate::safety::policy::{BuiltinAction, CallEffects};
@@ -69,10 +70,16 @@ impl PreparedCall {
         }
     }
 
-    /// Returns how long the call may go on when it is cancelled, if it is not stopped half-way: a change of files that went on
-    /// unnoticed could be neither told nor undone.
+    /// Returns how long the call may go on when it is cancelled, if it ends by itself: a change of files that went on unnoticed
+    /// could be neither told nor undone, and processes end with everything that they have started.
     pub fn cancel_grace(&self) -> Option<Duration> {
-        matches!(self.work, PreparedWork::Change(_)).then_some(CHANGE_GRACE)
+        match self.work {
+            PreparedWork::Change(_) => Some(CHANGE_GRACE),
+            PreparedWork::Shell(_) | PreparedWork::Helper { .. } | PreparedWork::Python(_) => {
+                Some(SHELL_CANCEL_TIME)
+            }
+            _ => None,
+        }
     }
 
     /// Whether the call only reads files.

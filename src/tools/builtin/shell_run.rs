@@ -11,19 +11,21 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::sandbox::{PROCESS_MARK, kill_marked};
+use crate::sandbox::{END_SIGNAL, END_TIME, PROCESS_MARK, kill_marked};
 use crate::tools::source::CallEvent;
 
 /// Size of the terminal that the command sees, as columns and rows: wide, so that few lines are wrapped.
 pub const SHELL_SIZE: (usize, usize) = (200, 50);
 /// How long output of the command is awaited once it has ended: another process may still hold the pty.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long the processes have between SIGTERM and SIGKILL.
+/// How long the processes have between SIGTERM and the signal that ends them.
 const GRACE: Duration = Duration::from_millis(500);
+/// Maximum time from a cancellation to the end of everything.
+pub const SHELL_CANCEL_TIME: Duration = Duration::from_secs(END_TIME.as_secs() + 2);
 /// Maximum size of the output that is kept: half from the beginning, half from the end.
 const MAX_OUTPUT: usize = 8 << 20;
 /// Maximum size of the output that is shown while the command runs.
@@ -40,6 +42,8 @@ pub struct ShellCommand {
     pub env: BTreeMap<String, OsString>,
     /// The time limit.
     pub time_limit: Duration,
+    /// The program is the supervisor of the sandbox.
+    pub is_supervised: bool,
 }
 
 /// How a command ended.
@@ -90,49 +94,58 @@ pub async fn run(
         .current_dir(&command.dir)
         // Nobody can answer what it asks: it gets the end of the input at once.
         .stdin(Stdio::null())
-        .kill_on_drop(true)
         .spawn(pts);
     let mut child = spawned
         .map_err(|e| format!("cannot start the command in {}: {e}", command.dir.display()))?;
-    let group = ProcessGroup::of(child.id());
-    let deadline = Instant::now() + command.time_limit;
+    let end_signal = match command.is_supervised {
+        true => END_SIGNAL,
+        false => Signal::SIGKILL,
+    };
+    let group = ProcessGroup::of(child.id(), end_signal);
+    let mut deadline = Instant::now() + command.time_limit;
     let mut output = KeptOutput::default();
     let mut buffer = vec![0; 16 << 10];
     let mut is_open = true;
-    let end = loop {
-        tokio::select! {
+    // A program that ignores SIGTERM is killed. The supervisor passes SIGTERM on, and then needs time for its own end.
+    let mut signals = [
+        (Signal::SIGTERM, GRACE),
+        (end_signal, END_TIME),
+        (Signal::SIGKILL, GRACE),
+    ]
+    .into_iter();
+    let mut stopped = None;
+    let status = loop {
+        let stop = tokio::select! {
             biased;
-            () = cancel.cancelled() => break ShellEnd::Cancelled,
-            () = sleep_until(deadline) => break ShellEnd::TimedOut,
-            read = pty.read(&mut buffer), if is_open => match read {
-                Ok(read @ 1..) => output.push(buffer.get(..read).unwrap_or_default(), events),
-                // EIO: nobody holds the pty any more.
-                Ok(0) | Err(_) => is_open = false,
-            },
-            status = child.wait() => break match status {
-                Ok(status) => ShellEnd::Exited(exit_code(status)),
-                Err(e) => return Err(format!("cannot wait for the command: {e}")),
-            },
-        }
+            () = cancel.cancelled(), if stopped.is_none() => ShellEnd::Cancelled,
+            () = sleep_until(deadline) => ShellEnd::TimedOut,
+            status = child.wait() => break Some(status),
+            read = pty.read(&mut buffer), if is_open => {
+                is_open = output.read(read, &buffer, events);
+                continue;
+            }
+        };
+        stopped.get_or_insert(stop);
+        let Some((signal, within)) = signals.next() else {
+            break None;
+        };
+        group.signal(signal);
+        deadline = Instant::now() + within;
     };
-    if !matches!(end, ShellEnd::Exited(_)) {
-        group.signal(Signal::SIGTERM);
-        // The supervisor passes the signal on, and ends what is left.
-        if timeout(GRACE, child.wait()).await.is_err() {
-            group.signal(Signal::SIGKILL);
-            let _ = timeout(GRACE, child.wait()).await;
-        }
-    }
+    let end = match (stopped, status) {
+        (Some(end), _) => end,
+        (None, Some(Ok(status))) => ShellEnd::Exited(exit_code(status)),
+        (None, Some(Err(e))) => return Err(format!("cannot wait for the command: {e}")),
+        (None, None) => ShellEnd::TimedOut,
+    };
     let drain = sleep(DRAIN);
     tokio::pin!(drain);
     while is_open {
         tokio::select! {
             biased;
-            read = pty.read(&mut buffer) => match read {
-                Ok(read @ 1..) => output.push(buffer.get(..read).unwrap_or_default(), events),
-                Ok(0) | Err(_) => is_open = false,
-            },
+            // First: a process that is left may print without end.
             () = &mut drain => break,
+            read = pty.read(&mut buffer) => is_open = output.read(read, &buffer, events),
         }
     }
     group.signal(Signal::SIGKILL);
@@ -152,19 +165,23 @@ fn exit_code(status: std::process::ExitStatus) -> i32 {
     status.code().or_else(killed).unwrap_or(-1)
 }
 
-/// The process group of the command, which is also its session. Killed when dropped.
-struct ProcessGroup(Option<Pid>);
+/// The process group of the command, which is also its session. Ended when dropped.
+struct ProcessGroup {
+    id: Option<Pid>,
+    end_signal: Signal,
+}
 
 impl ProcessGroup {
-    fn of(pid: Option<u32>) -> ProcessGroup {
-        ProcessGroup(
-            pid.and_then(|pid| i32::try_from(pid).ok())
-                .map(Pid::from_raw),
-        )
+    fn of(pid: Option<u32>, end_signal: Signal) -> ProcessGroup {
+        let pid = pid.and_then(|pid| i32::try_from(pid).ok());
+        ProcessGroup {
+            id: pid.map(Pid::from_raw),
+            end_signal,
+        }
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
+        if let Some(group) = self.id {
             // Fails if no process of it is left.
             let _ = killpg(group, signal);
         }
@@ -173,7 +190,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        self.signal(self.end_signal);
     }
 }
 
@@ -189,6 +206,23 @@ struct KeptOutput {
 }
 
 impl KeptOutput {
+    /// Takes what was read; returns whether there can be more.
+    fn read(
+        &mut self,
+        read: std::io::Result<usize>,
+        buffer: &[u8],
+        events: &mpsc::Sender<CallEvent>,
+    ) -> bool {
+        match read {
+            Ok(read @ 1..) => {
+                self.push(buffer.get(..read).unwrap_or_default(), events);
+                true
+            }
+            // EIO: nobody holds the pty any more.
+            Ok(0) | Err(_) => false,
+        }
+    }
+
     fn push(&mut self, bytes: &[u8], events: &mpsc::Sender<CallEvent>) {
         self.show(bytes, events);
         let space = (MAX_OUTPUT / 2).saturating_sub(self.head.len());
