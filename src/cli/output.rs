@@ -127,7 +127,8 @@ fn without(e: &Error) -> OutputView<'_> {
 fn summary(output: &TerminalOutput) -> String {
     let command = one_line(&output.command, MAX_COMMAND);
     let (exit, lines, source) = (output.exit, output.lines, &output.source);
-    let mut summary = format!("{command}: exit {exit}, {lines} lines from {source}");
+    let unit = if lines == 1 { "line" } else { "lines" };
+    let mut summary = format!("{command}: exit {exit}, {lines} {unit} from {source}");
     if output.is_tail {
         summary.push_str("; the beginning is no longer in the scrollback");
     }

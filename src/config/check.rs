@@ -12,7 +12,7 @@ use super::settings::Config;
 use super::table_reader;
 use super::value_checks::{is_reserved_alias, nearest_name};
 use crate::paths::{self, Paths};
-use crate::safety::policy::RuleSubject;
+use crate::safety::policy::{RuleSubject, TERMINAL_OUTPUT_RULE};
 
 /// Returns every fault of the file, including names of variables that this process does not have, and [`mistakes`].
 pub fn file_problems(paths: &Paths) -> Vec<ConfigProblem> {
@@ -112,8 +112,12 @@ pub fn is_program(command: &str) -> bool {
 fn unknown_servers(config: &Config) -> Vec<(String, String)> {
     let servers = &config.mcp.servers;
     let unknown = config.policy.list.iter().filter_map(|rule| {
-        let (RuleSubject::Tool(alias, _) | RuleSubject::Server(alias)) = &rule.subject else {
-            return None;
+        let alias = match &rule.subject {
+            RuleSubject::Tool(server, tool) if (&**server, &**tool) == TERMINAL_OUTPUT_RULE => {
+                return None;
+            }
+            RuleSubject::Tool(alias, _) | RuleSubject::Server(alias) => alias,
+            _ => return None,
         };
         let is_known = servers.contains_key(alias) || is_reserved_alias(alias);
         (!is_known).then(|| {
@@ -165,5 +169,10 @@ mod tests {
             "9: policy.rules.\"far.*\": no server far is configured",
         ];
         assert_eq!(found, wanted);
+        // No server is meant.
+        assert_eq!(
+            problems("[policy.rules]\n\"shell.output\" = \"ask\"\n"),
+            [""; 0]
+        );
     }
 }

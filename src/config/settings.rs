@@ -392,9 +392,11 @@ section! {
         /// - `"alias.*"`: all tools of a server;
         /// - `"op:read"`, `"op:write"`, `"op:destructive"`: calls by their operation;
         /// - `"sensitivity:private"` and the like: calls by the data they declare (`"ask"` or `"deny"`);
-        /// - `shell`: proposed commands;
-        /// - `"fs.write"`: writing to this file (`"allow"` or `"deny"`);
-        /// - `network`: connecting to servers that are not in this file (`"allow"` or `"deny"`).
+        /// - `shell`: proposed commands and the tool `shell`;
+        /// - `"fs.read"`, `"fs.write"`: reading and changing files by the built-in tools, and writing to this file;
+        /// - `network`: reading web pages, and connecting to servers that are not in this file;
+        /// - `"aish.NAME"`, `"helper.NAME"`: a built-in tool, a Python helper;
+        /// - `"shell.output"`: reading the output of a command for the model.
         rules: PolicyRules = PolicyRules::default(), in_project(),
             example("\"op:destructive\" = \"ask\"\n\"tracker.search\" = \"allow\"\nshell = \"ask\"\n\"fs.write\" = \"deny\"\nnetwork = \"deny\"");
     }

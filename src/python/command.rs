@@ -173,7 +173,7 @@ fn worker_policy(
     // The sandbox refuses it too, in words for its own command line.
     if spec.writes && sandbox.home.starts_with(spec.directory) {
         return Err(
-            "cannot be started: a helper that changes files does not run in a workspace that contains the home directory; change to a directory below it"
+            "cannot be started: a helper that changes files does not run in a workspace that contains the home directory; change to a directory below it, or declare it as read_only in __aish__"
                 .to_owned(),
         );
     }

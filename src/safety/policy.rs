@@ -197,6 +197,9 @@ pub const BUILTIN_SERVER: &str = "aish";
 /// Alias of the Python helpers.
 pub const HELPER_SERVER: &str = "helper";
 
+/// The server and the tool in rules about the output of the user's commands: `shell.output`.
+pub const TERMINAL_OUTPUT_RULE: (&str, &str) = ("shell", "output");
+
 /// How the identity of a Python helper begins; the digest of its file and description follows.
 pub const HELPER_IDENTITY: &str = "helper:";
 

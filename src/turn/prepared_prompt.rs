@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 use crate::history::record::RecordBody;
 use crate::mcp::ToolCatalog;
 use crate::protocol::{AskRequest, OutputChoice, ShellId};
+use crate::safety::policy::TERMINAL_OUTPUT_RULE;
 use crate::services::SharedServices;
 use crate::services::mcp_startup::PendingStart;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
 use crate::session::feed::TurnFeed;
-use crate::tools::builtin::TERMINAL_OUTPUT_RULE;
 
 /// Context window, in tokens, up to which no built-in tools are offered, and up to which a model that aish serves gets neither recent
 /// commands nor the state of the git repository.

@@ -156,8 +156,11 @@ pub async fn for_model(
         .len()
         .saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
     let mut shown = format!(
-        "$ {}\n[exit {}, {} lines",
-        output.command, output.exit, output.lines
+        "$ {}\n[exit {}, {} {}",
+        output.command,
+        output.exit,
+        output.lines,
+        if output.lines == 1 { "line" } else { "lines" }
     );
     let lines = lines.get(first..).unwrap_or_default();
     if output.is_tail {

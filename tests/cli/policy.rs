@@ -328,7 +328,7 @@ fn revoking_a_rule_restores_the_file() {
 fn builtin_actions_and_unknown_names_are_explained() {
     let tools = tools(
         json!({"destructiveHint": true}),
-        "[policy.rules]\nshell = \"ask\"\n[shell]\nconfirm_cmd = false\n",
+        "[policy.rules]\nshell = \"ask\"\n\"fs.read\" = \"deny\"\n\"fs.write\" = \"deny\"\n[shell]\nconfirm_cmd = false\n",
     );
     let helper = &tools.helper;
     let explanation = policy(helper, &["explain", "shell"]).run().ok();
@@ -372,6 +372,18 @@ fn builtin_actions_and_unknown_names_are_explained() {
         explanation.contains("127.0.0.1 is this machine, which no rule"),
         "{explanation}"
     );
+    // Without arguments the rules about what the tool does count all the same.
+    for (tool, rule) in [
+        ("aish:shell", "shell"),
+        ("aish:edit_file", "\"fs.write\""),
+        ("aish:read_file", "\"fs.read\""),
+    ] {
+        let explanation = policy(helper, &["explain", tool]).run().ok();
+        assert!(
+            explanation.contains(&format!("policy.rules.{rule}")),
+            "{explanation}"
+        );
+    }
 
     for (words, says) in [
         (&["aish:fetch_ulr"][..], "did you mean fetch_url?"),

@@ -77,6 +77,20 @@ fn writes_stay_in_the_workspace_and_a_denial_is_named() {
 }
 
 #[test]
+fn a_denial_is_named_although_the_command_ends_well() {
+    let command = "print out >../outside.txt; print after";
+    let work = Work::calling(&[("shell", json!({"command": command}))], SHELL);
+    let mut client = work.ask("x");
+    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    let results = work.results();
+    assert!(
+        results[0].starts_with("[exit 0 after ")
+            && results[0].contains("blocked by the sandbox: write to "),
+        "{results:?}"
+    );
+}
+
+#[test]
 fn outside_of_the_sandbox_is_asked_about_whatever_is_allowed() {
     let work = Work::calling(
         &[(

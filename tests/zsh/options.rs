@@ -4,6 +4,26 @@ use crate::support::events::Events;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
+/// An earlier hook of the line editor, as Debian's zshrc installs one, must not make an empty line fail.
+#[test]
+fn no_command_of_the_plugin_counts_as_failed() {
+    let home = Home::with_stub("print -r -- answered");
+    home.zshrc(&format!(
+        "zle-line-finish() {{ true }}\nzle -N zle-line-finish\nTRAPZERR() {{ print -r -- failed }}\n{}\nsetopt err_exit",
+        source_plugin()
+    ));
+    let events = Events::listen(&home);
+    let mut zsh = Zsh::start(&home);
+    events.hello();
+    zsh.run("");
+    zsh.run("print one");
+    zsh.run("llm what's up");
+    assert_eq!(
+        zsh.screen(),
+        "<1> \n<2> print one\none\n<3> llm what's up\nanswered\n<4> "
+    );
+}
+
 #[test]
 fn the_plugin_works_with_any_options() {
     for options in [

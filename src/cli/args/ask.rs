@@ -43,7 +43,7 @@ pub struct AskArgs {
     /// Use this prompt pack: @NAME, or none
     #[arg(long, value_name = "@NAME")]
     pub prompt: Option<String>,
-    /// Offer the model only these tools: server aliases, ALIAS.TOOL, patterns and @TOOLSETS with commas between them, or none
+    /// Offer the model only these tools: the groups fs, shell, git, web and python, server aliases, ALIAS.TOOL, patterns and @TOOLSETS with commas between them, or none
     #[arg(long, value_name = "SELECTION", conflicts_with = "no_tools")]
     pub tools: Option<String>,
     /// Let the built-in tools work in this directory too, for the session

@@ -1,10 +1,8 @@
 //! The keys of an approval: which are offered, what they mean, and why some are not offered.
 
-use unicode_width::UnicodeWidthStr;
-
 use crate::chat::ApprovalScope;
 use crate::client::operation::{is_read_only, word};
-use crate::client::terminal_prompt::TerminalPrompt;
+use crate::client::terminal_prompt::{TerminalPrompt, broken};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
 use crate::safety::confusables;
 use crate::safety::policy::{CHANGED, GRANT_TTL_MS, UNCONFIGURED};
@@ -40,7 +38,10 @@ fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
     ];
     let short = |offer: Option<ApprovalScope>, label: String| match offer {
         Some(ApprovalScope::Tool) => "[t] tool, session ".to_owned(),
-        Some(ApprovalScope::Reads) => "[r] reads, session ".to_owned(),
+        Some(ApprovalScope::Reads) => match &question.effect.workspace {
+            Some(dir) => format!("[r] reads in {}, session ", one_line(dir, 50)),
+            None => "[r] reads, session ".to_owned(),
+        },
         None if label.starts_with("[d]") => "[d] deny, say why ".to_owned(),
         _ => label,
     };
@@ -62,31 +63,6 @@ pub fn line(prompt: &TerminalPrompt<'_>, question: &ApprovalRequest) -> String {
         false => wide,
     };
     format!("{}{keys} ", prompt.dim("└"))
-}
-
-/// Joins labels and breaks the line where the next label does not fit.
-fn broken(labels: &[String], width: usize) -> String {
-    let mut out = String::new();
-    let mut column = 1;
-    for label in labels {
-        if column > 2 && column + 1 + label.trim_end().width() > width.saturating_sub(2) {
-            out.push_str("\n ");
-            column = 1;
-        }
-        out.push(' ');
-        out.push_str(label);
-        column += 1 + label.width();
-    }
-    out
-}
-
-/// Returns the column where the last line of the keys ends.
-pub fn end_column(line: &str) -> usize {
-    let last = line.rsplit('\n').next().unwrap_or_default();
-    match last.rsplit_once('└') {
-        Some((_, keys)) => 1 + keys.trim_start_matches("\x1b[0m").width(),
-        None => last.width(),
-    }
 }
 
 /// Returns whether `question` offers this approval scope.

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::styled_line::{SpanStyle, fold, span};
 use super::terminal_prompt::{
-    EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, pager,
+    EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, end_column, pager,
 };
 use super::{argument_lines, editor};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict, NewTools};
@@ -170,7 +170,7 @@ fn prompt_loop(
                 }
             }
             let needs_line = verdict != ApprovalVerdict::Always
-                && prompt.size.0 < approval_keys::end_column(&line) + word.width();
+                && prompt.size.0 < end_column(&line) + word.width();
             match needs_line {
                 true => write_line(prompt, &format!("\n{word}"))?,
                 false => prompt.write(&format!("{word}\n"))?,

@@ -5,6 +5,7 @@
 
 mod input;
 pub mod key_events;
+mod keys_line;
 pub mod pager;
 mod prompt_key;
 
@@ -13,7 +14,10 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::time::Instant;
 
+use unicode_width::UnicodeWidthStr;
+
 use self::key_events::{EventTypes, KeyEvent};
+pub use self::keys_line::{broken, end_column};
 pub use self::prompt_key::PromptKey;
 use super::edit_line::{EditLine, EditStep};
 use super::frame_queue::FrameQueue;
@@ -243,8 +247,14 @@ impl<'a> TerminalPrompt<'a> {
         keys: &str,
         meaning: &dyn Fn(PromptKey) -> Option<(T, &'static str)>,
     ) -> PromptResult<Option<T>> {
+        let labels: Vec<String> = keys
+            .trim_end()
+            .split("  ")
+            .map(|key| format!("{key} "))
+            .collect();
         loop {
-            self.write(&format!("{} {keys}", self.dim("└")))?;
+            let line = format!("{}{}", self.dim("└"), broken(&labels, self.size.0));
+            self.write(&line)?;
             match self.answer_key()? {
                 PromptInput::Redraw => {
                     self.write("\n")?;
@@ -252,7 +262,9 @@ impl<'a> TerminalPrompt<'a> {
                 }
                 PromptInput::Key(key) => match meaning(key) {
                     Some((value, word)) => {
-                        self.write(&format!("{word}\n"))?;
+                        let has_room = end_column(&line) + word.width() <= self.size.0;
+                        let start = if has_room { "" } else { "\n" };
+                        self.write(&format!("{start}{word}\n"))?;
                         return Ok(Some(value));
                     }
                     None => self.write("\nnot one of the keys\n")?,

@@ -145,5 +145,8 @@ impl SessionStore {
 }
 
 fn no_longer_waiting() -> Error {
-    Error::runtime("this proposal no longer waits: it was decided, or a later answer replaced it")
+    Error::runtime(
+        "this proposal no longer waits: it was decided, a later answer replaced it, or the daemon was restarted",
+    )
+    .hint("ask again; llm :last shows the answer with its commands")
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use crate::chat::{ToolAnnotations, ToolDefinition};
-use crate::safety::policy::BUILTIN_IDENTITY;
+use crate::safety::policy::{BUILTIN_IDENTITY, TERMINAL_OUTPUT_RULE};
 use crate::tools::search::RESULT_LIMIT;
 
 /// The alias of the built-in source.
@@ -17,8 +17,6 @@ pub const READ_RESULT: &str = "read_result";
 
 /// The tool that reads the output of the user's commands.
 pub const TERMINAL_OUTPUT: &str = "terminal_output";
-/// The server and the tool of [`TERMINAL_OUTPUT`] in rules: `shell.output`.
-pub const TERMINAL_OUTPUT_RULE: (&str, &str) = ("shell", "output");
 /// Maximum number of lines that [`TERMINAL_OUTPUT`] returns, and how many it returns by default.
 pub const OUTPUT_LINES: (u64, u64) = (2000, 200);
 

@@ -19,9 +19,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 pub use self::definitions::{
-    ALIAS, OUTPUT_LINES, READ_RESULT, RETRIEVE_TOOLS, TERMINAL_OUTPUT, TERMINAL_OUTPUT_RULE,
-    builtin_tools, find_builtin, read_result_tool, retrieve_tools_tool, shell_tools,
-    terminal_output_tool,
+    ALIAS, OUTPUT_LINES, READ_RESULT, RETRIEVE_TOOLS, TERMINAL_OUTPUT, builtin_tools, find_builtin,
+    read_result_tool, retrieve_tools_tool, shell_tools, terminal_output_tool,
 };
 pub use self::perform::perform;
 pub use self::prepare::prepare;
@@ -29,7 +28,7 @@ pub use self::prepare_change::shown_difference;
 pub use self::prepared::{PrepareError, PreparedCall};
 pub use self::scope::{HelperScope, HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
 pub use self::shell_run::SHELL_SIZE;
-pub use self::work_definitions::{PYTHON, SHELL, TOOL_GROUPS, tool_group, work_tools};
+pub use self::work_definitions::{PYTHON, SHELL, TOOL_GROUPS, tool_action, tool_group, work_tools};
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};
 use super::search::RetrieveRequest;

@@ -306,7 +306,7 @@ async fn run_shell(
     };
     let output = String::from_utf8_lossy(&result.output).into_owned();
     let mut notes = Vec::new();
-    if let (Some(policy), true) = (&policy, is_error) {
+    if let Some(policy) = &policy {
         let plain = strip_ansi_escapes::strip_str(&output);
         for denial in denials(&plain, policy).into_iter().take(5) {
             let line = format!(
@@ -316,7 +316,8 @@ async fn run_shell(
             heading.push_str(&format!("; {line}"));
             notes.push(line);
         }
-        if !notes.is_empty() {
+        // A command that has ended well is not run again: the model can ask for that.
+        if is_error && !notes.is_empty() {
             // Shown below the output, because a question about it follows.
             for blocked in notes.drain(..) {
                 let line = format!("[{blocked}]\r\n");

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::definitions::builtin_tool;
 use crate::chat::{ToolAnnotations, ToolDefinition};
+use crate::safety::policy::BuiltinAction;
 
 /// Reads a file.
 pub const READ_FILE: &str = "read_file";
@@ -53,6 +54,18 @@ pub fn tool_group(name: &str) -> Option<&'static str> {
     groups
         .find(|(_, tools)| tools.contains(&name))
         .map(|(group, _)| *group)
+}
+
+/// Returns the action that calls of a built-in tool take, as far as the tool tells without arguments.
+pub fn tool_action(tool: &ToolDefinition) -> Option<BuiltinAction> {
+    let only_reads = tool.annotations.reads_only();
+    match (tool_group(&tool.name)?, tool.name.as_str()) {
+        ("fs", _) if !only_reads => Some(BuiltinAction::FsWrite),
+        ("shell", _) => Some(BuiltinAction::Shell),
+        (_, FETCH_URL) => Some(BuiltinAction::Network),
+        (_, PYTHON) => None,
+        _ => Some(BuiltinAction::FsRead),
+    }
 }
 
 /// Only reads, in the same way each time, on this machine.

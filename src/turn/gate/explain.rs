@@ -4,6 +4,7 @@ use super::resolve::CallResolution;
 use super::{CallGate, lock};
 use crate::history::journal::now_ms;
 use crate::safety::policy::{self, DecisionTrace};
+use crate::tools::builtin::tool_action;
 use crate::turn::outcome::CallEnd;
 
 impl CallGate<'_> {
@@ -23,7 +24,10 @@ impl CallGate<'_> {
         self.set_protected(at, reasons);
         match self.resolutions.get(at) {
             Some(CallResolution::Call(resolved)) => {
-                let request = self.call_request(resolved, &resolved.arguments);
+                let mut request = self.call_request(resolved, &resolved.arguments);
+                if resolved.is_work() && resolved.prepared.is_none() {
+                    request.effects.action = tool_action(resolved.tool);
+                }
                 let grants = lock(&self.context.session.grants);
                 Ok(policy::explain(&request, self.rules(), &grants, now_ms()))
             }
