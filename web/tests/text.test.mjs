@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { COMPLETE, INCOMPLETE, PROPOSALS } from "./proposals.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/visible", "state/items"];
+const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/shell-syntax", "text/visible", "state/items"];
 const bundle = await build({
   stdin: { contents: modules.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: root },
   bundle: true,
@@ -15,7 +17,7 @@ const bundle = await build({
   jsxImportSource: "preact",
 });
 const source = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { EventParser, GrowingLexer, ansiSpans, decodeEntities, linkResults, safeHref, segments, visible } = await import(
+const { EventParser, GrowingLexer, SyntaxScanner, ansiSpans, decodeEntities, linkResults, safeHref, segments, visible } = await import(
   `data:text/javascript;base64,${source}`
 );
 
@@ -30,9 +32,10 @@ test("server-sent events are the same however the stream is cut", () => {
   }
 });
 
-test("controls are shown, line ends and tabs stay", () => {
+test("hidden characters are shown, line ends and tabs stay", () => {
   assert.equal(visible("a\r\nb\tc\rd"), "a\nb\tc⟨U+000D⟩d");
   assert.equal(visible("\u202Ex\u2066y\u200F\u061C\u0007\u007F\u0085"), "⟨U+202E⟩x⟨U+2066⟩y⟨U+200F⟩⟨U+061C⟩⟨U+0007⟩⟨U+007F⟩⟨U+0085⟩");
+  assert.equal(visible("a\u200Bb\u200C\u2060\uFEFF\u00AD\u2028\u2029\u{E0041}"), "a⟨U+200B⟩b⟨U+200C⟩⟨U+2060⟩⟨U+FEFF⟩⟨U+00AD⟩⟨U+2028⟩⟨U+2029⟩⟨U+E0041⟩");
   assert.equal(visible("größe 日本 👩‍💻"), "größe 日本 👩‍💻");
 });
 
@@ -65,14 +68,30 @@ test("SGR becomes classes, other escapes are dropped", () => {
   assert.deepEqual(ansiSpans("x\u001b"), [{ text: "x", classes: "" }]);
 });
 
-test("commands are lines of the answer itself, or blocks of them", () => {
-  const commands = (text) => segments(text).filter(({ kind }) => kind === "command").map((segment) => segment.text);
-  assert.deepEqual(commands("Do this:\nCMD: ls -l\nand\nCMD: `pwd`\nCMD: echo `date`"), ["ls -l", "pwd", "echo `date`"]);
-  assert.deepEqual(commands("```\nCMD: ls\n\nCMD: pwd\n```"), ["ls", "pwd"]);
-  assert.deepEqual(commands("```\nCMD: ls\nother\n```"), []);
-  assert.deepEqual(commands("CMD:\n```sh\nfor i in 1 2; do\n  echo $i\ndone\n```\ntext"), ["for i in 1 2; do\n  echo $i\ndone"]);
-  assert.deepEqual(commands("CMD: a \\\n  b\nc"), ["a \\\n  b"]);
-  assert.deepEqual(commands("CMD:\n    CMD: x\nno CMD: y"), []);
+test("the page and the terminal find the same commands", () => {
+  const commands = (...args) => segments(...args).filter(({ kind }) => kind === "command").map((segment) => segment.text);
+  for (const [answer, expected] of PROPOSALS) assert.deepEqual(commands(answer), expected, JSON.stringify(answer));
+  // What an answer that is not whole may still change is text.
+  for (const answer of ["a\nCMD: for i in 1; do\n  ls\ndo", "CMD:\n```\nls\n", "CMD: rm -rf /tmp/x", "```sh\nCMD: ls\n", "```\nCMD: ls\n``"]) {
+    assert.deepEqual(segments(answer, false), [{ kind: "markdown", text: answer }]);
+  }
+  assert.deepEqual(commands("CMD: ls\nCMD: l", false), ["ls"]);
+});
+
+test("a command of several lines ends with the line that completes it", () => {
+  const isComplete = (lines) => {
+    const scanner = new SyntaxScanner();
+    for (const line of lines) scanner.pushLine(line);
+    return scanner.isComplete;
+  };
+  const commands = readFileSync(join(root, "../tests/fixtures/commands.txt"), "utf8").trimEnd().split("\n----\n");
+  for (const command of commands) {
+    const lines = command.split("\n");
+    const ends = lines.map((_, end) => end + 1).filter((end) => isComplete(lines.slice(0, end)));
+    assert.deepEqual(ends, [lines.length], command);
+  }
+  for (const command of COMPLETE) assert.ok(isComplete([command]), command);
+  for (const command of INCOMPLETE) assert.ok(!isComplete([command]), command);
 });
 
 test("a growing answer has the same tokens as a whole one", () => {

@@ -12,8 +12,15 @@ const MAX_BLOCKS = 120;
 
 type Unit = { command: string } | { tokens: Token[]; blocks: number };
 
+interface Props {
+  text: string;
+  isLive: boolean;
+  /** Whether the answer has come to its own end: a cut one may end within a command. */
+  isWhole: boolean;
+}
+
 /** The text of an answer. Of a long one that is running, the end is shown; of another, the beginning. */
-export function Answer({ text, isLive }: { text: string; isLive: boolean }) {
+export function Answer({ text, isLive, isWhole: isComplete }: Props) {
   const shown = useRef<ShownText | null>(null);
   // An answer that was watched until its end keeps showing its end.
   const wasLive = useRef(isLive);
@@ -22,7 +29,7 @@ export function Answer({ text, isLive }: { text: string; isLive: boolean }) {
   const isFolded = !isWhole && !isEnd && text.length > FOLD;
   shown.current ??= new ShownText();
   const units: Unit[] = shown.current
-    .parts(isFolded ? text.slice(0, FOLD) : text)
+    .parts(isFolded ? text.slice(0, FOLD) : text, isComplete && !isFolded)
     .map(({ segment, tokens }) =>
       segment.kind === "command" ? { command: segment.text } : { tokens, blocks: tokens.length },
     );

@@ -106,7 +106,9 @@ function Body({ item }: { item: Item }) {
     case "user":
       return <Prompt item={item} />;
     default:
-      return <Answer text={item.text} isLive={item.isLive} />;
+      return (
+        <Answer text={item.text} isLive={item.isLive} isWhole={!item.isLive && item.detail.finish === "stop" && item.omitted === 0} />
+      );
   }
 }
 
