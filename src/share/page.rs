@@ -11,13 +11,16 @@ use super::snapshot::{SharedMessage, SharedRole, Snapshot};
 /// The style sheet, within the page. Its digest is part of the page's policy.
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
-body{font:1rem/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}\
+body{font:1rem/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}\
 article{margin:1.5rem 0}\
 header,footer{opacity:.75}\
 h2{font-size:.85rem;margin:0 0 .25rem;opacity:.75}\
 pre,code{font-family:ui-monospace,monospace;font-size:.9em}\
-pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.75rem;border:1px solid;border-radius:.4rem}\
-p,li{overflow-wrap:anywhere}";
+pre{white-space:pre-wrap;padding:.75rem;border:1px solid;border-radius:.4rem}\
+div{overflow-x:auto}\
+table{border-collapse:collapse}\
+td{min-width:5rem;padding:.25rem .5rem;border:1px solid;vertical-align:top}\
+thead{font-weight:600}";
 
 /// Policy of the page. The link to a recording is a download, which a sandbox refuses without `allow-downloads`. The server of
 /// aish sends the policy as a header too; S3 sends none.
@@ -197,7 +200,11 @@ fn element(tag: &Tag<'_>) -> (String, &'static str) {
         Tag::List(Some(_)) => plain("<ol>", "</ol>"),
         Tag::List(None) => plain("<ul>", "</ul>"),
         Tag::Item => plain("<li>", "</li>"),
-        Tag::Table(_) => plain("<table>", "</table>"),
+        // Many columns scroll by themselves, by keyboard too.
+        Tag::Table(_) => plain(
+            "<div role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>",
+            "</table></div>",
+        ),
         Tag::TableHead => plain("<thead><tr>", "</tr></thead>"),
         Tag::TableRow => plain("<tr>", "</tr>"),
         Tag::TableCell => plain("<td>", "</td>"),
@@ -289,11 +296,12 @@ mod tests {
     fn markdown_becomes_elements() {
         let page = page(
             SharedRole::Assistant,
-            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)",
+            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)\n\n| h |\n| - |\n| d |",
         );
         for part in [
             "<h3>T</h3>",
             "<ul><li>a <em>b</em> <code>c</code></li>\n</ul>",
+            "tabindex=\"0\"><table><thead><tr><td>h</td></tr></thead><tr><td>d</td></tr></table></div>",
             "<a href=\"https://x.example/?a=1&amp;b=2\" rel=\"noopener noreferrer nofollow\">x</a>",
         ] {
             assert!(page.contains(part), "{part}: {page}");

@@ -51,8 +51,18 @@ export async function startProvider() {
       const wanted = isRead ? "read_log" : "write_note";
       const name = tools.map((tool) => tool.function.name).find((known) => known.includes(wanted));
       const call = { name, arguments: JSON.stringify(isRead ? {} : { text: prompt.includes("long text") ? LONG : "remember <b>this</b>" }) };
-      send({ choices: [{ delta: { tool_calls: [{ index: 0, id: "call_1", function: call }] } }] });
+      const calls = (prompt.includes("twice") ? [1, 2] : [1]).map((n) => ({ index: n - 1, id: `call_${n}`, function: call }));
+      send({ choices: [{ delta: { tool_calls: calls } }] });
       return end("tool_calls", usage);
+    }
+    if (prompt.includes("wide table")) {
+      const row = (cell) => `|${Array.from({ length: 12 }, (_, n) => `${cell}${n}`).join("|")}|`;
+      say(`# ${"Long".repeat(40)}\n\n${row("column")}\n${row("-").replace(/\d+/g, "")}\n${row("cell")}`);
+      return end("stop", usage);
+    }
+    if (prompt.includes("fails")) {
+      send({ error: { message: "out of order" } });
+      return answer.end();
     }
     if (prompt.includes("hostile")) {
       say(HOSTILE);

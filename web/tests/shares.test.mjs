@@ -210,3 +210,16 @@ test("recordings are shared only if they are asked for, and read without a scrip
   await shared.close();
   assert.deepEqual(page.problems, []);
 });
+
+test("a shared page is no wider than a narrow view", async () => {
+  const id = await daemon.newSession("Title".repeat(40));
+  await daemon.ask(id, "a wide table");
+  const { digest } = await daemon.api("POST", `/v1/sessions/${id}/share`, {});
+  const { share } = await daemon.api("POST", `/v1/sessions/${id}/share`, { digest });
+  page = await openPage(browser, daemon, "/", { viewport: { width: 320, height: 640 } });
+  await page.goto(daemon.address(share.path));
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0);
+  const table = page.getByRole("region", { name: "Table" });
+  assert.ok(await table.evaluate((box) => box.scrollWidth > box.clientWidth && box.tabIndex === 0));
+  await daemon.api("POST", `/v1/sessions/${id}/unshare`);
+});
