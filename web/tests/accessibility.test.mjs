@@ -31,6 +31,7 @@ for (const [name, options] of Object.entries(LOOKS)) {
     await page.keyboard.press("Escape");
     await page.keyboard.press("?");
     await page.getByRole("dialog").waitFor();
+    assert.ok((await page.getByRole("button", { name: "Close" }).boundingBox()).height < 40);
     assert.deepEqual(await axeViolations(page), []);
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Share", exact: true }).click();
@@ -40,7 +41,9 @@ for (const [name, options] of Object.entries(LOOKS)) {
     for (const path of ["/", "/activity", "/shares", "/s/unknown"]) {
       await page.goto(daemon.address(path));
       await page.locator(path === "/" ? ".sessions" : "main h1").first().waitFor();
+      if (path === "/activity") await page.locator(".entries li").first().waitFor();
       assert.deepEqual(await axeViolations(page), [], path);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, path);
     }
     assert.deepEqual(page.problems, []);
     await page.context().close();

@@ -186,3 +186,30 @@ test("a prompt without a terminal waits for the paired page that shows its sessi
   await terminal.shows("denied: no terminal to ask on");
   await terminal.shows("code-4");
 });
+
+test("after an answer the focus is at the next question, or in the prompt", async () => {
+  const page = await (await browser.newContext({ viewport: { width: 1100, height: 900 } })).newPage();
+  await beginPairing(page);
+  await terminal.pressUntil("y", "the browser is paired");
+  await page.locator(".layout").waitFor();
+  const id = await daemon.newSession("Twice");
+  await page.goto(daemon.address(`/s/${id}`));
+  await page.locator("#prompt").fill("please use the tool twice");
+  await page.locator("#prompt").press("Enter");
+  const answerable = question(page).first().getByRole("button", { name: "Approve" });
+  const press = async (key) => {
+    await until(() => answerable.isEnabled());
+    await page.keyboard.press(key);
+  };
+  await question(page).first().focus();
+  const first = await question(page).first().elementHandle();
+  await press("y");
+  await until(() => first.evaluate((element) => !element.isConnected));
+  await until(() => page.evaluate(() => document.activeElement.matches(".question")));
+  await press("n");
+  await question(page).first().waitFor({ state: "detached" });
+  await until(() => page.evaluate(() => document.activeElement.id === "prompt"));
+  assert.equal(new URL(page.url()).pathname, `/s/${id}`);
+  assert.equal(await page.locator("#prompt").inputValue(), "");
+  await page.context().close();
+});

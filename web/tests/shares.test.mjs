@@ -223,3 +223,18 @@ test("a shared page is no wider than a narrow view", async () => {
   assert.ok(await table.evaluate((box) => box.scrollWidth > box.clientWidth && box.tabIndex === 0));
   await daemon.api("POST", `/v1/sessions/${id}/unshare`);
 });
+
+test("the list of shares follows what is shared and removed elsewhere", async () => {
+  const id = await daemon.newSession("Shared elsewhere");
+  await daemon.ask(id, "hello");
+  page = await openPage(browser, daemon, "/shares");
+  await page.getByText("No session is shared.").waitFor();
+  const { digest } = await daemon.api("POST", `/v1/sessions/${id}/share`, {});
+  await daemon.api("POST", `/v1/sessions/${id}/share`, { digest });
+  const readAgain = () => page.evaluate(() => window.dispatchEvent(new Event("focus")));
+  await readAgain();
+  await page.locator(".shared-session").getByText("Shared elsewhere").waitFor();
+  await daemon.api("POST", `/v1/sessions/${id}/unshare`);
+  await readAgain();
+  await page.getByText("No session is shared.").waitFor();
+});

@@ -7,7 +7,7 @@ import { build } from "esbuild";
 import { COMPLETE, INCOMPLETE, PROPOSALS } from "./proposals.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/shell-syntax", "text/visible", "state/items"];
+const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/shell-syntax", "text/visible", "state/items", "state/live"];
 const bundle = await build({
   stdin: { contents: modules.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: root },
   bundle: true,
@@ -17,7 +17,9 @@ const bundle = await build({
   jsxImportSource: "preact",
 });
 const source = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { EventParser, GrowingLexer, SyntaxScanner, ansiSpans, decodeEntities, linkResults, safeHref, segments, visible } = await import(
+// Modules of the page look at its address when they are loaded.
+globalThis.location = { pathname: "/" };
+const { EventParser, GrowingLexer, SyntaxScanner, ansiSpans, applyEvent, decodeEntities, linkResults, safeHref, segments, visible } = await import(
   `data:text/javascript;base64,${source}`
 );
 
@@ -130,4 +132,20 @@ test("results are put to the latest call with their id, others stay entries", ()
   const linked = linkResults([tool("r0"), answer("a"), tool("r1"), answer("b"), tool("r2")]);
   assert.deepEqual(linked.map(({ key }) => key), ["r0", "a", "b"]);
   assert.deepEqual(linked.slice(1).map(({ calls }) => calls[0].result.recordId), ["r1", "r2"]);
+});
+
+test("output goes to the call that it is of", () => {
+  const call = (id) => ({ id, name: "t", arguments: "{}", output: "", isRunning: true });
+  let items = [{ kind: "assistant", key: "a", messageId: "a", calls: [call("c1"), call("c2")], isLive: false }];
+  const model = {
+    update(change) {
+      const next = [...items];
+      change(next);
+      items = next;
+    },
+  };
+  for (const [id, words] of [["c2", "two"], ["c1", "one"], ["c2", " more"], ["c3", "of no call"]]) {
+    applyEvent(model, { type: "tool.delta", ts: "", payload: { call_id: id, text: words } });
+  }
+  assert.deepEqual(items[0].calls.map(({ output }) => output), ["one", "two more"]);
 });

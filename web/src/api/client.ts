@@ -42,7 +42,10 @@ async function readProblem(response: Response): Promise<ApiProblem> {
     const body = await response.json();
     const text = (value: unknown) => (typeof value === "string" ? value : undefined);
     const message = text(body.message) ?? text(body.detail) ?? text(body.title);
-    return new ApiProblem(response.status, message ?? `HTTP ${response.status}`, text(body.hint));
+    const hint = text(body.hint);
+    // Some hints name a request: they are for programs.
+    const forPeople = hint?.includes("/v1/") ? undefined : hint;
+    return new ApiProblem(response.status, message ?? `HTTP ${response.status}`, forPeople);
   } catch {
     return new ApiProblem(response.status, `the server answered with HTTP ${response.status}`);
   }

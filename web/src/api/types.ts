@@ -68,6 +68,29 @@ export interface MessagePage {
   next_cursor: string;
 }
 
+/** A prompt was accepted; its message has this id. */
+export interface MessageAccepted {
+  message_id: string;
+}
+
+/** A prompt, an answer, a tool call, a command, or a change of the rules. */
+export interface ActivityView {
+  record_id: string;
+  timestamp_ms: number;
+  type: string;
+  status: string;
+  server: string | null;
+  tool: string | null;
+  text: string;
+  duration_ms: number | null;
+  decided_by: string | null;
+  session_id: string | null;
+}
+
+export interface ActivityList {
+  activities: ActivityView[];
+}
+
 export interface OutlineEntry {
   number: number;
   id: string;
@@ -202,10 +225,12 @@ export interface PairingView {
 
 export interface StatusPayload {
   status: SessionState;
+  /** Id of the prompt that is answered. */
+  message_id?: string | null;
   prompt?: string;
   started_ms?: number;
   terminal?: string;
-  failure?: { message: string; hint?: string | null } | null;
+  failure?: { message_id?: string | null; message: string; hint?: string | null } | null;
   questions: Question[];
 }
 

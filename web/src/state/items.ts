@@ -1,6 +1,6 @@
 // What the log of a session shows: messages, with the results of tool calls put to the calls.
 
-import type { Fields, MessageView, Role } from "../api/types";
+import type { ChainEntry, Fields, MessageView, RecordView, Role } from "../api/types";
 
 export interface ToolResult {
   recordId: string;
@@ -120,6 +120,29 @@ export function linkResults(items: Item[]): Item[] {
 export function lastNumber(item: Item): number {
   const numbers = item.calls.map((call) => call.result?.number ?? -1);
   return Math.max(item.number ?? -1, ...numbers);
+}
+
+/** A place in the log: an entry, and the index of a call in it, or -1 for the entry itself. */
+export interface Place {
+  key: string;
+  call: number;
+}
+
+/** The answer that made the call which a decision is about, in the chain of the decision. */
+export function askingAnswer({ record, number, chain }: RecordView): ChainEntry | undefined {
+  if (record.type !== "approval") return undefined;
+  return chain.findLast((entry) => entry.type === "assistant" && entry.number < number);
+}
+
+/** Where the log shows a record: as an entry, as the result of a call, or as the call that it decides on. */
+export function findPlace(items: Item[], view: RecordView): Place | null {
+  const answer = askingAnswer(view);
+  for (const { key, recordId, calls } of items) {
+    if (answer && recordId === answer.record_id) return { key, call: calls.findIndex((call) => call.id === view.record.call) };
+    const call = calls.findIndex(({ result }) => result?.recordId === view.record.id);
+    if (call >= 0 || recordId === view.record.id) return { key, call };
+  }
+  return null;
 }
 
 export const showsRecord = (item: Item, record: string) =>

@@ -10,7 +10,7 @@ export const isOutlineOpen = signal(false);
 
 export const KEYS: [string, string][] = [
   ["j / k", "Next or previous message"],
-  ["g g / G", "First shown message, or the end"],
+  ["g g / G", "First shown message, or the last one"],
   ["Enter", "Open the tool calls of the message"],
   ["c", "Write a prompt"],
   ["y / n", "Approve or deny the question that has the focus"],
@@ -89,7 +89,7 @@ function press(key: string): boolean {
       focusMessage(messages()[0]);
       return true;
     case "G":
-      document.dispatchEvent(new CustomEvent("aish:end"));
+      document.dispatchEvent(new CustomEvent("aish:end", { detail: "focus" }));
       return true;
     case "g o":
       isOutlineOpen.value = route.value.view === "session";
@@ -101,7 +101,9 @@ function press(key: string): boolean {
       go("/");
       return true;
     case "/":
-      field("search")?.focus();
+      // A narrow page has the list of sessions in a view of its own.
+      if (!field("search")?.checkVisibility()) go("/");
+      setTimeout(() => field("search")?.focus());
       return true;
     case "c":
       field("prompt")?.focus();

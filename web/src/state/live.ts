@@ -51,6 +51,7 @@ export function applyEvent(model: SessionModel, event: EventEnvelope) {
 
 function startMessage(model: SessionModel, payload: Fields, time: number) {
   const id = text(payload.message_id);
+  model.dropWaiting(id);
   if (model.has(id)) return;
   const kind = payload.role === "user" ? "user" : "assistant";
   model.live = { ...emptyItem(kind, id), timestampMs: time, detail: payload };
@@ -103,17 +104,13 @@ function runCall(model: SessionModel, payload: Fields) {
   });
 }
 
-/** Output names no call: it belongs to the one that runs. */
 function addOutput(model: SessionModel, payload: Fields) {
   model.update((items) => {
-    for (let i = items.length - 1; i >= 0; i--) {
-      const item = items[i];
-      const call = item?.calls.findIndex((known) => known.isRunning) ?? -1;
-      if (!item || call < 0) continue;
-      const output = ((item.calls[call]?.output ?? "") + text(payload.text)).slice(-MAX_OUTPUT);
-      items[i] = withCall(item, call, { output });
-      return;
-    }
+    const place = findCall(items, items.length, text(payload.call_id));
+    const item = place && items[place[0]];
+    if (!place || !item) return;
+    const output = ((item.calls[place[1]]?.output ?? "") + text(payload.text)).slice(-MAX_OUTPUT);
+    items[place[0]] = withCall(item, place[1], { output });
   });
 }
 
@@ -138,16 +135,24 @@ function endCall(model: SessionModel, payload: Fields, time: number) {
 
 function setStatus(model: SessionModel, status: StatusPayload) {
   const before = model.status.value;
-  model.status.value = { ...status, questions: status.questions ?? [] };
+  showStatus(model, { ...status, questions: status.questions ?? [] });
   if (before.status !== status.status) refreshSoon();
-  if (status.questions?.length && before.questions.length === 0) announce(`A question is open. ${pairing.value ? "" : "Answer it in the terminal."}`);
   if (status.failure && before.status !== "idle") announce(`The prompt failed: ${status.failure.message}`);
+  model.endWaiting(status);
+}
+
+/** Shows a status, and tells of the questions that are new in it: they come with it or by themselves. */
+function showStatus(model: SessionModel, status: StatusPayload) {
+  const known = model.status.value.questions;
+  model.status.value = status;
+  const isNew = (question: Question) => !known.some(({ question_id }) => question_id === question.question_id);
+  if (status.questions.some(isNew)) announce(`A question is open.${pairing.value ? "" : " Answer it in the terminal."}`);
 }
 
 function openQuestion(model: SessionModel, question: Question) {
   const { questions } = model.status.value;
   if (questions.some((known) => known.question_id === question.question_id)) return;
-  model.status.value = { ...model.status.value, status: "waiting", questions: [...questions, question] };
+  showStatus(model, { ...model.status.value, status: "waiting", questions: [...questions, question] });
 }
 
 function closeQuestion(model: SessionModel, payload: Fields) {

@@ -7,7 +7,7 @@ import { signal } from "@preact/signals";
 import { describe, get, sessionPath } from "../api/client";
 import { EventStream, type Connection } from "../api/stream";
 import type { EventEnvelope, MessagePage, OutlineEntry, RecordView, SessionDetail, StatusPayload } from "../api/types";
-import { type Item, fromMessage, lastNumber, linkResults, showsRecord } from "./items";
+import { type Item, type Place, askingAnswer, findPlace, fromMessage, lastNumber, linkResults, showsRecord } from "./items";
 import { applyEvent } from "./live";
 import { refreshSoon, rememberDirectory } from "./sessions";
 
@@ -25,6 +25,13 @@ const REFRESH_MS = 400;
 
 /** How long the page waits for the messages before it draws the rest without them, in milliseconds. */
 const PATIENCE_MS = 60;
+
+export interface WaitingPrompt {
+  id: string;
+  text: string;
+  /** The daemon ended before its turn. */
+  isLost: boolean;
+}
 
 export const IDLE: StatusPayload = { status: "idle", questions: [] };
 
@@ -44,8 +51,10 @@ export class SessionModel {
   readonly unseen = signal(0);
   /** The record that the address names, with its chain. */
   readonly target = signal<RecordView | null>(null);
-  /** The record to scroll to; a new object for each wish. */
-  readonly scrollTo = signal<{ record: string } | null>(null);
+  /** The entry to scroll to; a new object for each wish. */
+  readonly scrollTo = signal<Place | null>(null);
+  /** Prompts of this tab that were accepted and whose events have not begun. */
+  readonly waiting = signal<WaitingPrompt[]>([]);
 
   /** Whether the view is at its end and follows it. */
   isFollowing = true;
@@ -60,6 +69,10 @@ export class SessionModel {
   private address: { record?: string } | null = null;
   private isFlushPlanned = false;
   private detailTimer = 0;
+  /** Prompts whose events have begun, perhaps before they were known to be accepted. */
+  private readonly begun = new Set<string>();
+  /** The stream was cut, and the status since is not known yet. */
+  private isResumed = false;
 
   /** The messages at the end, asked for before anything else of the view: they are its first content. */
   private first: Promise<MessagePage> | null;
@@ -72,6 +85,11 @@ export class SessionModel {
 
   private lastMessages(): Promise<MessagePage> {
     return get<MessagePage>(sessionPath(this.id, `/messages?limit=${FIRST_PAGE}`));
+  }
+
+  /** Whether an answer is running, as far as that can be known. */
+  isBusy(): boolean {
+    return this.status.value.status !== "idle" && this.connection.value !== "no_answer";
   }
 
   /** Shows the session as an address names it: at its end, or around a record. */
@@ -121,6 +139,7 @@ export class SessionModel {
         const before = this.connection.peek();
         // What could not be loaded in the meantime can be now.
         if (state === "live" && (before === "reconnecting" || before === "no_answer")) this.problem.value = null;
+        if (state !== "live" && before === "live") this.isResumed = true;
         this.connection.value = state;
       },
       gone: () => {
@@ -158,7 +177,7 @@ export class SessionModel {
       const view = await get<RecordView>(sessionPath(this.id, `/records/${encodeURIComponent(record)}`));
       if (this.isClosed) return;
       this.target.value = view;
-      await this.showNumber(view.number, record);
+      await this.showNumber(askingAnswer(view)?.number ?? view.number, (items) => findPlace(items, view));
     } catch (error) {
       this.target.value = null;
       this.problem.value = describe(error);
@@ -166,21 +185,23 @@ export class SessionModel {
   }
 
   async showPrompt(prompt: OutlineEntry) {
-    const known = this.list.find((item) => item.messageId === prompt.id);
-    await this.showNumber(prompt.number, known?.recordId ?? "", prompt.id);
+    await this.showNumber(prompt.number, (items) => {
+      const item = items.find((known) => known.messageId === prompt.id);
+      return item ? { key: item.key, call: -1 } : null;
+    });
   }
 
-  private async showNumber(number: number, record: string, message?: string) {
-    const isShown = (item: Item) => (message ? item.messageId === message : showsRecord(item, record));
-    if (!this.list.some(isShown)) {
+  private async showNumber(number: number, find: (items: Item[]) => Place | null) {
+    if (!find(this.list)) {
       const page = await this.page(FIRST_PAGE, number + FIRST_PAGE / 2);
       if (!page || this.isClosed) return;
       const newest = await this.page(1);
       const end = page.messages[0]?.number ?? -1;
       this.replace(page, (newest?.messages[0]?.number ?? -1) > end);
     }
-    const found = this.list.find(isShown);
-    this.scrollTo.value = { record: found?.recordId ?? record };
+    // Some records are no messages: then the one before is the place.
+    const before = this.list.findLast((item) => item.number !== undefined && item.number <= number);
+    this.scrollTo.value = find(this.list) ?? (before ? { key: before.key, call: -1 } : null);
   }
 
   private async page(limit: number, before?: number): Promise<MessagePage | null> {
@@ -200,7 +221,8 @@ export class SessionModel {
     try {
       const first = this.list.find((item) => item.recordId)?.recordId;
       if (!first) return;
-      const page = await this.page(PAGE, await this.numberOf(first));
+      const number = await this.numberOf(first);
+      const page = number === null ? null : await this.page(PAGE, number);
       if (!page || this.isClosed) return;
       isComplete = true;
       // The window may have moved meanwhile; the page does not belong to its start then.
@@ -215,10 +237,15 @@ export class SessionModel {
   }
 
   /** Number of a record of the window. A message that came as events has none until it is asked for. */
-  private async numberOf(recordId: string): Promise<number> {
+  private async numberOf(recordId: string): Promise<number | null> {
     const known = this.list.find((item) => item.recordId === recordId)?.number;
     if (known !== undefined) return known;
-    return (await get<RecordView>(sessionPath(this.id, `/records/${encodeURIComponent(recordId)}`))).number;
+    try {
+      return (await get<RecordView>(sessionPath(this.id, `/records/${encodeURIComponent(recordId)}`))).number;
+    } catch (error) {
+      this.problem.value = describe(error);
+      return null;
+    }
   }
 
   async loadNewer() {
@@ -272,6 +299,25 @@ export class SessionModel {
       this.list = this.list.slice(0, -count);
       this.hasNewer.value = true;
     }
+  }
+
+  // Prompts that wait for the answer before them. No event tells of them, so only this tab knows its own.
+
+  /** Shows a prompt that was accepted until its events begin. */
+  addWaiting(id: string, words: string) {
+    if (!this.begun.has(id)) this.waiting.value = [...this.waiting.value, { id, text: words, isLost: false }];
+  }
+
+  dropWaiting(id: string) {
+    this.begun.add(id);
+    if (this.waiting.value.length) this.waiting.value = this.waiting.value.filter((prompt) => prompt.id !== id);
+  }
+
+  /** Handles a status: a prompt may have failed before it began, and a daemon that ended had taken those that waited with it. */
+  endWaiting(status: StatusPayload) {
+    if (status.failure?.message_id) this.dropWaiting(status.failure.message_id);
+    if (this.isResumed && status.status === "idle") this.waiting.value = this.waiting.value.map((prompt) => ({ ...prompt, isLost: true }));
+    this.isResumed = false;
   }
 
   // What events change. Each of these plans one update of the view.

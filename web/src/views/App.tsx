@@ -6,7 +6,8 @@ import { route } from "../state/route";
 import { refreshSessions } from "../state/sessions";
 import { isHelpOpen, watchKeys } from "../state/keys";
 import { visible } from "../text/visible";
-import { Activity, Home, Unknown } from "./pages";
+import { Activity } from "./Activity";
+import { Home, Unknown } from "./pages";
 import { KeysDialog } from "./KeysDialog";
 import { Pairing } from "./Pairing";
 import { SessionListView } from "./SessionList";
@@ -19,15 +20,12 @@ export function App() {
   useEffect(() => {
     if (access.value === "ready") void refreshSessions();
   }, [access.value]);
-  const current = route.value;
-  useEffect(() => {
-    if (current.view !== "session") document.title = "aish";
-  }, [current.view]);
   return (
     <>
       {code.value ? <Pairing /> : access.value === "ready" ? <Signed /> : access.value === "missing" && <SignIn />}
       <div class="off-screen" role="status" aria-live="polite">
-        {visible(announcement.value)}
+        {/* A new element: a text that stays as it is would not be told again. */}
+        <p key={announcement.value.id}>{visible(announcement.value.text)}</p>
       </div>
       {note.value && (
         <div class={note.value.isError ? "toast error" : "toast"} role={note.value.isError ? "alert" : "status"}>

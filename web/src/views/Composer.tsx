@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { describe, sessionPath, write } from "../api/client";
-import type { SessionChange, SessionDetail } from "../api/types";
+import type { MessageAccepted, SessionChange, SessionDetail } from "../api/types";
 import { choices, loadChoices } from "../state/choices";
 import { readDraft, storeDraft } from "../state/drafts";
 import type { SessionModel } from "../state/session";
@@ -13,8 +13,8 @@ export function Composer({ model }: { model: SessionModel }) {
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
-  const { status, failure } = model.status.value;
-  const isBusy = status !== "idle";
+  const { failure } = model.status.value;
+  const isBusy = model.isBusy();
 
   const isConnected = model.connection.value === "live";
   useEffect(() => {
@@ -44,7 +44,8 @@ export function Composer({ model }: { model: SessionModel }) {
     setSending(true);
     setProblem(null);
     try {
-      await write("POST", sessionPath(model.id, "/messages"), { content: words });
+      const accepted = await write<MessageAccepted>("POST", sessionPath(model.id, "/messages"), { content: words });
+      if (accepted) model.addWaiting(accepted.message_id, words);
       change("");
       document.dispatchEvent(new CustomEvent("aish:end"));
     } catch (error) {

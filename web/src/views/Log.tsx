@@ -1,7 +1,8 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import type { SessionModel } from "../state/session";
-import { showsRecord } from "../state/items";
-import { MessageView } from "./Message";
+import type { SessionModel, WaitingPrompt } from "../state/session";
+import { type Place, findPlace } from "../state/items";
+import { visible } from "../text/visible";
+import { FOLD, MessageView } from "./Message";
 
 /** Distance from the end within which the view follows it, in pixels. */
 const END_PX = 32;
@@ -20,7 +21,8 @@ export function LogView({ model }: { model: SessionModel }) {
   const hasOpened = useRef(false);
   const lastTop = useRef(0);
   const items = model.items.value;
-  const target = model.target.value?.record.id;
+  const named = model.target.value;
+  const target = named && findPlace(items, named);
 
   const noteAnchor = () => {
     const view = log.current;
@@ -38,10 +40,13 @@ export function LogView({ model }: { model: SessionModel }) {
     anchor.current = first ? { key: first.dataset.message ?? "", offset: first.getBoundingClientRect().top - start } : null;
   };
 
-  const toEnd = async () => {
+  const toEnd = async (takesFocus: boolean) => {
     await model.showEnd();
     requestAnimationFrame(() => {
-      if (log.current) log.current.scrollTop = log.current.scrollHeight;
+      const view = log.current;
+      if (!view) return;
+      view.scrollTop = view.scrollHeight;
+      if (takesFocus) [...view.querySelectorAll<HTMLElement>("[data-message]")].at(-1)?.focus({ preventScroll: true });
       noteAnchor();
     });
   };
@@ -80,7 +85,7 @@ export function LogView({ model }: { model: SessionModel }) {
       model.shrink(middle > view.scrollHeight / 2 ? "start" : "end");
     }
     // "Working…" and the edges have a height too: each change of it is followed before the next one.
-  }, [items, model.isLoaded.value, model.status.value, model.hasOlder.value, model.hasNewer.value]);
+  }, [items, model.isLoaded.value, model.status.value, model.waiting.value, model.hasOlder.value, model.hasNewer.value]);
 
   useEffect(() => {
     const view = log.current;
@@ -104,11 +109,12 @@ export function LogView({ model }: { model: SessionModel }) {
     });
     // A message can grow later than the list changes: a signal of its own, a folded part that is opened.
     for (const element of [view, view.firstElementChild]) if (element) size.observe(element);
-    document.addEventListener("aish:end", toEnd);
+    const onEnd = (event: Event) => void toEnd(event instanceof CustomEvent && event.detail === "focus");
+    document.addEventListener("aish:end", onEnd);
     return () => {
       more.disconnect();
       size.disconnect();
-      document.removeEventListener("aish:end", toEnd);
+      document.removeEventListener("aish:end", onEnd);
     };
     // A new observer reports an end that is still near, and it loads more.
   }, [items.length, items[0]?.key, model.isLoaded.value, model.loads.value]);
@@ -116,16 +122,16 @@ export function LogView({ model }: { model: SessionModel }) {
   const wish = model.scrollTo.value;
   useEffect(() => {
     if (!wish) return;
-    const item = model.items.value.find((entry) => showsRecord(entry, wish.record));
-    const message = item && log.current?.querySelector<HTMLElement>(`[data-message="${CSS.escape(item.key)}"]`);
+    const element = elementAt(log.current, wish);
     model.isFollowing = false;
-    message?.scrollIntoView({ block: "start" });
+    element?.scrollIntoView({ block: "start" });
     lastTop.current = log.current?.scrollTop ?? 0;
-    message?.focus({ preventScroll: true });
+    element?.focus({ preventScroll: true });
     noteAnchor();
   }, [wish, model.isLoaded.value]);
 
-  const isBusy = model.status.value.status !== "idle";
+  const isBusy = model.isBusy();
+  const waiting = model.waiting.value;
   const unseen = model.unseen.value;
   return (
     <div class="log-frame">
@@ -135,21 +141,40 @@ export function LogView({ model }: { model: SessionModel }) {
             {model.hasOlder.value && "Earlier messages are loading…"}
           </div>
           {items.map((item) => (
-            <MessageView key={item.key} item={item} session={model.id} target={typeof target === "string" ? target : ""} />
+            <MessageView key={item.key} item={item} session={model.id} target={target?.key === item.key ? target.call : null} />
           ))}
-          {model.isLoaded.value && items.length === 0 && <p class="empty-log">Write the first prompt below.</p>}
+          {model.isLoaded.value && items.length === 0 && waiting.length === 0 && <p class="empty-log">Write the first prompt below.</p>}
           {isBusy && !model.hasNewer.value && <Working model={model} />}
+          {!model.hasNewer.value && waiting.map((prompt) => <Waiting key={prompt.id} prompt={prompt} isBusy={isBusy} />)}
           <div class="edge" ref={bottom}>
             {model.hasNewer.value && "Later messages are loading…"}
           </div>
         </div>
       </div>
       {(unseen > 0 || model.hasNewer.value) && (
-        <button type="button" class="to-end" onClick={toEnd}>
+        <button type="button" class="to-end" onClick={() => toEnd(true)}>
           {unseen > 0 ? `${unseen} new` : "To the end"} ↓
         </button>
       )}
     </div>
+  );
+}
+
+function elementAt(log: HTMLElement | null, { key, call }: Place): HTMLElement | null | undefined {
+  const message = log?.querySelector<HTMLElement>(`[data-message="${CSS.escape(key)}"]`);
+  return call < 0 ? message : message?.querySelectorAll<HTMLElement>(".call > summary")[call];
+}
+
+/** A prompt of this tab that was accepted while another one is answered. */
+function Waiting({ prompt, isBusy }: { prompt: WaitingPrompt; isBusy: boolean }) {
+  return (
+    <article class="message user waiting" data-message={prompt.id} aria-label="You, waiting" tabIndex={-1}>
+      <div class="message-head">
+        <h2>You</h2>
+        <span>{prompt.isLost ? "lost: the daemon ended before its turn" : isBusy ? "waits for the answer before it" : "sent"}</span>
+      </div>
+      <div class="prompt-text">{visible(prompt.text.slice(0, FOLD))}</div>
+    </article>
   );
 }
 

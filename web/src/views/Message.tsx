@@ -1,7 +1,7 @@
 import { Component } from "preact";
 import { useState } from "preact/hooks";
 import type { Fields } from "../api/types";
-import { type Item, optionalNumber, optionalText, showsRecord, text } from "../state/items";
+import { type Item, optionalNumber, optionalText, text } from "../state/items";
 import { sessionAddress } from "../state/route";
 import { cost, duration, fullTime, number, plural, shortTime } from "../text/format";
 import { visible } from "../text/visible";
@@ -14,14 +14,14 @@ import { ToolCall } from "./ToolCall";
 interface Props {
   item: Item;
   session: string;
-  /** Id of the record that the address names. */
-  target: string;
+  /** What the address names in this message: a call by its index, -1 for the message itself, or nothing. */
+  target: number | null;
 }
 
 const NAMES = { user: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
 
 /** Characters of a prompt that are shown at first. */
-const FOLD = 8000;
+export const FOLD = 8000;
 
 function Message({ item, session, target }: Props) {
   if (item.kind === "notice") {
@@ -31,10 +31,9 @@ function Message({ item, session, target }: Props) {
       </div>
     );
   }
-  const isTarget = target !== "" && item.recordId === target;
   return (
     <article
-      class={`message ${item.kind}${isTarget ? " target" : ""}`}
+      class={`message ${item.kind}${target === -1 ? " target" : ""}`}
       data-message={item.key}
       aria-label={`${NAMES[item.kind]}, ${shortTime(item.timestampMs)}`}
       tabIndex={-1}
@@ -42,7 +41,7 @@ function Message({ item, session, target }: Props) {
       <Head item={item} session={session} />
       <Body item={item} />
       {item.calls.map((call, i) => (
-        <ToolCall key={i} call={call} session={session} target={target} />
+        <ToolCall key={i} call={call} session={session} isTarget={target === i} />
       ))}
       {item.kind === "assistant" && !item.isLive && <AnswerFacts detail={item.detail} />}
     </article>
@@ -52,16 +51,13 @@ function Message({ item, session, target }: Props) {
 /** Is made again only when its message has changed, or when the address names it. */
 export class MessageView extends Component<Props> {
   override shouldComponentUpdate(next: Props) {
-    return next.item !== this.props.item || names(next) !== names(this.props);
+    return next.item !== this.props.item || next.target !== this.props.target;
   }
 
   override render() {
     return <Message {...this.props} />;
   }
 }
-
-/** Id of the record that the address names, if this message shows it. */
-const names = ({ item, target }: Props) => (target !== "" && showsRecord(item, target) ? target : "");
 
 function Head({ item, session }: { item: Item; session: string }) {
   return (

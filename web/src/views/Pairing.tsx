@@ -1,7 +1,9 @@
 import { code } from "../state/pairing";
+import { useTitle } from "./title";
 
 /** Shows the code that the person compares with the terminal. */
 export function Pairing() {
+  useTitle();
   return (
     <main class="sign-in">
       <h1>Compare this code</h1>

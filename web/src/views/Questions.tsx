@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiProblem, describe, sessionPath, write } from "../api/client";
 import type { Question, QuestionView } from "../api/types";
 import { text } from "../state/items";
@@ -18,7 +18,7 @@ export function Questions({ model }: { model: SessionModel }) {
   useEffect(() => {
     if (ids) void checkPairing();
   }, [ids]);
-  if (questions.length === 0) return null;
+  if (questions.length === 0 || !model.isBusy()) return null;
   const command = attachCommand(model.id);
   return (
     <section class="questions" aria-label="Open questions">
@@ -45,6 +45,12 @@ export function Questions({ model }: { model: SessionModel }) {
 
 const OPERATION_WORDS: Record<string, string> = { read: "reads", write: "writes", destructive: "may destroy data" };
 
+/** The session whose question had the focus when it was closed. */
+let answered: string | null = null;
+
+const promptField = () => document.querySelector<HTMLTextAreaElement>("#prompt");
+const promptText = () => promptField()?.value ?? "";
+
 interface Props {
   session: string;
   question: Question;
@@ -56,6 +62,8 @@ function Approval({ session, question, view }: Props) {
   const [isRead, setRead] = useState(false);
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
+  const own = pairing.value;
+  const group = useRef<HTMLDivElement>(null);
   const reason = useRef<HTMLInputElement>(null);
   const end = useRef<HTMLDivElement>(null);
 
@@ -63,6 +71,22 @@ function Approval({ session, question, view }: Props) {
     const timer = setTimeout(() => setSettled(true), SETTLE_MS);
     return () => clearTimeout(timer);
   }, []);
+
+  useEffect(() => {
+    // The question before it was answered here, and nothing was typed since.
+    const isFree = document.activeElement === document.body || (document.activeElement?.id === "prompt" && !promptText());
+    if (answered === session && isFree) group.current?.focus();
+    answered = null;
+  }, []);
+  // The focus does not get lost with the question, and with it what the next key means.
+  useLayoutEffect(
+    () => () => {
+      if (!group.current?.contains(document.activeElement)) return;
+      answered = session;
+      queueMicrotask(() => (document.querySelector<HTMLElement>(".question[tabindex]") ?? promptField())?.focus());
+    },
+    [],
+  );
 
   // As in the terminal, nothing is approved that was not shown to its end.
   useEffect(() => {
@@ -73,7 +97,6 @@ function Approval({ session, question, view }: Props) {
     return () => observer.disconnect();
   }, []);
 
-  const own = pairing.value;
   const can = (word: string) => own !== null && isSettled && !isSending && question.answers.includes(word);
   const canApprove = can("yes") && isRead;
 
@@ -103,7 +126,7 @@ function Approval({ session, question, view }: Props) {
   };
 
   return (
-    <div class="question" role="group" aria-label={`Question about ${view.tool}`} tabIndex={0} onKeyDown={press}>
+    <div class="question" ref={group} role="group" aria-label={`Question about ${view.tool}`} tabIndex={0} onKeyDown={press}>
       <h2>
         May the tool <code>{view.tool}</code> be called?
       </h2>

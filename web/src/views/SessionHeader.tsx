@@ -18,10 +18,17 @@ import { ShareDialog } from "./Share";
 /** The command that continues a session in the terminal. */
 export const attachCommand = (id: string) => `llm --attach ${id.slice(-8)}`;
 
+/** What is known of the session: its detail, or until that is there what the list says. */
+export const knownSession = (model: SessionModel) => model.detail.value ?? listed(model);
+
+const listed = (model: SessionModel) => sessions.value.find((session) => session.id === model.id);
+
 export function SessionHeader({ model }: { model: SessionModel }) {
   const [isSharing, setSharing] = useState(false);
   const detail = model.detail.value;
-  const known = detail ?? sessions.value.find((session) => session.id === model.id);
+  const known = knownSession(model);
+  // No event tells that a session was shared elsewhere; the list is read again now and then.
+  const share = listed(model)?.share_state ?? detail?.share_state;
   return (
     <header class="bar">
       <a class="back" href="/">
@@ -31,7 +38,7 @@ export function SessionHeader({ model }: { model: SessionModel }) {
         <h1>{known ? visible(known.title) || "New session" : "…"}</h1>
         <p class="facts">
           <ConnectionState state={model.connection.value} />
-          {known?.share_state === "shared" && <span class="shared">shared</span>}
+          {share === "shared" && <span class="shared">shared</span>}
           {detail && <UsageWords detail={detail} />}
           {detail?.cwd && <span class="cwd">{visible(detail.cwd)}</span>}
         </p>

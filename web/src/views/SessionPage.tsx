@@ -10,7 +10,8 @@ import { LogView } from "./Log";
 import { OutlineDialog } from "./Outline";
 import { Provenance } from "./Provenance";
 import { ReplayPanel } from "./Replay";
-import { SessionHeader } from "./SessionHeader";
+import { SessionHeader, knownSession } from "./SessionHeader";
+import { useTitle } from "./title";
 
 export function SessionPage({ id, record }: { id: string; record?: string }) {
   const model = useMemo(() => sessionModel(id), [id]);
@@ -24,14 +25,12 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
   useEffect(() => {
     void model.visit(record);
   }, [model, record]);
-  const title = model.detail.value?.title;
-  useEffect(() => {
-    document.title = `${visible(title || "New session")} – aish`;
-  }, [title]);
+  const problem = model.problem.value;
+  const gone = model.isDeleted.value ? "This session was deleted." : model.isLoaded.value ? undefined : problem?.message;
+  useTitle(gone ?? (knownSession(model)?.title || "New session"));
   // A stream that ended with 401 begins again once there is a new bearer: then this view is made again.
   if (access.value !== "ready") return null;
 
-  const problem = model.problem.value;
   if (model.isDeleted.value) return <Gone text="This session was deleted." />;
   if (!model.isLoaded.value && problem) return <Gone text={problem.message} hint={problem.hint} retry={() => model.open(record)} />;
   return (

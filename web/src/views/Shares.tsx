@@ -3,10 +3,11 @@ import { describe } from "../api/client";
 import type { ShareView } from "../api/types";
 import { showNote } from "../state/announce";
 import { sessionAddress } from "../state/route";
-import { followSessions } from "../state/sessions";
+import { followSessions, sessions } from "../state/sessions";
 import { loadShares, removeShares } from "../state/shares";
 import { visible } from "../text/visible";
 import { ProblemWords, ShareLink, removeWords } from "./Share";
+import { useTitle } from "./title";
 
 /** Sessions that are shown at most. */
 const LIMIT = 100;
@@ -15,9 +16,11 @@ const LIMIT = 100;
 export function Shares() {
   const [groups, setGroups] = useState<ShareView[][] | null>(null);
   const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
+  useTitle("Shares");
   useEffect(followSessions, []);
+  // The list of sessions is read again now and then, and what is shared may have changed elsewhere.
+  const list = sessions.value;
   useEffect(() => {
-    document.title = "Shares – aish";
     const abort = new AbortController();
     loadShares(abort.signal)
       .then((shares) => setGroups(bySession(shares)))
@@ -25,7 +28,7 @@ export function Shares() {
         if (!abort.signal.aborted) setProblem(describe(error));
       });
     return () => abort.abort();
-  }, []);
+  }, [list]);
   const remove = async (session: string) => {
     setProblem(null);
     try {

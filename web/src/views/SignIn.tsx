@@ -1,8 +1,10 @@
 import { accessProblem } from "../state/auth";
 import { visible } from "../text/visible";
+import { useTitle } from "./title";
 
 /** Says how the page gets access to the daemon. */
 export function SignIn() {
+  useTitle();
   return (
     <main class="sign-in">
       <h1>Open this page from a terminal</h1>

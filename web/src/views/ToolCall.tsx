@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { describe, get, sessionPath } from "../api/client";
 import type { RecordView } from "../api/types";
 import { type Call, text } from "../state/items";
@@ -20,16 +20,19 @@ const STATUS_WORDS: Record<string, string> = {
 interface Props {
   call: Call;
   session: string;
-  target: string;
+  isTarget: boolean;
 }
 
 /** A tool call: one line that opens to its arguments and its result. */
-export function ToolCall({ call, session, target }: Props) {
+export function ToolCall({ call, session, isTarget }: Props) {
   const { result } = call;
   const [isOpen, setOpen] = useState(false);
-  const status = result ? (STATUS_WORDS[result.status] ?? visible(result.status)) : call.isRunning ? "running" : "no result yet";
+  const isStopped = useIsStopped(call, session);
+  const status = isStopped
+    ? "not made: the answer was cancelled"
+    : result ? (STATUS_WORDS[result.status] ?? visible(result.status)) : call.isRunning ? "running" : "no result yet";
   const kind = !result ? "open" : result.status === "success" ? "good" : "bad";
-  const isTarget = target !== "" && result?.recordId === target;
+  const isMade = result && !["denied", "blocked", "invalid_call"].includes(result.status);
   return (
     <details
       class={isTarget ? "call target" : "call"}
@@ -38,11 +41,30 @@ export function ToolCall({ call, session, target }: Props) {
     >
       <summary>
         <span class="call-name">{visible(call.name)}</span> <span class={`call-status ${kind}`}>{status}</span>{" "}
-        {result?.durationMs !== undefined && <span class="call-time">{duration(result.durationMs)}</span>}
+        {isMade && result.durationMs !== undefined && <span class="call-time">{duration(result.durationMs)}</span>}
       </summary>
       {isOpen && <CallBody call={call} session={session} />}
     </details>
   );
+}
+
+/** Whether a call counts as denied because the answer was cancelled while its question was open. Only the record of the decision says so. */
+function useIsStopped({ id, result }: Call, session: string): boolean {
+  const [isStopped, setStopped] = useState(false);
+  const denied = result?.status === "denied" && result.decidedBy === "person" && !result.reason ? result.recordId : null;
+  useEffect(() => {
+    if (!denied) return;
+    const record = (of: string) => get<RecordView>(sessionPath(session, `/records/${encodeURIComponent(of)}`));
+    const find = async () => {
+      const { chain } = await record(denied);
+      for (const entry of chain.filter(({ type, text: words }) => type === "approval" && words.endsWith(" stop"))) {
+        if ((await record(entry.record_id)).record.call === id) setStopped(true);
+      }
+    };
+    // Without the records it stays what the result says.
+    find().catch(() => {});
+  }, [denied]);
+  return isStopped;
 }
 
 function CallBody({ call, session }: { call: Call; session: string }) {
