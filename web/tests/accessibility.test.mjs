@@ -38,6 +38,9 @@ for (const [name, options] of Object.entries(LOOKS)) {
     await page.getByText(/Left out or replaced|Nothing is left out/).waitFor();
     assert.deepEqual(await axeViolations(page), []);
     await page.keyboard.press("Escape");
+    await page.getByLabel("Show").selectOption("prompts");
+    await page.locator(".log [role=status]", { hasText: "Prompts: 2" }).waitFor();
+    assert.deepEqual(await axeViolations(page), []);
     for (const path of ["/", "/activity", "/shares", "/s/unknown"]) {
       await page.goto(daemon.address(path));
       await page.locator(path === "/" ? ".sessions" : "main h1").first().waitFor();

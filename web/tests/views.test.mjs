@@ -182,6 +182,62 @@ test("the key of the search works where the list has a view of its own", async (
   assert.equal(new URL(page.url()).pathname, "/");
 });
 
+test("the log shows only prompts, answers, tool calls, commands or errors", async () => {
+  const id = await daemon.newSession("Filtered");
+  for (const words of ["alpha", "read the log", "this fails", ...Array.from({ length: 35 }, (_, n) => `more ${n}`)]) await daemon.ask(id, words);
+  page = await openPage(browser, daemon, `/s/${id}`);
+  await page.locator(".answer-facts").last().waitFor();
+  await page.locator(".log").click();
+  await page.keyboard.press("f");
+  const select = page.getByLabel("Show");
+  assert.ok(await select.evaluate((element) => element === document.activeElement));
+  const messages = page.locator(".log .message");
+  const only = async (kind, count) => {
+    await select.selectOption({ label: kind });
+    await page.locator(".log [role=status]", { hasText: `${kind}: ${count || "none"}` }).waitFor();
+    assert.equal(await messages.count(), count);
+  };
+  await only("Prompts", 30);
+  assert.equal(await page.locator(".message.user").count(), 30);
+  await page.getByRole("button", { name: "Show earlier" }).click();
+  await messages.first().getByText("alpha").waitFor();
+  assert.equal(await messages.count(), 8);
+  await only("Tool calls", 1);
+  await messages.getByText("notes.read_log").waitFor();
+  await only("Commands", 0);
+  await only("Errors", 1);
+  await messages.getByText("The answer failed.").waitFor();
+  // A record is shown among the messages around it.
+  await messages.locator("a.time").click();
+  await page.locator(".message.assistant.target").waitFor();
+  await messages.nth(1).waitFor();
+  assert.deepEqual(page.problems, []);
+});
+
+test("the list shows only sessions that are shared, wait or answer", async () => {
+  const id = await openSession("With a question");
+  await daemon.newSession("Without one");
+  await prompt("please use the tool");
+  const entries = page.locator(".sessions li");
+  await entries.getByText("question open").waitFor();
+  const select = page.getByLabel("Which sessions");
+  await select.selectOption("waiting");
+  await until(async () => (await entries.count()) === 1);
+  await entries.getByText("With a question").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByText("No session is like that.").waitFor();
+  // Shared elsewhere: the list and the session say so when the list is read again.
+  await select.selectOption("shared");
+  const { digest } = await daemon.api("POST", `/v1/sessions/${id}/share`, {});
+  await daemon.api("POST", `/v1/sessions/${id}/share`, { digest });
+  await page.evaluate(() => window.dispatchEvent(new Event("focus")));
+  await entries.getByText("With a question").waitFor();
+  await page.locator(".facts .shared").waitFor();
+  await daemon.api("POST", `/v1/sessions/${id}/unshare`);
+  await page.evaluate(() => window.dispatchEvent(new Event("focus")));
+  await page.locator(".facts .shared").waitFor({ state: "detached" });
+});
+
 test("earlier messages that cannot be loaded are said to be missing", async () => {
   const id = await openSession("Growing");
   for (let n = 0; n < 56; n++) await daemon.ask(id, `prompt ${n}`);

@@ -12,6 +12,7 @@ export const KEYS: [string, string][] = [
   ["j / k", "Next or previous message"],
   ["g g / G", "First shown message, or the last one"],
   ["Enter", "Open the tool calls of the message"],
+  ["f", "Filter the messages"],
   ["c", "Write a prompt"],
   ["y / n", "Approve or deny the question that has the focus"],
   ["/", "Search all sessions"],
@@ -104,6 +105,9 @@ function press(key: string): boolean {
       // A narrow page has the list of sessions in a view of its own.
       if (!field("search")?.checkVisibility()) go("/");
       setTimeout(() => field("search")?.focus());
+      return true;
+    case "f":
+      field("log-filter")?.focus();
       return true;
     case "c":
       field("prompt")?.focus();

@@ -1,6 +1,6 @@
 // The list of sessions, and the search in it.
 
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { ApiProblem, describe, get, write } from "../api/client";
 import { EventStream } from "../api/stream";
 import type { SessionDetail, SessionList, SessionView } from "../api/types";
@@ -11,12 +11,21 @@ import { showNote } from "./announce";
 const PAGE = 30;
 /** Sessions that are shown at most; the search finds the others. */
 const LIMIT = 90;
+/** Sessions that a filter looks at: as many as one request can have. */
+const MOST = 200;
 const SEARCH_DELAY_MS = 200;
 const REFRESH_DELAY_MS = 500;
 const POLL_MS = 20_000;
 
 export const sessions = signal<SessionView[]>([]);
 export const search = signal("");
+/** What the list is restricted to: a state, shared sessions, or nothing. */
+export const listFilter = signal<"" | "shared" | "waiting" | "running">("");
+export const shownSessions = computed(() => {
+  const wanted = listFilter.value;
+  const fits = ({ status, share_state }: SessionView) => wanted === "" || wanted === status || wanted === share_state;
+  return sessions.value.filter(fits).slice(0, LIMIT);
+});
 export const hasMore = signal(false);
 export const isListLoaded = signal(false);
 export const listProblem = signal<{ message: string; hint?: string } | null>(null);
@@ -30,11 +39,11 @@ export async function refreshSessions() {
   const words = search.value.trim();
   const query = words ? `&search=${encodeURIComponent(words)}` : "";
   try {
-    const list = await get<SessionList>(`/v1/sessions?limit=${shown}${query}`);
+    const list = await get<SessionList>(`/v1/sessions?limit=${listFilter.value ? MOST : shown}${query}`);
     // An answer to older words must not replace one to newer words.
     if (current !== request) return;
     sessions.value = list.sessions;
-    hasMore.value = list.next_offset !== undefined && shown < LIMIT;
+    hasMore.value = !listFilter.value && list.next_offset !== undefined && shown < LIMIT;
     isListLoaded.value = true;
     listProblem.value = null;
   } catch (error) {
@@ -53,6 +62,11 @@ export function setSearch(words: string) {
   search.value = words;
   shown = PAGE;
   refreshIn(SEARCH_DELAY_MS);
+}
+
+export function setFilter(filter: typeof listFilter.value) {
+  listFilter.value = filter;
+  void refreshSessions();
 }
 
 export function showMore() {

@@ -12,6 +12,7 @@ import { sessionAsJson, sessionAsMarkdown } from "../state/export";
 import { cost, number } from "../text/format";
 import { visible } from "../text/visible";
 import { Dialog } from "./Dialog";
+import { FilterSelect } from "./FilteredLog";
 import { ConnectionState } from "./SessionPage";
 import { ShareDialog } from "./Share";
 
@@ -40,6 +41,7 @@ export function SessionHeader({ model }: { model: SessionModel }) {
           <ConnectionState state={model.connection.value} />
           {share === "shared" && <span class="shared">shared</span>}
           {detail && <UsageWords detail={detail} />}
+          <FilterSelect />
           {detail?.cwd && <span class="cwd">{visible(detail.cwd)}</span>}
         </p>
       </div>

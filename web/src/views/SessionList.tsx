@@ -1,7 +1,7 @@
 import type { SessionView } from "../api/types";
 import { route, sessionAddress } from "../state/route";
 import {
-  createSession, hasMore, isListLoaded, listProblem, search, sessions, setSearch, showMore,
+  createSession, hasMore, isListLoaded, listFilter, listProblem, search, setFilter, setSearch, showMore, shownSessions,
 } from "../state/sessions";
 import { isHelpOpen } from "../state/keys";
 import { plural, shortTime } from "../text/format";
@@ -33,6 +33,16 @@ export function SessionListView() {
           value={search.value}
           onInput={(event) => setSearch(event.currentTarget.value)}
         />
+        <select
+          aria-label="Which sessions"
+          value={listFilter.value}
+          onChange={(event) => setFilter(event.currentTarget.value as typeof listFilter.value)}
+        >
+          <option value="">All sessions</option>
+          <option value="shared">Shared</option>
+          <option value="waiting">Question open</option>
+          <option value="running">Answering</option>
+        </select>
       </div>
       <List />
       <div class="sidebar-foot">
@@ -63,11 +73,13 @@ function List() {
           {problem.hint && `: ${visible(problem.hint)}`}
         </p>
       )}
-      {isListLoaded.value && sessions.value.length === 0 && (
-        <p class="quiet">{search.value.trim() ? "No session has these words." : "There are no sessions yet."}</p>
+      {isListLoaded.value && shownSessions.value.length === 0 && (
+        <p class="quiet">
+          {listFilter.value ? "No session is like that." : search.value.trim() ? "No session has these words." : "There are no sessions yet."}
+        </p>
       )}
       <ul>
-        {sessions.value.map((session) => (
+        {shownSessions.value.map((session) => (
           <Entry key={session.id} session={session} isCurrent={session.id === current} />
         ))}
       </ul>

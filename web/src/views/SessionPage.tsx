@@ -1,11 +1,13 @@
 import { useEffect, useMemo } from "preact/hooks";
 import type { Connection } from "../api/stream";
 import { access } from "../state/auth";
+import { logFilter } from "../state/filters";
 import { isOutlineOpen } from "../state/keys";
 import { isReplayOpen, leaveRecordings } from "../state/replay";
 import { sessionModel } from "../state/session";
 import { visible } from "../text/visible";
 import { Composer } from "./Composer";
+import { FilteredLog } from "./FilteredLog";
 import { LogView } from "./Log";
 import { OutlineDialog } from "./Outline";
 import { Provenance } from "./Provenance";
@@ -23,6 +25,8 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
     [model],
   );
   useEffect(() => {
+    // A record is shown among the messages around it.
+    logFilter.value = "";
     void model.visit(record);
   }, [model, record]);
   const problem = model.problem.value;
@@ -38,7 +42,7 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
       <SessionHeader model={model} />
       {model.target.value && <Provenance model={model} view={model.target.value} />}
       <div class="session-body">
-        <LogView model={model} />
+        {logFilter.value ? <FilteredLog model={model} filter={logFilter.value} /> : <LogView model={model} />}
         {isReplayOpen.value && <ReplayPanel session={id} />}
       </div>
       <Composer model={model} />

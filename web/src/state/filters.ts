@@ -1,0 +1,50 @@
+// What the log of a session can be restricted to.
+
+import { signal } from "@preact/signals";
+import { get, sessionPath } from "../api/client";
+import type { MessagePage } from "../api/types";
+import { type Item, fromMessage, linkResults, optionalNumber, text } from "./items";
+
+/** Messages that are read at once, and matches after which no more are read. */
+const PAGE = 200;
+const ENOUGH = 30;
+
+const CALL_ERRORS = ["tool_error", "call_failed", "invalid_call", "blocked"];
+const ANSWER_ERRORS = ["error", "cut_off", "length", "content_filter"];
+
+export const FILTERS: Record<string, { label: string; fits: (item: Item) => boolean }> = {
+  prompts: { label: "Prompts", fits: (item) => item.kind === "user" },
+  answers: { label: "Answers", fits: (item) => item.kind === "assistant" && item.text.trim() !== "" },
+  calls: { label: "Tool calls", fits: (item) => item.kind === "tool" || item.calls.length > 0 },
+  commands: { label: "Commands", fits: (item) => item.kind === "command" },
+  errors: { label: "Errors", fits: isError },
+};
+
+function isError({ kind, detail, calls }: Item): boolean {
+  if (kind === "command") return !!optionalNumber(detail.exit);
+  const words = kind === "tool" ? CALL_ERRORS : ANSWER_ERRORS;
+  return words.includes(text(kind === "tool" ? detail.status : detail.finish)) || calls.some(({ result }) => CALL_ERRORS.includes(result?.status ?? ""));
+}
+
+/** The name of the filter that the shown session has, or nothing. */
+export const logFilter = signal("");
+
+export interface Matches {
+  items: Item[];
+  /** Where earlier ones begin, if there may be any. */
+  before?: number;
+}
+
+/** Reads the last messages that fit, of those before a number. */
+export async function readMatches(id: string, filter: string, signal: AbortSignal, before?: number): Promise<Matches> {
+  const items: Item[] = [];
+  let next = before;
+  do {
+    const query: string = next === undefined ? "" : `&before=${next}`;
+    const page: MessagePage = await get<MessagePage>(sessionPath(id, `/messages?limit=${PAGE}${query}`), signal);
+    items.unshift(...linkResults(page.messages.map(fromMessage).reverse()).filter((item) => FILTERS[filter]?.fits(item)));
+    next = page.next_before;
+  } while (next !== undefined && items.length < ENOUGH);
+  const shown = items.slice(-ENOUGH);
+  return { items: shown, before: shown.length < items.length ? shown[0]?.number : next };
+}
