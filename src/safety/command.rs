@@ -15,6 +15,7 @@ mod findings;
 mod interpreters;
 mod programs;
 mod roles;
+mod shell_options;
 mod special;
 mod syntax;
 mod targets;

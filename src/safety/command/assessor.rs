@@ -3,7 +3,10 @@
 mod builtins;
 mod calls;
 mod directories;
+mod downloads;
+mod emptied;
 mod flows;
+mod modules;
 mod script_options;
 mod shell;
 mod uses;
@@ -24,6 +27,9 @@ const MAX_TEXTS: usize = 24;
 
 /// Total length of these texts, in bytes.
 const MAX_TOTAL: usize = 32 << 10;
+
+/// Longest text whose parts are judged although it is not understood: a deep tree takes time.
+const MAX_PARTS: usize = 1 << 10;
 
 /// Commands in one text.
 const MAX_COMMANDS: usize = 400;
@@ -49,6 +55,19 @@ struct CommandFacts {
     input: InputRole,
 }
 
+impl CommandFacts {
+    fn runs_input(&self) -> bool {
+        !matches!(
+            self.input,
+            InputRole::Data
+                | InputRole::Query
+                | InputRole::Installs
+                | InputRole::Lines
+                | InputRole::Server
+        )
+    }
+}
+
 /// A parsed text with the facts of its commands.
 struct ScriptFacts {
     script: ScriptSyntax,
@@ -62,6 +81,65 @@ impl ScriptFacts {
         facts
             .iter()
             .any(|facts| facts.output == OutputRole::Downloads)
+    }
+
+    /// Returns the program that `$(which NAME)` and `$(command -v NAME)` stand for.
+    fn found_program(&self, word: &super::word::ShellWord) -> Option<&str> {
+        let mut substitutions = word.substitutions();
+        let (commands, is_process) = substitutions.next()?;
+        let is_whole = word.value("", "").text.chars().eq([super::word::UNKNOWN]);
+        let [facts] = self.facts.get(commands)? else {
+            return None;
+        };
+        let values: Vec<&str> = facts.values.iter().map(String::as_str).collect();
+        match values.as_slice() {
+            ["which", name] | ["command", "-v", name] | ["whence", "-p", name]
+                if is_whole && !is_process =>
+            {
+                Some(name)
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives the call of a function the output of its body, if that is a download.
+    fn follow_functions(&mut self) {
+        let functions = self.script.functions.iter();
+        let downloading: Vec<String> = functions
+            .filter(|(_, body)| self.downloads(body))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for facts in &mut self.facts {
+            if facts
+                .values
+                .first()
+                .is_some_and(|name| downloading.contains(name))
+            {
+                facts.output = OutputRole::Downloads;
+            }
+        }
+    }
+
+    /// Returns the commands in the order in which they run: those in the words of a command run before it.
+    fn order(&self) -> Vec<usize> {
+        let commands = self.script.commands.iter().enumerate();
+        let ends = commands.map(|(index, command)| {
+            let words = command.words.iter();
+            let inner = words.flat_map(|word| word.substitutions());
+            let end = inner.map(|(commands, _)| commands.end).max();
+            (end.unwrap_or_default().max(index + 1), index)
+        });
+        let mut order: Vec<(usize, usize)> = ends.collect();
+        order.sort_by_key(|(end, index)| (*end, std::cmp::Reverse(*index)));
+        order.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// Whether a function is defined before a command. A function may call one that is defined later.
+    fn may_define(&self, name: &str, command: usize) -> bool {
+        let functions = &self.script.functions;
+        let in_function = functions.iter().any(|(_, body)| body.contains(&command));
+        let mut own = functions.iter().filter(|(own, _)| own == name).peekable();
+        in_function || own.peek().is_none() || own.any(|(_, body)| body.start <= command)
     }
 }
 
@@ -83,10 +161,16 @@ pub struct Assessor<'p> {
     in_protected: bool,
     /// Names of files that the command line downloads.
     downloaded: Vec<String>,
+    /// Files that get a constant text, with it.
+    texts_of_files: Vec<(String, String)>,
+    /// Names of variables whose values it downloads.
+    downloaded_variables: HashSet<String>,
     /// An archive that was downloaded is unpacked.
     has_unpacked: bool,
     /// A repository is cloned.
     has_cloned: bool,
+    /// Arguments of the command being judged are the output of one that downloads.
+    argument_downloads: bool,
     reads_secret: bool,
 }
 
@@ -104,8 +188,11 @@ impl<'p> Assessor<'p> {
             moves: 0,
             in_protected: false,
             downloaded: Vec::new(),
+            texts_of_files: Vec::new(),
+            downloaded_variables: HashSet::new(),
             has_unpacked: false,
             has_cloned: false,
+            argument_downloads: false,
             reads_secret: false,
         }
     }
@@ -125,7 +212,10 @@ impl<'p> Assessor<'p> {
             match parsed {
                 Ok(script) if script.commands.len() <= MAX_COMMANDS => self.script(script),
                 Ok(_) => self.findings.add(Unknown, "it has too many commands"),
-                Err(reason) => self.findings.add(Unknown, reason),
+                Err(reason) => {
+                    self.findings.add(Unknown, reason);
+                    self.parts(&text);
+                }
             }
         }
         // Paths are compared from the working directory, wherever `cd` leads.
@@ -143,6 +233,15 @@ impl<'p> Assessor<'p> {
         }
     }
 
+    /// Judges what can be read of a text that is not understood, so that its worst part is named.
+    fn parts(&mut self, text: &str) {
+        let script = (text.len() <= MAX_PARTS).then(|| zsh_screen::ascii(text));
+        let script = script.and_then(|text| syntax::parse_parts(&text));
+        if let Some(script) = script.filter(|script| script.commands.len() <= MAX_COMMANDS) {
+            self.script(script);
+        }
+    }
+
     fn value(&self, word: &super::word::ShellWord) -> String {
         word.value(self.place.home, self.place.cwd).text
     }
@@ -157,29 +256,23 @@ impl<'p> Assessor<'p> {
             }
         };
         let facts: Vec<CommandFacts> = script.commands.iter().map(facts).collect();
-        let script = ScriptFacts { script, facts };
+        let mut script = ScriptFacts { script, facts };
+        script.follow_functions();
+        let script = script;
         self.functions(&script);
         for redirection in &script.script.redirections {
             self.redirection(&script, redirection);
         }
-        self.has_unpacked |= script.script.pipelines.iter().any(|stages| {
-            let downloads = stages.iter().any(|stage| script.downloads(stage));
-            let mut facts = stages
-                .iter()
-                .filter_map(|stage| script.facts.get(stage.clone()))
-                .flatten();
-            downloads
-                && facts.any(|facts| {
-                    facts.values.first().is_some_and(|name| {
-                        matches!(name.as_str(), "tar" | "bsdtar" | "cpio" | "unzip")
-                    })
-                })
-        });
-        for index in 0..script.facts.len() {
+        self.piped_downloads(&script);
+        for index in script.order() {
             self.command(&script, index);
         }
         for stages in &script.script.pipelines {
             self.pipeline(&script, stages);
+        }
+        self.read_downloads(&script);
+        for commands in &script.script.fed {
+            self.fed_commands(&script, commands);
         }
     }
 
@@ -215,7 +308,7 @@ impl<'p> Assessor<'p> {
 
     fn redirection(&mut self, script: &ScriptFacts, redirection: &Redirection) {
         let target = self.value(&redirection.target);
-        let downloads = script.downloads(&redirection.commands);
+        let downloads = script.carries_download(&redirection.commands);
         let operator = redirection
             .operator
             .trim_start_matches(|c: char| c.is_ascii_digit());
@@ -224,10 +317,7 @@ impl<'p> Assessor<'p> {
                 .facts
                 .get(redirection.commands.clone())
                 .unwrap_or_default();
-            match facts
-                .iter()
-                .any(|facts| facts.input == InputRole::Shell || facts.input == InputRole::Code)
-            {
+            match facts.iter().any(CommandFacts::runs_input) {
                 true => self
                     .findings
                     .add_grave(RunsDownloadedCode, "runs commands from the network"),
@@ -236,11 +326,22 @@ impl<'p> Assessor<'p> {
             return;
         }
         match operator {
-            "<" | "<>" => {
+            "<" => {
+                if script.empties_operands(&redirection.commands, None) {
+                    self.findings.add(Destroys, "empties a file");
+                }
                 self.secret(&target);
                 self.findings.add(Reads, "");
             }
-            "<&" | ">&-" | "<&-" => {}
+            "<&" => {
+                let mut facts = script.facts.get(redirection.commands.clone()).into_iter();
+                let runs = |facts: &[CommandFacts]| facts.iter().any(CommandFacts::runs_input);
+                if facts.any(runs) && target != "-" {
+                    self.findings
+                        .add(Unknown, "it runs what a descriptor reads");
+                }
+            }
+            ">&-" | "<&-" => {}
             "<<" | "<<-" | "<<<" => self.input_text(script, redirection, &target),
             _ => {
                 let is_descriptor =
@@ -251,6 +352,7 @@ impl<'p> Assessor<'p> {
                 if downloads {
                     self.downloaded.push(target.clone());
                 }
+                self.text_of_file(script, redirection, &target);
                 if is_sink(&target) && !target.is_empty() && target != "-" {
                     return;
                 }
@@ -258,8 +360,17 @@ impl<'p> Assessor<'p> {
                 if prints_forever(script, &redirection.commands) {
                     self.findings.add(Destroys, "fills the disk");
                 }
-                if matches!(operator, ">" | ">|") && prints_nothing(script, &redirection.commands) {
+                let truncates = matches!(operator, ">" | ">|" | "&>" | ">&");
+                let is_process = redirection
+                    .target
+                    .substitutions()
+                    .any(|(_, process)| process);
+                if truncates && !is_process && script.prints_nothing(&redirection.commands) {
                     self.findings.add(Destroys, "empties a file");
+                }
+                if truncates && script.reads(&target, &redirection.commands) {
+                    self.findings
+                        .add(Destroys, "empties a file before it is read");
                 }
             }
         }
@@ -269,23 +380,6 @@ impl<'p> Assessor<'p> {
     fn secret(&mut self, path: &str) {
         self.reads_secret |= super::targets::is_secret(path);
     }
-}
-
-/// Whether commands print nothing, so that a redirection of them only empties its file.
-fn prints_nothing(script: &ScriptFacts, commands: &Range<usize>) -> bool {
-    let [facts] = script.facts.get(commands.clone()).unwrap_or_default() else {
-        return false;
-    };
-    let words: Vec<&str> = facts.values.iter().map(String::as_str).collect();
-    matches!(
-        words.as_slice(),
-        [] | [":"]
-            | ["true"]
-            | ["cat", "/dev/null"]
-            | ["echo", "-n"]
-            | ["echo", "-n", ""]
-            | ["printf", ""]
-    )
 }
 
 /// Whether a command prints without end.

@@ -1,8 +1,13 @@
 //! Code on a command line: `python -c`, `perl -e`, SQL. Code counts as harmless only if it is trivially readable.
 
 mod languages;
+mod readable;
+mod sql;
 
 pub use languages::{CodeLanguage, acts as code_acts};
+pub use sql::{
+    SqlEffect, commands_change, files as query_files, scripts as query_scripts, sql_effect,
+};
 
 /// What code on a command line does, as far as its words tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +23,7 @@ pub enum CodeEffect {
 }
 
 /// Words of code that deletes, ends or replaces something, in any language.
-const DESTROYING: [&str; 41] = [
+const DESTROYING: [&str; 42] = [
     "os.execute",
     "shell_exec",
     "passthru",
@@ -36,6 +41,7 @@ const DESTROYING: [&str; 41] = [
     "removedirs",
     "truncate",
     "delete_all",
+    "destroy_all",
     "dropDatabase",
     "deleteMany",
     "remove_entry_secure",
@@ -198,13 +204,16 @@ pub fn code_effect(code: &str, language: Option<CodeLanguage>) -> CodeEffect {
                 .split('.')
                 .next()
                 .is_some_and(|top| top != "os" && COMPUTING.contains(&top))
+            || language == Some(CodeLanguage::Python) && readable::looks(code, name)
     });
     // Loading JSON from the input is the usual harmless use of a few of the opaque words.
     let opaque = OPAQUE.iter().filter(|name| has(name));
     let mut opaque = opaque.filter(|name| match **name {
         "load" | "loads" => !code.contains("json.load"),
         "decode" => !code.contains("json"),
+        "fs" if language == Some(CodeLanguage::Script) => !readable::reads_files(code),
         "require" => !requires_data(code),
+        word if language == Some(CodeLanguage::Python) && readable::word_looks(code, word) => false,
         "open" if matches!(language, Some(CodeLanguage::Python | CodeLanguage::Perl)) => false,
         "open" => {
             code.contains("'w")
@@ -216,6 +225,9 @@ pub fn code_effect(code: &str, language: Option<CodeLanguage>) -> CodeEffect {
         "do" => !words.contains(&"end") && words.contains(&"file"),
         _ => true,
     });
+    if language == Some(CodeLanguage::Python) && readable::is_help(code) {
+        return CodeEffect::Harmless;
+    }
     let acts = language.is_some() && languages::acts(code, language);
     match computes && opaque.next().is_none() && !code.contains('`') && !acts {
         true => CodeEffect::Harmless,
@@ -236,6 +248,11 @@ fn requires_data(code: &str) -> bool {
             || name.starts_with("path")
             || name.starts_with("crypto")
             || name.starts_with("util")
+            // Their uses are judged by the word `fs`.
+            || name.starts_with("fs\"")
+            || name.starts_with("fs'")
+            || name.starts_with("node:fs\"")
+            || name.starts_with("node:fs'")
     })
 }
 
@@ -266,7 +283,7 @@ fn imported(code: &str) -> Vec<&str> {
 }
 
 /// Words of code in other languages that may change something.
-const CHANGING: [&str; 40] = [
+const CHANGING: &[&str] = &[
     "cd",
     "clear",
     "cmd",
@@ -307,103 +324,56 @@ const CHANGING: [&str; 40] = [
     "download",
     "dofile",
     "loadfile",
+    "loadstring",
+    "callCommand",
+    "createProcess",
+    "createTempFile",
+    "deleteDir",
+    "deleteFile",
+    "deleteOnExit",
+    "destroy",
+    "destroy_all",
+    "esyscmd",
+    "include",
+    "kill",
+    "readProcess",
+    "removeDirectory",
+    "removeDirectoryRecursive",
+    "removeFile",
+    "removePathForcibly",
+    "renameFile",
+    "rename_file",
+    "renameTo",
+    "Runtime",
+    "ProcessBuilder",
+    "Sys",
+    "Unix",
+    "System",
+    "File",
+    "syscmd",
+    "sysval",
+    "undivert",
+    "update_all",
+    "withWriter",
+    "writeFile",
+    "appendFile",
+    "rm_rf",
+    "Port",
 ];
+
+/// Whether a line begins with what starts a program: `!` of `dc` and `gdb`, `:!` of `ghci`.
+fn escapes(code: &str) -> bool {
+    let mut lines = code.lines().map(str::trim_start);
+    lines.any(|line| line.starts_with('!') || line.starts_with(":!") || line.starts_with('%'))
+}
 
 /// Judges code in another language, such as AppleScript, R or Tcl, by its words alone.
 pub fn other_code_effect(code: &str) -> CodeEffect {
     let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     match code_effect(code, None) {
-        CodeEffect::Harmless if words.any(|word| CHANGING.contains(&word)) => CodeEffect::Unknown,
+        CodeEffect::Harmless if words.any(|word| CHANGING.contains(&word)) || escapes(code) => {
+            CodeEffect::Unknown
+        }
         effect => effect,
-    }
-}
-
-/// What SQL does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SqlEffect {
-    /// It queries.
-    Reads,
-    /// It adds or changes.
-    Writes,
-    /// It drops or deletes.
-    Destroys,
-}
-
-/// Judges SQL, or commands of Redis and MongoDB shells.
-pub fn sql_effect(sql: &str) -> SqlEffect {
-    let upper = sql.to_ascii_uppercase();
-    let words: Vec<&str> = upper
-        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-        .filter(|w| !w.is_empty())
-        .collect();
-    let has = |name: &str| words.contains(&name);
-    const DESTROYING: [&str; 21] = [
-        "DROP",
-        "TRUNCATE",
-        "DELETE",
-        "FLUSHALL",
-        "FLUSHDB",
-        "DROPDATABASE",
-        "DELETEMANY",
-        "DELETEONE",
-        "REMOVE",
-        "SHUTDOWN",
-        "DEL",
-        "UNLINK",
-        "DROPUSER",
-        "FINDANDREMOVE",
-        "PURGE",
-        "KILL",
-        "FINDONEANDDELETE",
-        "DROPINDEX",
-        "DROPCOLLECTION",
-        "PG_TERMINATE_BACKEND",
-        "RESETSLAVE",
-    ];
-    let updates_all = has("UPDATE") && has("SET") && !has("WHERE");
-    // A program of the shell: `\!` of psql and mysql, `.shell` of sqlite3, `COPY … TO PROGRAM`.
-    let runs = sql.contains("\\!")
-        || upper.contains(".SHELL")
-        || upper.contains(".SYSTEM")
-        || has("PROGRAM")
-        || matches!(words.first(), Some(&("SYSTEM" | "EVAL" | "EVALSHA")))
-        || upper.contains("INTO OUTFILE")
-        || upper.contains("LOAD_EXTENSION")
-        || upper.contains(".LOAD")
-        || upper.contains("WRITEFILE(")
-        || upper.contains("EDIT(")
-        || upper.trim_start().starts_with('.') && upper.contains('|');
-    // Settings of Redis with which it writes files elsewhere, follows another server or loads code.
-    let reconfigures = has("CONFIG") && has("SET")
-        || has("SLAVEOF")
-        || has("REPLICAOF")
-        || has("MODULE") && has("LOAD");
-    if DESTROYING.iter().any(|name| has(name)) || updates_all || runs || reconfigures {
-        return SqlEffect::Destroys;
-    }
-    const WRITING: [&str; 14] = [
-        "INSERT",
-        "UPDATE",
-        "CREATE",
-        "ALTER",
-        "GRANT",
-        "REVOKE",
-        "SET",
-        "VACUUM",
-        "REINDEX",
-        "COPY",
-        "INSERTONE",
-        "UPDATEONE",
-        "LOAD",
-        "ATTACH",
-    ];
-    let writes_file = [
-        ".OUTPUT", ".ONCE", ".READ", ".BACKUP", ".RESTORE", ".IMPORT", ".LOG", ".CLONE", ".SAVE",
-    ]
-    .iter()
-    .any(|name| upper.contains(name));
-    match writes_file || WRITING.iter().any(|name| has(name)) {
-        true => SqlEffect::Writes,
-        false => SqlEffect::Reads,
     }
 }

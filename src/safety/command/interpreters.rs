@@ -37,6 +37,8 @@ pub fn has_other_language(name: &str) -> bool {
             | "nodejs"
             | "deno"
             | "bun"
+            | "tsx"
+            | "ts-node"
             | "php"
     )
 }
@@ -48,7 +50,7 @@ pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
         "python" | "pypy" | "ipython" => &["-c"],
         "perl" | "raku" => &["-e", "-E"],
         "ruby" | "jruby" => &["-e"],
-        "node" | "nodejs" => &["-e", "--eval", "-p", "--print"],
+        "node" | "nodejs" | "tsx" | "ts-node" => &["-e", "--eval", "-p", "--print"],
         "deno" => &["eval"],
         "bun" => &["-e", "--eval", "-p", "--print"],
         "php" => &["-r", "-R", "-B", "-E"],

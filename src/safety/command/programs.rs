@@ -14,6 +14,9 @@ use uses::{SHELL_WORDS, UseRule};
 pub use arguments::{ArgumentList, find_option};
 pub use uses::ArgumentUse;
 
+/// Stands for the paths that a program such as `xargs` adds to the operands.
+pub const FED_OPERAND: &str = "\u{1}/";
+
 /// Words of subcommands that delete, in any program that has subcommands.
 const DELETING: [&str; 17] = [
     "delete",
@@ -33,6 +36,29 @@ const DELETING: [&str; 17] = [
     "deprovision",
     "revoke",
     "teardown",
+];
+
+/// First parts of subcommands of clouds that stop, disable or give back something: `stop-logging`, `disassociate-address`.
+const STOPPING: [&str; 19] = [
+    "abort",
+    "cancel",
+    "close",
+    "deactivate",
+    "detach",
+    "disable",
+    "disassociate",
+    "failover",
+    "leave",
+    "reboot",
+    "reject",
+    "release",
+    "reset",
+    "restart",
+    "revoke",
+    "shutdown",
+    "stop",
+    "suspend",
+    "withdraw",
 ];
 
 /// Programs whose operands are files or texts, not subcommands.
@@ -184,6 +210,8 @@ fn add_options(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static s
         let Some((subject, arguments)) = line.split_once(word) else {
             continue;
         };
+        let (arguments, none) = arguments.split_once(" unless ").unwrap_or((arguments, ""));
+        let (arguments, any) = arguments.split_once(" if ").unwrap_or((arguments, ""));
         let (arguments, others) = arguments.split_once(" not ").unwrap_or((arguments, ""));
         let (names, path) = split_subject(subject);
         for name in names.split(',') {
@@ -192,6 +220,8 @@ fn add_options(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static s
                 purpose,
                 arguments: arguments.split_whitespace().collect(),
                 others: others.split_whitespace().collect(),
+                any: any.split_whitespace().collect(),
+                none: none.split_whitespace().collect(),
             });
         }
         return;
@@ -241,8 +271,10 @@ impl ProgramEntry {
         }
         // The table has no line for each subcommand of each program.
         let mut words = list.operands.iter().take(3);
-        let may_delete =
-            is_general && !TAKES_FILES.contains(&name) && words.any(|word| DELETING.contains(word));
+        // Also in `doctrine:schema:drop`.
+        let may_delete = is_general
+            && !TAKES_FILES.contains(&name)
+            && words.any(|word| word.split(':').any(|part| DELETING.contains(&part)));
         let known =
             found.filter(|found| found.class != CommandClass::Unknown || !found.reason.is_empty());
         let verdict = known.unwrap_or_else(|| ProgramVerdict {
@@ -291,7 +323,12 @@ impl ProgramRule {
                         .split(['-', '_', ':'])
                         .any(|part| DELETING.contains(&part.to_ascii_lowercase().as_str()))
             }),
+            "@stops" => list.operands.iter().take(4).any(|operand| {
+                let verb = operand.split('-').next().unwrap_or_default();
+                STOPPING.contains(&verb)
+            }),
             "@unknown" => list.operands.first().is_none_or(|o| o.contains(UNKNOWN)),
+            "@fed" => list.operands.contains(&FED_OPERAND),
             "@device" => list.operands.iter().any(|o| o.starts_with("/dev/")),
             "@dashes" => list.has_dashes,
             "@sets" => list
@@ -308,6 +345,10 @@ impl ProgramRule {
                 false => list.has(option),
             },
             word => match word.strip_suffix('*') {
+                Some(part) if part.starts_with('*') => {
+                    let mut all = list.operands.iter().chain(&list.options);
+                    all.any(|argument| argument.contains(part.trim_start_matches('*')))
+                }
                 Some(start) => rest.iter().any(|operand| operand.starts_with(start)),
                 None => rest
                     .iter()
@@ -359,15 +400,10 @@ fn is_path_like(operand: &str) -> bool {
     });
     matches!(
         operand,
-        "." | ":/"
-            | "*"
-            | "Makefile"
-            | "Dockerfile"
-            | "Gemfile"
-            | "Rakefile"
-            | "LICENSE"
-            | "README"
+        "." | "*" | "Makefile" | "Dockerfile" | "Gemfile" | "Rakefile" | "LICENSE" | "README"
     ) || operand.starts_with("./")
+        || operand.starts_with(":/")
+        || operand.starts_with(":(")
         || operand.ends_with('/')
         || operand.contains('*')
         || is_extension

@@ -1,6 +1,8 @@
 //! The part of a command in a pipeline: whether it brings data from the network, and whether it runs its input.
 
 use super::interpreters;
+use super::programs;
+use super::shell_options::ShellOptions;
 use super::wrappers::{self, WrappedCommand};
 
 /// What a command writes to its output.
@@ -30,12 +32,26 @@ pub enum InputRole {
     Query,
     /// Something that runs each line, or runs it later.
     Opaque,
+    /// An interpreter of another language runs it.
+    OtherCode,
+    /// It is sent to another machine, which may take it for commands.
+    Lines,
+    /// A client of a file server runs it.
+    Server,
+    /// A program installs or runs what it names or describes.
+    Installs,
     /// Data.
     Data,
 }
 
 /// Most wrappers around a command.
 pub const MAX_WRAPPERS: usize = 12;
+
+/// Programs that Homebrew and the BSDs install with a `g` before their name.
+const GNU_NAMES: [&str; 20] = [
+    "cat", "chgrp", "chmod", "chown", "cp", "cut", "dd", "env", "install", "ln", "ls", "mkdir",
+    "mv", "rm", "rmdir", "shred", "tee", "touch", "truncate", "unlink",
+];
 
 /// Returns the name of a program without a directory in which programs are installed.
 pub fn program_name(path: &str) -> &str {
@@ -53,7 +69,7 @@ pub fn program_name(path: &str) -> &str {
         "venv/bin",
         "/vendor/bin",
     ];
-    match path.rsplit_once('/') {
+    let name = match path.rsplit_once('/') {
         Some((directory, name))
             if PLACES.iter().any(|place| {
                 directory == *place
@@ -65,6 +81,10 @@ pub fn program_name(path: &str) -> &str {
             name
         }
         _ => path,
+    };
+    match name.strip_prefix('g') {
+        Some(plain) if GNU_NAMES.contains(&plain) => plain,
+        _ => name,
     }
 }
 
@@ -72,21 +92,33 @@ pub fn program_name(path: &str) -> &str {
 pub fn env_command(arguments: &[String]) -> WrappedCommand {
     let mut at = 1;
     while let Some(argument) = arguments.get(at) {
-        match argument.as_str() {
-            "-u" | "--unset" | "-C" | "--chdir" => at += 2,
-            "-S" | "--split-string" => {
-                let text = arguments.get(at + 1..).unwrap_or_default().join(" ");
-                return WrappedCommand::Text(text);
-            }
-            argument if argument.starts_with("-S") || argument.starts_with("--s") => {
-                let text = argument.split_once('=').map(|(_, text)| text);
-                let text = text.filter(|_| argument.starts_with("--"));
-                let text = text.unwrap_or(argument.trim_start_matches("-S"));
-                return WrappedCommand::Text(text.to_owned());
-            }
-            argument if argument.starts_with('-') || argument.contains('=') => at += 1,
-            _ => return WrappedCommand::At(at),
+        if !argument.starts_with('-') && !argument.contains('=') {
+            return WrappedCommand::At(at);
         }
+        if !argument.starts_with('-') {
+            at += 1;
+            continue;
+        }
+        let split = match argument.strip_prefix("--") {
+            Some(long) if long.starts_with('s') => {
+                Some(long.split_once('=').map_or("", |(_, text)| text))
+            }
+            Some(_) => None,
+            // What follows a letter that takes a value is that value.
+            None => {
+                let letter = argument.find(['S', 'u', 'C', 'P', 'a']);
+                letter.and_then(|at| argument.get(at..)?.strip_prefix('S'))
+            }
+        };
+        at += 1;
+        if let Some(text) = split {
+            let rest = arguments.get(at..).unwrap_or_default();
+            let words = std::iter::once(text).chain(rest.iter().map(String::as_str));
+            let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+            return WrappedCommand::Text(words.join(" "));
+        }
+        let takes = ["-u", "--unset", "-C", "--chdir", "-P", "-a", "--argv0"];
+        at += wrappers::values_of(argument, &takes);
     }
     WrappedCommand::Nothing
 }
@@ -99,23 +131,6 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
         // These only print.
         "command" if matches!(second, "-v" | "-V") => None,
         "git" => None,
-        // `docker compose exec` is `docker-compose exec`.
-        "docker" | "podman" | "nerdctl"
-            if arguments
-                .iter()
-                .skip(1)
-                .find(|a| !a.starts_with('-'))
-                .is_some_and(|sub| sub == "compose") =>
-        {
-            let at = arguments
-                .iter()
-                .position(|argument| argument == "compose")?;
-            let rest = arguments.get(at..).unwrap_or_default();
-            Some(match wrappers::wrapped("docker-compose", rest)? {
-                WrappedCommand::At(inner) => WrappedCommand::At(inner + at),
-                other => other,
-            })
-        }
         _ => wrappers::wrapped(name, arguments),
     }
 }
@@ -129,6 +144,7 @@ pub fn innermost(arguments: &[String]) -> Vec<String> {
         };
         match wrapped(program_name(name), &rest) {
             Some(WrappedCommand::At(at)) => rest = rest.split_off(at.min(rest.len())),
+            Some(WrappedCommand::Arguments(arguments)) => rest = arguments,
             // As far as spaces tell; the text itself is analysed elsewhere.
             Some(WrappedCommand::Text(text)) => {
                 rest = text.split_whitespace().map(str::to_owned).collect()
@@ -178,7 +194,7 @@ pub fn output_role(arguments: &[String]) -> OutputRole {
                 .iter()
                 .skip_while(|word| word.starts_with('-') && word.len() < 4);
             let text: Vec<&str> = words.map(String::as_str).collect();
-            let text = text.join(" ").replace("\\n", "\n");
+            let text = text.join(" ").replace("\\n", "\n").replace("\\r", "");
             match text.contains(super::word::UNKNOWN) || text.contains('%') || text.contains('\\') {
                 true => OutputRole::Local,
                 false => OutputRole::Constant(text),
@@ -218,18 +234,24 @@ pub fn input_role(arguments: &[String]) -> InputRole {
         )
     });
     if interpreters::is_shell(name) {
-        let has_text = operands
-            .iter()
-            .take_while(|o| o.starts_with('-'))
-            .any(|o| !o.starts_with("--") && o.contains('c'));
-        let reads = operands
-            .iter()
-            .take_while(|o| o.starts_with('-'))
-            .any(|o| !o.starts_with("--") && o.contains('s'));
-        return match !has_text && (from_input || reads) {
+        return match ShellOptions::read(operands).reads_input {
             true => InputRole::Shell,
             false => InputRole::Data,
         };
+    }
+    // `python manage.py shell`
+    let script = first.map(|first| first.rsplit('/').next().unwrap_or_default());
+    let is_interpreter = interpreters::code_options(name).is_some();
+    if let Some(script @ ("manage.py" | "artisan" | "console")) = script.filter(|_| is_interpreter)
+    {
+        let rest = operands
+            .iter()
+            .skip_while(|operand| Some(*operand) != first);
+        let mut rest: Vec<String> = rest.cloned().collect();
+        if let Some(first) = rest.first_mut() {
+            script.clone_into(first);
+            return input_role(&rest);
+        }
     }
     if interpreters::code_options(name).is_some() {
         let has_code = operands.iter().any(|o| {
@@ -241,21 +263,111 @@ pub fn input_role(arguments: &[String]) -> InputRole {
                 )
         });
         return match !has_code && from_input {
+            true if interpreters::has_other_language(name) => InputRole::OtherCode,
             true => InputRole::Code,
             false => InputRole::Data,
         };
     }
+
     match name {
         "source" | "." if from_input => InputRole::Shell,
+        "irb" | "pry" | "iex" | "ghci" | "runghc" | "runhaskell" | "jshell" | "ocaml" | "utop"
+        | "m4" | "dc" | "gdb" | "lldb" | "sbcl" | "clisp" | "clojure" | "clj" | "erl"
+        | "octave" | "maxima" | "swift" | "scala-cli" | "kotlin" | "amm" | "gnuplot" | "sage"
+        | "maple" | "gp" | "nix-shell" | "xonsh"
+            if from_input =>
+        {
+            match name {
+                "nix-shell" => InputRole::Shell,
+                _ => InputRole::OtherCode,
+            }
+        }
         "psql" | "mysql" | "mariadb" | "sqlite3" | "redis-cli" | "mongosh" | "mongo" | "duckdb"
-        | "cqlsh" | "clickhouse-client" | "usql" | "sqlcmd" | "sqlplus" => InputRole::Query,
+        | "cqlsh" | "clickhouse-client" | "usql" | "sqlcmd" | "sqlplus" | "sqlite" | "pgcli"
+        | "mycli" | "litecli" | "isql" | "bq" | "influx" | "dolt" | "valkey-cli" | "turso"
+        | "trino" | "hive" | "beeline" | "spark-sql" | "snowsql" | "cypher-shell" | "cockroach"
+        | "osql" | "tsql" | "mysqlsh" | "ysqlsh" | "surreal" => InputRole::Query,
+        "rails" | "manage.py" | "django-admin" | "artisan" | "heroku" | "wp" | "drush"
+            if operands.iter().any(|operand| {
+                matches!(
+                    operand.as_str(),
+                    "dbconsole" | "db" | "dbshell" | "pg:psql" | "sqlc"
+                )
+            }) =>
+        {
+            InputRole::Query
+        }
+        "rails" | "manage.py" | "artisan" | "wp" | "flask" | "mix"
+            if operands.iter().any(|operand| {
+                matches!(
+                    operand.as_str(),
+                    "console" | "c" | "shell" | "tinker" | "runner"
+                )
+            }) =>
+        {
+            InputRole::OtherCode
+        }
+        "nc" | "ncat" | "netcat" | "telnet" | "socat" | "openssl" => InputRole::Lines,
+        "sftp" | "ftp" | "lftp" | "tnftp" | "smbclient" => InputRole::Server,
         "at" | "batch" | "crontab" | "parallel" | "ed" | "ex" => InputRole::Opaque,
-        // Without a command, the shell of the other machine reads its input.
-        "ssh" => InputRole::Shell,
-        "make" | "gmake" if operands.windows(2).any(|pair| pair == ["-f", "-"]) => {
+        // Without a command, a shell reads the input: on another machine, or as another user.
+        "ssh" | "chroot" | "unshare" | "nsenter" | "fakeroot" | "newgrp" | "sg" | "script"
+        | "run0" | "machinectl" => InputRole::Shell,
+        "su" | "runuser" | "nix-shell" => {
+            let is_text =
+                |o: &String| matches!(o.as_str(), "--command" | "--run") || has_letter(o, 'c');
+            match operands.iter().any(is_text) {
+                true => InputRole::Data,
+                false => InputRole::Shell,
+            }
+        }
+        "sudo" | "doas" | "sudo-rs" => {
+            let is_shell = |o: &String| {
+                matches!(o.as_str(), "--shell" | "--login")
+                    || has_letter(o, 's')
+                    || has_letter(o, 'i')
+            };
+            match operands.iter().any(is_shell) {
+                true => InputRole::Shell,
+                false => InputRole::Data,
+            }
+        }
+        name if name.contains(super::word::UNKNOWN) => InputRole::Opaque,
+        "make" | "gmake"
+            if ["-f", "--file", "--makefile"].iter().any(|option| {
+                let found = programs::find_option(operands, option, &["-C", "-j", "-I"], false);
+                let mut files = found.iter().map(|found| found.value(operands));
+                files.any(|file| matches!(file, "-" | "/dev/stdin"))
+            }) =>
+        {
             InputRole::Opaque
         }
-        "kubectl" | "docker" => InputRole::Data,
+        _ if installs_input(arguments, name, operands) => InputRole::Installs,
         _ => InputRole::Data,
     }
+}
+
+/// Whether a program installs or runs what its input names: by an operand that stands for the input, or as arguments that
+/// `xargs` adds.
+fn installs_input(outer: &[String], name: &str, operands: &[String]) -> bool {
+    let Some(entry) = programs::find(name) else {
+        return false;
+    };
+    let is_fed = outer
+        .iter()
+        .any(|word| matches!(program_name(word), "xargs" | "gxargs"));
+    let mut operands = operands.to_vec();
+    if is_fed {
+        operands.push("-".to_owned());
+    }
+    let list = entry.arguments(&operands);
+    let installs = entry.installs(&operands, &list);
+    installs
+        .iter()
+        .any(|(_, value)| matches!(value.as_str(), "-" | "/dev/stdin" | "/dev/fd/0"))
+}
+
+/// Whether an argument is a cluster of options with this letter.
+fn has_letter(argument: &str, letter: char) -> bool {
+    argument.starts_with('-') && !argument.starts_with("--") && argument.contains(letter)
 }

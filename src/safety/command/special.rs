@@ -17,6 +17,8 @@ use super::findings::Findings;
 use super::programs::{self, ArgumentList, find_option};
 use super::targets::CommandPlace;
 
+pub use packages::is_url;
+
 /// A program with its arguments.
 pub struct ProgramCall<'a> {
     /// The name, without its directory.
@@ -38,6 +40,10 @@ pub enum InnerCommand {
     Fed(String),
     /// A program and its arguments.
     Arguments(Vec<String>),
+    /// A text for a database.
+    Query(String),
+    /// The same, for a program that gets paths that are not known as further arguments.
+    FedArguments(Vec<String>),
 }
 
 /// What is known of a call.
@@ -47,6 +53,8 @@ pub struct CallOutcome {
     pub inner: Vec<InnerCommand>,
     /// The files that it downloads to.
     pub downloads: Vec<String>,
+    /// Whether it downloads files whose names are not known.
+    pub brings_tree: bool,
     /// Whether the table is not to be asked.
     pub is_complete: bool,
     /// Other arguments for the table.
@@ -101,6 +109,8 @@ pub fn judge(
         }
         "mv" | "cp" | "install" | "ln" | "gmv" | "gcp" => files::copy(call, place, findings),
         "tee" | "sponge" | "touch" | "patch" => files::write(call, place, findings),
+        "mkdir" => files::make_directory(call, place, findings),
+        "ssh-keygen" => transfer::key(call, place, findings),
         "dd" => files::dd(call, place, findings),
         "truncate" => files::truncate(call, findings),
         "chmod" | "chown" | "chgrp" => files::permissions(call, place, findings),
@@ -124,7 +134,7 @@ pub fn judge(
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" => {
             transfer::download(call, place, findings)
         }
-        "nc" | "ncat" | "netcat" | "socat" => transfer::netcat(call, findings),
+        "nc" | "ncat" | "netcat" | "socat" => transfer::netcat(call, place, findings),
         "ssh" | "scp" | "sftp" | "rsync" | "sshfs" | "autossh" | "ssh-copy-id" => {
             transfer::remote(call, place, findings)
         }
@@ -164,6 +174,25 @@ pub fn judge(
                 ..CallOutcome::default()
             }
         }
+        // The program of shadow runs a command as a group, that of ast-grep searches.
+        "sg" if call.arguments.len() > 1 && !is_search(call) => runs_rest(call, 1),
+        // The program of task-spooler runs a command, that of moreutils gets a format.
+        "ts" if !call
+            .arguments
+            .iter()
+            .all(|argument| argument.contains(['-', '%'])) =>
+        {
+            runs_rest(call, 0)
+        }
+        "make" | "gmake" => languages::make(call),
+        "rpm" | "rpmbuild" | "rpmspec" => {
+            let mut arguments = call.arguments.iter();
+            let runs = ["%(", "%{lua", "%{shell", "%{load", "%{uncompress"];
+            if arguments.any(|argument| runs.iter().any(|macros| argument.contains(macros))) {
+                findings.add(CommandClass::Unknown, "a macro of rpm runs a command");
+            }
+            CallOutcome::default()
+        }
         "ed" | "emacs" | "dc" | "mlr" => {
             let runs = call.arguments.iter().any(|argument| {
                 let argument = argument.as_str();
@@ -182,6 +211,28 @@ pub fn judge(
             CallOutcome::default()
         }
         _ => languages::judge(call, findings),
+    }
+}
+
+/// Whether `sg` is the program of ast-grep.
+fn is_search(call: &ProgramCall<'_>) -> bool {
+    let first = call
+        .arguments
+        .first()
+        .map(String::as_str)
+        .unwrap_or_default();
+    let commands = ["run", "scan", "test", "new", "lsp", "completions", "help"];
+    first.starts_with('-') && first != "-" || commands.contains(&first)
+}
+
+/// Judges a program whose arguments from this one on are a command.
+fn runs_rest(call: &ProgramCall<'_>, from: usize) -> CallOutcome {
+    let rest = call.arguments.get(from..).unwrap_or_default();
+    let rest = rest.iter().skip_while(|argument| argument.starts_with('-'));
+    let text: Vec<&str> = rest.map(String::as_str).collect();
+    CallOutcome {
+        inner: vec![InnerCommand::Text(text.join(" "))],
+        ..CallOutcome::default()
     }
 }
 

@@ -2,10 +2,13 @@
 //! inside.
 
 mod close;
+mod count;
 
 use std::ops::{ControlFlow, Range};
 
-use tree_sitter::{Node, ParseOptions, ParseState, Parser, TreeCursor};
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree, TreeCursor};
+
+use count::substitutions;
 
 use super::word::{ShellWord, WordPart, decode_escapes, unescape, unescape_quoted};
 use super::zsh_screen::ScreenedText;
@@ -42,6 +45,8 @@ pub struct ScriptSyntax {
     pub pipelines: Vec<Vec<Range<usize>>>,
     /// The redirections.
     pub redirections: Vec<Redirection>,
+    /// The commands of each `>(…)`, which get an input.
+    pub fed: Vec<Range<usize>>,
     /// Functions: the name and the commands of the body.
     pub functions: Vec<(String, Range<usize>)>,
 }
@@ -51,7 +56,24 @@ pub struct ScriptSyntax {
 /// # Errors
 /// The reason why the text cannot be analysed.
 pub fn parse(screened: &ScreenedText) -> Result<ScriptSyntax, &'static str> {
-    let text = screened.text.as_str();
+    let tree = tree(&screened.text)?;
+    if tree.root_node().has_error() {
+        return Err("its syntax is not understood");
+    }
+    // A substitution that the grammar takes for text would run unseen.
+    if substitutions(tree.root_node()) != screened.substitutions {
+        return Err("it has a substitution in a place that is not understood");
+    }
+    build(&screened.text, &tree)
+}
+
+/// Returns the commands that are found in a text although it is not understood as a whole.
+pub fn parse_parts(text: &str) -> Option<ScriptSyntax> {
+    let tree = tree(text).ok()?;
+    build(text, &tree).ok()
+}
+
+fn tree(text: &str) -> Result<Tree, &'static str> {
     let mut parser = Parser::new();
     if parser
         .set_language(&tree_sitter_bash::LANGUAGE.into())
@@ -68,14 +90,10 @@ pub fn parse(screened: &ScreenedText) -> Result<ScriptSyntax, &'static str> {
     let mut read = |at: usize, _| bytes.get(at..).unwrap_or_default();
     let options = ParseOptions::new().progress_callback(&mut progress);
     let tree = parser.parse_with_options(&mut read, None, Some(options));
-    let tree = tree.ok_or("it takes too long to parse")?;
-    if tree.root_node().has_error() {
-        return Err("its syntax is not understood");
-    }
-    // A substitution that the grammar takes for text would run unseen.
-    if substitutions(tree.root_node()) != screened.substitutions {
-        return Err("it has a substitution in a place that is not understood");
-    }
+    tree.ok_or("it takes too long to parse")
+}
+
+fn build(text: &str, tree: &Tree) -> Result<ScriptSyntax, &'static str> {
     let mut builder = SyntaxBuilder {
         text,
         script: ScriptSyntax::default(),
@@ -84,27 +102,6 @@ pub fn parse(screened: &ScreenedText) -> Result<ScriptSyntax, &'static str> {
     match walk(&mut tree.walk(), &mut builder) {
         ControlFlow::Continue(()) => Ok(builder.script),
         ControlFlow::Break(reason) => Err(reason),
-    }
-}
-
-/// Returns the number of substitutions of commands, those in other substitutions included.
-fn substitutions(root: Node<'_>) -> usize {
-    let mut cursor = root.walk();
-    let mut count = 0;
-    loop {
-        let kind = cursor.node().kind();
-        count += usize::from(matches!(
-            kind,
-            "command_substitution" | "process_substitution"
-        ));
-        if cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return count;
-            }
-        }
     }
 }
 
@@ -151,6 +148,8 @@ enum SyntaxFrame {
         is_text: bool,
     },
     Pipeline {
+        /// The node, whose children are the stages.
+        id: usize,
         stages: Vec<Range<usize>>,
         /// Start of the current stage.
         start: usize,
@@ -197,6 +196,10 @@ const WORDS: [&str; 14] = [
     "extglob_pattern",
 ];
 
+fn is_child_of(node: Node<'_>, parent: usize) -> bool {
+    node.parent().is_some_and(|node| node.id() == parent)
+}
+
 impl SyntaxBuilder<'_> {
     fn slice(&self, node: Node<'_>) -> &str {
         self.text.get(node.byte_range()).unwrap_or_default()
@@ -206,7 +209,9 @@ impl SyntaxBuilder<'_> {
     fn enter(&mut self, node: Node<'_>) -> ControlFlow<&'static str, bool> {
         let kind = node.kind();
         let next = self.script.commands.len();
-        if let Some(SyntaxFrame::Pipeline { start, .. }) = self.frames.last_mut() {
+        if let Some(SyntaxFrame::Pipeline { id, start, .. }) = self.frames.last_mut()
+            && is_child_of(node, *id)
+        {
             *start = next;
         }
         if node.is_extra() && kind == "comment" {
@@ -285,6 +290,7 @@ impl SyntaxBuilder<'_> {
                     _ => Vec::new(),
                 };
                 self.frames.push(SyntaxFrame::Pipeline {
+                    id: node.id(),
                     stages,
                     start: next,
                 });

@@ -72,7 +72,7 @@ const HARMLESS: [&str; 10] = [
 
 /// Files that run later without a question, besides those of [`project_place`] and [`protected_paths::NAMES`]. A name with `/`
 /// at its end is a directory.
-const RUN_LATER: [&str; 45] = [
+const RUN_LATER: &[&str] = &[
     ".xprofile",
     ".xinitrc",
     ".xsession",
@@ -118,10 +118,26 @@ const RUN_LATER: [&str; 45] = [
     "autostart/",
     "environment.d/",
     "node_modules/.bin/",
+    ".bazelrc",
+    ".circleci/",
+    ".git-credentials",
+    ".gitattributes",
+    ".github/workflows/",
+    ".gitlab-ci.yml",
+    ".my.cnf",
+    ".nanorc",
+    ".pre-commit-config.yaml",
+    ".travis.yml",
+    ".xonshrc",
+    ".xresources",
+    ".yarnrc",
+    ".yarnrc.yml",
+    "jenkinsfile",
+    "lefthook.yml",
 ];
 
 /// Directories and files below the home directory that run later, besides [`protected_paths::HOME_DIRS`].
-const RUN_LATER_HOME: [&str; 22] = [
+const RUN_LATER_HOME: &[&str] = &[
     ".aws/config",
     ".config/aish",
     ".config/code/user",
@@ -142,12 +158,62 @@ const RUN_LATER_HOME: [&str; 22] = [
     ".kube/config",
     ".local/share/applications",
     ".local/share/systemd",
+    ".azure",
+    ".aws/credentials",
+    ".boto",
+    ".bundle",
+    ".condarc",
+    ".config/alacritty",
+    ".config/awesome",
+    ".config/bspwm",
+    ".config/direnv",
+    ".config/foot",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/ghostty",
+    ".config/glab-cli",
+    ".config/helix",
+    ".config/hub",
+    ".config/hypr",
+    ".config/i3",
+    ".config/jj",
+    ".config/lf",
+    ".config/mise",
+    ".config/mpv",
+    ".config/nushell",
+    ".config/polybar",
+    ".config/powershell",
+    ".config/qtile",
+    ".config/ranger",
+    ".config/rclone",
+    ".config/river",
+    ".config/starship.toml",
+    ".config/sway",
+    ".config/sxhkd",
+    ".config/waybar",
+    ".config/yazi",
+    ".config/zellij",
+    ".gradle/gradle.properties",
+    ".gradle/init.d",
+    ".gradle/init.gradle",
+    ".ipython",
+    ".jupyter",
+    ".local/share/keyrings",
+    ".m2/settings.xml",
+    ".mozilla",
+    ".password-store",
+    ".profile.d",
+    ".s3cfg",
+    ".terraform.d",
+    ".terraformrc",
+    ".vault-token",
     "library/application support/code/user",
+    "library/keychains",
     "library/launchagents",
 ];
 
 /// Files of a project that tools run.
-const BUILD_FILES: [&str; 22] = [
+const BUILD_FILES: &[&str] = &[
     "Makefile",
     "makefile",
     "GNUmakefile",
@@ -170,6 +236,19 @@ const BUILD_FILES: [&str; 22] = [
     "configure",
     "tox.ini",
     "noxfile.py",
+    "compose.yml",
+    "compose.yaml",
+    "Containerfile",
+    "Taskfile.yml",
+    "Vagrantfile",
+    "build.sbt",
+    "default.nix",
+    "flake.nix",
+    "main.tf",
+    "meson.build",
+    "mix.exs",
+    "pom.xml",
+    "shell.nix",
 ];
 
 /// Returns an absolute path without `.` and `..`. A path that is not known ends where it becomes unknown.
@@ -332,6 +411,13 @@ impl CommandPlace<'_> {
         let is_own = own.any(|root| is_below(full, &normalize(root, "/").to_lowercase()));
         is_searched && is_known && !is_own
     }
+}
+
+/// Whether a path is, or lies in, a directory outside of the project where programs are looked for.
+pub fn program_directory(path: &str, place: &CommandPlace<'_>) -> bool {
+    let full = normalize(path, place.cwd);
+    let mut parts = full.split('/').rev().take(2);
+    parts.any(|part| part == "bin" || part == "sbin") && !place.is_own(&full)
 }
 
 /// Adds a finding for a file that is written.

@@ -79,7 +79,15 @@ impl ShellWord {
         })
     }
 
-    /// Returns the value, with `~`, `$HOME` and `$PWD` replaced.
+    /// Returns the names of the variables whose value is part of the word.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            WordPart::Variable { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns the value, with `~`, `$HOME` and `$PWD` replaced, and `$XDG_CONFIG_HOME` by its default.
     pub fn value(&self, home: &str, cwd: &str) -> WordValue {
         let mut value = WordValue {
             text: String::new(),
@@ -104,6 +112,10 @@ impl ShellWord {
                     value.text.extend(plain);
                 }
                 WordPart::Variable { name, .. } if name == "HOME" => value.text.push_str(home),
+                WordPart::Variable { name, .. } if name == "XDG_CONFIG_HOME" => {
+                    value.text.push_str(home);
+                    value.text.push_str("/.config");
+                }
                 WordPart::Variable { name, .. } if name == "PWD" => value.text.push_str(cwd),
                 WordPart::Variable { is_quoted, .. } | WordPart::Substitution { is_quoted, .. } => {
                     value.text.push(UNKNOWN);

@@ -1,7 +1,11 @@
 //! Programs that run another command: where that command begins in their arguments.
 
+mod options;
+mod runners;
 mod table;
 
+use super::programs;
+use runners::RUNNERS;
 use table::WRAPPERS;
 
 /// A program, or a subcommand of one, that runs its last arguments.
@@ -9,7 +13,7 @@ struct CommandWrapper {
     /// The names, and the subcommand words, if any.
     names: &'static [&'static str],
     subcommands: &'static [&'static str],
-    /// Options that take a value in the next argument.
+    /// Options that take a value in the next argument, as often as they take one.
     takes: &'static [&'static str],
     /// Operands before the command.
     skip: usize,
@@ -31,6 +35,8 @@ enum WrappedForm {
 pub enum WrappedCommand {
     /// The command begins at this argument; the name of the wrapper is argument 0.
     At(usize),
+    /// A program and its arguments, in another order than in the command.
+    Arguments(Vec<String>),
     /// A text for a shell.
     Text(String),
     /// Nothing; the wrapper stands alone.
@@ -39,70 +45,130 @@ pub enum WrappedCommand {
 
 /// Returns what a wrapper runs, or `None` if the program is no wrapper. `arguments` begin with the name.
 pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
-    let first = arguments
-        .iter()
-        .skip(1)
-        .find(|argument| !argument.starts_with('-'));
     let mut known = WRAPPERS
         .iter()
+        .chain(RUNNERS)
         .filter(|wrapper| wrapper.names.contains(&name));
-    let wrapper = known.find(|wrapper| {
-        wrapper.subcommands.is_empty()
-            || first.is_some_and(|first| wrapper.subcommands.contains(&first.as_str()))
+    let (wrapper, mut at) = known.find_map(|wrapper| {
+        let at = match wrapper.subcommands.is_empty() {
+            true => 1,
+            false => subcommand(name, arguments, wrapper.subcommands)? + 1,
+        };
+        Some((wrapper, at))
     })?;
-    let mut at = 1;
-    if !wrapper.subcommands.is_empty() {
-        while arguments
-            .get(at)
-            .is_some_and(|argument| Some(argument) != first)
-        {
-            at += 1;
-        }
-        at += 1;
-    }
     if wrapper.form == WrappedForm::AfterDashes {
         let dashes = arguments.iter().position(|argument| argument == "--");
-        return Some(match dashes {
-            Some(dashes) if dashes + 1 < arguments.len() => WrappedCommand::At(dashes + 1),
-            _ => WrappedCommand::Nothing,
-        });
+        match dashes {
+            Some(dashes) if dashes + 1 < arguments.len() => {
+                return Some(WrappedCommand::At(dashes + 1));
+            }
+            // Without `--`, the command follows the operands.
+            _ if wrapper.skip > 0 => {}
+            _ => return Some(WrappedCommand::Nothing),
+        }
     }
     let mut skip = wrapper.skip;
+    let mut entrypoint = None;
     while let Some(argument) = arguments.get(at) {
         if argument == "--" {
             at += 1;
             continue;
         }
         if argument.starts_with('-') && argument.len() > 1 {
-            let takes_next = wrapper.takes.contains(&argument.as_str()) || {
-                // The last letter of a cluster takes the value.
-                let is_cluster = !argument.starts_with("--") && argument.len() > 2;
-                let last = argument.chars().next_back().map(|c| format!("-{c}"));
-                is_cluster
-                    && argument.chars().skip(1).all(|c| c.is_ascii_alphabetic())
-                    && last.is_some_and(|last| wrapper.takes.contains(&last.as_str()))
-            };
-            at += 1 + usize::from(takes_next);
+            let values = values_of(argument, wrapper.takes);
+            if let Some(value) = argument.strip_prefix("--entrypoint") {
+                let next = arguments.get(at + 1).map(String::as_str);
+                entrypoint = value.strip_prefix('=').or(next);
+            }
+            // `podman exec --latest` names no container.
+            if values == 0 && matches!(argument.as_str(), "-l" | "--latest") && name == "podman" {
+                skip = 0;
+            }
+            at += 1 + values;
             continue;
         }
         // `sudo A=1 program`, `env A=1 program`.
         let is_assignment = argument.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         });
-        if is_assignment && matches!(name, "sudo" | "doas" | "command") {
+        if is_assignment && matches!(name, "sudo" | "doas" | "command" | "cross-env") {
             at += 1;
             continue;
         }
         if skip > 0 {
             skip -= 1;
             at += 1;
-            continue;
+            // What follows the image are arguments of the entry point, also if they look like options.
+            match entrypoint.is_some() && skip == 0 {
+                true => break,
+                false => continue,
+            }
         }
-        if wrapper.form == WrappedForm::Text {
-            let text = arguments.get(at..).unwrap_or_default().join(" ");
-            return Some(WrappedCommand::Text(text));
+        let rest = arguments.get(at..).unwrap_or_default();
+        // `parallel` appends arguments to a plain command, as `xargs` does.
+        let is_plain = name == "parallel"
+            && rest
+                .iter()
+                .take_while(|word| !word.starts_with(":::"))
+                .all(|word| {
+                    !word.contains(|c: char| c.is_whitespace() || ";|&<>$`(){".contains(c))
+                });
+        if wrapper.form == WrappedForm::Text && !is_plain {
+            return Some(WrappedCommand::Text(rest.join(" ")));
+        }
+        // No program has spaces in its name: this is a text for a shell, as in `sudo -s 'rm x'`.
+        if argument.contains(char::is_whitespace) {
+            return Some(WrappedCommand::Text(rest.join(" ")));
         }
         return Some(WrappedCommand::At(at));
     }
-    Some(WrappedCommand::Nothing)
+    // The arguments of a container with another entry point are those of that program.
+    let Some(entrypoint) = entrypoint.filter(|program| !program.is_empty()) else {
+        return Some(match arguments.get(at) {
+            Some(_) => WrappedCommand::At(at),
+            None => WrappedCommand::Nothing,
+        });
+    };
+    let rest = arguments.get(at..).unwrap_or_default();
+    let program = std::iter::once(entrypoint.to_owned());
+    Some(WrappedCommand::Arguments(
+        program.chain(rest.iter().cloned()).collect(),
+    ))
+}
+
+/// Returns the index of a subcommand. The words before it are options, their values, and names of groups of subcommands; what
+/// follows an option that the table does not know may be its value.
+fn subcommand(program: &str, arguments: &[String], names: &[&str]) -> Option<usize> {
+    let takes = programs::find(program).map_or(&[][..], |entry| entry.value_options());
+    let mut at = 1;
+    let mut after_option = false;
+    while let Some(argument) = arguments.get(at) {
+        let is_option = argument.starts_with('-');
+        if !is_option && names.contains(&argument.as_str()) {
+            return Some(at);
+        }
+        let is_group = matches!(argument.as_str(), "compose" | "container");
+        if !is_option && !is_group && !after_option {
+            return None;
+        }
+        let has_value = takes.contains(&argument.as_str());
+        after_option = is_option && !has_value;
+        at += 1 + usize::from(has_value);
+    }
+    None
+}
+
+/// Returns how many of the next arguments are values of an option: a letter that takes a value ends a cluster, and the rest
+/// is its value.
+pub fn values_of(option: &str, takes: &[&str]) -> usize {
+    let values = takes.iter().filter(|name| **name == option).count();
+    if values > 0 || option.starts_with("--") {
+        return values;
+    }
+    let takes_value = |letter: char| {
+        let mut options = takes.iter();
+        options.any(|option| option.len() == 2 && option.ends_with(letter))
+    };
+    let value = option.find(takes_value);
+    usize::from(value.is_some_and(|value| value + 1 == option.len()))
 }

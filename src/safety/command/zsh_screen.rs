@@ -5,6 +5,8 @@
 
 mod code;
 mod heredoc;
+mod loops;
+mod redirections;
 
 /// Stands for a glob qualifier or a pattern in parentheses, which selects files and runs nothing.
 const PATTERN_PLACEHOLDER: char = '_';
@@ -64,7 +66,9 @@ pub fn screen(text: &str) -> Result<ScreenedText, &'static str> {
         word: WordState::default(),
         saved: Vec::new(),
         heredocs: Vec::new(),
-        braces: 0,
+        braces: Vec::new(),
+        opens_anonymous: false,
+        cases: 0,
         substitutions: 0,
     };
     while screen.at < screen.chars.len() {
@@ -74,12 +78,17 @@ pub fn screen(text: &str) -> Result<ScreenedText, &'static str> {
         }
     }
     screen.end_word()?;
-    // The scanner of the grammar looks characters up in tables of C's `isalpha`, beyond whose end a large one leads.
-    let ascii = |c: char| if c.is_ascii() { c } else { OTHER_CHARACTER };
     Ok(ScreenedText {
-        text: screen.out.chars().map(ascii).collect(),
+        text: ascii(&screen.out),
         substitutions: screen.substitutions,
     })
+}
+
+/// Returns a text for the parser: the scanner of the grammar looks characters up in tables of C's `isalpha`, beyond whose end
+/// a large one leads.
+pub fn ascii(text: &str) -> String {
+    let ascii = |c: char| if c.is_ascii() { c } else { OTHER_CHARACTER };
+    text.chars().map(ascii).collect()
 }
 
 /// Whether a text evaluates arithmetic and has a subscript with a command in it, which zsh then runs: `x='a[$(rm y)]'`.
@@ -95,7 +104,12 @@ fn computes_with_subscripts(text: &str) -> bool {
         return true;
     }
     // Arithmetic, and builtins that assign to a parameter whose name is an argument.
-    const EVALUATES: [&str; 18] = [
+    const EVALUATES: [&str; 23] = [
+        "[ -v",
+        "[[ -v",
+        "test -v",
+        "unset ",
+        "zstyle ",
         "declare ",
         "export ",
         "getopts ",
@@ -129,12 +143,22 @@ struct WordState {
     is_argument: bool,
     /// The next word is the target of a redirection.
     is_target: bool,
+    /// Where the first redirection of the command begins in the output.
+    redirected_at: Option<usize>,
+    /// Where a here-string begins whose text is the current word.
+    here_string_at: Option<usize>,
+    /// The arithmetic of `for ((…))` is open.
+    is_loop: bool,
     /// `for NAME in …`, before its body.
     is_for_header: bool,
     /// `case`, `select` or `function` was the last word.
     takes_name: bool,
     /// `typeset`, whose arguments may be arrays.
     is_declaration: bool,
+    /// `case WORD in`, before its first pattern.
+    is_case_header: bool,
+    /// The last word of a condition compares with a pattern.
+    takes_pattern: bool,
     /// The last word was `}`.
     is_after_brace: bool,
 }
@@ -157,7 +181,12 @@ struct ZshScreen {
     /// The words around the open substitutions.
     saved: Vec<WordState>,
     heredocs: Vec<HereDocument>,
-    braces: usize,
+    /// Open `{ … }`; whether each is the body of a function without a name.
+    braces: Vec<bool>,
+    /// The next `{` begins the body of a function without a name.
+    opens_anonymous: bool,
+    /// Open `case … esac`.
+    cases: usize,
     /// Number of substitutions of commands so far.
     substitutions: usize,
 }
@@ -274,13 +303,15 @@ impl ZshScreen {
                     _ => open,
                 };
                 self.scopes.pop();
+                self.copy(1);
                 if open > 0 {
                     self.scopes.push(Scope::Arithmetic(open));
+                } else if std::mem::take(&mut self.word.is_loop) {
+                    self.for_body();
                 } else {
                     self.word.is_started = true;
                     self.word.is_argument = true;
                 }
-                self.copy(1);
                 Ok(())
             }
             scope => self.code(c, scope),
@@ -353,20 +384,24 @@ impl ZshScreen {
     fn parameter(&mut self) -> Result<(), &'static str> {
         self.copy(2);
         if self.peek(0) == Some('(') {
-            let mut ahead = 1;
-            while let Some(c) = self.peek(ahead) {
-                match c {
-                    ')' => break,
-                    'e' | '%' | 'P' => {
-                        return Err("it expands the value of a variable once more");
-                    }
-                    '$' | '`' | '\'' | '"' | '\n' => {
-                        return Err("it has flags of an expansion that are not plain");
-                    }
-                    _ => ahead += 1,
-                }
+            let rest = self.chars.get(self.at + 1..).unwrap_or_default();
+            let flags: String = rest.iter().take_while(|c| **c != ')').collect();
+            let ahead = flags.chars().count() + 1;
+            let is_odd = |c: char| matches!(c, '$' | '`' | '\'' | '"' | '\n');
+            if flags.contains(is_odd) || flags.starts_with(|c| !is_flag(c)) {
+                return Err("it has flags of an expansion that are not plain");
+            }
+            let is_prompt = flags.contains('%') && self.is_plain_default(ahead + 1);
+            if flags.contains(['e', 'P']) || flags.contains('%') && !is_prompt {
+                return Err("it expands the value of a variable once more");
             }
             self.at += ahead + 1;
+            if self.peek(0) == Some(':') {
+                self.out.push('_');
+            }
+        }
+        if self.peek(0) == Some('!') {
+            return Err("zsh does not expand `${!…}`");
         }
         while matches!(self.peek(0), Some('^' | '=' | '~' | '+' | '#'))
             && self
@@ -406,6 +441,14 @@ impl ZshScreen {
         Ok(())
     }
 
+    /// Whether a parameter goes on with `:-` and a text without expansions, ahead of this point.
+    fn is_plain_default(&self, ahead: usize) -> bool {
+        let rest = self.chars.get(self.at + ahead..).unwrap_or_default();
+        let text: String = rest.iter().take_while(|c| **c != '}').collect();
+        let text = text.strip_prefix(":-");
+        text.is_some_and(|text| !text.contains(['$', '`', '\\', '\'', '"', '{', '(']))
+    }
+
     /// Copies up to and with a closing quote.
     fn copy_quoted(&mut self, has_escapes: bool) -> Result<(), &'static str> {
         while let Some(c) = self.peek(0) {
@@ -420,6 +463,11 @@ impl ZshScreen {
         }
         Err("a quote is not closed")
     }
+}
+
+/// Whether a character can be a flag of an expansion.
+fn is_flag(c: char) -> bool {
+    c.is_ascii_alphabetic() || "#%@~0_".contains(c)
 }
 
 fn is_name(c: char) -> bool {

@@ -6,8 +6,9 @@ use crate::safety::command::class::CommandClass::{
     self, Destroys, Network, Reads, RunsDownloadedCode, Unknown, Writes,
 };
 use crate::safety::command::interpreters;
-use crate::safety::command::programs;
+use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
+use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::special::{self, InnerCommand, ProgramCall};
 use crate::safety::command::targets::PathReach;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
@@ -17,13 +18,63 @@ use crate::safety::command::wrappers::WrappedCommand;
 const MAX_INNER: usize = 24;
 
 /// A program with its arguments, on its way through the wrappers.
+#[derive(Default)]
 struct UnwrappedCall {
     /// The name and the arguments.
     arguments: Vec<String>,
     /// The words that the arguments come from; empty for a command inside of an argument.
     words: Vec<ShellWord>,
-    /// Arguments are added when it runs.
-    is_fed: bool,
+    /// What stands for the arguments that are added when it runs, as by `xargs`.
+    placeholder: Option<String>,
+    /// The index of the command, if the name may be the one of a function.
+    function_at: Option<usize>,
+}
+
+/// What programs that feed others put in place of an argument, unless they are told otherwise.
+const PLACEHOLDER: &str = "{}";
+
+impl UnwrappedCall {
+    /// Returns the arguments without the name; those that are added when it runs are paths that are not known.
+    fn all_arguments(&self) -> Vec<String> {
+        let arguments = self.arguments.get(1..).unwrap_or_default();
+        let Some(placeholder) = self.placeholder.as_deref() else {
+            return arguments.to_vec();
+        };
+        let path = programs::FED_OPERAND.to_owned();
+        let is_replaced = |argument: &String| argument.contains(placeholder);
+        let added = match arguments.iter().any(is_replaced) {
+            true => None,
+            false => Some(path.clone()),
+        };
+        let given = arguments
+            .iter()
+            .map(|argument| match argument == placeholder {
+                true => path.clone(),
+                false => argument.replace(placeholder, &UNKNOWN.to_string()),
+            });
+        given.chain(added).collect()
+    }
+}
+
+/// Returns what `xargs` puts arguments in place of; its command begins at an index.
+fn placeholder(arguments: &[String], at: usize) -> String {
+    let own = arguments.get(1..at).unwrap_or_default();
+    let others = ["-n", "-P", "-L", "-d", "-s", "-E", "-a", "-R", "-S"];
+    let mut found = ["-I", "-J", "--replace"]
+        .into_iter()
+        .flat_map(|option| find_option(own, option, &others, false));
+    let value = found.next().map(|found| found.value(own).to_owned());
+    value
+        .filter(|value| !value.is_empty())
+        .unwrap_or_else(|| PLACEHOLDER.to_owned())
+}
+
+/// Whether a word before a command leaves it to be looked up among the functions.
+fn runs_functions(name: &str) -> bool {
+    matches!(
+        name,
+        "noglob" | "nocorrect" | "-" | "time" | "repeat" | "coproc"
+    )
 }
 
 impl Assessor<'_> {
@@ -37,10 +88,17 @@ impl Assessor<'_> {
         if command.words.is_empty() {
             return;
         }
+        let mut arguments = facts.values.clone();
+        let named = command.words.first();
+        let named = named.and_then(|word| script.found_program(word));
+        if let (Some(name), Some(first)) = (named, arguments.first_mut()) {
+            name.clone_into(first);
+        }
         let mut pending = vec![UnwrappedCall {
-            arguments: facts.values.clone(),
+            arguments,
             words: command.words.clone(),
-            is_fed: false,
+            placeholder: None,
+            function_at: Some(index),
         }];
         let mut count = 0;
         while let Some(call) = pending.pop() {
@@ -56,30 +114,32 @@ impl Assessor<'_> {
     fn call(
         &mut self,
         script: &ScriptFacts,
-        call: UnwrappedCall,
+        mut call: UnwrappedCall,
         pending: &mut Vec<UnwrappedCall>,
     ) {
-        let UnwrappedCall {
-            mut arguments,
-            mut words,
-            mut is_fed,
-        } = call;
         for _ in 0..MAX_WRAPPERS {
-            let Some(path) = arguments.first() else {
+            let Some(path) = call.arguments.first() else {
                 return;
             };
+            let mut first = call.words.first().into_iter();
+            if first.any(|word| self.word_downloads(script, word)) {
+                self.findings
+                    .add_grave(RunsDownloadedCode, "runs a download");
+                return;
+            }
             if path.is_empty() || path.contains([UNKNOWN, '*', '?']) {
                 self.findings
                     .add(Unknown, "the name of a command is not known before it runs");
                 return;
             }
             let name = program_name(path).to_owned();
-            let inner = wrapped(&name, &arguments);
+            let inner = wrapped(&name, &call.arguments);
             let is_own = !matches!(
                 name.as_str(),
                 "sudo"
                     | "doas"
                     | "env"
+                    | "cross-env"
                     | "command"
                     | "builtin"
                     | "exec"
@@ -99,58 +159,75 @@ impl Assessor<'_> {
             match inner {
                 Some(WrappedCommand::At(at)) => {
                     match is_own {
-                        true => self.program(script, &name, &arguments, &words, is_fed, pending),
-                        false => self.wrapper_arguments(script, &name, &arguments, at),
+                        true => self.program(script, &name, &call, pending),
+                        false => self.wrapper_arguments(script, &name, &call.arguments, at),
                     }
-                    if matches!(name.as_str(), "xargs" | "gxargs" | "entr") {
-                        is_fed = true;
+                    if matches!(name.as_str(), "xargs" | "gxargs" | "entr" | "parallel") {
+                        call.placeholder = Some(placeholder(&call.arguments, at));
                     }
-                    arguments = arguments.split_off(at);
-                    words = match words.len() >= at {
-                        true => words.split_off(at),
+                    if !runs_functions(&name) {
+                        call.function_at = None;
+                    }
+                    call.arguments = call.arguments.split_off(at);
+                    call.words = match call.words.len() >= at {
+                        true => call.words.split_off(at),
                         false => Vec::new(),
                     };
                     // `uv run FILE.py`
-                    if is_own && arguments.first().is_some_and(|file| file.ends_with(".py")) {
-                        arguments.insert(0, "python".to_owned());
-                        words.insert(0, ShellWord::default());
+                    let mut file = call.arguments.first().into_iter();
+                    if is_own && file.any(|file| file.ends_with(".py")) {
+                        call.arguments.insert(0, "python".to_owned());
+                        call.words.insert(0, ShellWord::default());
                     }
-                    // The text of a shell with a placeholder in it is not known.
-                    let has_placeholder = arguments.iter().any(|argument| argument.contains("{}"));
-                    let shell = arguments
+                    // The text of a shell with a placeholder in it is not known; what follows it is a value.
+                    let shell = call
+                        .arguments
                         .first()
                         .is_some_and(|name| interpreters::is_shell(program_name(name)));
-                    if is_fed && shell && (has_placeholder || arguments.len() < 3) {
+                    let options = call.arguments.get(1..).unwrap_or_default();
+                    let text = ShellOptions::read(options).operand + 2;
+                    let mut arguments = call.arguments.iter().take(text);
+                    if let Some(placeholder) = call.placeholder.as_deref().filter(|_| shell)
+                        && (call.arguments.len() < 3
+                            || arguments.any(|argument| argument.contains(placeholder)))
+                    {
                         self.findings
                             .add(Unknown, "it runs texts that are not known before it runs");
-                        return;
                     }
                 }
+                Some(WrappedCommand::Arguments(inner)) => {
+                    self.program(script, &name, &call, pending);
+                    call = UnwrappedCall {
+                        arguments: inner,
+                        placeholder: call.placeholder,
+                        ..UnwrappedCall::default()
+                    };
+                }
                 Some(WrappedCommand::Text(text)) => {
+                    let all = &call.arguments;
                     match is_own {
-                        true => self.program(script, &name, &arguments, &words, is_fed, pending),
-                        false => self.wrapper_arguments(script, &name, &arguments, arguments.len()),
+                        true => self.program(script, &name, &call, pending),
+                        false => self.wrapper_arguments(script, &name, all, all.len()),
                     }
                     self.findings.add(Reads, "");
                     self.shell_text(&text);
                     return;
                 }
                 Some(WrappedCommand::Nothing) => {
-                    self.wrapper_arguments(script, &name, &arguments, arguments.len());
+                    let all = &call.arguments;
+                    self.wrapper_arguments(script, &name, all, all.len());
                     match name.as_str() {
-                        "parallel" => self
+                        "parallel" if !call.arguments.iter().any(|a| a == "--version") => self
                             .findings
                             .add(Unknown, "it runs texts that are not known before it runs"),
-                        "xargs" | "env" | "time" => self.findings.add(Reads, ""),
-                        _ if is_own => {
-                            self.program(script, &name, &arguments, &words, is_fed, pending)
-                        }
+                        "xargs" | "env" | "time" | "parallel" => self.findings.add(Reads, ""),
+                        _ if is_own => self.program(script, &name, &call, pending),
                         _ => self.findings.add(Writes, ""),
                     }
                     return;
                 }
                 None => {
-                    self.program(script, &name, &arguments, &words, is_fed, pending);
+                    self.program(script, &name, &call, pending);
                     return;
                 }
             }
@@ -163,20 +240,25 @@ impl Assessor<'_> {
         &mut self,
         script: &ScriptFacts,
         name: &str,
-        all: &[String],
-        words: &[ShellWord],
-        is_fed: bool,
+        call: &UnwrappedCall,
         pending: &mut Vec<UnwrappedCall>,
     ) {
-        let arguments = all.get(1..).unwrap_or_default();
         let shell = ShellCall {
             name,
-            arguments,
-            words: words.get(1..).unwrap_or_default(),
+            arguments: call.arguments.get(1..).unwrap_or_default(),
+            words: call.words.get(1..).unwrap_or_default(),
         };
-        if self.shell_program(script, &shell) || self.functions.contains(name) {
+        if self.shell_program(script, &shell) {
             return;
         }
+        // A function of that name only adds its own effects: whether it is what runs is not certain.
+        let is_function = |at| self.functions.contains(name) && script.may_define(name, at);
+        if programs::find(name).is_none() && call.function_at.is_some_and(is_function) {
+            return;
+        }
+        let is_fed = call.placeholder.is_some();
+        let call_words = shell.words;
+        let arguments = &*call.all_arguments();
         if !matches!(
             name,
             "ssh"
@@ -218,31 +300,24 @@ impl Assessor<'_> {
             match inner {
                 InnerCommand::Text(text) => self.shell_text(&text),
                 InnerCommand::Fed(text) => self.fed_text(name, &text),
+                InnerCommand::Query(text) => self.query(&text),
                 InnerCommand::Arguments(arguments) => pending.push(UnwrappedCall {
                     arguments,
-                    words: Vec::new(),
-                    is_fed: true,
+                    ..UnwrappedCall::default()
+                }),
+                InnerCommand::FedArguments(arguments) => pending.push(UnwrappedCall {
+                    arguments,
+                    placeholder: Some(PLACEHOLDER.to_owned()),
+                    ..UnwrappedCall::default()
                 }),
             }
         }
-        let from_download = arguments
-            .iter()
-            .any(|argument| self.is_downloaded(argument));
-        if from_download {
-            match name {
-                "tar" | "unzip" | "bsdtar" | "7z" | "gunzip" => self.has_unpacked = true,
-                "dpkg" | "rpm" | "apt" | "apt-get" | "dnf" | "yum" | "pip" | "pip3" | "npm"
-                | "gem" | "installer" | "snap" | "open" | "make" | "psql" | "git" | "java"
-                | "kubectl" | "crontab" => {
-                    self.findings
-                        .add(RunsDownloadedCode, "installs or runs a download");
-                }
-                _ => {}
-            }
-        }
-        self.has_cloned |= arguments.iter().take(3).any(|argument| argument == "clone")
-            && matches!(name, "git" | "gh" | "hg" | "jj" | "ghq" | "svn");
+        self.derived(name, arguments);
+        self.has_unpacked |= outcome.brings_tree;
         self.downloaded.extend(outcome.downloads);
+        self.argument_downloads = call_words
+            .iter()
+            .any(|word| self.word_downloads(script, word));
         let (name, arguments) = match outcome.rewritten {
             Some((name, arguments)) => (name, arguments),
             None => (name, arguments.to_vec()),
@@ -271,6 +346,12 @@ impl Assessor<'_> {
         let list = entry.arguments(arguments);
         self.uses(name, entry.uses(arguments, &list));
         let verdict = entry.verdict(name, &list);
+        if verdict.class != Reads {
+            self.uses(name, entry.installs(arguments, &list));
+            if entry.obeys_directory() {
+                self.obeys_downloads(name, "");
+            }
+        }
         if matches!(verdict.class, Reads | Network | Writes) {
             let reads = verdict.class == Reads;
             self.uses(name, entry.suspect_uses(name, arguments, reads));
@@ -283,26 +364,23 @@ impl Assessor<'_> {
         }
     }
 
-    /// Whether a file is one that the command line has downloaded.
-    pub(super) fn is_downloaded(&self, path: &str) -> bool {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let mut files = self.downloaded.iter();
-        !name.is_empty() && files.any(|file| file.rsplit('/').next() == Some(name))
-    }
-
     /// Judges a program that is named by its path.
     fn path_program(&mut self, path: &str, arguments: &[String]) {
-        if self.is_downloaded(path) || self.has_unpacked || self.has_cloned {
+        if self.may_be_downloaded(path) {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
             return;
         }
+        self.run_texts_of(path);
         let name = path.rsplit('/').next().unwrap_or_default();
         let entry =
             programs::find(name).map(|entry| entry.verdict(name, &entry.arguments(arguments)));
         if let Some(verdict) = entry.filter(|verdict| verdict.class == Destroys) {
             self.findings.add(Destroys, verdict.reason);
             return;
+        }
+        if let Some(entry) = programs::find(name) {
+            self.uses(name, entry.uses(arguments, &entry.arguments(arguments)));
         }
         let words = arguments.iter().take(2);
         let deletes = words.into_iter().any(|word| {

@@ -106,6 +106,9 @@ impl Assessor<'_> {
         if !self.is_own(path) {
             self.findings.add(Unknown, format!("{name} {REASON}"));
         }
+        if self.is_downloaded(path) {
+            self.obeys_downloads(name, path);
+        }
         if matches!(name, "env" | "sudo") {
             self.directory = self.after(path);
         }

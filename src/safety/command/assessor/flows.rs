@@ -5,9 +5,11 @@ use std::ops::Range;
 use super::{Assessor, InputRole, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::code::{
-    CodeEffect, CodeLanguage, SqlEffect, code_acts, code_effect, other_code_effect, sql_effect,
+    CodeEffect, CodeLanguage, SqlEffect, code_acts, code_effect, commands_change,
+    other_code_effect, query_files, query_scripts, sql_effect,
 };
 use crate::safety::command::interpreters::has_other_language;
+use crate::safety::command::targets::{PathReach, written};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// What flows through a pipeline.
@@ -24,6 +26,10 @@ impl Assessor<'_> {
         let mut stream = StreamContent::Local;
         for (number, stage) in stages.iter().enumerate() {
             let facts = script.facts.get(stage.clone()).unwrap_or_default();
+            let before = number.checked_sub(1).and_then(|before| stages.get(before));
+            if before.is_some() && script.empties_operands(stage, before) {
+                self.findings.add(Destroys, "empties a file");
+            }
             if number > 0 {
                 for role in facts.iter().map(|facts| facts.input) {
                     self.run_stream(role, &stream);
@@ -41,14 +47,33 @@ impl Assessor<'_> {
         }
     }
 
+    /// Judges the commands of `>(…)`: what they get is not followed.
+    pub(super) fn fed_commands(&mut self, script: &ScriptFacts, commands: &Range<usize>) {
+        let all = 0..script.facts.len();
+        let stream = match script.downloads(&all) {
+            true => StreamContent::Download,
+            false => StreamContent::Local,
+        };
+        let facts = script.facts.get(commands.clone()).unwrap_or_default();
+        for role in facts.iter().map(|facts| facts.input) {
+            self.run_stream(role, &stream);
+        }
+    }
+
     fn run_stream(&mut self, role: InputRole, stream: &StreamContent) {
         match (role, stream) {
-            (InputRole::Data, _) => {}
-            (InputRole::Query, StreamContent::Text(text)) => self.query(text),
-            (InputRole::Query, _) => self.findings.add(Writes, "runs queries that are not known"),
+            (InputRole::Data, _) | (InputRole::Lines, StreamContent::Download) => {}
             (_, StreamContent::Download) => self
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),
+            (InputRole::Installs, _) => {}
+            (InputRole::Lines | InputRole::Server, StreamContent::Text(text)) => self.lines(text),
+            (InputRole::Lines, _) => {}
+            (InputRole::Query, StreamContent::Text(text)) => self.query(text),
+            (InputRole::Query, _) => self
+                .findings
+                .add(Unknown, "runs queries that are not known before it runs"),
+            (InputRole::OtherCode, StreamContent::Text(text)) => self.other_code(text),
             (InputRole::Shell, StreamContent::Text(text)) => self.queue.push_back(text.clone()),
             (InputRole::Code, StreamContent::Text(text)) => self.code(text, None),
             _ => self
@@ -78,6 +103,9 @@ impl Assessor<'_> {
                 InputRole::Query => self.query(text),
                 InputRole::Shell => self.shell_text(text),
                 InputRole::Code => self.code(text, None),
+                InputRole::OtherCode => self.other_code(text),
+                InputRole::Installs => {}
+                InputRole::Lines | InputRole::Server => self.lines(text),
                 InputRole::Opaque => self
                     .findings
                     .add(Unknown, "it runs the text of a here-document"),
@@ -89,6 +117,9 @@ impl Assessor<'_> {
     pub(super) fn word_downloads(&self, script: &ScriptFacts, word: &ShellWord) -> bool {
         word.substitutions()
             .any(|(commands, _)| script.downloads(&commands))
+            || word
+                .variables()
+                .any(|name| self.downloaded_variables.contains(name))
     }
 
     /// Judges a text that a shell runs.
@@ -114,9 +145,18 @@ impl Assessor<'_> {
     /// Judges code of one of the interpreters.
     pub(super) fn code_of(&mut self, name: &str, text: &str) {
         match has_other_language(name) {
-            true => self.judged_code(text, other_code_effect(text)),
+            true => self.other_code(text),
+            // Commands of the shell and of ipython itself.
+            false if name == "ipython" && text.contains(['!', '%']) => self
+                .findings
+                .add(Unknown, "it runs code that is not trivially readable"),
             false => self.code(text, CodeLanguage::of(name)),
         }
+    }
+
+    /// Judges code in a language of which single words are known.
+    fn other_code(&mut self, text: &str) {
+        self.judged_code(text, other_code_effect(text));
     }
 
     fn judged_code(&mut self, text: &str, effect: CodeEffect) {
@@ -138,13 +178,41 @@ impl Assessor<'_> {
         }
     }
 
-    fn query(&mut self, text: &str) {
+    /// Judges a text that a database gets.
+    pub(super) fn query(&mut self, text: &str) {
         match sql_effect(text) {
             SqlEffect::Destroys => self
                 .findings
                 .add(Destroys, "drops or deletes in a database"),
+            SqlEffect::Unknown => self
+                .findings
+                .add(Unknown, "runs a block of code that is not analysed"),
             SqlEffect::Writes => self.findings.add(Writes, "changes a database"),
             SqlEffect::Reads => {}
+        }
+        if text.contains(UNKNOWN) {
+            self.findings
+                .add(Unknown, "runs queries that are not known before it runs");
+        }
+        for path in query_scripts(text) {
+            self.file_of_commands(&path);
+        }
+        for path in query_files(text) {
+            let is_elsewhere = self.place.reach(&path) > PathReach::Inside;
+            match is_elsewhere && !path.starts_with("/tmp/") {
+                true => self
+                    .findings
+                    .add(Destroys, "overwrites a file outside this directory"),
+                false => written(&path, self.place, &mut self.findings),
+            }
+        }
+    }
+
+    /// Judges commands of a protocol of lines.
+    fn lines(&mut self, text: &str) {
+        if commands_change(text) || sql_effect(text) == SqlEffect::Destroys {
+            self.findings
+                .add(Destroys, "sends commands that delete or replace something");
         }
     }
 }

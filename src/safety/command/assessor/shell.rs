@@ -2,12 +2,11 @@
 
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
-    Network, Reads, RunsDownloadedCode, Unknown, Writes,
+    Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
 };
 use crate::safety::command::interpreters::{code_options, is_shell};
-use crate::safety::command::programs::{self, find_option};
-use crate::safety::command::special::{self, ProgramCall};
-use crate::safety::command::targets::written;
+use crate::safety::command::programs::find_option;
+use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// A program with the words of its arguments; the words are absent for a command inside of an argument.
@@ -41,11 +40,12 @@ impl Assessor<'_> {
             }
             "alias" => self.alias(call),
             "zmodload" => match call.arguments.iter().any(|module| {
-                module.contains("files") || module.contains("system") || module.contains(UNKNOWN)
+                let replaces = ["files", "system", "mapfile"];
+                replaces.iter().any(|name| module.contains(name)) || module.contains(UNKNOWN)
             }) {
                 true => self
                     .findings
-                    .add(Unknown, "it replaces programs by builtins of zsh"),
+                    .add(Unknown, "it loads builtins or variables that change files"),
                 false => self.findings.add(Writes, ""),
             },
             "add-zsh-hook" | "add-zle-hook-widget" | "sched" => self
@@ -76,19 +76,55 @@ impl Assessor<'_> {
             "bindkey" if call.arguments.iter().any(|argument| argument == "-s") => {
                 self.findings.add(Unknown, "it makes a key type a text");
             }
-            "zle"
+            "zle" => {
+                let has = |option: &str| call.arguments.iter().any(|argument| argument == option);
+                match has("-A") || has("-U") {
+                    true => self
+                        .findings
+                        .add(Unknown, "it changes what a key does, or types keys"),
+                    false if has("-N") || has("-F") => self.findings.add(Writes, ""),
+                    false => return false,
+                }
+            }
+            "zstyle" if call.arguments.iter().any(|argument| argument == "-e") => self
+                .findings
+                .add(Unknown, "it makes the shell run a text later"),
+            "print" => {
+                let options = call.arguments.iter().take_while(|argument| {
+                    argument.starts_with('-') && argument.len() > 1 && *argument != "--"
+                });
+                let (types, expands) = options.fold((false, false), |(types, expands), option| {
+                    (
+                        types || option.contains('z'),
+                        expands || option.contains('P'),
+                    )
+                });
+                if types {
+                    self.findings
+                        .add(Unknown, "it puts a text on the command line");
+                }
+                let runs = |text: &String| text.contains("$(") || text.contains('`');
+                if expands && call.arguments.iter().any(runs) {
+                    self.findings.add(Unknown, "its prompt may run a command");
+                }
+                return false;
+            }
+            "unset"
                 if call
                     .arguments
                     .iter()
-                    .any(|argument| argument == "-N" || argument == "-F") =>
+                    .any(|argument| argument.starts_with("mapfile[")) =>
             {
-                self.findings.add(Writes, "");
+                self.findings.add(Destroys, "deletes files");
             }
             "su" | "runuser" | "script" | "flock" | "nix-shell" | "nix" | "vagrant"
             | "machinectl" | "sg" | "newgrp" => {
+                // What follows `--` are options of the shell that `su` starts.
+                let arguments = call.arguments.iter().filter(|argument| *argument != "--");
+                let arguments: Vec<String> = arguments.cloned().collect();
                 let mut texts = ["-c", "--command", "--run"].into_iter().flat_map(|option| {
-                    let found = find_option(call.arguments, option, &["-s", "-g", "-w"], false);
-                    found.into_iter().map(|found| found.value(call.arguments))
+                    let found = find_option(&arguments, option, &["-s", "-g", "-w"], false);
+                    found.into_iter().map(|found| found.value(&arguments))
                 });
                 match texts.next() {
                     Some(text) => self.shell_text(text),
@@ -128,38 +164,21 @@ impl Assessor<'_> {
     }
 
     fn shell_call(&mut self, script: &ScriptFacts, call: &ShellCall<'_>) {
-        let mut at = 0;
-        while let Some(argument) = call
-            .arguments
-            .get(at)
-            .filter(|argument| argument.starts_with(['-', '+']) && argument.len() > 1)
-        {
-            at += 1;
-            if argument == "--" {
-                break;
-            }
-            if !argument.starts_with("--") && argument.contains('c') || argument == "--command" {
-                while call
-                    .arguments
-                    .get(at)
-                    .is_some_and(|argument| argument.starts_with('-'))
-                {
-                    at += 1;
-                }
-                self.findings.add(Reads, "");
-                return self.run_argument(script, call, at, false);
-            }
-            let takes_next = matches!(
-                argument.as_str(),
-                "-o" | "+o" | "-O" | "--rcfile" | "--init-file"
-            );
-            at += usize::from(takes_next);
-            if matches!(argument.as_str(), "--rcfile" | "--init-file") {
-                self.findings
-                    .add(Unknown, "it runs a file when the shell starts");
-            }
+        let options = ShellOptions::read(call.arguments);
+        if options.has_startup {
+            self.findings
+                .add(Unknown, "it runs a file when the shell starts");
         }
-        self.script_file(script, call, at);
+        match options.has_text {
+            true if options.operand >= call.arguments.len() => self
+                .findings
+                .add(Unknown, "it runs a text that is not known before it runs"),
+            true => {
+                self.findings.add(Reads, "");
+                self.run_argument(script, call, options.operand, false);
+            }
+            false => self.script_file(script, call, options.operand),
+        }
     }
 
     /// Judges a file that a shell or interpreter runs, if there is one.
@@ -176,21 +195,17 @@ impl Assessor<'_> {
             .words
             .get(at)
             .is_some_and(|word| self.word_downloads(script, word));
-        let is_url = file.contains("://");
         let is_environment = file.ends_with("bin/activate") && !file.starts_with("/tmp");
-        let from_clone = self.has_cloned && is_shell(call.name);
-        if downloads
-            || is_url
-            || self.is_downloaded(file)
-            || from_clone
-            || self.has_unpacked && !is_environment
-        {
+        if downloads || self.may_be_downloaded(file) && !is_environment {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
         } else if substitution {
             self.findings
                 .add(Unknown, "it runs the output of a command");
         } else {
+            if is_shell(call.name) || matches!(call.name, "source" | ".") {
+                self.run_texts_of(file);
+            }
             self.local_script(file);
         }
     }
@@ -209,7 +224,7 @@ impl Assessor<'_> {
 
     /// Judges a file that holds commands for a program.
     pub(super) fn file_of_commands(&mut self, file: &str) {
-        if self.is_downloaded(file) || file.contains("://") {
+        if self.may_be_downloaded(file) {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
         } else if file.starts_with(UNKNOWN) {
@@ -336,10 +351,7 @@ impl Assessor<'_> {
                         .protected(path)
                         .filter(|_| path.contains('/') && !path.contains(' '))
                     {
-                        self.findings.add_grave(
-                            crate::safety::command::class::CommandClass::Destroys,
-                            reason,
-                        );
+                        self.findings.add_grave(Destroys, reason);
                     }
                 }
             }
@@ -362,60 +374,11 @@ impl Assessor<'_> {
             .arguments
             .get(at)
             .map(|file| file.rsplit('/').next().unwrap_or_default());
-        if let Some(entry) = file
-            .and_then(programs::find)
-            .filter(|_| file == Some("manage.py") || file == Some("artisan"))
-        {
+        if let Some(name @ ("manage.py" | "artisan" | "console")) = file {
             let rest = call.arguments.get(at + 1..).unwrap_or_default();
-            let verdict = entry.verdict(file.unwrap_or_default(), &entry.arguments(rest));
-            self.findings.add(verdict.class, verdict.reason);
+            self.table(name, rest);
         }
         self.script_file(script, call, at);
-        true
-    }
-
-    fn python_module(&mut self, call: &ShellCall<'_>, at: usize) -> bool {
-        let module = call
-            .arguments
-            .get(at)
-            .map(String::as_str)
-            .unwrap_or_default();
-        match module {
-            "json.tool" | "this" | "site" | "sysconfig" | "calendar" | "tokenize" | "ast"
-            | "dis" | "platform" | "base64" => self.findings.add(Reads, ""),
-            "http.server" | "smtpd" | "SimpleHTTPServer" | "webbrowser" => {
-                self.findings.add(Network, "")
-            }
-            "pip" | "twine" | "poetry" | "pipx" | "uv" | "conda" => {
-                let rest = call.arguments.get(at + 1..).unwrap_or_default();
-                let directory = self.directory.clone();
-                let inner = ProgramCall {
-                    name: module,
-                    arguments: rest,
-                    is_fed: false,
-                    directory: directory.as_deref(),
-                };
-                special::judge(&inner, self.place, &mut self.findings);
-                if let Some(entry) = programs::find(module) {
-                    let verdict = entry.verdict(module, &entry.arguments(rest));
-                    self.findings.add(verdict.class, verdict.reason);
-                }
-            }
-            "timeit" => {
-                self.findings.add(Reads, "");
-                for code in call.arguments.get(at + 1..).unwrap_or_default() {
-                    self.code_of("python", code);
-                }
-            }
-            "zipfile" | "tarfile" => {
-                let target = call.arguments.last().map(String::as_str);
-                written(target.unwrap_or_default(), self.place, &mut self.findings);
-            }
-            module if module.contains(UNKNOWN) => self
-                .findings
-                .add(Unknown, "it runs a module that is not known before it runs"),
-            _ => self.findings.add(Writes, ""),
-        }
         true
     }
 }

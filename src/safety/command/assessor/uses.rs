@@ -44,6 +44,11 @@ impl Assessor<'_> {
     }
 
     pub(super) fn uses(&mut self, name: &str, uses: Vec<(ArgumentUse, String)>) {
+        let fetched = uses
+            .iter()
+            .filter(|(purpose, _)| *purpose == ArgumentUse::Fetches);
+        let fetched: Vec<String> = fetched.map(|(_, value)| value.clone()).collect();
+        self.fetched(&fetched);
         for (purpose, value) in uses {
             match purpose {
                 ArgumentUse::Writes if is_sink(&value) => {}
@@ -57,6 +62,10 @@ impl Assessor<'_> {
                 ArgumentUse::Feeds => self.fed_text(name, &value),
                 ArgumentUse::Interprets => self.file_of_commands(&value),
                 ArgumentUse::Enters => self.entered(name, &value),
+                ArgumentUse::Queries => self.query(&value),
+                ArgumentUse::Evaluates => self.code_of(name, &value),
+                ArgumentUse::Installs => self.installed(&value),
+                ArgumentUse::Fetches => self.has_unpacked |= value.is_empty(),
                 ArgumentUse::Loads => self.findings.add(
                     Unknown,
                     format!("{name} runs code or a program that is not known"),
@@ -92,7 +101,7 @@ fn fed_program(words: &[String]) -> Option<&str> {
         match wrapped(name, rest) {
             Some(WrappedCommand::At(at)) => rest = rest.get(at..)?,
             // The text is judged as what it is, but not as what gets input.
-            Some(WrappedCommand::Text(_)) => return Some(name),
+            Some(WrappedCommand::Text(_) | WrappedCommand::Arguments(_)) => return Some(name),
             Some(WrappedCommand::Nothing) | None => {
                 let reads = programs::find(name).is_some_and(|entry| {
                     let class = entry.verdict(name, &ArgumentList::default()).class;

@@ -1,7 +1,9 @@
 //! Variables that change what later commands do.
 
 use super::{Assessor, ScriptFacts};
-use crate::safety::command::class::CommandClass::{Reads, RunsDownloadedCode, Unknown, Writes};
+use crate::safety::command::class::CommandClass::{
+    Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
+};
 use crate::safety::command::interpreters;
 use crate::safety::command::roles::program_name;
 use crate::safety::command::syntax::SimpleCommand;
@@ -38,6 +40,9 @@ impl Assessor<'_> {
     pub(super) fn assignments(&mut self, script: &ScriptFacts, command: &SimpleCommand) {
         for (name, word) in &command.assignments {
             let value = self.value(word);
+            if self.word_downloads(script, word) {
+                self.downloaded_variables.insert(name.clone());
+            }
             if command.words.is_empty() || !value.is_empty() {
                 self.findings.add(
                     if command.words.is_empty() {
@@ -93,6 +98,10 @@ impl Assessor<'_> {
                     format!("it sets {name}, so that other code may run"),
                 );
             }
+            name if name.starts_with("TF_CLI_ARGS") => self.findings.add(
+                Unknown,
+                format!("it sets {name}, which adds options to a command"),
+            ),
             "RIPGREP_CONFIG_PATH"
             | "TAR_OPTIONS"
             | "LESSKEY"
@@ -207,6 +216,10 @@ impl Assessor<'_> {
                     self.shell_text(value);
                 }
             },
+            "mapfile" => self.findings.add(Destroys, "overwrites files"),
+            name if is_hook_list(name) => self
+                .findings
+                .add(Unknown, "it makes the shell run a function later"),
             name if runs_cargo(name) => self.findings.add(
                 Unknown,
                 format!("it sets {name}, so that other code may run"),
@@ -258,6 +271,12 @@ impl Assessor<'_> {
         }
         self.single_uses(name, own);
     }
+}
+
+/// Whether a variable lists functions that zsh calls: `precmd_functions`.
+fn is_hook_list(name: &str) -> bool {
+    let hook = name.strip_suffix("_functions");
+    hook.is_some_and(|hook| super::HOOKS.contains(&hook))
 }
 
 /// Whether a variable of cargo names a program that it runs.

@@ -31,7 +31,7 @@ impl CodeLanguage {
             "python" | "pypy" | "ipython" => CodeLanguage::Python,
             "perl" => CodeLanguage::Perl,
             "ruby" | "jruby" => CodeLanguage::Ruby,
-            "node" | "nodejs" | "deno" | "bun" => CodeLanguage::Script,
+            "node" | "nodejs" | "deno" | "bun" | "tsx" | "ts-node" => CodeLanguage::Script,
             "php" => CodeLanguage::Php,
             _ => return None,
         })

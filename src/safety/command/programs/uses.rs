@@ -52,17 +52,29 @@ pub enum ArgumentUse {
     Loads,
     /// It names a directory or a file in one, whose files decide what the program runs.
     Enters,
+    /// It names something whose code is installed or run: a package, a file, a place.
+    Installs,
+    /// It names a file that is downloaded, or where it is downloaded from.
+    Fetches,
+    /// It is a text for a database.
+    Queries,
+    /// It is code in a language of which single words are known.
+    Evaluates,
 }
 
 impl ArgumentUse {
     /// The words of the table.
-    pub(super) const WORDS: [(&'static str, ArgumentUse); 6] = [
+    pub(super) const WORDS: [(&'static str, ArgumentUse); 10] = [
         (" writes to ", ArgumentUse::Writes),
         (" runs ", ArgumentUse::Runs),
         (" feeds ", ArgumentUse::Feeds),
         (" interprets ", ArgumentUse::Interprets),
         (" loads ", ArgumentUse::Loads),
         (" enters ", ArgumentUse::Enters),
+        (" installs ", ArgumentUse::Installs),
+        (" fetches ", ArgumentUse::Fetches),
+        (" queries ", ArgumentUse::Queries),
+        (" evaluates ", ArgumentUse::Evaluates),
     ];
 }
 
@@ -75,6 +87,18 @@ pub(super) struct UseRule {
     pub(super) arguments: Vec<&'static str>,
     /// Other options that look like these: see [`find_option`].
     pub(super) others: Vec<&'static str>,
+    /// One of these options must be given, if there are any.
+    pub(super) any: Vec<&'static str>,
+    /// None of these options may be given.
+    pub(super) none: Vec<&'static str>,
+}
+
+impl UseRule {
+    fn holds(&self, list: &ArgumentList<'_>) -> bool {
+        holds_path(&self.path, list)
+            && (self.any.is_empty() || list.has_any(&self.any))
+            && !self.none.iter().any(|option| list.has_surely(option))
+    }
 }
 
 /// Whether the name of a long option says that its value is a command: `--password-command`, `--on-download-complete`.
@@ -90,14 +114,35 @@ fn runs_by_name(option: &str) -> bool {
 }
 
 impl ProgramEntry {
-    /// Returns what the program does with single arguments.
+    /// Returns what the program does with single arguments, besides those that it installs.
     pub fn uses(
         &self,
         arguments: &[String],
         list: &ArgumentList<'_>,
     ) -> Vec<(ArgumentUse, String)> {
+        let mut found = self.all_uses(arguments, list);
+        found.retain(|(purpose, _)| *purpose != ArgumentUse::Installs);
+        found
+    }
+
+    /// Returns what the program installs or runs, if it does so at all.
+    pub fn installs(
+        &self,
+        arguments: &[String],
+        list: &ArgumentList<'_>,
+    ) -> Vec<(ArgumentUse, String)> {
+        let mut found = self.all_uses(arguments, list);
+        found.retain(|(purpose, _)| *purpose == ArgumentUse::Installs);
+        found
+    }
+
+    fn all_uses(
+        &self,
+        arguments: &[String],
+        list: &ArgumentList<'_>,
+    ) -> Vec<(ArgumentUse, String)> {
         let mut found = Vec::new();
-        for rule in self.uses.iter().filter(|rule| holds_path(&rule.path, list)) {
+        for rule in self.uses.iter().filter(|rule| rule.holds(list)) {
             let operands = list.operands.get(rule.path.len()..).unwrap_or_default();
             let others = match rule.others.is_empty() {
                 true => &self.takes,
@@ -106,6 +151,9 @@ impl ProgramEntry {
             for argument in &rule.arguments {
                 let values: Vec<String> = match *argument {
                     "@all" => operands.iter().map(|value| (*value).to_owned()).collect(),
+                    // Names that are not known.
+                    "@tree" => vec![String::new()],
+                    "@rest" => vec![operands.join(" ")],
                     "@last" => operands
                         .iter()
                         .skip(1)

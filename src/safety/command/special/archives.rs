@@ -2,7 +2,7 @@
 
 use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Reads, Unknown, Writes};
-use crate::safety::command::targets::normalize;
+use crate::safety::command::targets::{normalize, written};
 use crate::safety::command::word::UNKNOWN;
 
 /// What an archiver does with its archive.
@@ -109,7 +109,21 @@ pub fn archive(
     }
     match tar_mode(call.arguments) {
         ArchiveMode::Lists => findings.add(Reads, ""),
-        ArchiveMode::Packs => findings.add(Writes, ""),
+        ArchiveMode::Packs => {
+            let first = call
+                .arguments
+                .first()
+                .filter(|first| !first.starts_with('-'));
+            let attached = first.filter(|first| first.ends_with('f'));
+            let attached = attached
+                .and_then(|_| call.arguments.get(1))
+                .map(String::as_str);
+            let named = call.option_values(&["-f", "--file"]);
+            for path in named.into_iter().chain(attached) {
+                written(path, place, findings);
+            }
+            findings.add(Writes, "");
+        }
         ArchiveMode::Unpacks => {
             findings.add(Writes, "");
             let names = ["-C", "--directory", "--cd", "--one-top-level"];

@@ -10,6 +10,8 @@ use crate::safety::command::word::UNKNOWN;
 pub struct AwkEffects {
     /// Whether it runs a command or loads code.
     pub runs: bool,
+    /// Constant command lines that it pipes to or reads from.
+    pub commands: Vec<String>,
     /// The files that it writes; empty for one that is computed.
     pub writes: Vec<String>,
 }
@@ -21,6 +23,7 @@ pub fn awk_effects(program: &str) -> AwkEffects {
     let mut effects = AwkEffects::default();
     let mut is_read = false;
     let mut is_doubtful = false;
+    let mut readings: Vec<(String, Vec<String>)> = Vec::new();
     for (divides, has_brackets) in [(true, true), (false, true), (true, false), (false, false)] {
         let mut reader = AwkReader::new(divides, has_brackets);
         let is_whole = reader.read(program);
@@ -30,6 +33,7 @@ pub fn awk_effects(program: &str) -> AwkEffects {
             continue;
         }
         is_read = true;
+        readings.push((reader.code.clone(), reader.texts.clone()));
         let other = code_effects(&reader.code, &reader.texts);
         effects.runs |= other.runs;
         for path in other.writes {
@@ -38,16 +42,55 @@ pub fn awk_effects(program: &str) -> AwkEffects {
             }
         }
     }
+    readings.dedup();
+    if let [(code, texts)] = readings.as_slice()
+        && !is_doubtful
+        && !program.contains(['\\', UNKNOWN])
+        && let Some(commands) = constant_commands(code, texts)
+    {
+        effects.runs = false;
+        effects.commands = commands;
+        return effects;
+    }
     let is_unknown = program.trim_start().starts_with(UNKNOWN);
     effects.runs |= !is_read || is_unknown || runs_anywhere(program, is_doubtful);
     effects
+}
+
+/// Returns the commands of a program if it runs some and each of them is a constant text.
+fn constant_commands(code: &str, texts: &[String]) -> Option<Vec<String>> {
+    let mut words = code.split(|c| !is_word(c));
+    if code.contains('@') || words.any(|word| word == "system") {
+        return None;
+    }
+    let mut commands = Vec::new();
+    let plain = code.replace("||", "  ");
+    for (at, pipe) in plain.match_indices('|') {
+        let after = plain.get(at + pipe.len()..)?.trim_start_matches(' ');
+        if !after.starts_with("getline") {
+            commands.push(literal(after, texts));
+            continue;
+        }
+        let before = plain.get(..at)?.trim_end().strip_suffix('"')?;
+        let (before, number) = before.rsplit_once('"')?;
+        let is_whole =
+            before.trim_end().is_empty() || before.trim_end().ends_with(['{', ';', '(', '}']);
+        commands.push(
+            texts
+                .get(number.parse::<usize>().ok()?)
+                .filter(|_| is_whole)?
+                .clone(),
+        );
+    }
+    let is_known = !commands.is_empty() && commands.iter().all(|command| !command.is_empty());
+    is_known.then_some(commands)
 }
 
 /// Whether the code of a program, its texts replaced by numbers, runs a command; and what it writes.
 fn code_effects(code: &str, texts: &[String]) -> AwkEffects {
     let mut effects = AwkEffects {
         runs: code.contains('@') || code.replace("||", "").contains('|'),
-        writes: Vec::new(),
+        ..AwkEffects::default()
     };
     // The open parentheses since `print`, in a statement that prints.
     let mut depth: Option<i32> = None;

@@ -1,8 +1,8 @@
 //! Clients of databases: what their queries do.
 
-use super::{CallOutcome, Findings, ProgramCall};
-use crate::safety::command::class::CommandClass::{Destroys, Network, Reads, Writes};
-use crate::safety::command::code::{SqlEffect, sql_effect};
+use super::{CallOutcome, Findings, InnerCommand, ProgramCall};
+use crate::safety::command::class::CommandClass::{Network, Reads, Unknown, Writes};
+use crate::safety::command::word::UNKNOWN;
 
 /// Returns the queries among the arguments, if there are any.
 fn queries(call: &ProgramCall<'_>) -> Vec<String> {
@@ -14,7 +14,9 @@ fn queries(call: &ProgramCall<'_>) -> Vec<String> {
         "clickhouse-client" => &["-q", "--query"],
         "influx" => &["-execute", "--execute"],
         "sqlcmd" | "snowsql" => &["-Q", "-q"],
-        "sqlite3" | "sqlite" | "litecli" => &["-cmd", "--cmd"],
+        "sqlite3" | "sqlite" => &["-cmd", "--cmd"],
+        "litecli" => &["-e", "--execute"],
+        "isql" => &["-Q"],
         _ => &[],
     };
     let mut found: Vec<String> = call
@@ -31,7 +33,13 @@ fn queries(call: &ProgramCall<'_>) -> Vec<String> {
         ),
         // The operands are the command; a host or number is none.
         "redis-cli" | "valkey-cli" if !list.operands.is_empty() => {
-            found.push(list.operands.join(" "))
+            // The words are arguments, so that the values of variables are data; but not the first one.
+            let words = list.operands.iter().enumerate();
+            let words = words.map(|(at, word)| match at > 0 && word.starts_with(UNKNOWN) {
+                true => "value",
+                false => word,
+            });
+            found.push(words.collect::<Vec<_>>().join(" "))
         }
         _ => {}
     }
@@ -40,24 +48,20 @@ fn queries(call: &ProgramCall<'_>) -> Vec<String> {
 
 /// Judges a client.
 pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
-    if call.name == "bq" {
-        return CallOutcome::default();
-    }
     let queries = queries(call);
-    let effect = queries.iter().map(|query| sql_effect(query)).max();
-    match effect {
-        Some(SqlEffect::Destroys) => findings.add(Destroys, "drops or deletes in a database"),
-        Some(SqlEffect::Writes) => findings.add(Writes, "changes a database"),
-        Some(SqlEffect::Reads) => findings.add(Reads, ""),
-        None => {}
+    let is_file = matches!(call.name, "sqlite3" | "sqlite" | "duckdb" | "litecli");
+    match is_file {
+        true if queries.is_empty() => findings.add(Writes, ""),
+        true => findings.add(Reads, ""),
+        false => findings.add(Network, ""),
     }
-    match call.name {
-        "sqlite3" | "sqlite" | "duckdb" | "litecli" => {
-            if effect.is_none() {
-                findings.add(Writes, "");
-            }
-        }
-        _ => findings.add(Network, ""),
+    if call.list().has("--pipe") {
+        findings.add(Unknown, "runs commands that are not known before it runs");
     }
-    CallOutcome::complete()
+    CallOutcome {
+        inner: queries.into_iter().map(InnerCommand::Query).collect(),
+        // The table knows their subcommands.
+        is_complete: !matches!(call.name, "bq" | "influx" | "dolt"),
+        ..CallOutcome::default()
+    }
 }

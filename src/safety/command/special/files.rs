@@ -7,6 +7,9 @@ use crate::safety::command::class::CommandClass::{Destroys, Reads, Unknown, Writ
 use crate::safety::command::programs::{ArgumentList, find_option};
 use crate::safety::command::targets::{PathReach, is_device, is_sink, written};
 
+const CHANGES_OWNERS: &str =
+    "changes the permissions or owners of the system or the home directory";
+
 /// Judges programs that delete files.
 pub fn delete(
     call: &ProgramCall<'_>,
@@ -116,8 +119,29 @@ pub fn write(
     place: &CommandPlace<'_>,
     findings: &mut Findings,
 ) -> CallOutcome {
-    for path in call.list().operands {
+    let list = call.list();
+    if call.is_fed && matches!(call.name, "tee" | "sponge") && !list.has_any(&["-a", "--append"]) {
+        findings.add(
+            Destroys,
+            "overwrites files that are not known before it runs",
+        );
+    }
+    for path in list.operands {
         written(path, place, findings);
+    }
+    CallOutcome::default()
+}
+
+/// Judges `mkdir`: only a directory of the system is more than a place for files.
+pub fn make_directory(
+    call: &ProgramCall<'_>,
+    place: &CommandPlace<'_>,
+    findings: &mut Findings,
+) -> CallOutcome {
+    let reasons = call.list().operands.into_iter();
+    let mut reasons = reasons.filter_map(|path| place.protected(path));
+    if reasons.any(|reason| reason == "changes files of the system") {
+        findings.add_grave(Destroys, "changes files of the system");
     }
     CallOutcome::default()
 }
@@ -137,7 +161,13 @@ pub fn dd(
             Destroys,
             "writes to a place that is not known before it runs",
         ),
-        Some(path) => written(path, place, findings),
+        Some(path) => {
+            let is_empty = call.arguments.iter().any(|a| a == "if=/dev/null");
+            if is_empty && !is_sink(path) {
+                findings.add(Destroys, "empties a file");
+            }
+            written(path, place, findings);
+        }
         None => findings.add(Reads, ""),
     }
     CallOutcome::complete()
@@ -170,10 +200,7 @@ pub fn permissions(
     let paths = list.operands.get(1..).unwrap_or_default();
     let reach = paths.iter().map(|path| place.reach(path)).max();
     if is_recursive && reach > Some(PathReach::Whole) {
-        findings.add_grave(
-            Destroys,
-            "changes the permissions or owners of the system or the home directory",
-        );
+        findings.add_grave(Destroys, CHANGES_OWNERS);
     }
     if paths
         .iter()
@@ -244,7 +271,14 @@ pub fn find(
                     findings
                         .add_grave(Destroys, "deletes files recursively outside this directory");
                 }
-                outcome.inner.push(InnerCommand::Arguments(inner));
+                let opens = inner.first().is_some_and(|name| {
+                    matches!(name.rsplit('/').next(), Some("chmod" | "chown" | "chgrp"))
+                });
+                let is_everything = |path: &&String| place.reach(path) == PathReach::Everything;
+                if opens && starts.iter().any(is_everything) {
+                    findings.add_grave(Destroys, CHANGES_OWNERS);
+                }
+                outcome.inner.push(InnerCommand::FedArguments(inner));
             }
             _ => {}
         }
@@ -264,7 +298,7 @@ pub fn fd(call: &ProgramCall<'_>) -> CallOutcome {
             let is_next = rest.first() == inner.first();
             let rest = rest.iter().skip(usize::from(is_next));
             inner.extend(rest.take_while(|argument| *argument != ";").cloned());
-            outcome.inner.push(InnerCommand::Arguments(inner));
+            outcome.inner.push(InnerCommand::FedArguments(inner));
         }
     }
     outcome
@@ -337,6 +371,7 @@ pub fn awk(
     place: &CommandPlace<'_>,
     findings: &mut Findings,
 ) -> CallOutcome {
+    let mut outcome = CallOutcome::complete();
     findings.add(Reads, "");
     let list = call.list();
     let others = ["-F", "-v", "-f", "-i", "-l", "-e", "-E"];
@@ -354,6 +389,9 @@ pub fn awk(
         if effects.runs {
             findings.add(Unknown, "awk runs a command");
         }
+        outcome
+            .inner
+            .extend(effects.commands.into_iter().map(InnerCommand::Fed));
         for path in &effects.writes {
             match path.is_empty() || !is_sink(path) {
                 true => written(path, place, findings),
@@ -364,12 +402,17 @@ pub fn awk(
     for option in ["-i", "--include"] {
         for found in find(option) {
             match found.value(call.arguments) == "inplace" {
-                true => findings.add(Writes, "changes files in place"),
+                true => {
+                    findings.add(Writes, "changes files in place");
+                    for path in &list.operands {
+                        written(path, place, findings);
+                    }
+                }
                 false => findings.add(Unknown, "awk loads code that is not known"),
             }
         }
     }
-    CallOutcome::complete()
+    outcome
 }
 
 /// Judges `kill`.

@@ -6,7 +6,7 @@ use crate::safety::command::programs::{ArgumentList, find_option};
 use crate::safety::command::targets::PathReach;
 
 /// Parts of keys whose value git runs.
-const RUNNING_KEYS: [&str; 31] = [
+const RUNNING_KEYS: &[&str] = &[
     "sshcommand",
     "fsmonitor",
     "hookspath",
@@ -38,6 +38,13 @@ const RUNNING_KEYS: [&str; 31] = [
     "cccmd",
     "packobjectshook",
     "credential.",
+    "alternaterefscommand",
+    "smtpserver",
+    "defaultkeycommand",
+    ".vcs",
+    "instaweb.httpd",
+    "lfs.customtransfer",
+    "lfs.extension",
 ];
 
 /// Keys whose value is a program that git starts to show or edit something.
@@ -171,7 +178,11 @@ fn setting(setting: &str, outcome: &mut CallOutcome, findings: &mut Findings) {
                 false => InnerCommand::Fed(value.to_owned()),
             });
         }
-    } else if RUNNING_KEYS.iter().any(|part| key.contains(part)) && !is_off {
+    } else if (RUNNING_KEYS.iter().any(|part| key.contains(part))
+        || key.starts_with("submodule.") && value.starts_with('!')
+        || key == "safe.directory" && value == "*")
+        && !is_off
+    {
         findings.add(
             Unknown,
             format!("the setting {key} makes git run a program"),

@@ -1,6 +1,6 @@
 //! Programs with a command language of their own: what the commands in their arguments do.
 
-use super::{CallOutcome, Findings, ProgramCall};
+use super::{CallOutcome, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::Unknown;
 
 /// A family of programs, the options that give them commands, and the commands that are harmless.
@@ -359,4 +359,40 @@ fn is_harmless(command: &str, known: &[&str]) -> bool {
     ];
     let runs = command.split([' ', '=']).any(|word| runs.contains(&word));
     known.contains(&word) && !runs && (is_plain(command) || word == command)
+}
+
+/// Variables of make whose values are programs.
+const MAKE_PROGRAMS: [&str; 14] = [
+    "CC", "CXX", "CPP", "LD", "AR", "AS", "FC", "RM", "MAKE", "INSTALL", "PYTHON", "SUDO", "SHELL",
+    "NODE",
+];
+
+/// Judges the variables of `make` that name programs.
+pub fn make(call: &ProgramCall<'_>) -> CallOutcome {
+    let set = call
+        .arguments
+        .iter()
+        .filter_map(|argument| argument.split_once('='));
+    let programs = set.filter(|(name, _)| MAKE_PROGRAMS.contains(name));
+    // `arm-none-eabi-gcc` is a compiler too.
+    let is_compiler = |text: &&str| {
+        let name = text.split_whitespace().next().unwrap_or_default();
+        let ends = [
+            "gcc", "g++", "clang", "clang++", "cc", "ld", "ar", "as", "cpp",
+        ];
+        !name.contains('/')
+            && name
+                .rsplit('-')
+                .next()
+                .is_some_and(|end| ends.contains(&end))
+    };
+    let texts = programs
+        .map(|(_, text)| text)
+        .filter(|text| !is_compiler(text));
+    CallOutcome {
+        inner: texts
+            .map(|text| InnerCommand::Text(text.to_owned()))
+            .collect(),
+        ..CallOutcome::default()
+    }
 }

@@ -1,10 +1,11 @@
 //! Programs that install packages, or download one and run it.
 
-use super::{CallOutcome, Findings, ProgramCall};
+use super::{CallOutcome, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{
     Destroys, Network, RunsDownloadedCode, Unknown, Writes,
 };
-use crate::safety::command::programs::ArgumentList;
+use crate::safety::command::programs::{self, ArgumentList};
+use crate::safety::command::roles::wrapped;
 
 /// What `npm create` makes projects with.
 const CREATORS: [&str; 14] = [
@@ -126,6 +127,13 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
             (list.operands.get(2).copied().unwrap_or_default(), false)
         }
         ("deno", _) => return deno(&list, findings),
+        // A program of the project that is installed.
+        ("pnpm" | "yarn" | "bun", tool) if KNOWN_PACKAGES.contains(&tool) => {
+            return CallOutcome {
+                inner: run_tool(call, tool, tool),
+                ..CallOutcome::default()
+            };
+        }
         ("npm" | "pnpm" | "yarn" | "bun", "create" | "init" | "innit") if !second.is_empty() => {
             created = format!("create-{second}");
             (created.as_str(), CREATORS.contains(&plain_name(second)))
@@ -148,11 +156,21 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         }
         _ => return CallOutcome::default(),
     };
+    let texts = match call.name {
+        "npx" | "npm" | "pnpx" => call.option_values(&["-c", "--call"]),
+        _ => Vec::new(),
+    };
+    let texts = texts
+        .into_iter()
+        .map(|text| InnerCommand::Text(text.to_owned()));
     if package.is_empty() {
         return match matches!(call.name, "npx" | "bunx" | "pnpx" | "uvx") {
             true => {
                 findings.add(Network, "");
-                CallOutcome::complete()
+                CallOutcome {
+                    inner: texts.collect(),
+                    ..CallOutcome::complete()
+                }
             }
             false => CallOutcome::default(),
         };
@@ -191,8 +209,41 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         findings.add(Destroys, "deletes files recursively");
     }
     CallOutcome {
-        is_complete: true,
-        ..CallOutcome::default()
+        inner: texts
+            .chain(run_tool(call, package, plain_name(package)))
+            .collect(),
+        ..CallOutcome::complete()
+    }
+}
+
+/// Returns the command that a package runner runs: a tool that is known, with the arguments behind its name.
+fn run_tool(call: &ProgramCall<'_>, operand: &str, tool: &str) -> Vec<InnerCommand> {
+    let at = call
+        .arguments
+        .iter()
+        .position(|argument| argument == operand);
+    let rest = at
+        .and_then(|at| call.arguments.get(at + 1..))
+        .unwrap_or_default();
+    if tool == "concurrently" {
+        let texts = ArgumentList::new(rest, &["-n", "--names", "-c", "--prefix-colors"], false);
+        let run = |text: &&str| match text.strip_prefix("npm:") {
+            Some(script) => format!("npm run {script}"),
+            None => (*text).to_owned(),
+        };
+        return texts
+            .operands
+            .iter()
+            .map(run)
+            .map(InnerCommand::Text)
+            .collect();
+    }
+    let name = std::iter::once(tool.to_owned());
+    let arguments: Vec<String> = name.chain(rest.iter().cloned()).collect();
+    let is_known = programs::find(tool).is_some() || wrapped(tool, &arguments).is_some();
+    match is_known {
+        true => vec![InnerCommand::Arguments(arguments)],
+        false => Vec::new(),
     }
 }
 
@@ -222,8 +273,18 @@ fn plain_name(name: &str) -> &str {
 }
 
 /// Whether an operand names a place instead of a package of the registry.
-fn is_url(operand: &str) -> bool {
-    operand.contains("://") || operand.contains("git+") || operand.starts_with("git@")
+pub fn is_url(operand: &str) -> bool {
+    const FORGES: [&str; 5] = ["git@", "github:", "gitlab:", "sourcehut:", "github.com/"];
+    let is_scheme = |start: &str| {
+        let known = ["", "oci", "file", "docker"];
+        !known.contains(&start) && start.chars().all(|c| c.is_ascii_alphanumeric() || c == '+')
+    };
+    let mut places = operand
+        .split(" @ ")
+        .filter_map(|place| Some(place.split_once("://")?.0));
+    places.any(is_scheme)
+        || operand.contains("git+")
+        || FORGES.iter().any(|forge| operand.starts_with(forge))
 }
 
 /// Judges what is installed from: an archive or a repository runs its code without anybody having looked at it.

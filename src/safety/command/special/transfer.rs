@@ -2,6 +2,7 @@
 
 use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
+use crate::safety::command::targets::written;
 
 /// Judges `curl`, `wget` and their kind.
 pub fn download(
@@ -15,6 +16,36 @@ pub fn download(
         .unwrap_or_default();
     let is_delete =
         method.eq_ignore_ascii_case("DELETE") || call.arguments.iter().any(|a| a == "DELETE");
+    // Services that delete by a path: `_delete_by_query` of Elasticsearch.
+    let sends = matches!(
+        method.to_ascii_uppercase().as_str(),
+        "POST" | "PUT" | "PATCH"
+    ) || call
+        .arguments
+        .iter()
+        .any(|a| matches!(a.as_str(), "POST" | "PUT" | "PATCH"))
+        || call
+            .option_value(&["-d", "--data", "--json", "--data-raw", "--post-data"])
+            .is_some();
+    let is_delete = is_delete
+        || sends
+            && call.arguments.iter().any(|url| {
+                let is_url = !url.starts_with(['-', '{', '[', '@']) && !url.contains(['"', ' ']);
+                let mut parts = url.split(['/', '_', '-', '?', '.']).skip(1);
+                is_url
+                    && parts.any(|part| {
+                        matches!(
+                            part,
+                            "delete"
+                                | "destroy"
+                                | "purge"
+                                | "flush"
+                                | "shutdown"
+                                | "terminate"
+                                | "wipe"
+                        )
+                    })
+            });
     if is_delete {
         findings.add(Destroys, "sends a request that deletes");
     }
@@ -33,7 +64,7 @@ pub fn download(
                 || a == "--remote-name-all"
                 || a.starts_with('-') && !a.starts_with("--") && a.contains('O')
         }),
-        "http" | "https" | "xh" => false,
+        "http" | "https" | "xh" => call.list().has_any(&["-d", "--download"]),
         _ => targets.is_empty(),
     };
     if keeps_name {
@@ -41,7 +72,15 @@ pub fn download(
             .arguments
             .iter()
             .filter(|argument| !argument.starts_with('-'));
-        let names = urls.filter_map(|url| url.split(['?', '#']).next()?.rsplit('/').next());
+        // The name of `wget` has the query, that of `curl` has not.
+        let names = urls.flat_map(|url| {
+            let plain = url.split(['?', '#']).next().unwrap_or_default();
+            let query = url.get(plain.rfind('/').map_or(0, |at| at + 1)..);
+            [
+                plain.rsplit('/').next().unwrap_or_default(),
+                query.unwrap_or_default(),
+            ]
+        });
         targets.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
     }
     let directory = call.option_value(&["--output-dir", "-P", "--directory-prefix"]);
@@ -71,12 +110,20 @@ pub fn download(
     {
         findings.add(Unknown, format!("{} runs a program", call.name));
     }
+    outcome.brings_tree = call.name.starts_with("wget")
+        && call
+            .list()
+            .has_any(&["-r", "--recursive", "-m", "--mirror", "-i", "--input-file"]);
     outcome.downloads = targets;
     outcome
 }
 
 /// Judges `nc` and `socat`, which can connect a shell to the network.
-pub fn netcat(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
+pub fn netcat(
+    call: &ProgramCall<'_>,
+    place: &CommandPlace<'_>,
+    findings: &mut Findings,
+) -> CallOutcome {
     let list = call.list();
     let runs = match call.name {
         "socat" => call.arguments.iter().any(|a| {
@@ -87,6 +134,33 @@ pub fn netcat(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     };
     if runs {
         findings.add_grave(RunsDownloadedCode, "runs commands from the network");
+    }
+    let addresses = call.arguments.iter().filter(|_| call.name == "socat");
+    for address in addresses {
+        let (kind, path) = address.split_once(':').unwrap_or_default();
+        let kind = kind.to_ascii_lowercase();
+        if matches!(
+            kind.as_str(),
+            "file" | "open" | "gopen" | "create" | "creat"
+        ) {
+            written(path.split(',').next().unwrap_or(path), place, findings);
+        }
+    }
+    CallOutcome::default()
+}
+
+/// Judges the file of `ssh-keygen`: a key among the others is usual, a file of settings is not.
+pub fn key(
+    call: &ProgramCall<'_>,
+    place: &CommandPlace<'_>,
+    findings: &mut Findings,
+) -> CallOutcome {
+    let is_setting = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        matches!(name, "authorized_keys" | "config" | "environment" | "rc")
+    };
+    for path in call.option_values(&["-f"]).into_iter().filter(is_setting) {
+        written(path, place, findings);
     }
     CallOutcome::default()
 }

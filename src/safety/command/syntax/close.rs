@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::{Redirection, SyntaxBuilder, SyntaxFrame, WORDS};
+use super::{Redirection, SyntaxBuilder, SyntaxFrame, WORDS, is_child_of};
 use crate::safety::command::word::{WordPart, unescape_quoted};
 
 impl SyntaxBuilder<'_> {
@@ -67,6 +67,9 @@ impl SyntaxBuilder<'_> {
                 }) = self.frames.pop()
                 {
                     let commands = start..self.script.commands.len();
+                    if self.slice(node).starts_with('>') {
+                        self.script.fed.push(commands.clone());
+                    }
                     self.push_part(WordPart::Substitution {
                         commands,
                         is_quoted,
@@ -87,7 +90,9 @@ impl SyntaxBuilder<'_> {
         }
         let end = self.script.commands.len();
         match self.frames.last_mut() {
-            Some(SyntaxFrame::Pipeline { stages, start }) if node.is_named() => {
+            Some(SyntaxFrame::Pipeline { id, stages, start })
+                if node.is_named() && is_child_of(node, *id) =>
+            {
                 stages.push(*start..end)
             }
             Some(SyntaxFrame::Redirected { end: last, .. }) if !kind.ends_with("_redirect") => {

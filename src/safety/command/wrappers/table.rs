@@ -1,10 +1,11 @@
 //! The table of programs that run another command.
 
+use super::options::{BWRAP_OPTIONS, EXEC_OPTIONS, PARALLEL_OPTIONS, RUN_OPTIONS};
 use super::{CommandWrapper, WrappedForm};
 
-const NONE: &[&str] = &[];
+pub(super) const NONE: &[&str] = &[];
 
-const fn wrapper(
+pub(super) const fn wrapper(
     names: &'static [&'static str],
     takes: &'static [&'static str],
     skip: usize,
@@ -18,7 +19,7 @@ const fn wrapper(
     }
 }
 
-const fn inner(
+pub(super) const fn inner(
     names: &'static [&'static str],
     subcommands: &'static [&'static str],
     takes: &'static [&'static str],
@@ -30,7 +31,7 @@ const fn inner(
     }
 }
 
-const fn text(
+pub(super) const fn text(
     names: &'static [&'static str],
     takes: &'static [&'static str],
     skip: usize,
@@ -41,7 +42,7 @@ const fn text(
     }
 }
 
-const fn after_dashes(
+pub(super) const fn after_dashes(
     names: &'static [&'static str],
     subcommands: &'static [&'static str],
 ) -> CommandWrapper {
@@ -51,64 +52,41 @@ const fn after_dashes(
     }
 }
 
-const RUN_OPTIONS: &[&str] = &[
-    "-v",
-    "--volume",
-    "-p",
-    "--publish",
-    "-e",
-    "--env",
-    "--name",
-    "-w",
-    "--workdir",
-    "-u",
-    "--user",
-    "--network",
-    "--net",
-    "--mount",
-    "--entrypoint",
-    "-l",
-    "--label",
-    "-h",
-    "--hostname",
-    "--env-file",
-    "-m",
-    "--memory",
-    "--cpus",
-    "--gpus",
-    "--platform",
-    "--pull",
-    "--restart",
-    "--add-host",
-    "--device",
-    "--cap-add",
-    "--cap-drop",
-    "--security-opt",
-    "--ulimit",
-    "--dns",
-    "--ip",
-    "--link",
-    "--log-driver",
-    "--log-opt",
-    "--shm-size",
-    "--tmpfs",
-    "--volumes-from",
-    "--pid",
-    "--ipc",
-    "--index",
-    "--detach-keys",
-    "--scale",
-    "-f",
-    "--file",
-    "--project-name",
+const CONTAINERS: &[&str] = &[
+    "docker",
+    "podman",
+    "nerdctl",
+    "docker-compose",
+    "podman-compose",
 ];
+
+const KUBECTL: &[&str] = &["kubectl", "oc", "k", "kubecolor"];
 
 pub(super) static WRAPPERS: &[CommandWrapper] = &[
     wrapper(
         &["sudo", "gsudo", "sudo-rs"],
         &[
-            "-u", "--user", "-g", "--group", "-h", "--host", "-p", "--prompt", "-C", "-r", "-t",
-            "-T", "-U", "-D", "-R",
+            "-u",
+            "--user",
+            "-g",
+            "--group",
+            "-h",
+            "--host",
+            "-p",
+            "--prompt",
+            "-C",
+            "-r",
+            "-t",
+            "-T",
+            "-U",
+            "-D",
+            "-R",
+            "--close-from",
+            "--chdir",
+            "--chroot",
+            "--role",
+            "--type",
+            "--command-timeout",
         ],
         0,
     ),
@@ -161,10 +139,29 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
         &["-k", "--kill-after", "-s", "--signal"],
         1,
     ),
-    wrapper(&["stdbuf"], &["-i", "-o", "-e"], 0),
+    wrapper(
+        &["stdbuf"],
+        &["-i", "-o", "-e", "--input", "--output", "--error"],
+        0,
+    ),
     wrapper(&["chrt"], &["-T", "-P", "-D"], 1),
-    wrapper(&["taskset"], &["-c"], 1),
-    wrapper(&["numactl"], &["-N", "-m", "-C"], 0),
+    wrapper(&["taskset"], NONE, 1),
+    wrapper(
+        &["numactl"],
+        &[
+            "-N",
+            "-m",
+            "-C",
+            "-i",
+            "-p",
+            "--membind",
+            "--cpunodebind",
+            "--physcpubind",
+            "--interleave",
+            "--preferred",
+        ],
+        0,
+    ),
     wrapper(&["caffeinate"], &["-t", "-w"], 0),
     wrapper(
         &["systemd-inhibit"],
@@ -183,6 +180,23 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
             "--setenv",
             "--slice",
             "--description",
+            "--on-calendar",
+            "--on-active",
+            "--on-boot",
+            "--on-startup",
+            "--on-unit-active",
+            "--on-unit-inactive",
+            "--timer-property",
+            "--path-property",
+            "--socket-property",
+            "--working-directory",
+            "--uid",
+            "--gid",
+            "--nice",
+            "--service-type",
+            "--machine",
+            "--host",
+            "-H",
         ],
         0,
     ),
@@ -204,6 +218,9 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
             "--arg-file",
             "-J",
             "-R",
+            "-S",
+            "--process-slot-var",
+            "--max-chars",
         ],
         0,
     ),
@@ -236,46 +253,69 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
     wrapper(&["chroot"], &["--userspec", "--groups"], 1),
     wrapper(
         &[
-            "unshare", "nsenter", "bwrap", "firejail", "setpriv", "capsh", "runcon", "faketime",
+            "unshare", "nsenter", "firejail", "setpriv", "capsh", "runcon",
         ],
         &[
             "-t",
             "--target",
             "-S",
             "-G",
-            "--bind",
-            "--ro-bind",
-            "--dev-bind",
+            "--reuid",
+            "--regid",
+            "--groups",
+            "--inh-caps",
+            "--ambient-caps",
+            "--bounding-set",
+            "--selinux-label",
+            "--apparmor-profile",
         ],
         0,
     ),
+    wrapper(&["bwrap"], BWRAP_OPTIONS, 0),
     wrapper(&["repeat"], NONE, 1),
-    wrapper(
-        &[
-            "dotenv",
-            "dotenvx",
-            "with-env",
-            "envchain",
-            "chamber",
-            "aws-vault",
-            "doppler",
-            "infisical",
-        ],
-        &["-f", "-e", "-p"],
+    wrapper(&["dotenv", "dotenvx", "with-env"], &["-f", "-e", "-p"], 0),
+    inner(
+        &["doppler", "infisical", "dotenvx"],
+        &["run"],
+        &["-p", "--project", "-c", "--config", "--env", "--path", "-f"],
         0,
     ),
+    wrapper(&["envchain"], NONE, 1),
+    wrapper(&["cross-env"], NONE, 0),
+    CommandWrapper {
+        skip: 1,
+        ..after_dashes(&["aws-vault", "chamber"], &["exec"])
+    },
     wrapper(
         &[
             "ssh-agent",
             "dbus-run-session",
             "dbus-launch",
-            "xvfb-run",
             "startx",
             "xinit",
         ],
         &["-a", "-t", "-s", "-n"],
         0,
     ),
+    wrapper(
+        &["xvfb-run"],
+        &["-n", "-s", "-e", "-f", "-p", "-l", "--server-args"],
+        0,
+    ),
+    wrapper(&["faketime", "logsave", "arch-chroot"], NONE, 1),
+    wrapper(&["choom", "multitime"], &["-n", "-p"], 0),
+    CommandWrapper {
+        form: WrappedForm::AfterDashes,
+        ..wrapper(&["runuser", "wsl", "fab"], NONE, 0)
+    },
+    inner(&["apptainer", "singularity"], &["exec"], &["-B"], 1),
+    inner(&["pct"], &["exec"], NONE, 1),
+    inner(&["sops"], &["exec-env", "exec-file"], NONE, 1),
+    inner(&["composer"], &["exec"], NONE, 0),
+    CommandWrapper {
+        form: WrappedForm::Text,
+        ..inner(&["adb", "minikube"], &["shell", "ssh"], &["-s", "-p"], 0)
+    },
     wrapper(&["sshpass"], &["-p", "-f", "-d", "-P"], 0),
     wrapper(&["entr"], NONE, 0),
     text(
@@ -285,12 +325,14 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
     ),
     text(
         &["parallel", "rush", "pssh", "pdsh", "clush"],
-        &[
-            "-j", "--jobs", "-I", "-a", "--colsep", "-N", "-L", "-n", "-w", "-h", "-H", "-P",
-        ],
+        PARALLEL_OPTIONS,
         0,
     ),
-    wrapper(&["flock"], &["-w", "--timeout", "-E"], 1),
+    wrapper(
+        &["flock"],
+        &["-w", "--wait", "--timeout", "-E", "--conflict-exit-code"],
+        1,
+    ),
     text(
         &["ssh", "mosh", "slogin", "dbclient"],
         &[
@@ -304,18 +346,8 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
         &["-i", "-p", "-l", "-o", "-F", "-J", "-L", "-R", "-D", "-M"],
         1,
     ),
-    inner(
-        &[
-            "docker",
-            "podman",
-            "nerdctl",
-            "docker-compose",
-            "podman-compose",
-        ],
-        &["exec", "run"],
-        RUN_OPTIONS,
-        1,
-    ),
+    inner(CONTAINERS, &["exec"], EXEC_OPTIONS, 1),
+    inner(CONTAINERS, &["run"], RUN_OPTIONS, 1),
     inner(
         &["docker", "podman", "nerdctl"],
         &["create"],
@@ -329,10 +361,12 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
         1,
     ),
     inner(&["lxc-attach", "machinectl"], &["shell"], &["-n"], 1),
-    after_dashes(
-        &["kubectl", "oc", "k", "kubecolor"],
-        &["exec", "run", "debug"],
-    ),
+    CommandWrapper {
+        takes: &["-n", "--namespace", "-c", "--container", "--context"],
+        skip: 1,
+        ..after_dashes(KUBECTL, &["exec"])
+    },
+    after_dashes(KUBECTL, &["run", "debug"]),
     after_dashes(&["npm"], &["exec", "x"]),
     inner(
         &[
@@ -414,12 +448,6 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
             "-o",
             "--on-busy-update",
         ],
-        0,
-    ),
-    inner(
-        &["heroku", "fly", "flyctl", "railway", "dokku"],
-        &["run"],
-        &["--app", "-a", "-s"],
         0,
     ),
 ];

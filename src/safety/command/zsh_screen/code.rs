@@ -2,6 +2,11 @@
 
 use super::{PATTERN_PLACEHOLDER, Scope, WordState, ZshScreen, is_assignable, is_name};
 
+/// The name of a function that has none.
+const ANONYMOUS: &str = "aish_anonymous";
+
+const BRACE: &str = "it has a closing brace in a place that is not understood";
+
 impl ZshScreen {
     pub(super) fn code(&mut self, c: char, scope: Scope) -> Result<(), &'static str> {
         match c {
@@ -18,7 +23,10 @@ impl ZshScreen {
             }
             ' ' | '\t' => {
                 self.end_word()?;
-                self.copy(1);
+                // A loop may have taken the space with its header.
+                if matches!(self.peek(0), Some(' ' | '\t')) {
+                    self.copy(1);
+                }
                 Ok(())
             }
             '\n' if scope == Scope::Commands(None) || matches!(scope, Scope::Commands(_)) => {
@@ -27,7 +35,10 @@ impl ZshScreen {
             }
             ';' | '&' | '|' if matches!(scope, Scope::Commands(_)) => self.operator(c),
             '#' if !self.word.is_started && matches!(scope, Scope::Commands(_)) => self.comment(),
-            '(' if scope == Scope::Condition => {
+            '(' if scope == Scope::Condition
+                && !self.word.is_started
+                && !self.word.takes_pattern =>
+            {
                 self.copy(1);
                 Ok(())
             }
@@ -42,7 +53,6 @@ impl ZshScreen {
                 self.at += 1;
                 self.scopes.pop();
                 self.saved.pop();
-                self.word = WordState::default();
                 self.for_body();
                 Ok(())
             }
@@ -55,6 +65,13 @@ impl ZshScreen {
                 self.open_substitution(')');
                 Ok(())
             }
+            '=' if !self.word.is_started
+                && matches!(scope, Scope::Commands(_))
+                && self.peek(1) == Some('=')
+                && self.peek(2).is_some_and(is_name) =>
+            {
+                Err("it has a path of a program that is not plain")
+            }
             '=' if !self.word.is_started && self.peek(1).is_some_and(is_name) => {
                 // `=ls` is the path of the program.
                 self.at += 1;
@@ -64,25 +81,25 @@ impl ZshScreen {
                 self.word.is_started = true;
                 self.word.text.push(c);
                 if self.peek(1).is_some_and(|c| c.is_ascii_whitespace()) {
-                    self.braces += 1;
+                    self.braces.push(std::mem::take(&mut self.opens_anonymous));
                 }
                 self.copy(1);
                 Ok(())
             }
             '}' if !self.word.is_started
-                && self.braces > 0
+                && !self.braces.is_empty()
                 && matches!(scope, Scope::Commands(_)) =>
             {
                 if self.word.is_argument {
                     self.out.push_str("; ");
                 }
-                self.braces -= 1;
+                let is_anonymous = self.braces.pop() == Some(true);
                 self.word = WordState {
                     is_after_brace: true,
                     ..WordState::default()
                 };
                 self.copy(1);
-                Ok(())
+                self.brace_end(is_anonymous)
             }
             _ => {
                 self.word.is_started = true;
@@ -91,6 +108,25 @@ impl ZshScreen {
                 Ok(())
             }
         }
+    }
+
+    /// Handles what follows `}`: the arguments of a function without a name, or nothing that belongs to the same word.
+    fn brace_end(&mut self, is_anonymous: bool) -> Result<(), &'static str> {
+        let is_end = |c: char| c.is_ascii_whitespace() || ";&|()<>`".contains(c);
+        if !self.peek(0).is_none_or(is_end) {
+            return Err(BRACE);
+        }
+        let rest = self.chars.get(self.at..).unwrap_or_default();
+        let next = rest.iter().find(|c| !matches!(c, ' ' | '\t'));
+        if is_anonymous && next.is_some_and(|c| !is_end(*c) && *c != '}') {
+            self.out.push_str("; ");
+            self.out.push_str(ANONYMOUS);
+            self.word = WordState {
+                is_argument: true,
+                ..WordState::default()
+            };
+        }
+        Ok(())
     }
 
     fn close_substitution(&mut self) {
@@ -122,7 +158,7 @@ impl ZshScreen {
     }
 
     /// Returns the next word, whitespace skipped.
-    fn next_word(&self, ahead: usize) -> String {
+    pub(super) fn next_word(&self, ahead: usize) -> String {
         let rest = self.chars.get(self.at + ahead..).unwrap_or_default();
         let rest = rest.iter().skip_while(|c| c.is_ascii_whitespace());
         rest.take_while(|c| c.is_ascii_alphabetic() || **c == '{')
@@ -150,6 +186,9 @@ impl ZshScreen {
                     || c == '|' && next == '&'
                     || c == ';' && matches!(next, '&' | '|') =>
             {
+                if c == ';' && self.cases == 0 {
+                    return Err("it ends a branch outside of `case`");
+                }
                 self.separator(2)
             }
             _ => self.separator(1),
@@ -176,6 +215,12 @@ impl ZshScreen {
 
     fn parenthesis(&mut self, scope: Scope) -> Result<(), &'static str> {
         let in_commands = matches!(scope, Scope::Commands(_));
+        if std::mem::take(&mut self.word.is_case_header) && !self.word.is_started {
+            // `case x in (a|b) …`
+            self.word = WordState::default();
+            self.copy(1);
+            return Ok(());
+        }
         if !self.word.is_started && !self.word.is_argument && !self.word.is_target && in_commands {
             match (self.peek(1), self.peek(2)) {
                 (Some('('), _) => {
@@ -183,8 +228,9 @@ impl ZshScreen {
                     self.scopes.push(Scope::Arithmetic(2));
                 }
                 (Some(')'), _) => {
-                    self.out.push_str("aish_anonymous()");
-                    self.at += 2;
+                    self.out.push_str(ANONYMOUS);
+                    self.copy(2);
+                    self.opens_anonymous = true;
                 }
                 _ => {
                     self.copy(1);
@@ -194,8 +240,12 @@ impl ZshScreen {
             }
             return Ok(());
         }
-        if self.peek(1) == Some(')') && in_commands && !self.word.is_argument {
-            // A function.
+        if self.peek(1) == Some(')')
+            && in_commands
+            && (!self.word.is_argument || !self.word.is_started)
+            && !self.word.is_target
+        {
+            // A function, also with a space before the parentheses.
             self.copy(2);
             self.word = WordState::default();
             return Ok(());
@@ -210,7 +260,7 @@ impl ZshScreen {
     }
 
     /// Replaces a pattern in parentheses or a glob qualifier.
-    fn pattern(&mut self) -> Result<(), &'static str> {
+    pub(super) fn pattern(&mut self) -> Result<(), &'static str> {
         let mut depth = 0;
         let mut content = String::new();
         while let Some(c) = self.peek(0) {
@@ -233,6 +283,14 @@ impl ZshScreen {
         let is_explicit = content.starts_with("#q");
         if is_explicit || !content.contains('|') {
             let qualifiers = content.trim_start_matches("#q");
+            // The text of `f:u+x:` describes permissions.
+            let qualifiers = match qualifiers.split_once("f:") {
+                Some((before, rest)) => {
+                    let after = rest.split_once(':').map_or(rest, |(_, after)| after);
+                    format!("{before}{after}")
+                }
+                None => qualifiers.to_owned(),
+            };
             let mut pairs = qualifiers.chars().zip(qualifiers.chars().skip(1));
             let calls = pairs
                 .any(|(first, second)| first == '+' && is_name(second) && !second.is_ascii_digit());
@@ -245,61 +303,6 @@ impl ZshScreen {
         Ok(())
     }
 
-    fn redirection(&mut self, c: char) -> Result<(), &'static str> {
-        // `<1-5>` is a pattern of numbers.
-        if c == '<' {
-            let rest = self.chars.get(self.at + 1..).unwrap_or_default();
-            let length = rest
-                .iter()
-                .take_while(|c| c.is_ascii_digit() || **c == '-')
-                .count();
-            let has_dash = rest.iter().take(length).any(|c| *c == '-');
-            if has_dash && rest.get(length) == Some(&'>') {
-                self.at += length + 2;
-                self.word.is_started = true;
-                self.out.push(PATTERN_PLACEHOLDER);
-                return Ok(());
-            }
-        }
-        if self.peek(1) == Some('(') {
-            self.quote();
-            self.copy(2);
-            self.open_substitution(')');
-            return Ok(());
-        }
-        if !self.word.text.chars().all(|c| c.is_ascii_digit()) || self.word.has_quotes {
-            self.end_word()?;
-        } else {
-            // The number of a descriptor.
-            self.word.text.clear();
-            self.word.is_started = false;
-        }
-        if c == '<' && self.peek(1) == Some('<') && self.peek(2) != Some('<') {
-            self.copy(2);
-            return self.heredoc();
-        }
-        let mut operator = String::new();
-        while let Some(next) = self.peek(0).filter(|c| "<>&|!".contains(*c)) {
-            operator.push(next);
-            self.at += 1;
-        }
-        // `!` and `|` only override the option noclobber.
-        let operator = match operator.as_str() {
-            ">!" | ">|" => ">|",
-            ">>!" | ">>|" => ">>",
-            ">&!" | ">&|" => ">&",
-            ">>&" | ">>&!" | ">>&|" => "&>>",
-            operator => operator,
-        };
-        self.out.push_str(operator);
-        self.redirection_end();
-        Ok(())
-    }
-
-    fn redirection_end(&mut self) {
-        self.word.is_target = true;
-    }
-
     pub(super) fn end_word(&mut self) -> Result<(), &'static str> {
         if !self.word.is_started {
             return Ok(());
@@ -308,6 +311,19 @@ impl ZshScreen {
         let has_quotes = std::mem::take(&mut self.word.has_quotes);
         let is_after_brace = std::mem::take(&mut self.word.is_after_brace);
         self.word.is_started = false;
+        self.move_here_string();
+        // zsh ends a block at the last brace of a word, unless the word has its beginning.
+        let count = |brace| word.matches(brace).count();
+        let is_value = word
+            .split_once('=')
+            .is_some_and(|(name, _)| is_assignable(name));
+        if word.ends_with('}')
+            && count('}') > count('{')
+            && matches!(self.scope(), Scope::Commands(_))
+            && (self.word.is_argument || !is_value)
+        {
+            return Err(BRACE);
+        }
         if std::mem::take(&mut self.word.is_target) || std::mem::take(&mut self.word.takes_name) {
             return Ok(());
         }
@@ -316,6 +332,7 @@ impl ZshScreen {
                 self.close();
                 self.word.is_argument = true;
             }
+            self.word.takes_pattern = matches!(word.as_str(), "=" | "==" | "!=");
             return Ok(());
         }
         if self.word.is_argument || !matches!(self.scope(), Scope::Commands(_)) {
@@ -347,14 +364,24 @@ impl ZshScreen {
             "repeat" => self.repeat()?,
             "function" => {
                 if self.next_word(0).starts_with('{') {
-                    self.out.push_str(" aish_anonymous");
+                    self.out.push(' ');
+                    self.out.push_str(ANONYMOUS);
+                    self.opens_anonymous = true;
                 } else {
                     self.word.takes_name = true;
                 }
             }
             // Its patterns end in a `)`, which would close the substitution.
             "case" if self.scopes.len() > 1 => return Err("it has `case` in a substitution"),
-            "case" => self.word.is_argument = true,
+            "case" => {
+                self.word.is_argument = true;
+                self.word.is_case_header = true;
+                self.cases += 1;
+            }
+            "esac" => {
+                self.word.is_argument = true;
+                self.cases = self.cases.saturating_sub(1);
+            }
             "typeset" | "declare" | "local" | "export" | "readonly" => {
                 self.word.is_argument = true;
                 self.word.is_declaration = true;
@@ -362,76 +389,6 @@ impl ZshScreen {
             "if" | "then" | "elif" | "else" | "while" | "until" | "do" | "!" | "{" | "time"
             | "coproc" | "in" => {}
             _ => self.word.is_argument = true,
-        }
-        Ok(())
-    }
-
-    /// Handles what follows `for`: `NAME (LIST)` becomes `NAME in LIST`.
-    fn for_header(&mut self, keyword: &str) -> Result<(), &'static str> {
-        let rest = self.chars.get(self.at..).unwrap_or_default();
-        let names = rest
-            .iter()
-            .take_while(|c| is_name(**c) || **c == ' ')
-            .count();
-        let is_list = rest.get(names) == Some(&'(') && rest.get(names + 1) != Some(&'(');
-        let variable: String = rest.iter().take(names).collect();
-        if !is_list || variable.trim().is_empty() {
-            self.word.is_argument = true;
-            self.word.is_for_header = variable.contains(" in ");
-            // `for KEY VALUE in …` takes several elements at a time.
-            let start: String = variable.chars().take_while(|c| *c == ' ').collect();
-            let list = variable.split_once(" in ").map(|(names, _)| names.trim());
-            if let Some((first, _)) = list.and_then(|names| names.split_once(' ')) {
-                self.out.push_str(&format!("{start}{first}"));
-                self.at += list.map_or(0, |names| names.chars().count()) + start.len();
-            }
-            return match keyword {
-                "foreach" => Err("it has a loop that is not plain"),
-                _ => Ok(()),
-            };
-        }
-        let first = variable.trim().split(' ').next().unwrap_or_default();
-        let length = self.out.len() - keyword.len();
-        self.out.truncate(length);
-        self.out.push_str(&format!("for {first} in "));
-        self.at += names + 1;
-        self.open(Scope::ForList);
-        Ok(())
-    }
-
-    fn for_body(&mut self) {
-        match self.next_word(0) == "do" {
-            true => self.out.push_str("; "),
-            false => {
-                self.out.push_str("; do :; done; ");
-                while matches!(self.peek(0), Some(' ' | '\t' | '\n' | ';')) {
-                    self.at += 1;
-                }
-            }
-        }
-    }
-
-    /// Removes `repeat N`, or makes it a loop without an end.
-    fn repeat(&mut self) -> Result<(), &'static str> {
-        while matches!(self.peek(0), Some(' ' | '\t')) {
-            self.at += 1;
-        }
-        while let Some(c) = self
-            .peek(0)
-            .filter(|c| !c.is_ascii_whitespace() && *c != ';')
-        {
-            if matches!(c, '`' | '(' | '\'' | '"') {
-                return Err("it repeats a number of times that is not plain");
-            }
-            self.at += 1;
-        }
-        while matches!(self.peek(0), Some(' ' | '\t' | '\n' | ';')) {
-            self.at += 1;
-        }
-        let length = self.out.len() - "repeat".len();
-        self.out.truncate(length);
-        if self.next_word(0) == "do" {
-            self.out.push_str("while :; ");
         }
         Ok(())
     }

@@ -1,0 +1,265 @@
+//! What a command line downloads, and what its commands do with that afterwards.
+
+use std::ops::Range;
+
+use super::{Assessor, InputRole, OutputRole, Redirection, ScriptFacts};
+use crate::safety::command::class::CommandClass::RunsDownloadedCode;
+use crate::safety::command::programs;
+use crate::safety::command::roles::innermost;
+use crate::safety::command::special::is_url;
+use crate::safety::command::targets::{build_file, program_directory};
+use crate::safety::command::word::UNKNOWN;
+
+/// Programs that unpack an archive.
+const UNPACKERS: [&str; 12] = [
+    "tar", "bsdtar", "gtar", "cpio", "pax", "unzip", "7z", "7za", "unrar", "gunzip", "unxz", "unar",
+];
+
+/// Programs that make a program of source files.
+const COMPILERS: [&str; 26] = [
+    "gcc", "g++", "cc", "c++", "clang", "clang++", "tcc", "gfortran", "nvcc", "rustc", "ghc",
+    "nim", "zig", "crystal", "valac", "nasm", "yasm", "as", "ld", "swiftc", "javac", "kotlinc",
+    "ocamlopt", "dmd", "ldc2", "fpc",
+];
+
+/// Returns the name of a file without its directory and the query of a URL.
+fn file_name(path: &str) -> &str {
+    let path = path
+        .trim_end_matches('/')
+        .rsplit(['/', ':'])
+        .next()
+        .unwrap_or_default();
+    path.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// Whether an argument of a program that copies files names one on another machine.
+fn is_remote(value: &str) -> bool {
+    let place = value.split('/').next().unwrap_or_default();
+    value.contains("://") || place.contains(':')
+}
+
+impl ScriptFacts {
+    /// Whether what these commands print comes from the network, also through the stages of a pipeline before them.
+    pub(super) fn carries_download(&self, commands: &Range<usize>) -> bool {
+        let is_in =
+            |stage: &Range<usize>| stage.start <= commands.start && commands.end <= stage.end;
+        let from_pipeline = self.script.pipelines.iter().any(|stages| {
+            let at = stages.iter().position(is_in);
+            let before = at.and_then(|at| stages.get(..at)).unwrap_or_default();
+            before.iter().any(|stage| self.downloads(stage))
+        });
+        from_pipeline || self.downloads(commands)
+    }
+}
+
+impl Assessor<'_> {
+    /// Notes the files that commands of a pipeline make of a download, before they are judged.
+    pub(super) fn piped_downloads(&mut self, script: &ScriptFacts) {
+        for stage in script.script.pipelines.iter().flatten() {
+            for at in stage.clone() {
+                let Some(facts) = script.facts.get(at) else {
+                    continue;
+                };
+                let values = innermost(&facts.values);
+                let Some((name, arguments)) = values.split_first() else {
+                    continue;
+                };
+                let makes_files = UNPACKERS.contains(&name.as_str())
+                    || COMPILERS.contains(&name.as_str())
+                    || matches!(name.as_str(), "tee" | "sponge" | "dd");
+                if !makes_files || !script.carries_download(&(at..at + 1)) {
+                    continue;
+                }
+                self.has_unpacked |= UNPACKERS.contains(&name.as_str());
+                let files = arguments
+                    .iter()
+                    .map(|argument| argument.trim_start_matches("of="));
+                self.downloaded.extend(files.map(str::to_owned));
+                self.compiled(name, arguments);
+            }
+        }
+    }
+
+    /// Judges downloads that reach a command that runs them, by a redirection. Follows the
+    /// commands, which name what they download.
+    pub(super) fn read_downloads(&mut self, script: &ScriptFacts) {
+        for redirection in &script.script.redirections {
+            let target = self.value(&redirection.target);
+            let is_input = redirection
+                .operator
+                .trim_start_matches(|c: char| c.is_ascii_digit())
+                == "<";
+            let facts = script
+                .facts
+                .get(redirection.commands.clone())
+                .unwrap_or_default();
+            let roles = facts.iter().map(|facts| facts.input).filter(|_| is_input);
+            let is_download =
+                self.is_downloaded(&target) || self.word_downloads(script, &redirection.target);
+            for role in roles {
+                match role {
+                    InputRole::Data | InputRole::Lines => {}
+                    _ if is_download => {
+                        self.findings
+                            .add_grave(RunsDownloadedCode, "runs a download");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Notes a constant text that a command prints to a file.
+    pub(super) fn text_of_file(
+        &mut self,
+        script: &ScriptFacts,
+        redirection: &Redirection,
+        path: &str,
+    ) {
+        let facts = script.facts.get(redirection.commands.clone());
+        if let [facts] = facts.unwrap_or_default()
+            && let OutputRole::Constant(text) = &facts.output
+        {
+            let name = file_name(path).to_owned();
+            self.texts_of_files.push((name, text.clone()));
+        }
+    }
+
+    /// Judges the constant texts that the command line prints to a file which a shell runs.
+    pub(super) fn run_texts_of(&mut self, path: &str) {
+        let known = self.texts_of_files.iter();
+        let texts = known.filter(|(name, _)| name == file_name(path));
+        let texts: Vec<String> = texts.map(|(_, text)| text.clone()).collect();
+        for text in texts {
+            self.shell_text(&text);
+        }
+    }
+
+    /// Whether a path is a file that the command line has downloaded, or lies in a directory that it has.
+    pub(super) fn is_downloaded(&self, path: &str) -> bool {
+        let is_known = |part: &str| {
+            let is_name = !matches!(part, "" | "." | "..");
+            is_name
+                && self
+                    .downloaded
+                    .iter()
+                    .any(|file| file_name(file) == part || file == part)
+        };
+        let below = self.directory.as_deref();
+        let below = below.and_then(|directory| directory.strip_prefix(self.place.cwd));
+        path.split('/')
+            .chain(below.unwrap_or_default().split('/'))
+            .any(is_known)
+            || is_known(file_name(path))
+    }
+
+    /// Whether a file that is run is a download or may be one.
+    pub(super) fn may_be_downloaded(&self, path: &str) -> bool {
+        self.has_cloned
+            || self.has_unpacked
+            || path.contains("://")
+            || self.is_downloaded(path)
+            || path.starts_with(UNKNOWN) && !self.downloaded.is_empty()
+    }
+
+    /// Judges a program that obeys the files of a directory.
+    pub(super) fn obeys_downloads(&mut self, name: &str, directory: &str) {
+        let has_file = self
+            .downloaded
+            .iter()
+            .any(|file| build_file(file).is_some());
+        if has_file || self.has_cloned || self.has_unpacked || self.is_downloaded(directory) {
+            self.findings
+                .add_grave(RunsDownloadedCode, format!("{name} runs a download"));
+        }
+    }
+
+    /// Judges what a program installs or runs: a package, a file, a place.
+    pub(super) fn installed(&mut self, value: &str) {
+        let is_path = value.starts_with(['.', '/', '~']) || value.contains('/');
+        let has_build_file = self
+            .downloaded
+            .iter()
+            .any(|file| build_file(file).is_some());
+        let is_tree = is_path && (self.has_cloned || self.has_unpacked || has_build_file);
+        let from_command = value.contains(UNKNOWN) && self.argument_downloads;
+        if is_url(value) || is_tree || from_command || self.is_downloaded(value) {
+            self.findings
+                .add_grave(RunsDownloadedCode, "installs or runs a download");
+        }
+    }
+
+    /// Notes what a program fetches: the names of its sources and targets, unless it sends files.
+    pub(super) fn fetched(&mut self, values: &[String]) {
+        let sends = values.len() > 1 && values.last().is_some_and(|last| is_remote(last));
+        if !sends && values.iter().any(|value| is_remote(value)) {
+            self.downloaded.extend(values.iter().cloned());
+        }
+    }
+
+    /// Notes what a program makes of a download.
+    pub(super) fn derived(&mut self, name: &str, arguments: &[String]) {
+        self.has_cloned |= arguments.iter().take(3).any(|argument| argument == "clone")
+            && matches!(
+                name,
+                "git" | "gh" | "hg" | "jj" | "ghq" | "svn" | "glab" | "hub"
+            );
+        let checks_out = arguments.first().is_some_and(|argument| {
+            matches!(
+                argument.as_str(),
+                "checkout" | "co" | "export" | "branch" | "sync"
+            )
+        });
+        self.has_cloned |=
+            checks_out && matches!(name, "svn" | "bzr" | "brz" | "fossil" | "cvs" | "repo");
+        let mut words = std::iter::once(name).chain(arguments.iter().map(String::as_str).take(3));
+        self.has_cloned |= words.any(|word| matches!(word, "degit" | "tiged"));
+        if self.has_cloned {
+            let places = arguments
+                .iter()
+                .filter(|argument| !argument.starts_with('-'));
+            let names = places
+                .rev()
+                .take(2)
+                .map(|place| place.trim_end_matches(".git"));
+            let names = names.map(|place| file_name(place).to_owned());
+            self.downloaded.extend(names.filter(|name| name != "clone"));
+        }
+        if !arguments
+            .iter()
+            .any(|argument| self.is_downloaded(argument))
+        {
+            return;
+        }
+        self.has_unpacked |= UNPACKERS.contains(&name);
+        if matches!(name, "cp" | "mv" | "ln" | "install") {
+            let target = arguments.last().map(String::as_str).unwrap_or_default();
+            self.downloaded.push(target.to_owned());
+            if program_directory(target, self.place) {
+                self.findings.add_grave(
+                    RunsDownloadedCode,
+                    "installs a download where programs are looked for",
+                );
+            }
+        }
+        self.compiled(name, arguments);
+    }
+
+    /// Notes the programs that a compiler makes.
+    fn compiled(&mut self, name: &str, arguments: &[String]) {
+        let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+        if !COMPILERS.contains(&plain) && !COMPILERS.contains(&name) {
+            return;
+        }
+        let outputs = programs::find_option(arguments, "-o", &[], false);
+        let outputs = outputs
+            .iter()
+            .map(|output| output.value(arguments).to_owned());
+        self.downloaded.extend(outputs);
+        self.downloaded.push("a.out".to_owned());
+        let stems = arguments
+            .iter()
+            .filter_map(|file| Some(file.rsplit_once('.')?.0));
+        self.downloaded.extend(stems.map(str::to_owned));
+    }
+}
