@@ -508,7 +508,7 @@ fn checks(report: &mut FigureReport) {
             OperationClass::Read,
             &intent,
             "s:t",
-            Default::default(),
+            (Default::default(), false),
             true,
         );
         checked.number(begun.elapsed().as_secs_f64() * 1e6);

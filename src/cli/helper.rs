@@ -20,7 +20,7 @@ use crate::python::WorkerLimits;
 use crate::python::call::{CallScope, HelperFault, HelperResult};
 use crate::python::catalog::{HelperCatalog, HelperFunction};
 use crate::python::registration;
-use crate::python::registry::{HelperRegistry, helpers_dir};
+use crate::python::registry::{FileRecord, HelperRegistry, helpers_dir};
 use crate::python::workers::HelperWorkers;
 use crate::safety::text::one_line;
 
@@ -190,7 +190,7 @@ struct ImageView<'a> {
 fn test(paths: &Paths, name: &str, json_args: String, json: bool) -> Result<u8> {
     let arguments = read_arguments(json_args)?;
     let catalog = HelperCatalog::load(paths);
-    let function = find(&catalog, name)?;
+    let function = find(paths, &catalog, name)?;
     let directory =
         std::env::current_dir().context(|| "cannot find the working directory".into())?;
     let limits = WorkerLimits::sandboxed(paths)?;
@@ -248,7 +248,7 @@ fn test(paths: &Paths, name: &str, json_args: String, json: bool) -> Result<u8> 
 fn doc(paths: &Paths, name: Option<&str>) -> Result<()> {
     let catalog = HelperCatalog::load(paths);
     let functions: Vec<&HelperFunction> = match name {
-        Some(name) => vec![find(&catalog, name)?],
+        Some(name) => vec![find(paths, &catalog, name)?],
         None => catalog.functions().iter().map(|f| &**f).collect(),
     };
     if functions.is_empty() {
@@ -289,13 +289,21 @@ fn page(function: &HelperFunction) -> String {
     out
 }
 
-fn find<'c>(catalog: &'c HelperCatalog, name: &str) -> Result<&'c HelperFunction> {
+fn find<'c>(paths: &Paths, catalog: &'c HelperCatalog, name: &str) -> Result<&'c HelperFunction> {
     if let Some(function) = catalog.find(name) {
         return Ok(function);
     }
     let error = Error::usage(format!("no helper is called {name}"));
-    // A changed file is the most likely reason.
-    Err(match catalog.problems().first() {
+    // The file of the helper may have changed since it was added.
+    let registry = HelperRegistry::load(paths).unwrap_or_default();
+    let name = name.strip_prefix("helper.").unwrap_or(name);
+    let has_function = |record: &&FileRecord| record.functions.iter().any(|f| f.name == name);
+    let mut files = registry.files.iter().filter(has_function);
+    let problem = files.find_map(|record| {
+        let mut problems = catalog.problems().iter();
+        problems.find(|line| line.starts_with(&record.file))
+    });
+    Err(match problem {
         Some(problem) => error.hint(problem.clone()),
         None => error.hint("see: aish-helper helper list"),
     })

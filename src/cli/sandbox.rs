@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use super::args::SandboxArgs;
 use super::print_json;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths;
 use crate::safety::text;
-use crate::sandbox::{self, SandboxInvocation, SandboxPolicy};
+use crate::sandbox::{self, PathRules, SandboxInvocation, SandboxPolicy};
 
 /// Runs the command and returns its exit code.
 ///
@@ -17,7 +18,17 @@ use crate::sandbox::{self, SandboxInvocation, SandboxPolicy};
 /// The sandbox is unavailable or cannot be built; the command has not run.
 pub fn run(args: SandboxArgs) -> Result<u8> {
     let is_trial = args.trial && args.stage.is_none();
-    let outcome = sandbox::run(invocation(args)?)?;
+    let invocation = invocation(args)?;
+    if invocation.stage.is_none() {
+        for path in hidden_all_the_same(&invocation.policy) {
+            let path = path.display();
+            let line =
+                format!("{path} stays hidden: no option opens keys, histories and files of aish");
+            // As below.
+            let _ = writeln!(std::io::stderr(), "aish: {}", text::one_line(&line, 1000));
+        }
+    }
+    let outcome = sandbox::run(invocation)?;
     for notice in &outcome.notices {
         // A closed stderr cannot be reported anywhere.
         let _ = writeln!(std::io::stderr(), "aish: {}", text::one_line(notice, 1000));
@@ -26,6 +37,20 @@ pub fn run(args: SandboxArgs) -> Result<u8> {
         print_json(&outcome.support)?;
     }
     Ok(outcome.code)
+}
+
+/// Returns the paths of `--read` and `--write` that have no effect, because they are hidden.
+fn hidden_all_the_same(policy: &SandboxPolicy) -> Vec<PathBuf> {
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let mut rules_of = policy.clone();
+    rules_of.home = rules_of.home.as_ref().map(real);
+    rules_of.hidden.extend(policy.hidden.iter().map(real));
+    let rules = PathRules::new(&rules_of);
+    let asked = policy.read.iter().chain(&policy.write);
+    asked
+        .filter(|path| rules.is_hidden(&real(path)))
+        .cloned()
+        .collect()
 }
 
 fn invocation(args: SandboxArgs) -> Result<SandboxInvocation> {

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::HelperCall;
 use super::command::{WorkerSpec, worker_command};
 use super::output::{CallOutput, OutputPipe};
+use crate::safety::json_text;
 use crate::sandbox::{END_SIGNAL, END_TIME, kill_marked};
 
 const RUNTIME: &str = include_str!("runtime.py");
@@ -144,7 +145,8 @@ impl WorkerProcess {
         })
     }
 
-    /// Sends a request, whose fields are those of an object, and waits for its answer.
+    /// Sends a request, whose fields are those of an object from [`json_text::parse_object`] or of one without large integers,
+    /// and waits for its answer.
     pub(super) async fn ask(
         &mut self,
         mut request: Value,
@@ -156,8 +158,9 @@ impl WorkerProcess {
             fields.insert("id".into(), id.into());
             fields.insert("seconds".into(), exchange.limit.as_secs().into());
         }
-        let line = format!("{request}\n").into_bytes();
-        self.exchange(line, Some(id), exchange).await
+        let line = request.to_string();
+        let line = json_text::with_numbers(&line).unwrap_or(line) + "\n";
+        self.exchange(line.into_bytes(), Some(id), exchange).await
     }
 
     /// Whether the process has ended or has sent something that nobody asked for.
@@ -380,13 +383,10 @@ fn received(line: &[u8], id: Option<u64>, takes_calls: bool) -> Result<Received,
     };
     let number = message.get("id").and_then(Value::as_u64);
     if let Some(name) = message.get("call").and_then(Value::as_str) {
-        let arguments = message.get("arguments").filter(|a| a.is_object());
-        return match (number, arguments) {
-            (Some(number), Some(arguments)) if takes_calls => Ok(Received::Call(
-                number,
-                name.to_owned(),
-                arguments.to_string(),
-            )),
+        return match (number, exact_arguments(line)) {
+            (Some(number), Some(arguments)) if takes_calls => {
+                Ok(Received::Call(number, name.to_owned(), arguments))
+            }
             _ => broken(garbage),
         };
     }
@@ -394,6 +394,15 @@ fn received(line: &[u8], id: Option<u64>, takes_calls: bool) -> Result<Received,
         true => Ok(Received::Answer(message)),
         false => broken(garbage),
     }
+}
+
+/// Returns the arguments of a call with all digits of their integers.
+fn exact_arguments(line: &[u8]) -> Option<String> {
+    let message = json_text::parse_object(std::str::from_utf8(line).ok()?).ok()?;
+    message
+        .get("arguments")
+        .and_then(Value::as_object)
+        .map(json_text::text)
 }
 
 /// Says how a process ended.

@@ -36,7 +36,13 @@ class Channel:
         return json.loads(line)
 
     def write(self, message):
-        data = json.dumps(message).encode() + b"\n"
+        text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            # Halves of surrogate pairs, which also stand for the bytes of a file name that is not UTF-8.
+            data = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
+        data += b"\n"
         if len(data) > MAX_LINE:
             return False
         # A process that a helper forked must not answer in place of the worker.
@@ -324,6 +330,9 @@ def main():
     limit("RLIMIT_FSIZE", int(file_size))
     limit("RLIMIT_NOFILE", int(open_files))
     limit("RLIMIT_CORE", 0)
+    if hasattr(sys, "set_int_max_str_digits"):
+        # The time of a call is limited in any case, and a request that cannot be read would end the process.
+        sys.set_int_max_str_digits(0)
     sys.argv = [""]
     if network != "network":
         sys.addaudithook(refuse_network)

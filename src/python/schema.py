@@ -192,9 +192,16 @@ def at(name, convert, value):
 def with_default(schema, value):
     if isinstance(value, enum.Enum):
         value = value.value
-    if value is None or type(value) in SIMPLE:
+    if value is None or type(value) in SIMPLE and is_exact(value):
         return dict(schema, default=value)
     return schema
+
+
+def is_exact(value):
+    """Whether a JSON reader with 64-bit numbers keeps a value."""
+    if type(value) is int:
+        return -(1 << 63) <= value < 1 << 64
+    return type(value) is not float or value - value == 0
 
 
 def hints_of(function):

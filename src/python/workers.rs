@@ -15,6 +15,7 @@ use super::command::{WorkerLimits, WorkerSpec};
 use super::environment::{PythonInterpreter, find_interpreter};
 use super::process::{Exchange, MAX_LINE, WorkerFault, WorkerProcess};
 use crate::chat::ImageContent;
+use crate::safety::json_text;
 use crate::sandbox::GuardedFiles;
 
 /// Maximum time of a search for what decides which programs run later; a file system may hang.
@@ -78,10 +79,8 @@ impl HelperWorkers {
         scope: CallScope<'_>,
     ) -> Result<HelperResult, HelperFault> {
         let name = &function.record.name;
-        let arguments: Value = serde_json::from_str(arguments)
-            .ok()
-            .filter(Value::is_object)
-            .ok_or_else(|| HelperFault::Failed("the arguments are not a JSON object".into()))?;
+        let arguments = json_text::parse_object(arguments)
+            .map_err(|_| HelperFault::Failed("the arguments are not a JSON object".into()))?;
         let file = &function.file;
         let (key, slot) = self.slot(function, &scope);
         let mut place = tokio::select! {

@@ -126,12 +126,13 @@ pub fn unknown_tool_error(name: &str) -> String {
 }
 
 /// Checks a declared call of `tool` (`server:tool`) through a `call_tool_*` tool. `strict` rejects a declaration that
-/// contradicts the server's annotations; otherwise the result is a warning.
+/// contradicts the server's annotations; otherwise the result is a warning. `exact`: the annotations are aish's own, which
+/// say all that the tool does; those of a server without a hint say nothing.
 pub fn check_intent(
     variant: OperationClass,
     intent: &CallIntent,
     tool: &str,
-    annotations: ToolAnnotations,
+    (annotations, exact): (ToolAnnotations, bool),
     strict: bool,
 ) -> IntentCheck {
     if intent.operation != variant {
@@ -142,11 +143,13 @@ pub fn check_intent(
         ));
     }
     let says = annotations.operation();
-    if says == OperationClass::Destructive && variant != OperationClass::Destructive {
-        let text = format!(
-            "Tool '{tool}' is marked destructive by server, use {}",
-            OperationClass::Destructive.call_tool_name()
-        );
+    let contradiction = match says {
+        OperationClass::Destructive if variant != says => Some("is marked destructive by server"),
+        OperationClass::Write if exact && variant < says => Some("writes"),
+        _ => None,
+    };
+    if let Some(what) = contradiction {
+        let text = format!("Tool '{tool}' {what}, use {}", says.call_tool_name());
         return match strict {
             true => IntentCheck::Rejected(text),
             false => IntentCheck::Warned(text),

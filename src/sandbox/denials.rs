@@ -42,9 +42,19 @@ const NETWORK_REPORTS: &[&str] = &[
     "failed to lookup address information",
     "socket: operation not permitted",
     "socket: permission denied",
+    "connect eperm",
+    "listen eperm",
+    "bind eperm",
+    "failed to establish a new connection",
     "dial tcp",
     "dns error",
 ];
+
+/// What programs print for EPERM, which the filter of system calls returns, in lower case.
+const FILTER_REPORTS: &[&str] = &["operation not permitted", "eperm"];
+
+/// Words of a report about a socket, and of a traceback through code that makes one.
+const SOCKETS: &[&str] = &["connect", "socket", "tcp"];
 
 /// Words of a report about a change.
 const CHANGES: &[&str] = &[
@@ -144,9 +154,21 @@ impl ReportReader<'_> {
         }
         let is_read_only = has(&["read-only file system", "device or resource busy"]);
         // cargo and others name the path in a line before the cause.
-        let lines = [line].into_iter().chain(before.iter().rev().copied());
-        for candidate_line in lines {
-            let mut paths = self.paths(candidate_line);
+        let (frames, others) = split_frames(before);
+        let is_of_socket = || {
+            let mut lines = [line].into_iter().chain(frames.iter().copied());
+            let names_socket = |line: &str| {
+                let line = line.to_lowercase();
+                SOCKETS.iter().any(|word| line.contains(word))
+            };
+            !self.policy.network && has(FILTER_REPORTS) && lines.any(names_socket)
+        };
+        let lines = [line].into_iter().chain(others.into_iter().rev());
+        for (at, candidate_line) in lines.enumerate() {
+            if at == 1 && is_of_socket() {
+                break;
+            }
+            let mut paths = self.paths(without_place(candidate_line));
             let denied = paths.find_map(|path| {
                 let candidate = candidate_line.to_lowercase();
                 let changes = CHANGES.iter().any(|word| candidate.contains(word));
@@ -156,7 +178,10 @@ impl ReportReader<'_> {
                 return denied;
             }
         }
-        None
+        is_of_socket().then_some(Denial {
+            access: DeniedAccess::Network,
+            path: None,
+        })
     }
 
     /// Decides whether the policy explains that an access to `path` failed.
@@ -217,6 +242,45 @@ impl ReportReader<'_> {
         };
         Some(normal(&path))
     }
+}
+
+/// Splits lines into those of tracebacks and all others: the file of a frame is no file that was accessed.
+fn split_frames<'a>(lines: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
+    let mut follows_frame = false;
+    lines.iter().copied().partition(|line| {
+        // Python shows the source of each frame below it.
+        let is_source = follows_frame && line.starts_with(char::is_whitespace);
+        follows_frame = is_frame(line);
+        follows_frame || is_source
+    })
+}
+
+/// Whether a line is a frame of a traceback: of Python, of Ruby, of Go, or of node and others that write `at`.
+fn is_frame(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with("File \"") && line.contains("\", line ")
+        || line.starts_with("from ") && line.contains(":in ")
+        || line.contains(".go:") && line.contains(" +0x")
+        || line.starts_with("at ")
+}
+
+/// Removes the place in the source that a report begins with (Ruby: `FILE:LINE:in`) or ends with (Perl: `at FILE line LINE`).
+fn without_place(line: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if let Some((file, rest)) = line.split_once(":in ")
+        && file
+            .rsplit_once(':')
+            .is_some_and(|(_, number)| is_number(number))
+    {
+        return rest;
+    }
+    if let Some((report, place)) = line.rsplit_once(" at ")
+        && let Some((_, number)) = place.rsplit_once(" line ")
+        && is_number(number.trim_end_matches('.'))
+    {
+        return report;
+    }
+    line
 }
 
 /// Returns what is between quotation marks of the common forms.
@@ -365,6 +429,39 @@ mod tests {
                 "socket.gaierror: [Errno -3] Temporary failure in name resolution",
                 "network",
             ),
+            (
+                "  File \"/usr/lib/python3.11/socket.py\", line 232, in __init__\n    _socket.socket.__init__(self, family, type, proto, fileno)\nPermissionError: [Errno 1] Operation not permitted",
+                "network",
+            ),
+            (
+                "  File \"/usr/lib/python3.13/socket.py\", line 233, in __init__\n    _socket.socket.__init__(self, family, type, proto, fileno)\n    ~~~^^^\nPermissionError: [Errno 1] Operation not permitted",
+                "network",
+            ),
+            (
+                "Error: connect EPERM 127.0.0.1:80 - Local (undefined:undefined)",
+                "network",
+            ),
+            (
+                "Error: listen EPERM: operation not permitted 0.0.0.0:3000",
+                "network",
+            ),
+            (
+                "IO::Socket::INET: Operation not permitted at /usr/share/perl5/LWP/Simple.pm line 23.",
+                "network",
+            ),
+            (
+                "/usr/lib/ruby/3.1.0/socket.rb:1214:in `initialize': Operation not permitted - socket(2) - tcp (Errno::EPERM)",
+                "network",
+            ),
+            (
+                "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection object>: Failed to establish a new connection: [Errno 1] Operation not permitted')': /simple/x/\nERROR: No matching distribution found for x (from versions: none)",
+                "network",
+            ),
+            // A frame is no path that was accessed.
+            (
+                "  File \"/usr/lib/python3.11/shutil.py\", line 1, in copy\n    open(dst)\nPermissionError: [Errno 1] Operation not permitted: '/opt/a'",
+                "write to /opt/a",
+            ),
         ] {
             assert_eq!(found(output), [denial], "{output}");
         }
@@ -379,6 +476,9 @@ mod tests {
             "test result: FAILED. 1 passed",
             "cat: /nowhere: No such file or directory",
             "Permission denied (publickey).",
+            "  File \"/usr/lib/python3.11/os.py\", line 1, in kill\n    os.kill(1, 9)\nPermissionError: [Errno 1] Operation not permitted",
+            "    at kill (/usr/lib/node_modules/x/y.js:1:2)\nError: kill EPERM operation not permitted",
+            "Operation not permitted at /usr/share/perl5/x.pm line 3.",
             "",
         ] {
             assert!(found(output).is_empty(), "{output}: {:?}", found(output));

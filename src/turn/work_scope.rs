@@ -119,6 +119,7 @@ pub async fn scope(
         home,
         kept,
         read: session.read_files.clone(),
+        by_hand: false,
         shell: ShellScope {
             helper: helper.map_err(|e| Error::runtime(format!("cannot find aish-helper: {e}")))?,
             sandbox: match config.tools.sandbox {
@@ -156,7 +157,7 @@ pub async fn all_tools(services: &SharedServices) -> (Vec<ToolDefinition>, Helpe
     (SelectedTools::work_tools(&selection, &helpers), helpers)
 }
 
-/// Returns all built-in tools and helpers for a call outside of a session.
+/// Returns all built-in tools and helpers for a call by hand, outside of a session.
 ///
 /// # Errors
 /// The directory cannot be used.
@@ -169,7 +170,8 @@ pub async fn offer_all(
 ) -> Result<Arc<OfferedWork>> {
     let (offered, helpers) = all_tools(services).await;
     let place = (Vec::new(), helpers);
-    let scope = scope(services, session, config, cwd, work_env, place, None).await?;
+    let mut scope = scope(services, session, config, cwd, work_env, place, None).await?;
+    scope.by_hand = true;
     Ok(Arc::new(OfferedWork {
         offered,
         scope: Arc::new(scope),

@@ -11,16 +11,20 @@ mod file_work;
 mod plan;
 mod staging;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use nix::fcntl::OFlag;
+use nix::sys::stat::FileStat;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use attributes::FileAttributes;
 pub use commit::{commit, commit_observed};
 pub use plan::{
     ChangeKind, ChangePlan, CommitStep, CommitSummary, CommittedFile, OriginalKeeper, PlannedFile,
@@ -105,12 +109,23 @@ impl FileStamp {
             changed: (found.ctime(), found.ctime_nsec()),
         }
     }
+
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    fn of_status(found: &FileStat) -> FileStamp {
+        FileStamp {
+            device: found.st_dev as u64,
+            inode: found.st_ino as u64,
+            size: found.st_size as u64,
+            modified: (found.st_mtime as i64, found.st_mtime_nsec as i64),
+            changed: (found.st_ctime as i64, found.st_ctime_nsec as i64),
+        }
+    }
 }
 
 /// A file as it was read: its bytes and what has to survive a change.
 #[derive(Debug, Clone)]
 pub struct FileSnapshot {
-    /// Bytes of the file.
+    /// Bytes of the file; the text of a symbolic link.
     pub bytes: Arc<[u8]>,
     /// Digest of the bytes.
     pub digest: FileDigest,
@@ -118,7 +133,9 @@ pub struct FileSnapshot {
     pub mode: u32,
     /// Number of names of the file.
     pub links: u64,
-    owner: (u32, u32),
+    /// It is a symbolic link, not the file to which one leads.
+    pub is_link: bool,
+    attributes: FileAttributes,
     stamp: FileStamp,
 }
 
@@ -155,14 +172,41 @@ impl FileSnapshot {
                     .hint("another program writes the file: try again"),
             );
         }
+        let attributes = FileAttributes::read(&file, &found).map_err(failed)?;
         Ok(Some(FileSnapshot {
             digest: FileDigest::of(&bytes),
             bytes: bytes.into(),
-            mode: found.mode() & PERMISSIONS,
+            mode: attributes.mode(),
             links: found.nlink(),
-            owner: (found.uid(), found.gid()),
+            is_link: false,
+            attributes,
             stamp,
         }))
+    }
+
+    /// Reads what has the name itself: a symbolic link is not followed, though its directory was resolved. `None` if nothing
+    /// has the name.
+    ///
+    /// # Errors
+    /// Same as [`Self::read`], but for a link.
+    pub fn read_entry(path: &ResolvedPath) -> Result<Option<FileSnapshot>, WorkspaceError> {
+        let Some((text, found)) = path.link()? else {
+            return FileSnapshot::read(path);
+        };
+        Ok(Some(FileSnapshot {
+            digest: FileDigest::of(text.as_bytes()),
+            bytes: text.as_bytes().into(),
+            mode: 0o777,
+            links: 1,
+            is_link: true,
+            attributes: FileAttributes::of_mode(0o777),
+            stamp: FileStamp::of_status(&found),
+        }))
+    }
+
+    /// Returns owner, mode and extended attributes.
+    pub fn attributes(&self) -> &FileAttributes {
+        &self.attributes
     }
 }
 
@@ -178,13 +222,16 @@ fn too_large(path: &ResolvedPath) -> WorkspaceError {
 /// What a file becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileVersion {
-    /// A file with these bytes. The mode is that of the file in its place, or the usual one of a new file, unless given.
+    /// A file with these bytes. Its attributes are those of the file in its place, or the usual ones of a new file, unless
+    /// given.
     Present {
         /// Bytes of the file.
         bytes: Arc<[u8]>,
-        /// Permission bits.
-        mode: Option<u32>,
+        /// Owner, mode and extended attributes.
+        attributes: Option<FileAttributes>,
     },
+    /// A symbolic link with this text.
+    Link(OsString),
     /// No file.
     Absent,
 }
@@ -207,7 +254,7 @@ impl PreparedChange {
         before: Option<FileSnapshot>,
         bytes: impl Into<Arc<[u8]>>,
     ) -> Result<PreparedChange, WorkspaceError> {
-        PreparedChange::with_mode(target, before, bytes, None)
+        PreparedChange::with_attributes(target, before, bytes, None)
     }
 
     /// Writes a file with these permission bits.
@@ -220,11 +267,24 @@ impl PreparedChange {
         bytes: impl Into<Arc<[u8]>>,
         mode: Option<u32>,
     ) -> Result<PreparedChange, WorkspaceError> {
+        PreparedChange::with_attributes(target, before, bytes, mode.map(FileAttributes::of_mode))
+    }
+
+    /// Writes a file with this owner, this mode and these extended attributes, as far as the process may set them.
+    ///
+    /// # Errors
+    /// Same as [`Self::write`].
+    pub fn with_attributes(
+        target: ResolvedPath,
+        before: Option<FileSnapshot>,
+        bytes: impl Into<Arc<[u8]>>,
+        attributes: Option<FileAttributes>,
+    ) -> Result<PreparedChange, WorkspaceError> {
         let bytes = bytes.into();
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(too_large(&target));
         }
-        let after = FileVersion::Present { bytes, mode };
+        let after = FileVersion::Present { bytes, attributes };
         Ok(PreparedChange {
             target,
             before,
@@ -232,7 +292,20 @@ impl PreparedChange {
         })
     }
 
-    /// Removes a file.
+    /// Makes a symbolic link with this text, in place of what has the name.
+    pub fn link(
+        target: ResolvedPath,
+        before: Option<FileSnapshot>,
+        text: OsString,
+    ) -> PreparedChange {
+        PreparedChange {
+            target,
+            before,
+            after: FileVersion::Link(text),
+        }
+    }
+
+    /// Removes a file, or a symbolic link.
     pub fn remove(target: ResolvedPath, before: FileSnapshot) -> PreparedChange {
         PreparedChange {
             target,
@@ -259,10 +332,11 @@ impl PreparedChange {
     /// Returns the permission bits after the change; `None` for those of a new file, and without a file.
     pub fn mode_after(&self) -> Option<u32> {
         match &self.after {
-            FileVersion::Present { mode, .. } => {
-                mode.or(self.before.as_ref().map(|before| before.mode))
+            FileVersion::Present { attributes, .. } => {
+                let given = attributes.as_ref().map(FileAttributes::mode);
+                given.or(self.replaced_file().map(|before| before.mode))
             }
-            FileVersion::Absent => None,
+            FileVersion::Link(_) | FileVersion::Absent => None,
         }
     }
 
@@ -270,11 +344,28 @@ impl PreparedChange {
     pub fn is_unchanged(&self) -> bool {
         match (&self.before, &self.after) {
             (None, FileVersion::Absent) => true,
-            (Some(before), FileVersion::Present { bytes, mode }) => {
-                before.bytes == *bytes && mode.is_none_or(|mode| mode == before.mode)
+            (Some(before), FileVersion::Present { bytes, attributes }) => {
+                let same_mode = |given: &FileAttributes| given.mode() == before.mode;
+                !before.is_link
+                    && before.bytes == *bytes
+                    && attributes.as_ref().is_none_or(same_mode)
+            }
+            (Some(before), FileVersion::Link(text)) => {
+                before.is_link && *before.bytes == *text.as_bytes()
             }
             _ => false,
         }
+    }
+
+    /// Whether the name itself is a symbolic link, before or after the change.
+    fn is_of_link(&self) -> bool {
+        let was_link = self.before.as_ref().is_some_and(|before| before.is_link);
+        was_link || matches!(self.after, FileVersion::Link(_))
+    }
+
+    /// Returns the regular file that is replaced.
+    fn replaced_file(&self) -> Option<&FileSnapshot> {
+        self.before.as_ref().filter(|before| !before.is_link)
     }
 
     /// Returns the error of this file.

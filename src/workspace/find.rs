@@ -10,7 +10,7 @@ use nix::sys::stat::{SFlag, fstatat};
 use super::beneath::file_type;
 use super::git::tracked_but_ignored;
 use super::grep::compile_glob;
-use super::ignore_rules::IgnoreRules;
+use super::ignore_rules::{IgnoreRules, UserRules};
 use super::path_error::{PathError, PathResult};
 use super::read_context::{LimitedText, ListedText, ReadContext, grouped, path_from};
 use super::root::ResolvedPath;
@@ -40,7 +40,7 @@ pub fn list_files(
     let found = Mutex::new(Vec::new());
     let options = WalkOptions {
         dir,
-        rules: IgnoreRules::Git,
+        rules: UserRules::read(IgnoreRules::Git, context, dir),
         globs: None,
         cancelled,
     };

@@ -19,6 +19,9 @@ use super::root::ResolvedPath;
 /// Maximum time for git.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
+/// Maximum time for git to read its configuration.
+const CONFIG_TIME: Duration = Duration::from_secs(2);
+
 /// Maximum size of what is read from git.
 const MAX_OUTPUT: usize = 32 << 20;
 
@@ -197,6 +200,29 @@ pub(super) fn tracked_but_ignored(context: &ReadContext<'_>, dir: &ResolvedPath)
         .collect()
 }
 
+/// Returns the settings of git whose keys match a regular expression, in the repository around a directory: each as `KEY`, a line
+/// feed and the value as a path, ended by NUL. Also returns the top of the work tree. `None` outside of a repository, or where
+/// git fails.
+pub(super) fn settings(
+    context: &ReadContext<'_>,
+    dir: &ResolvedPath,
+    keys: &str,
+) -> Option<(Vec<u8>, PathBuf)> {
+    let repository = Repository {
+        program: find_program("git", context)?,
+        place: place(context, Some(dir)).ok()?,
+        context,
+        // `config` runs none.
+        filters: Vec::new(),
+    };
+    let args = ["config", "-z", "--type=path", "--get-regexp", keys];
+    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+    let output = repository.run_within(&args, MAX_CONFIG, CONFIG_TIME).ok()?;
+    // Without a matching key, the exit status is 1, and nothing is written.
+    let is_answered = output.success || output.stdout.is_empty() && output.stderr.is_empty();
+    is_answered.then_some((output.stdout, repository.place.top))
+}
+
 fn place(context: &ReadContext<'_>, path: Option<&ResolvedPath>) -> PathResult<GitPlace> {
     let start = path.map_or(context.workspace.cwd(), |path| &path.absolute);
     GitPlace::find(context.workspace, start)
@@ -257,6 +283,15 @@ impl<'a> Repository<'a> {
     }
 
     fn run(&self, args: &[OsString], bytes: usize) -> PathResult<ProgramOutput> {
+        self.run_within(args, bytes, TIME_LIMIT)
+    }
+
+    fn run_within(
+        &self,
+        args: &[OsString],
+        bytes: usize,
+        time: Duration,
+    ) -> PathResult<ProgramOutput> {
         let mut command = scrubbed(&self.program, self.context.variables);
         let is_foreign = |name: &OsStr| name.as_bytes().starts_with(b"GIT_");
         for (name, _) in self.context.variables {
@@ -274,7 +309,7 @@ impl<'a> Repository<'a> {
             .current_dir(&self.place.top);
         self.set_config(&mut command);
         let limits = RunLimits {
-            time: TIME_LIMIT,
+            time,
             bytes,
             cancelled: self.context.cancelled,
         };

@@ -15,7 +15,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use nix::fcntl::OFlag;
 
 use super::beneath::{file_type, open_listed};
-use super::ignore_rules::IgnoreRules;
+use super::ignore_rules::{IgnoreRules, UserRules};
 use super::path_error::{PathError, PathFault, PathResult};
 use super::read_context::{
     LimitedText, ListedText, OutputLimits, ReadContext, cut_line, grouped, path_from,
@@ -83,6 +83,8 @@ struct FileHits {
     hits: u64,
     /// Hits that were only counted.
     is_cut: bool,
+    /// What ripgrep says of a binary file.
+    remark: Option<String>,
 }
 
 struct HitLine {
@@ -90,8 +92,8 @@ struct HitLine {
     is_hit: bool,
 }
 
-/// Searches as `rg --hidden --glob '!.git'` does, without following links: files that ignore rules leave out and binary files
-/// are skipped. Lines are `PATH:NUMBER:TEXT`, those of the context `PATH-NUMBER-TEXT`, sorted by path.
+/// Searches as `rg --hidden --glob '!.git'` does, without following links: files that ignore rules leave out are skipped, and
+/// binary files from their first NUL byte on. Of one that is named, it is said whether it matches. Lines are `PATH:NUMBER:TEXT`, those of the context `PATH-NUMBER-TEXT`, sorted by path.
 ///
 /// # Errors
 /// The pattern or the glob is invalid, or the path cannot be opened.
@@ -115,7 +117,7 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
         true => {
             let options = WalkOptions {
                 dir: &request.path,
-                rules: IgnoreRules::Ripgrep,
+                rules: UserRules::read(IgnoreRules::Ripgrep, context, &request.path),
                 globs: globs.as_ref(),
                 cancelled,
             };
@@ -123,7 +125,8 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
         }
         false => {
             let file = request.path.open_file(OFlag::O_RDONLY)?;
-            collector.search(&mut collector.searcher(), file, &request.path.absolute);
+            let mut searcher = collector.searcher(BinaryDetection::convert(0));
+            collector.search(&mut searcher, file, &request.path.absolute);
             0
         }
     };
@@ -199,11 +202,11 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    fn searcher(&self) -> Searcher {
+    fn searcher(&self, binary: BinaryDetection) -> Searcher {
         let context = self.request.context.min(MAX_CONTEXT);
         SearcherBuilder::new()
             .line_number(true)
-            .binary_detection(BinaryDetection::quit(0))
+            .binary_detection(binary)
             .before_context(context)
             .after_context(context)
             .heap_limit(Some(MAX_LINE_BYTES))
@@ -211,7 +214,7 @@ impl Collector<'_> {
     }
 
     fn visitor(&self) -> impl FnMut(&WalkEntry<'_>) {
-        let mut searcher = self.searcher();
+        let mut searcher = self.searcher(BinaryDetection::quit(0));
         move |entry| {
             if entry.kind != EntryKind::File {
                 return;
@@ -233,6 +236,8 @@ impl Collector<'_> {
             lines: Vec::new(),
             hits: 0,
             is_cut: false,
+            nul: None,
+            remark: None,
         };
         let reader = CancelReader {
             file,
@@ -244,12 +249,13 @@ impl Collector<'_> {
         {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
-        if sink.hits > 0 {
+        if sink.hits > 0 || sink.remark.is_some() {
             let hits = FileHits {
                 path: path.to_path_buf(),
                 lines: sink.lines,
                 hits: sink.hits,
                 is_cut: sink.is_cut,
+                remark: sink.remark,
             };
             let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
             found.push(hits);
@@ -277,6 +283,9 @@ struct HitSink<'a, 'b> {
     lines: Vec<Option<HitLine>>,
     hits: u64,
     is_cut: bool,
+    /// Offset of the first NUL byte.
+    nul: Option<u64>,
+    remark: Option<String>,
 }
 
 impl HitSink<'_, '_> {
@@ -305,6 +314,11 @@ impl Sink for HitSink<'_, '_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        // Lines of a named file are searched behind a NUL byte, too, but are no text to be shown.
+        if let (Some(offset), false) = (self.nul, self.collector.request.files_only) {
+            self.remark = Some(binary("binary file matches", offset));
+            return Ok(false);
+        }
         self.hits += 1;
         if self.collector.request.files_only {
             return Ok(false);
@@ -327,9 +341,26 @@ impl Sink for HitSink<'_, '_> {
         Ok(true)
     }
 
-    fn finish(&mut self, _: &Searcher, _: &SinkFinish) -> io::Result<()> {
+    fn binary_data(&mut self, _: &Searcher, offset: u64) -> io::Result<bool> {
+        self.nul = Some(offset);
+        Ok(true)
+    }
+
+    fn finish(&mut self, searcher: &Searcher, finish: &SinkFinish) -> io::Result<()> {
+        let has_stopped = searcher.binary_detection().quit_byte().is_some();
+        if let (Some(offset), true) = (finish.binary_byte_offset(), has_stopped)
+            && !self.lines.is_empty()
+        {
+            let what = "the search of the binary file stopped after a match";
+            self.remark = Some(binary(what, offset));
+        }
         Ok(())
     }
+}
+
+fn binary(what: &str, offset: u64) -> String {
+    let offset = grouped(offset);
+    format!("{what} (found a NUL byte around offset {offset})")
 }
 
 fn written(
@@ -369,9 +400,12 @@ fn written(
             };
             full = !pushed;
         }
+        if let (Some(remark), false) = (&file.remark, full) {
+            full = !text.push(&format!("{path}: {remark}"));
+        }
         full = full || file.is_cut;
     }
-    if total == 0 {
+    if found.is_empty() {
         text.remark("no hits");
     } else if shown < total {
         let what = if request.files_only {

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::Match;
@@ -17,6 +17,9 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use nix::fcntl::OFlag;
 
 use super::beneath::{OpenMethod, open_beneath, open_regular, search_flags};
+use super::git::settings;
+use super::read_context::ReadContext;
+use super::root::ResolvedPath;
 
 /// Maximum size of a file with rules in bytes; longer files are cut.
 const MAX_RULES_BYTES: u64 = 1 << 20;
@@ -32,6 +35,15 @@ pub enum IgnoreRules {
 
 /// Files with rules, the one that decides first; then comes [`EXCLUDE`].
 const FILES: [&str; 3] = [".rgignore", ".ignore", ".gitignore"];
+
+/// How the rules are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RulesReader {
+    /// Which files have rules.
+    pub kind: IgnoreRules,
+    /// `core.ignoreCase`
+    pub ignore_case: bool,
+}
 
 /// Index of the first kind of rules that only count inside of a repository.
 const GITIGNORE: usize = 2;
@@ -60,13 +72,13 @@ pub(super) struct RulesDir<'a> {
 impl IgnoreNode {
     /// Reads the rules of `dir`; `has` tells which names are in it. Returns `parent` where there are none.
     pub fn read(
-        kind: IgnoreRules,
+        reader: RulesReader,
         dir: &RulesDir<'_>,
         has: impl Fn(&OsStr) -> bool,
         parent: Option<&Arc<IgnoreNode>>,
     ) -> Option<Arc<IgnoreNode>> {
         let is_repository = has(OsStr::new(".git"));
-        let first = match kind {
+        let first = match reader.kind {
             IgnoreRules::Git => GITIGNORE,
             IgnoreRules::Ripgrep => 0,
         };
@@ -77,11 +89,11 @@ impl IgnoreNode {
             }
             let file = open_regular(dir.fd, OsStr::new(name), dir.path, OFlag::O_RDONLY);
             if let (Some(slot), Ok(file)) = (rules.get_mut(at), file) {
-                *slot = parsed(file, dir.path);
+                *slot = reader.parsed(file, dir.path);
             }
         }
         if is_repository && let Some(slot) = rules.last_mut() {
-            *slot = exclude_file(dir).and_then(|file| parsed(file, dir.path));
+            *slot = exclude_file(dir).and_then(|file| reader.parsed(file, dir.path));
         }
         if !is_repository && rules.iter().all(Option::is_none) {
             return parent.cloned();
@@ -95,7 +107,7 @@ impl IgnoreNode {
     }
 
     /// Reads the rules of all directories above `dir`, a real path.
-    pub fn above(kind: IgnoreRules, dir: &Path) -> Option<Arc<IgnoreNode>> {
+    pub fn above(reader: RulesReader, dir: &Path) -> Option<Arc<IgnoreNode>> {
         let mut dirs: Vec<&Path> = dir.ancestors().skip(1).collect();
         let top = nix::fcntl::open("/", search_flags(), nix::sys::stat::Mode::empty()).ok()?;
         dirs.reverse();
@@ -111,7 +123,7 @@ impl IgnoreNode {
                 path,
             };
             let has = |name: &OsStr| std::fs::symlink_metadata(path.join(name)).is_ok();
-            node = IgnoreNode::read(kind, &dir, has, node.as_ref());
+            node = IgnoreNode::read(reader, &dir, has, node.as_ref());
         }
         node
     }
@@ -141,39 +153,112 @@ impl IgnoreNode {
     }
 }
 
+/// What git's configuration says of ignore rules.
+#[derive(Debug, Default)]
+struct IgnoreSettings {
+    /// `core.excludesFile`; `None` where it is not set.
+    excludes_file: Option<PathBuf>,
+    /// `core.ignoreCase`
+    ignore_case: bool,
+}
+
+impl IgnoreSettings {
+    /// Asks git; `None` outside of a repository, or where git fails.
+    fn read(context: &ReadContext<'_>, dir: &ResolvedPath) -> Option<IgnoreSettings> {
+        let keys = r"^core\.(excludesfile|ignorecase)$";
+        let (found, top) = settings(context, dir, keys)?;
+        let mut settings = IgnoreSettings::default();
+        for entry in found.split(|&b| b == 0) {
+            let mut parts = entry.splitn(2, |&b| b == b'\n');
+            let (key, value) = (parts.next(), parts.next().unwrap_or(b"true"));
+            match key {
+                // Relative to where git runs.
+                Some(b"core.excludesfile") => {
+                    settings.excludes_file = Some(top.join(OsStr::from_bytes(value)));
+                }
+                Some(b"core.ignorecase") => {
+                    let value = value.to_ascii_lowercase();
+                    settings.ignore_case =
+                        matches!(value.as_slice(), b"true" | b"yes" | b"on" | b"1");
+                }
+                _ => {}
+            }
+        }
+        Some(settings)
+    }
+}
+
 /// All rules that count at one place: those of the directories, and the user's own.
 #[derive(Debug)]
-pub(super) struct UserRules(Gitignore);
+pub(super) struct UserRules {
+    rules: Gitignore,
+    /// How the rules of the directories are read.
+    pub reader: RulesReader,
+}
 
 impl UserRules {
-    /// Reads the file that git's `core.excludesFile` names.
-    pub fn read(root: &Path) -> UserRules {
-        UserRules(GitignoreBuilder::new(root).build_global().0)
+    /// Reads the file that git's `core.excludesFile` names for a directory. Git itself is asked for it: includes, conditions
+    /// and syntax of its configuration are its own.
+    pub fn read(kind: IgnoreRules, context: &ReadContext<'_>, root: &ResolvedPath) -> UserRules {
+        let Some(settings) = IgnoreSettings::read(context, root) else {
+            let reader = RulesReader {
+                kind,
+                ignore_case: false,
+            };
+            let rules = GitignoreBuilder::new(&root.absolute).build_global().0;
+            return UserRules { rules, reader };
+        };
+        let reader = RulesReader {
+            kind,
+            ignore_case: settings.ignore_case,
+        };
+        let file = settings.excludes_file.or_else(|| default_file(context));
+        // Unlike the files of the project, it may be a link.
+        let file = file.and_then(|path| plain_file(&std::fs::canonicalize(path).ok()?));
+        let rules = file.and_then(|file| reader.parsed(file, &root.absolute));
+        UserRules {
+            rules: rules.unwrap_or_else(Gitignore::empty),
+            reader,
+        }
     }
 
     /// Whether a path is left out, by the rules of its directory or the user's.
     pub fn ignores(&self, node: Option<&Arc<IgnoreNode>>, path: &Path, is_dir: bool) -> bool {
         match node {
-            Some(node) => node
-                .decides(path, is_dir)
-                .unwrap_or_else(|| node.in_repository && self.0.matched(path, is_dir).is_ignore()),
+            Some(node) => node.decides(path, is_dir).unwrap_or_else(|| {
+                node.in_repository && self.rules.matched(path, is_dir).is_ignore()
+            }),
             None => false,
         }
     }
 }
 
-fn parsed(file: File, dir: &Path) -> Option<Gitignore> {
-    let mut bytes = Vec::new();
-    file.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    let mut builder = GitignoreBuilder::new(dir);
-    for line in text.split(|&b| b == b'\n') {
-        if let Ok(line) = std::str::from_utf8(line) {
-            // A line that is not a rule is skipped, as git does.
-            let _ = builder.add_line(None, line.strip_suffix('\r').unwrap_or(line));
+impl RulesReader {
+    fn parsed(self, file: File, dir: &Path) -> Option<Gitignore> {
+        let mut bytes = Vec::new();
+        file.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+        let mut builder = GitignoreBuilder::new(dir);
+        builder.case_insensitive(self.ignore_case).ok()?;
+        for line in text.split(|&b| b == b'\n') {
+            if let Ok(line) = std::str::from_utf8(line) {
+                // A line that is not a rule is skipped, as git does.
+                let _ = builder.add_line(None, line.strip_suffix('\r').unwrap_or(line));
+            }
         }
+        builder.build().ok().filter(|rules| !rules.is_empty())
     }
-    builder.build().ok().filter(|rules| !rules.is_empty())
+}
+
+/// Returns the file that git reads where `core.excludesFile` is not set.
+fn default_file(context: &ReadContext<'_>) -> Option<PathBuf> {
+    let variable = |wanted: &str| {
+        let mut variables = context.variables.iter();
+        let found = variables.find(|(name, value)| name == wanted && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    };
+    let config = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+    Some(config?.join("git/ignore"))
 }
 
 /// Opens `info/exclude` of the repository at `dir`; that of the main work tree for one added by `git worktree`.

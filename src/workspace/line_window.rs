@@ -21,6 +21,7 @@ pub(super) struct LineWindow {
     line_bytes: u64,
     crlf: u64,
     invalid: u64,
+    nul: u64,
     cut: u64,
     is_full: bool,
     ends_in_newline: bool,
@@ -37,6 +38,8 @@ pub(super) struct WindowText {
     pub crlf: u64,
     /// Shown bytes that are not UTF-8.
     pub invalid: u64,
+    /// Shown bytes that are NUL.
+    pub nul: u64,
     /// Shown lines that were cut.
     pub cut: u64,
     /// There are lines after the shown ones.
@@ -57,6 +60,7 @@ impl LineWindow {
             line_bytes: 0,
             crlf: 0,
             invalid: 0,
+            nul: 0,
             cut: 0,
             is_full: false,
             ends_in_newline: true,
@@ -118,6 +122,7 @@ impl LineWindow {
                 crlf = 1;
             }
         }
+        let nul = memchr::memchr_iter(0, line).count() as u64;
         let (mut shown, invalid) = lossy(line);
         let mut cut = 0;
         if let Some((at, _)) = shown.char_indices().nth(MAX_LINE_CHARS) {
@@ -139,6 +144,7 @@ impl LineWindow {
         self.shown += 1;
         self.crlf += crlf;
         self.invalid += invalid;
+        self.nul += nul;
         self.cut += cut;
     }
 
@@ -153,6 +159,7 @@ impl LineWindow {
             lines: self.number - 1,
             crlf: self.crlf,
             invalid: self.invalid,
+            nul: self.nul,
             cut: self.cut,
             has_more: self.is_full,
             ends_in_newline: self.ends_in_newline,
@@ -160,12 +167,12 @@ impl LineWindow {
     }
 }
 
-/// Writes bytes that are not UTF-8 as `\xff`, and counts them. A character that is cut at the end is left out.
+/// Writes bytes that are not UTF-8 as `\xff`, and counts them; NUL is written as `\x00`. A character that is cut at the end is left out.
 fn lossy(bytes: &[u8]) -> (String, u64) {
     let mut text = String::new();
     let mut invalid = 0;
     for piece in bytes.utf8_chunks() {
-        text.push_str(piece.valid());
+        text.push_str(&piece.valid().replace('\0', "\\x00"));
         for byte in piece.invalid() {
             text.push_str(&format!("\\x{byte:02x}"));
             invalid += 1;

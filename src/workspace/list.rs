@@ -43,14 +43,14 @@ pub fn list_dir(
 ) -> PathResult<ListedText> {
     dir.open_dir()?;
     let mut listing = DirListing {
-        user: UserRules::read(&dir.absolute),
+        user: UserRules::read(IgnoreRules::Git, context, dir),
         text: LimitedText::new(context.limits),
         is_full: false,
         total: 0,
         shown: 0,
         cancelled: context.cancelled,
     };
-    let rules = IgnoreNode::above(IgnoreRules::Git, &dir.absolute);
+    let rules = IgnoreNode::above(listing.user.reader, &dir.absolute);
     listing.add(dir, rules.as_ref(), 0, depth.clamp(1, MAX_DEPTH));
     let (total, shown) = (listing.total, listing.shown);
     let mut text = listing.text;
@@ -94,7 +94,7 @@ impl DirListing<'_> {
             path: &dir.absolute,
         };
         let has = |wanted: &OsStr| names.iter().any(|(name, _)| name == wanted);
-        let rules = IgnoreNode::read(IgnoreRules::Git, &rules_dir, has, above);
+        let rules = IgnoreNode::read(self.user.reader, &rules_dir, has, above);
         names.sort_unstable_by(|(a, a_kind), (b, b_kind)| {
             let files_last = |kind: &EntryKind| *kind != EntryKind::Dir;
             (files_last(a_kind), a).cmp(&(files_last(b_kind), b))

@@ -15,7 +15,7 @@ mod place;
 mod plan;
 
 pub use parse::parse_patch;
-pub use plan::{PatchedFile, plan_patch};
+pub use plan::{FinalLink, PatchedFile, plan_patch};
 
 use super::edit::MatchStage;
 

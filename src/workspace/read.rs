@@ -329,6 +329,12 @@ fn lines(
         let n = grouped(found.invalid);
         remarks.push(format!("{n} bytes are not UTF-8 and are written as \\xNN"));
     }
+    if found.nul > 0 {
+        let n = grouped(found.nul);
+        remarks.push(format!(
+            "{n} NUL bytes are written as \\x00; the file may be binary"
+        ));
+    }
     if found.cut > 0 {
         let limit = grouped(MAX_LINE_CHARS as u64);
         remarks.push(format!(

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag};
+use nix::fcntl::{AtFlags, OFlag, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
 use super::beneath::{OpenMethod, file_type, open_beneath, open_regular, search_flags};
@@ -131,6 +131,26 @@ impl Workspace {
         Ok(self.at(real))
     }
 
+    /// Resolves a path like [`Self::resolve`], but for a symbolic link at its end, which is not followed: the result is the
+    /// link itself.
+    ///
+    /// # Errors
+    /// Same as [`Self::resolve`].
+    pub fn resolve_entry(&self, path: &str) -> PathResult<ResolvedPath> {
+        let whole = self.cwd.join(self.expand(path)?);
+        let is_link = fs::symlink_metadata(&whole).is_ok_and(|found| found.is_symlink());
+        // With a slash at the end, a path means what the link leads to.
+        match (whole.parent(), whole.file_name()) {
+            (Some(parent), Some(name))
+                if is_link && !path.ends_with('/') && !path.ends_with("/.") =>
+            {
+                check_text(&whole)?;
+                Ok(self.at(real_path(&self.cwd, parent)?.join(name)))
+            }
+            _ => self.resolve(path),
+        }
+    }
+
     /// Returns the root of the workspace that contains the shell's directory, as a path to open.
     pub fn top(&self) -> ResolvedPath {
         let top = self.roots.first().map_or(&self.cwd, |root| &root.path);
@@ -236,6 +256,27 @@ impl ResolvedPath {
         let dir = open_beneath(self.root.fd.as_fd(), parent, search_flags(), self.method)
             .map_err(|errno| PathError::open(&self.absolute, errno))?;
         Ok((dir, name.to_owned()))
+    }
+
+    /// Returns the text of the symbolic link at the path, and its status; `None` if there is none.
+    ///
+    /// # Errors
+    /// Same as [`Self::open_file`], but for a missing file.
+    pub(super) fn link(&self) -> PathResult<Option<(OsString, FileStat)>> {
+        let (dir, name) = match self.open_parent() {
+            Ok(opened) => opened,
+            Err(error) if error.fault == PathFault::Missing => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let system = |errno| PathError::open(&self.absolute, errno);
+        match fstatat(&dir, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(found) if file_type(&found) == SFlag::S_IFLNK => {
+                let text = readlinkat(&dir, name.as_os_str()).map_err(system)?;
+                Ok(Some((text, found)))
+            }
+            Ok(_) | Err(Errno::ENOENT) => Ok(None),
+            Err(errno) => Err(system(errno)),
+        }
     }
 
     /// Opens the directory for reading (and for syncing it).

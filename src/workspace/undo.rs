@@ -6,18 +6,18 @@
 
 mod kept_file;
 mod turn_keeper;
+mod undo_plan;
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use kept_file::{KeptEntry, KeptFile};
+use kept_file::{KeptFile, version_at};
 pub use turn_keeper::TurnKeeper;
+use undo_plan::{UndoPlan, brought_back, turn_files};
 
-use super::changes::{
-    ChangeKind, FileSnapshot, FileVersion, PreparedChange, StepObserver, commit_observed,
-};
+use super::changes::{ChangeKind, PreparedChange, StepObserver, commit, commit_observed};
 use super::failure::WorkspaceError;
 use super::{PathResult, ResolvedPath, shown_path};
 
@@ -90,15 +90,6 @@ pub struct TurnDifference {
 
 /// Marks a turn that was undone but for files that were changed after it.
 const SKIPPED: &str = "skipped";
-
-/// A file of a turn: its state before the first and after the last commit.
-struct TurnFile {
-    path: PathBuf,
-    first: KeptEntry,
-    last: KeptEntry,
-    /// Something else changed it between two commits, and that version is kept nowhere else.
-    is_mixed: bool,
-}
 
 impl UndoStore {
     /// Creates the store below a directory, which need not exist yet.
@@ -175,22 +166,14 @@ impl UndoStore {
     ) -> Result<UndoReport, WorkspaceError> {
         let directory = self.turn_directory(session, turn)?;
         let (files, directories) = turn_files(&directory)?;
-        let mut changes = Vec::new();
-        let mut results = Vec::new();
-        for file in files {
-            let result = match file.change_back(resolve) {
-                Ok(Some(change)) => {
-                    let kind = kind_of(&change);
-                    changes.push(change);
-                    UndoResult::Restored(kind)
-                }
-                Ok(None) => UndoResult::AlreadyAsBefore,
-                Err(reason) => UndoResult::Conflict(reason),
-            };
-            results.push((file.path, result));
-        }
+        let UndoPlan {
+            results,
+            in_the_way,
+            changes,
+        } = UndoPlan::new(&files, &directories, resolve);
+        let paths = files.into_iter().map(|file| file.path);
         let mut report = UndoReport {
-            files: results,
+            files: paths.zip(results).collect(),
             is_done: false,
         };
         if report.has_conflicts() && choice == ConflictChoice::Refuse {
@@ -198,7 +181,20 @@ impl UndoStore {
         }
         let session = self.session(session)?;
         let mut keeper = TurnKeeper::temporary(session.clone(), session.join(UNDOING));
-        commit_observed(changes, Some(&mut keeper), observer)?;
+        if !in_the_way.is_empty() {
+            let back: Vec<PreparedChange> = in_the_way.iter().filter_map(brought_back).collect();
+            commit_observed(in_the_way, Some(&mut keeper), observer)?;
+            remove_empty(&directories, resolve);
+            if let Err(error) = commit_observed(changes, Some(&mut keeper), observer) {
+                // All of them, or none.
+                return Err(match commit(back, None) {
+                    Ok(_) => error,
+                    Err(left) => error.hint(format!("not restored: {}", left.message)),
+                });
+            }
+        } else {
+            commit_observed(changes, Some(&mut keeper), observer)?;
+        }
         report.is_done = true;
         remove_empty(&directories, resolve);
         if report.has_conflicts() {
@@ -232,7 +228,7 @@ impl UndoStore {
         let (files, _) = turn_files(&self.turn_directory(session, turn)?)?;
         let mut differences = Vec::new();
         for file in files {
-            let now = FileSnapshot::read(&resolve(&file.path)?)?;
+            let now = version_at(&file.path, resolve)?;
             differences.push(TurnDifference {
                 changed_since: !file.last.is_after(now.as_ref()),
                 old: file.first.old_bytes(),
@@ -275,7 +271,7 @@ impl UndoStore {
                     if entry.recover(resolve)? {
                         restored.push(entry.path.clone());
                     }
-                    let now = FileSnapshot::read(&resolve(&entry.path)?)?;
+                    let now = version_at(&entry.path, resolve)?;
                     is_untouched &= entry.is_before(now.as_ref());
                 }
                 if is_untouched || directory.ends_with(UNDOING) {
@@ -323,73 +319,6 @@ impl UndoStore {
         };
         found.map(|(_, _, path)| path).ok_or_else(missing)
     }
-}
-
-impl TurnFile {
-    /// Returns the change that undoes the turn, nothing if there is nothing to do, or why it cannot be undone.
-    fn change_back(&self, resolve: PathResolver<'_>) -> Result<Option<PreparedChange>, String> {
-        let target = resolve(&self.path).map_err(|error| error.message)?;
-        if target.absolute != self.path {
-            return Err(format!("now leads to {}", shown_path(&target.absolute)));
-        }
-        let now = FileSnapshot::read(&target).map_err(|error| error.message)?;
-        if self.first.is_before(now.as_ref()) {
-            return Ok(None);
-        }
-        if !self.last.is_after(now.as_ref()) {
-            return Err(match now {
-                Some(_) => "was changed after the turn".to_owned(),
-                None => "was deleted after the turn".to_owned(),
-            });
-        }
-        if self.is_mixed {
-            return Err("was also changed by something else during the turn".to_owned());
-        }
-        let change = match (self.first.old_bytes(), now) {
-            (Some(bytes), now) => {
-                PreparedChange::with_mode(target, now, bytes, self.first.old_mode())
-            }
-            (None, Some(now)) => Ok(PreparedChange::remove(target, now)),
-            (None, None) => return Ok(None),
-        };
-        change.map(Some).map_err(|error| error.message)
-    }
-}
-
-fn kind_of(change: &PreparedChange) -> ChangeKind {
-    match (change.before(), change.after()) {
-        (_, FileVersion::Absent) => ChangeKind::Removed,
-        (None, _) => ChangeKind::Added,
-        (Some(_), _) => ChangeKind::Changed,
-    }
-}
-
-/// Returns the files of a turn and the directories that it created, outer ones first.
-fn turn_files(directory: &Path) -> Result<(Vec<TurnFile>, Vec<PathBuf>), WorkspaceError> {
-    let mut files: Vec<TurnFile> = Vec::new();
-    let mut directories = Vec::new();
-    let mut commits = kept_file::list(directory, kept_file::KEPT)?;
-    commits.extend(kept_file::list(directory, kept_file::PENDING)?);
-    commits.sort();
-    for path in commits {
-        let kept = KeptFile::read(&path)?;
-        directories.extend(kept.directories);
-        for entry in kept.entries {
-            match files.iter_mut().find(|file| file.path == entry.path) {
-                Some(file) => {
-                    file.is_mixed |= !entry.follows(&file.last);
-                    file.last = entry;
-                }
-                None => files.push(TurnFile {
-                    path: entry.path.clone(),
-                    first: entry.clone(),
-                    last: entry,
-                    is_mixed: false,
-                }),
-            }
-        }
-    }
-    Ok((files, directories))
 }
 
 /// Removes directories that a turn created, if nothing is in them any more.

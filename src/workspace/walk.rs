@@ -16,7 +16,7 @@ use nix::fcntl::AtFlags;
 use nix::sys::stat::{SFlag, fstatat};
 
 use super::beneath::file_type;
-use super::ignore_rules::{IgnoreNode, IgnoreRules, RulesDir, UserRules};
+use super::ignore_rules::{IgnoreNode, RulesDir, UserRules};
 use super::path_error::PathResult;
 use super::root::ResolvedPath;
 
@@ -44,7 +44,7 @@ pub(super) struct WalkOptions<'a> {
     /// The directory.
     pub dir: &'a ResolvedPath,
     /// The rules for what is left out.
-    pub rules: IgnoreRules,
+    pub rules: UserRules,
     /// Globs as ripgrep's `--glob`: they choose files, also ignored ones.
     pub globs: Option<&'a Override>,
     /// Ends the walk early when set.
@@ -84,7 +84,6 @@ struct TaskQueue {
 
 struct Walk<'a> {
     options: &'a WalkOptions<'a>,
-    user: UserRules,
     queue: Mutex<TaskQueue>,
     changed: Condvar,
     unreadable: AtomicUsize,
@@ -106,11 +105,10 @@ where
     options.dir.open_dir()?;
     let first = WalkTask::Dir {
         dir: options.dir.clone(),
-        rules: IgnoreNode::above(options.rules, &options.dir.absolute),
+        rules: IgnoreNode::above(options.rules.reader, &options.dir.absolute),
     };
     let walk = Walk {
         options,
-        user: UserRules::read(&options.dir.absolute),
         queue: Mutex::new(TaskQueue {
             tasks: vec![first],
             busy: 0,
@@ -225,7 +223,7 @@ impl Walk<'_> {
             path,
         };
         let has = |wanted: &OsStr| names.iter().any(|(name, _)| name == wanted);
-        let rules = IgnoreNode::read(self.options.rules, &rules_dir, has, rules.as_ref());
+        let rules = IgnoreNode::read(self.options.rules.reader, &rules_dir, has, rules.as_ref());
         let mut files = Vec::new();
         for (name, kind) in names {
             if name == ".git" {
@@ -240,7 +238,7 @@ impl Walk<'_> {
             let ignored = match chosen {
                 Some(ignore::Match::Ignore(_)) => true,
                 Some(ignore::Match::Whitelist(_)) => false,
-                _ => self.user.ignores(rules.as_ref(), &whole, is_dir),
+                _ => self.options.rules.ignores(rules.as_ref(), &whole, is_dir),
             };
             match kind {
                 _ if ignored => {}

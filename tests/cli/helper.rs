@@ -221,6 +221,9 @@ fn removal_asks_and_a_change_is_told() {
             .contains("tools.py was changed after it was added and is not used; add it again"),
         "{tested:?}"
     );
+    // Another name has nothing to do with that file.
+    let unknown = run(&helper, &["test", "nosuch"]);
+    assert!(!unknown.stderr.contains("tools.py"), "{unknown:?}");
     assert!(
         run(&helper, &["list"])
             .ok()

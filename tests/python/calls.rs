@@ -109,6 +109,30 @@ async fn output_is_progress_and_an_answer_where_nothing_is_returned() {
 }
 
 #[tokio::test]
+async fn numbers_and_texts_of_any_kind_pass() {
+    let session = TestSession::with(
+        "import os\ndef plus(value: int) -> int:\n    'Adds one.'\n    return value + 1\n\
+         def texts() -> list[str]:\n    'Texts.'\n    return [os.fsdecode(b'caf\\xe9'), '\\ud800', '\\U0001f600']\n",
+    )
+    .await;
+    for (value, expected) in [
+        ("18446744073709551617", "18446744073709551618"),
+        ("-9223372036854775810", "-9223372036854775809"),
+        ("7", "8"),
+    ] {
+        let arguments = format!("{{\"value\":{value}}}");
+        assert_eq!(session.text("plus", &arguments).await, expected);
+    }
+    let digits = "1".repeat(5000);
+    let arguments = format!("{{\"value\":{digits}}}");
+    assert_eq!(session.text("plus", &arguments).await.len(), 5000);
+    assert_eq!(
+        session.text("texts", "{}").await,
+        "[\"caf\u{fffd}\", \"\u{fffd}\", \"\u{1f600}\"]"
+    );
+}
+
+#[tokio::test]
 async fn progress_arrives_while_the_call_runs() {
     let mut session = TestSession::with(STATE).await;
     let path = fifo(&session);

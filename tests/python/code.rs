@@ -135,7 +135,8 @@ async fn errors_of_code_are_one_line() {
 #[tokio::test]
 async fn helpers_are_called_through_the_channel() {
     let session = TestSession::with(TOOLS).await;
-    let code = "a = total([1, 2.5], tax=0.5)\nb = helper.name(7)\nprint(type(b).__name__)\na + 1";
+    let code =
+        "a = total([1, 2.5], tax=0.5)\nb = helper.name(1 << 64)\nprint(type(b).__name__)\na + 1";
     let (result, calls) = run(&session, code, None, |call| {
         Some(Ok(match call.name.as_str() {
             "total" => "5.25".to_owned(),
@@ -146,7 +147,7 @@ async fn helpers_are_called_through_the_channel() {
     assert_eq!(result.unwrap().text, "str\n6.25");
     let expected = [
         ("total", r#"{"prices":[1,2.5],"tax":0.5}"#),
-        ("name", r#"{"id":7}"#),
+        ("name", r#"{"id":18446744073709551616}"#),
     ]
     .map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
     assert_eq!(calls, expected);

@@ -82,6 +82,8 @@ const GUARDED: &[&str] = &[
     "packet_socket",
     "vsock",
     "trace_parent",
+    "renice_user",
+    "idle_class_of_user",
     "io_uring",
     "mount",
     "open_tree",

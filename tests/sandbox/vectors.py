@@ -310,6 +310,18 @@ def renice_victim():
     return True
 
 
+def idle_class_of_user():
+    # ioprio_set of all processes of the user: the idle class.
+    put, get = (251, 252) if os.uname().machine == "x86_64" else (30, 31)
+    syscall(put, 3, 0, 3 << 13)
+    return libc.syscall(get, 1, VICTIM) >> 13 == 3
+
+
+def renice_user():
+    os.setpriority(os.PRIO_USER, 0, os.getpriority(os.PRIO_PROCESS, 0) + 1)
+    return os.getpriority(os.PRIO_PROCESS, VICTIM) > 0
+
+
 def io_uring():
     return syscall(425, 1, ctypes.addressof(ctypes.create_string_buffer(512)))
 

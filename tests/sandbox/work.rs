@@ -53,6 +53,24 @@ fn ordinary_work_is_done_inside() {
 }
 
 #[test]
+fn an_option_that_opens_nothing_is_told() {
+    let place = Place::new();
+    let words = ["cat", "../home/.ssh/id"];
+    for holder in SANDBOXES {
+        let option = format!("--read={}", place.path("home/.ssh").display());
+        let output = place.run(holder, &[&option], &words);
+        assert!(stdout(&output).is_empty());
+        assert!(stderr(&output).contains(".ssh stays hidden"), "{output:?}");
+        let option = format!("--read={}", place.path("outside").display());
+        let output = place.run(holder, &[&option], &["cat", "../outside/file"]);
+        assert_eq!(
+            (stdout(&output).as_str(), stderr(&output).as_str()),
+            ("outside", "")
+        );
+    }
+}
+
+#[test]
 fn read_only_level_changes_nothing_but_its_temporary_directory() {
     for holder in SANDBOXES {
         let place = Place::new();

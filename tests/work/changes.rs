@@ -135,7 +135,7 @@ fn an_edit_of_the_arguments_is_asked_about_anew() {
 
 #[test]
 fn a_patch_changes_all_files_or_none_and_deletions_count_as_destructive() {
-    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Add File: new/b.txt\n+b\n*** Delete File: c.txt\n*** End Patch";
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Add File: new/b.txt\n+b\n*** Delete File: c.txt\n*** Delete File: link\n*** End Patch";
     let broken = "*** Begin Patch\n*** Add File: d.txt\n+d\n*** Update File: a.txt\n@@\n-absent\n+x\n*** End Patch";
     let work = Work::calling(
         &[
@@ -146,8 +146,13 @@ fn a_patch_changes_all_files_or_none_and_deletions_count_as_destructive() {
     );
     work.write("a.txt", "one\n");
     work.write("c.txt", "c\n");
+    work.write("target", "stays\n");
+    std::os::unix::fs::symlink("target", work.path("link")).unwrap();
     let mut client = work.ask("x");
     let questions = answer_all(&mut client, &ApprovalVerdict::Once);
+    let shown = difference(&questions[0]).join("\n");
+    assert!(shown.contains("it is a symbolic link"), "{shown}");
+    assert!(!work.path("link").is_symlink() && work.read("target") == "stays\n");
     // `fs.write` allows changes; what deletes needs a rule about its class.
     assert_eq!(questions.len(), 1, "{questions:#?}");
     assert_eq!(
@@ -160,6 +165,45 @@ fn a_patch_changes_all_files_or_none_and_deletions_count_as_destructive() {
         ("1\n", "b\n")
     );
     assert!(!work.path("c.txt").exists());
+}
+
+#[test]
+fn a_refused_edit_has_the_nearest_lines_for_who_may_read_the_file() {
+    let edit = json!({"path": "a.txt", "old_text": "alpha\ngamma\n", "new_text": "x"});
+    let patch = json!({"patch": "*** Begin Patch\n*** Update File: a.txt\n@@\n alpha\n-gamma\n+x\n*** End Patch"});
+    let line = "1\talpha";
+    for (rule, is_shown) in [("allow", true), ("ask", false)] {
+        let rules = format!("[policy.rules]\n\"fs.read\" = \"{rule}\"\n");
+        let calls = [("edit_file", edit.clone()), ("patch", patch.clone())];
+        let work = Work::calling(&calls, &rules);
+        work.write("a.txt", "alpha\nbeta\n");
+        let mut client = work.ask("x");
+        assert!(answer_all(&mut client, &ApprovalVerdict::Stop).is_empty());
+        for result in work.results() {
+            assert_eq!(result.contains(line), is_shown, "{rule}: {result}");
+        }
+        // A person who calls the tool may see the lines in any case.
+        let by_hand = |variant: &str, tool: &str, arguments: &serde_json::Value| {
+            let (tool, arguments) = (format!("--tool-name=aish:{tool}"), arguments.to_string());
+            let call = ["call", variant, &tool, "--json_args", &arguments];
+            work.helper.call(call).dir(work.path("")).run().fails(2)
+        };
+        let error = by_hand("tool-write", "edit_file", &edit);
+        assert!(error.contains("alpha"), "{error}");
+        // What aish's own tools do is known.
+        for (tool, arguments) in [
+            ("edit_file", &edit),
+            ("write_file", &json!({"path": "a.txt", "content": ""})),
+            ("shell", &json!({"command": "rm a.txt"})),
+        ] {
+            let error = by_hand("tool-read", tool, arguments);
+            assert!(
+                error.contains("writes, use aish-helper call tool-write"),
+                "{error}"
+            );
+        }
+        assert_eq!(work.read("a.txt"), "alpha\nbeta\n");
+    }
 }
 
 #[test]

@@ -172,6 +172,7 @@ fn what_cannot_be_read_is_said_in_one_line() {
             ("read_file", json!({"path": "binary"})),
             ("read_file", json!({})),
             ("read_file", json!({"path": "loop/x"})),
+            ("read_file", json!({"path": "main.rs", "offset": 0})),
         ],
         "[policy.rules]\n\"fs.read\" = \"allow\"\n",
     );
@@ -189,6 +190,7 @@ fn what_cannot_be_read_is_said_in_one_line() {
         "binary",
         "missing field `path`",
         "symbolic links",
+        "offset must be at least 1, not 0",
     ];
     for (result, expected) in results.iter().zip(expected) {
         assert!(result.contains(expected), "{expected} in {result:?}");

@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-use aish::workspace::changes::{ReplaceMethod, commit};
+use aish::workspace::changes::{FileSnapshot, PreparedChange, ReplaceMethod, commit};
+use aish::workspace::undo::{ConflictChoice, UndoStore};
 
 use super::{Project, assert_tidy};
 
@@ -80,6 +81,109 @@ fn extended_attributes_survive() {
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(&path, "user.note", &mut value).expect("the attribute");
     assert_eq!(&value[..length], b"kept");
+}
+
+/// An access control list for the owner, user 1234, the group, the mask and all others.
+fn access_list(named: u16, group: u16, mask: u16) -> Vec<u8> {
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, rights, id) in [
+        (0x01_u16, 6, u32::MAX),
+        (0x02, named, 1234),
+        (0x04, group, u32::MAX),
+        (0x10, mask, u32::MAX),
+        (0x20, 0, u32::MAX),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
+fn attribute(project: &Project, file: &str, name: &str) -> Option<Vec<u8>> {
+    let mut value = [0; 256];
+    let length = rustix::fs::getxattr(project.path(file), name, &mut value).ok()?;
+    Some(value[..length].to_vec())
+}
+
+#[test]
+fn a_moved_file_and_one_that_is_back_have_their_attributes() {
+    let project = Project::new();
+    let flags = rustix::fs::XattrFlags::empty();
+    let set = |file: &str, name: &str, value: &[u8]| {
+        rustix::fs::setxattr(project.path(file), name, value, flags).is_ok()
+    };
+    let list = access_list(6, 0, 6);
+    project
+        .write("f", "text")
+        .write("plain", "text")
+        .chmod("plain", 0o640);
+    if !set("f", "user.note", b"kept") || !set("f", ACCESS_LIST, &list) {
+        eprintln!("skipped: no extended attributes here");
+        return;
+    }
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::chown(project.path("f"), Some(1234), Some(4321)).expect("root may");
+    }
+    let owner = |file: &str| {
+        let found = fs::metadata(project.path(file)).expect("metadata");
+        (found.uid(), found.gid(), found.mode())
+    };
+    let before = owner("f");
+    assert_eq!(
+        before.2 & 0o777,
+        0o660,
+        "the mask is in the place of the group"
+    );
+    // A list that new files inherit widens no file that had none.
+    fs::create_dir(project.path("dir")).expect("a directory");
+    assert!(set(
+        "dir",
+        "system.posix_acl_default",
+        &access_list(7, 7, 7)
+    ));
+
+    let source = project.snapshot("f").expect("a file");
+    let move_to = |name: &str, source: &FileSnapshot| {
+        let attributes = Some(source.attributes().clone());
+        let target = project.resolve(name);
+        PreparedChange::with_attributes(target, None, source.bytes.clone(), attributes)
+            .expect("a change")
+    };
+    let plain = project.snapshot("plain").expect("a file");
+    let changes = vec![
+        project.removing("f"),
+        project.removing("plain"),
+        move_to("dir/f", &source),
+        move_to("dir/plain", &plain),
+    ];
+    let data = tempfile::TempDir::new().expect("a directory");
+    let store = UndoStore::new(data.path().join("undo"));
+    let mut keeper = store.turn("s", "1").expect("a turn");
+    commit(changes, Some(&mut keeper)).expect("a commit");
+    assert_eq!(owner("dir/f"), before);
+    assert_eq!(
+        attribute(&project, "dir/f", "user.note").as_deref(),
+        Some(&b"kept"[..])
+    );
+    assert_eq!(
+        attribute(&project, "dir/f", ACCESS_LIST),
+        Some(list.clone())
+    );
+    assert_eq!(attribute(&project, "dir/plain", ACCESS_LIST), None);
+    assert_eq!(mode(&project, "dir/plain"), 0o640);
+
+    let choice = ConflictChoice::Refuse;
+    let report = store.undo("s", "1", &project.resolver(), choice);
+    assert!(report.expect("an undo").is_done);
+    assert_eq!(owner("f"), before);
+    assert_eq!(
+        attribute(&project, "f", "user.note").as_deref(),
+        Some(&b"kept"[..])
+    );
+    assert_eq!(attribute(&project, "f", ACCESS_LIST), Some(list));
 }
 
 #[test]

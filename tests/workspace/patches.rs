@@ -1,42 +1,109 @@
 //! Patches on real files, and codex's own scenarios where `AISH_PATCH_SCENARIOS` names their directory.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use aish::workspace::changes::{CommitSummary, FileSnapshot, PreparedChange, commit};
 use aish::workspace::failure::WorkspaceError;
-use aish::workspace::patch::{parse_patch, plan_patch};
+use aish::workspace::patch::{FinalLink, parse_patch, plan_patch};
 
 use super::{Project, tree};
 
 /// Applies a patch to a project.
 fn apply(project: &Project, patch: &str) -> Result<CommitSummary, WorkspaceError> {
     let operations = parse_patch(patch)?;
-    let resolve = |path: &str| {
-        project
-            .workspace
-            .resolve(path)
-            .map_err(WorkspaceError::from)
+    let find = |path: &str, link: FinalLink| -> Result<_, WorkspaceError> {
+        let target = match link {
+            FinalLink::Followed => project.workspace.resolve(path)?,
+            FinalLink::Meant => project.workspace.resolve_entry(path)?,
+        };
+        let before = match link {
+            FinalLink::Followed => FileSnapshot::read(&target)?,
+            FinalLink::Meant => FileSnapshot::read_entry(&target)?,
+        };
+        Ok((target, before))
     };
     let mut read =
-        |path: &str| Ok(FileSnapshot::read(&resolve(path)?)?.map(|file| file.bytes.to_vec()));
+        |path: &str, link: FinalLink| Ok(find(path, link)?.1.map(|file| file.bytes.to_vec()));
     let mut changes = Vec::new();
     for file in plan_patch(&operations, &mut read)? {
-        let target = resolve(&file.path)?;
-        let before = FileSnapshot::read(&target)?;
-        let mode = match &file.moved_from {
-            Some(source) => FileSnapshot::read(&resolve(source)?)?.map(|source| source.mode),
+        let link = match file.is_unlinked {
+            true => FinalLink::Meant,
+            false => FinalLink::Followed,
+        };
+        let (target, before) = find(&file.path, link)?;
+        let attributes = match &file.moved_from {
+            Some(source) => find(source, FinalLink::Followed)?.1,
             None => None,
         };
+        let attributes = attributes.map(|source| source.attributes().clone());
         match (file.bytes, before) {
-            (Some(bytes), before) => {
-                changes.push(PreparedChange::with_mode(target, before, bytes, mode)?)
-            }
+            (Some(bytes), before) => changes.push(PreparedChange::with_attributes(
+                target, before, bytes, attributes,
+            )?),
             (None, Some(before)) => changes.push(PreparedChange::remove(target, before)),
             (None, None) => {}
         }
     }
     commit(changes, None)
+}
+
+#[test]
+fn a_link_is_removed_or_moved_away_but_its_target_stays() {
+    let old = "text\n";
+    for (link, target, patch, expected) in [
+        ("s", "t", "*** Delete File: s\n", &[("t", old)][..]),
+        ("s", "dir/../t", "*** Delete File: ./s\n", &[("t", old)]),
+        ("s", "missing", "*** Delete File: s\n", &[("t", old)]),
+        (
+            "s",
+            "t",
+            "*** Update File: s\n*** Move to: s2\n",
+            &[("s2", old), ("t", old)],
+        ),
+        (
+            "s",
+            "t",
+            "*** Update File: s\n*** Move to: s2\n@@\n-text\n+new\n",
+            &[("s2", "new\n"), ("t", old)],
+        ),
+        (
+            "s",
+            "t",
+            "*** Update File: s\n*** Move to: t\n@@\n-text\n+new\n",
+            &[("t", "new\n")],
+        ),
+        (
+            "s",
+            "t",
+            "*** Delete File: s\n*** Add File: s\n+file\n",
+            &[("s", "file\n"), ("t", old)],
+        ),
+        (
+            "s",
+            "t",
+            "*** Update File: s\n@@\n-text\n+new\n",
+            &[("s", "t"), ("t", "new\n")],
+        ),
+    ] {
+        let project = Project::new();
+        project.write("t", old).write("dir/f", "");
+        symlink(target, project.path(link)).expect("a link");
+        let patch = format!("*** Begin Patch\n{patch}*** End Patch\n");
+        apply(&project, &patch).unwrap_or_else(|error| panic!("{patch}: {error:?}"));
+        let found = project.tree().into_iter().filter_map(|(name, file)| {
+            let text = String::from_utf8(file?.0).expect("text");
+            Some((name.to_str()?.to_owned(), text))
+        });
+        let mut expected: Vec<_> = expected
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect();
+        expected.push(("dir/f".to_owned(), String::new()));
+        expected.sort();
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{patch}");
+    }
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use aish::workspace::changes::{ChangeKind, CommitStep, PreparedChange, commit};
+use aish::workspace::changes::{ChangeKind, CommitStep, FileSnapshot, PreparedChange, commit};
 use aish::workspace::undo::{ConflictChoice, UndoResult, UndoStore};
 use tempfile::TempDir;
 
@@ -168,6 +168,95 @@ fn a_conflict_stops_the_undo_unless_the_rest_is_wanted() {
     assert!(root.join("s").exists());
     kept.store.forget("s").expect("forgotten");
     assert!(!root.join("s").exists());
+}
+
+#[test]
+fn links_are_restored_as_links() {
+    let kept = Kept::new();
+    let project = &kept.project;
+    let link = |name: &str| {
+        let path = project.workspace.resolve_entry(name).expect("a path");
+        let link = FileSnapshot::read_entry(&path).expect("readable");
+        (path, link.expect("a link"))
+    };
+    project.write("t", "text");
+    for (name, target) in [("a", "t"), ("b", "missing"), ("c", "t"), ("d", "t")] {
+        symlink(target, project.path(name)).expect("a link");
+    }
+    let before = project.tree();
+    let removals = ["a", "b", "c", "d"].map(|name| {
+        let (path, link) = link(name);
+        PreparedChange::remove(path, link)
+    });
+    kept.commit("1", removals.into());
+    assert_eq!(project.tree().len(), 1);
+    // One of them becomes a file, and one is back already.
+    kept.commit("1", vec![project.writing("c", "file")]);
+    symlink("t", project.path("d")).expect("a link");
+    let report = kept.undo("1", ConflictChoice::Refuse);
+    assert!(report.is_done, "{report:?}");
+    assert_eq!(report.files[3].1, UndoResult::AlreadyAsBefore);
+    assert_eq!(project.tree(), before);
+    // Another link in its place is a change.
+    let (path, b) = link("b");
+    kept.commit("2", vec![PreparedChange::remove(path, b)]);
+    symlink("elsewhere", project.path("b")).expect("a link");
+    assert!(kept.undo("2", ConflictChoice::Refuse).has_conflicts());
+    assert_tidy(&project.tree());
+}
+
+#[test]
+fn a_file_that_became_a_directory_and_the_reverse_are_restored() {
+    let kept = Kept::new();
+    let project = &kept.project;
+    project.write("d/f", "file").write("e/g/h", "deep");
+    let before = project.tree();
+    kept.commit(
+        "1",
+        vec![project.removing("d/f"), project.removing("e/g/h")],
+    );
+    for dir in ["e/g", "e"] {
+        fs::remove_dir(project.path(dir)).expect("empty");
+    }
+    kept.commit(
+        "1",
+        vec![
+            project.writing("d/f/x/y", "new"),
+            project.writing("e", "new"),
+        ],
+    );
+    let after = project.tree();
+    let differences = kept.store.diff("s", "1", &project.resolver());
+    assert!(
+        differences
+            .expect("a difference")
+            .iter()
+            .all(|file| !file.changed_since)
+    );
+    // Not while the directory has a file of the user.
+    project.write("d/f/mine", "");
+    assert!(kept.undo("1", ConflictChoice::Refuse).has_conflicts());
+    fs::remove_file(project.path("d/f/mine")).expect("removed");
+    // A failure of the second commit takes the first one back.
+    let mut cleaned = 0;
+    let failed = kept.store.undo_observed(
+        "s",
+        "1",
+        &project.resolver(),
+        ConflictChoice::Refuse,
+        &mut |step| {
+            cleaned += usize::from(step == CommitStep::CleanUp);
+            match cleaned {
+                2 => Err(io::Error::from(io::ErrorKind::StorageFull)),
+                _ => Ok(()),
+            }
+        },
+    );
+    failed.expect_err("a failure");
+    assert_eq!(project.tree(), after);
+    let report = kept.undo("1", ConflictChoice::Refuse);
+    assert!(report.is_done, "{report:?}");
+    assert_eq!(project.tree(), before);
 }
 
 #[test]

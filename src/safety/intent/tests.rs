@@ -24,7 +24,7 @@ fn call(
         Ok(intent) => intent,
         Err(text) => return Says::Reject(text),
     };
-    match check_intent(variant, &intent, TOOL, annotations, strict) {
+    match check_intent(variant, &intent, TOOL, (annotations, false), strict) {
         IntentCheck::Consistent => Says::Allow,
         IntentCheck::Warned(text) => Says::Warn(text),
         IntentCheck::Rejected(text) => Says::Reject(text),
@@ -142,6 +142,31 @@ fn every_combination_gives_the_expected_result_and_text() {
         }
     }
     assert_eq!(cells, TABLE.len() * 9 * 2 * 3 * 3);
+}
+
+#[test]
+fn exact_annotations_are_not_understated() {
+    use OperationClass::{Destructive, Read, Write};
+    let writes = ToolAnnotations {
+        read_only: Some(false),
+        destructive: Some(false),
+        ..ToolAnnotations::default()
+    };
+    let text = "Tool 'aish:shell' writes, use call_tool_write".to_owned();
+    for (variant, strict, expected) in [
+        (Read, true, IntentCheck::Rejected(text.clone())),
+        (Read, false, IntentCheck::Warned(text)),
+        (Write, true, IntentCheck::Consistent),
+        (Destructive, true, IntentCheck::Consistent),
+    ] {
+        let intent = CallIntent {
+            operation: variant,
+            sensitivity: None,
+            reason: None,
+        };
+        let checked = check_intent(variant, &intent, "aish:shell", (writes, true), strict);
+        assert_eq!(checked, expected, "{variant:?}");
+    }
 }
 
 #[test]

@@ -335,8 +335,17 @@ fn sockets(rules: &mut RuleMap, network: bool) -> Result<()> {
     Ok(())
 }
 
-/// Limits and priorities of other processes, by their id.
+/// Limits and priorities of other processes, by their id. For a process and for a group, 0 is the caller's own; for a user, it
+/// means all processes of the caller's user.
 fn other_processes(rules: &mut RuleMap) -> Result<()> {
+    const IOPRIO_WHO_USER: u64 = 3;
+
+    for (call, user) in [
+        (libc::SYS_setpriority, u64::from(libc::PRIO_USER)),
+        (libc::SYS_ioprio_set, IOPRIO_WHO_USER),
+    ] {
+        add(rules, call, vec![condition(0, SeccompCmpOp::Eq, user)?])?;
+    }
     for (call, argument) in [
         (libc::SYS_prlimit64, 0),
         (libc::SYS_setpriority, 1),

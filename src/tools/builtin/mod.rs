@@ -28,7 +28,9 @@ pub use self::prepare_change::shown_difference;
 pub use self::prepared::{PrepareError, PreparedCall};
 pub use self::scope::{HelperScope, HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
 pub use self::shell_run::SHELL_SIZE;
-pub use self::work_definitions::{PYTHON, SHELL, TOOL_GROUPS, tool_action, tool_group, work_tools};
+pub use self::work_definitions::{
+    PYTHON, READ_FILE, SHELL, TOOL_GROUPS, tool_action, tool_group, work_tools,
+};
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};
 use super::search::RetrieveRequest;

@@ -180,7 +180,7 @@ fn read(
     (offset, limit): (u64, usize),
 ) -> Result<CallResult, CallError> {
     let limits = OutputLimits {
-        lines: context.limits.lines.min(limit.max(1)),
+        lines: context.limits.lines.min(limit),
         ..context.limits
     };
     let context = ReadContext { limits, ..*context };
@@ -217,7 +217,7 @@ fn commit(scope: &WorkScope, prepared: Vec<PreparedChange>) -> Result<String, St
         .map(|change| {
             let digest = match change.after() {
                 FileVersion::Present { bytes, .. } => Some(FileDigest::of(bytes).0),
-                FileVersion::Absent => None,
+                FileVersion::Link(_) | FileVersion::Absent => None,
             };
             (change.path().clone(), digest)
         })

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::helper_run;
 use super::prepare_change;
@@ -12,7 +13,7 @@ use super::prepared::{PrepareError, PreparedCall, PreparedWork, ShellWork, on_pa
 use super::scope::WorkScope;
 use super::work_definitions::{
     EDIT_FILE, FETCH_URL, FIND_FILES, GIT, GREP, LIST_DIR, PATCH, PYTHON, READ_FILE, SEARCH, SHELL,
-    WRITE_FILE,
+    WRITE_FILE, work_tools,
 };
 use crate::address::NetworkZone;
 use crate::chat::OperationClass;
@@ -24,8 +25,6 @@ use crate::workspace::grep::GrepRequest;
 
 /// Time limit of a command, if the call sets none.
 pub(super) const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(120);
-/// Longest time limit of a command.
-const MAX_SHELL_SECONDS: u64 = 3600;
 
 /// Prepares a call. Reads files, so it does not belong on the runtime thread.
 ///
@@ -36,6 +35,7 @@ pub fn prepare(
     tool: &str,
     arguments: &str,
 ) -> Result<PreparedCall, PrepareError> {
+    check_ranges(tool, arguments)?;
     match tool {
         READ_FILE => read_file(scope, parse(arguments)?),
         LIST_DIR => list_dir(scope, parse(arguments)?),
@@ -54,6 +54,36 @@ pub fn prepare(
         }
         _ => Err(PrepareError::from(format!("there is no tool {tool}"))),
     }
+}
+
+/// Checks numbers against the limits in the schema of a built-in tool.
+fn check_ranges(tool: &str, arguments: &str) -> Result<(), PrepareError> {
+    let Some(definition) = work_tools().iter().find(|known| known.name == tool) else {
+        return Ok(());
+    };
+    // What is wrong otherwise is told by whoever reads the arguments.
+    let schema: Value = serde_json::from_str(&definition.schema).unwrap_or_default();
+    let given: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
+    for (name, value) in &given {
+        let limits = schema.get("properties").and_then(|all| all.get(name));
+        let limit = |bound: &str| limits.and_then(|limits| limits.get(bound)?.as_i64());
+        let Some(number) = value.as_f64() else {
+            continue;
+        };
+        let is_below = limit("minimum").is_some_and(|least| number < least as f64);
+        let is_above = limit("maximum").is_some_and(|most| number > most as f64);
+        if is_below || is_above {
+            let range = match (limit("minimum"), limit("maximum")) {
+                (Some(least), Some(most)) => format!("from {least} to {most}"),
+                (Some(least), None) => format!("at least {least}"),
+                (None, most) => format!("at most {}", most.unwrap_or_default()),
+            };
+            return Err(PrepareError::from(format!(
+                "the arguments are wrong: {name} must be {range}, not {value}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, PrepareError> {
@@ -93,7 +123,7 @@ fn here() -> String {
 
 fn list_dir(scope: &WorkScope, call: ListDirArguments) -> Result<PreparedCall, PrepareError> {
     let path = resolve(scope, &call.path)?;
-    let depth = call.depth.unwrap_or(1).clamp(1, 5);
+    let depth = call.depth.unwrap_or(1);
     let work = PreparedWork::ListDir {
         path: path.clone(),
         depth,
@@ -124,7 +154,7 @@ fn grep(scope: &WorkScope, call: GrepArguments) -> Result<PreparedCall, PrepareE
         glob: call.glob,
         ignore_case: call.ignore_case,
         fixed: call.fixed,
-        context: call.context.min(20),
+        context: call.context,
         files_only: call.files_only,
         ..GrepRequest::new(call.pattern, path.clone())
     };
@@ -141,12 +171,42 @@ struct FindFilesArguments {
 }
 
 fn find_files(scope: &WorkScope, call: FindFilesArguments) -> Result<PreparedCall, PrepareError> {
-    let dir = resolve(scope, &call.path)?;
+    // A slash at the start binds a glob to the directory of the search, unless it is the path of a directory in the workspace.
+    let is_path = |place: &str| {
+        let dir = resolve(scope, place);
+        !call.pattern.starts_with('/') || dir.is_ok_and(|dir| dir.workspace.is_some())
+    };
+    let split = split_pattern(&call.path, &call.pattern).filter(|(place, _)| is_path(place));
+    let (place, pattern) = split.unwrap_or((call.path, call.pattern));
+    let dir = resolve(scope, &place)?;
     let work = PreparedWork::FindFiles {
-        pattern: call.pattern,
+        pattern,
         dir: dir.clone(),
     };
     Ok(on_paths(scope, BuiltinAction::FsRead, &[&dir], work))
+}
+
+/// Splits a pattern that begins with a path (`/`, `~/`, `./` or `../`) into the directory before its first glob, in which the
+/// search begins, and the rest, which is a glob from there on. `None` for other patterns.
+fn split_pattern(dir: &str, pattern: &str) -> Option<(String, String)> {
+    let has_path = ["/", "~/", "./", "../"]
+        .iter()
+        .any(|start| pattern.starts_with(start));
+    let is_glob = |c: char| "*?[{".contains(c);
+    let before_glob = pattern.split(is_glob).next().unwrap_or(pattern);
+    let (place, _) = before_glob.rsplit_once('/').filter(|_| has_path)?;
+    let rest = pattern.get(place.len() + 1..).unwrap_or_default();
+    let is_absolute = pattern.starts_with(['/', '~']);
+    let place = match is_absolute {
+        true => format!("{place}/"),
+        false => format!("{dir}/{place}"),
+    };
+    let rest = match pattern.contains(is_glob) {
+        // A slash at the start binds a glob to the directory.
+        true => format!("/{rest}"),
+        false => rest.to_owned(),
+    };
+    Some((place, rest))
 }
 
 #[derive(Debug, Deserialize)]
@@ -183,9 +243,7 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
     let work = PreparedWork::Shell(ShellWork {
         command: call.command.clone(),
         dir: dir.absolute.clone(),
-        time_limit: call.timeout.map_or(DEFAULT_TIME_LIMIT, |seconds| {
-            Duration::from_secs(seconds.clamp(1, MAX_SHELL_SECONDS))
-        }),
+        time_limit: call.timeout.map_or(DEFAULT_TIME_LIMIT, Duration::from_secs),
         network: call.network,
         outside,
     });
@@ -371,4 +429,86 @@ fn git(scope: &WorkScope, call: GitArguments) -> Result<PreparedCall, PrepareErr
         None => vec![&top],
     };
     Ok(on_paths(scope, BuiltinAction::FsRead, &paths, work))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_beyond_the_schema_are_refused() {
+        for (tool, arguments, message) in [
+            (
+                SHELL,
+                r#"{"command":"ls","timeout":0}"#,
+                "timeout must be from 1 to 3600, not 0",
+            ),
+            (
+                SHELL,
+                r#"{"command":"ls","timeout":99999}"#,
+                "timeout must be from 1 to 3600, not 99999",
+            ),
+            (
+                SHELL,
+                r#"{"command":"ls","timeout":-1}"#,
+                "timeout must be from 1 to 3600, not -1",
+            ),
+            (
+                READ_FILE,
+                r#"{"path":"f","offset":0}"#,
+                "offset must be at least 1, not 0",
+            ),
+            (
+                READ_FILE,
+                r#"{"path":"f","limit":99999}"#,
+                "limit must be from 1 to 2000, not 99999",
+            ),
+            (
+                LIST_DIR,
+                r#"{"depth":99}"#,
+                "depth must be from 1 to 5, not 99",
+            ),
+            (
+                GREP,
+                r#"{"pattern":"x","context":21}"#,
+                "context must be from 0 to 20, not 21",
+            ),
+            (
+                GIT,
+                r#"{"command":"log","max_count":0}"#,
+                "max_count must be from 1 to 1000, not 0",
+            ),
+        ] {
+            let error = check_ranges(tool, arguments).unwrap_err();
+            assert_eq!(error.message, format!("the arguments are wrong: {message}"));
+        }
+        for (tool, arguments) in [
+            (SHELL, r#"{"command":"ls","timeout":3600}"#),
+            (READ_FILE, r#"{"path":"f","offset":1,"limit":null}"#),
+            (READ_FILE, "[]"),
+            ("unknown", r#"{"timeout":0}"#),
+        ] {
+            assert_eq!(check_ranges(tool, arguments), Ok(()), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_a_path_begins_at_its_directory() {
+        for (pattern, place, rest) in [
+            ("./src/*.rs", "d/./src", "/*.rs"),
+            ("./*.rs", "d/.", "/*.rs"),
+            ("./src/main.rs", "d/./src", "main.rs"),
+            ("../x/**/*.rs", "d/../x", "/**/*.rs"),
+            ("/w/src/*.rs", "/w/src/", "/*.rs"),
+            ("/w/s*/a/*.rs", "/w/", "/s*/a/*.rs"),
+            ("/*.rs", "/", "/*.rs"),
+            ("~/p/{a,b}/c", "~/p/", "/{a,b}/c"),
+        ] {
+            let expected = Some((place.to_owned(), rest.to_owned()));
+            assert_eq!(split_pattern("d", pattern), expected, "{pattern}");
+        }
+        for pattern in ["*.rs", "src/**/*.rs", "main", "~", ".gitignore"] {
+            assert_eq!(split_pattern("d", pattern), None, "{pattern}");
+        }
+    }
 }

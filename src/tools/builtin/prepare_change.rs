@@ -1,6 +1,7 @@
 //! Prepares changes of files: computes the new versions, and the difference that the question shows.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use crate::workspace::changes::{FileSnapshot, FileVersion, PreparedChange};
 use crate::workspace::difference::difference;
 use crate::workspace::edit::{self, EditRequest};
 use crate::workspace::failure::WorkspaceError;
-use crate::workspace::patch::{parse_patch, plan_patch};
+use crate::workspace::patch::{FinalLink, parse_patch, plan_patch};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{ResolvedPath, shown_path};
 
@@ -62,6 +63,26 @@ fn failed(error: WorkspaceError, file: Option<PathBuf>) -> PrepareError {
 /// Reads a file that is to be changed, and checks that it still is what the model has read of it.
 fn read(scope: &WorkScope, path: &ResolvedPath) -> Result<Option<FileSnapshot>, PrepareError> {
     let snapshot = FileSnapshot::read(path).map_err(|e| failed(e, None))?;
+    check_known(scope, path, snapshot)
+}
+
+/// Same as [`read`], but for a symbolic link, which is not followed.
+fn read_entry(
+    scope: &WorkScope,
+    path: &ResolvedPath,
+) -> Result<Option<FileSnapshot>, PrepareError> {
+    let snapshot = FileSnapshot::read_entry(path).map_err(|e| failed(e, None))?;
+    match snapshot {
+        Some(link) if link.is_link => Ok(Some(link)),
+        snapshot => check_known(scope, path, snapshot),
+    }
+}
+
+fn check_known(
+    scope: &WorkScope,
+    path: &ResolvedPath,
+    snapshot: Option<FileSnapshot>,
+) -> Result<Option<FileSnapshot>, PrepareError> {
     let known = scope.read.digest(&path.absolute);
     match (&snapshot, known) {
         (Some(now), Some(known)) if now.digest.0 != known => Err(stale(path)),
@@ -128,26 +149,36 @@ pub(super) fn edit_file(
 pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
     let operations = parse_patch(&call.patch).map_err(|e| failed(e, None))?;
     // What was read of each file, by the path in the patch.
-    let mut files: BTreeMap<String, (ResolvedPath, Option<FileSnapshot>)> = BTreeMap::new();
-    let mut read_file = |path: &str| -> Result<Option<Vec<u8>>, WorkspaceError> {
+    let mut files: BTreeMap<(String, FinalLink), (ResolvedPath, Option<FileSnapshot>)> =
+        BTreeMap::new();
+    let mut read_file = |path: &str, link: FinalLink| -> Result<Option<Vec<u8>>, WorkspaceError> {
         let refused = |e: PrepareError| WorkspaceError::new(e.message);
-        let resolved = resolve(scope, path).map_err(refused)?;
-        let before = read(scope, &resolved).map_err(refused)?;
-        let bytes = before.as_ref().map(|before| before.bytes.to_vec());
-        files.insert(path.to_owned(), (resolved, before));
+        let found = find(scope, path, link).map_err(refused)?;
+        let bytes = found.1.as_ref().map(|before| before.bytes.to_vec());
+        files.insert((path.to_owned(), link), found);
         Ok(bytes)
     };
-    // Lines of a file in an error belong to a file that is not named apart: they are left out.
-    let patched = plan_patch(&operations, &mut read_file).map_err(|e| failed(e, None))?;
+    let patched = plan_patch(&operations, &mut read_file).map_err(|e| {
+        // The message begins with the path in the patch; lines of the file may only be shown with it.
+        let named = |path: &str| {
+            let rest = e.message.strip_prefix(path);
+            rest.is_some_and(|rest| rest.starts_with(": "))
+        };
+        let mut of_error = files.iter().filter(|((path, _), _)| named(path));
+        let file = of_error
+            .next_back()
+            .map(|(_, (path, _))| path.absolute.clone());
+        failed(e, file)
+    })?;
     let mut changes: Vec<PreparedChange> = Vec::new();
     for file in patched {
-        let (target, before) = match files.get(&file.path) {
+        let link = match file.is_unlinked {
+            true => FinalLink::Meant,
+            false => FinalLink::Followed,
+        };
+        let (target, before) = match files.get(&(file.path.clone(), link)) {
             Some(known) => known.clone(),
-            None => {
-                let target = resolve(scope, &file.path)?;
-                let before = read(scope, &target)?;
-                (target, before)
-            }
+            None => find(scope, &file.path, link)?,
         };
         if changes
             .iter()
@@ -158,13 +189,13 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
                 "the patch names {path} twice, by different paths"
             )));
         }
-        let mode = file.moved_from.as_ref().and_then(|from| {
-            let (_, before) = files.get(from)?;
-            before.as_ref().map(|before| before.mode)
+        let attributes = file.moved_from.and_then(|from| {
+            let (_, before) = files.get(&(from, FinalLink::Followed))?;
+            before.as_ref().map(|before| before.attributes().clone())
         });
         match (file.bytes, before) {
             (Some(bytes), before) => {
-                let change = PreparedChange::with_mode(target, before, bytes, mode);
+                let change = PreparedChange::with_attributes(target, before, bytes, attributes);
                 changes.push(change.map_err(|e| failed(e, None))?);
             }
             (None, Some(before)) => changes.push(PreparedChange::remove(target, before)),
@@ -176,6 +207,28 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
         return Err(PrepareError::from("the patch changes nothing".to_owned()));
     }
     change_call(scope, changes)
+}
+
+/// Resolves a path of a patch, and reads what is there.
+fn find(
+    scope: &WorkScope,
+    path: &str,
+    link: FinalLink,
+) -> Result<(ResolvedPath, Option<FileSnapshot>), PrepareError> {
+    let (target, before) = match link {
+        FinalLink::Followed => {
+            let target = resolve(scope, path)?;
+            let before = read(scope, &target)?;
+            (target, before)
+        }
+        FinalLink::Meant => {
+            let target = scope.workspace.resolve_entry(path);
+            let target = target.map_err(|e| PrepareError::from(e.message))?;
+            let before = read_entry(scope, &target)?;
+            (target, before)
+        }
+    };
+    Ok((target, before))
 }
 
 /// Returns the call that makes these changes. One that deletes a file counts as destructive.
@@ -214,9 +267,17 @@ pub fn shown_change(change: &PreparedChange, cwd: &Path) -> Vec<(char, String)> 
     let old = change.before().map(|before| before.bytes.to_vec());
     let new = match change.after() {
         FileVersion::Present { bytes, .. } => Some(bytes.to_vec()),
+        FileVersion::Link(text) => Some(text.as_bytes().to_vec()),
         FileVersion::Absent => None,
     };
     let mut lines = shown_difference(change.path(), old.as_deref(), new.as_deref(), cwd);
+    if change.before().is_some_and(|before| before.is_link) {
+        lines.push((
+            ' ',
+            "it is a symbolic link; the file to which it leads stays".to_owned(),
+        ));
+        return lines;
+    }
     let mode = change.before().map(|before| before.mode);
     if let (Some(old), Some(new)) = (mode, change.mode_after())
         && old != new

@@ -32,6 +32,8 @@ pub struct WorkScope {
     pub kept: Option<KeptCopies>,
     /// The files that the model has read.
     pub read: Arc<ReadFiles>,
+    /// The call is made by hand: the person may see lines of any file.
+    pub by_hand: bool,
     /// How commands run.
     pub shell: ShellScope,
     /// The address of a SearXNG server.
@@ -96,9 +98,9 @@ impl std::fmt::Debug for HistorySearch {
 }
 
 impl WorkScope {
-    /// Whether the model has read this file in the session.
-    pub fn has_read(&self, file: &Path) -> bool {
-        self.read.digest(file).is_some()
+    /// Whether the caller may see lines of this file in any case: a person, or a model that has read it in the session.
+    pub fn may_see(&self, file: &Path) -> bool {
+        self.by_hand || self.read.digest(file).is_some()
     }
 }
 

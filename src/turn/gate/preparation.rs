@@ -1,12 +1,17 @@
 //! Prepares the calls of built-in tools that work on files, commands and pages, before the decision on them.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+
+use serde_json::json;
 
 use super::CallGate;
 use super::resolve::{CallResolution, RefusedCall, ResolvedCall};
 use crate::error::ErrorKind;
-use crate::tools::builtin::{PrepareError, prepare};
+use crate::tools::builtin::{PrepareError, PreparedCall, READ_FILE, WorkScope, prepare};
 use crate::turn::outcome::CallEnd;
+use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::terminal_output;
 
 /// Time limit of the preparation. A file system may hang.
@@ -23,24 +28,17 @@ impl CallGate<'_> {
         };
         let (tool, arguments) = (resolved.tool.name.clone(), resolved.arguments.clone());
         let scope = work.scope.clone();
-        let preparing = tokio::task::spawn_blocking(move || prepare(&scope, &tool, &arguments));
-        let prepared = match tokio::time::timeout(TIME_LIMIT, preparing).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(_)) => Err(PrepareError::from("the call cannot be prepared".to_owned())),
-            Err(_) => Err(PrepareError::from(
-                "the file system does not answer".to_owned(),
-            )),
-        };
+        let prepared = prepared(&scope, &tool, &arguments).await;
         match (prepared, self.resolutions.get_mut(at)) {
             (Ok(prepared), Some(CallResolution::Call(resolved))) => {
                 resolved.prepared = Some(Box::new(prepared));
             }
             (Err(error), _) => {
-                // Text of a file goes only to a model that has read that file.
-                let may_see = error
-                    .file
-                    .as_ref()
-                    .is_some_and(|file| work.scope.has_read(file));
+                // Text of a file goes only to who has read that file, or may read it without a question.
+                let may_see = match &error.file {
+                    Some(file) => scope.may_see(file) || self.may_read(&scope, file).await,
+                    None => false,
+                };
                 let text = match error.excerpt.filter(|_| may_see) {
                     Some(excerpt) => format!("{}\n{excerpt}", error.message),
                     None => error.message,
@@ -52,6 +50,30 @@ impl CallGate<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a rule or an earlier answer allows the model to read a file.
+    async fn may_read(&self, scope: &Arc<WorkScope>, file: &Path) -> bool {
+        let mut offered = self.offered_work().iter();
+        let tool = offered.find(|tool| tool.name == READ_FILE);
+        let (Some(tool), Some(path)) = (tool, file.to_str()) else {
+            return false;
+        };
+        let arguments = json!({ "path": path }).to_string();
+        let mut resolved = ResolvedCall::direct(tool, arguments);
+        let Ok(prepared) = prepared(scope, READ_FILE, &resolved.arguments).await else {
+            return false;
+        };
+        self.renew().await;
+        let check = ProtectionCheck::of_prepared(&prepared, &self.context.request.cwd);
+        let (paths, overrides) = (
+            &self.context.services.paths,
+            &self.context.request.overrides,
+        );
+        let reasons = protected_files::protection_reasons(paths, overrides, vec![check]).await;
+        resolved.protected = reasons.into_iter().next().flatten();
+        resolved.prepared = Some(Box::new(prepared));
+        self.by_rule(&resolved).is_some()
     }
 
     /// Prepares the calls from `start` on that only read files, so that one sync covers their approvals. They are prepared again
@@ -100,5 +122,22 @@ impl CallGate<'_> {
             ErrorKind::Usage => CallEnd::Unread(e.message),
             _ => CallEnd::Failed(e.message),
         })
+    }
+}
+
+/// Prepares a call on another thread.
+async fn prepared(
+    scope: &Arc<WorkScope>,
+    tool: &str,
+    arguments: &str,
+) -> Result<PreparedCall, PrepareError> {
+    let (scope, tool, arguments) = (scope.clone(), tool.to_owned(), arguments.to_owned());
+    let preparing = tokio::task::spawn_blocking(move || prepare(&scope, &tool, &arguments));
+    match tokio::time::timeout(TIME_LIMIT, preparing).await {
+        Ok(Ok(prepared)) => prepared,
+        Ok(Err(_)) => Err(PrepareError::from("the call cannot be prepared".to_owned())),
+        Err(_) => Err(PrepareError::from(
+            "the file system does not answer".to_owned(),
+        )),
     }
 }

@@ -35,10 +35,10 @@ pub struct ResolvedCall<'a> {
 
 impl<'a> ResolvedCall<'a> {
     /// A call of `tool` by its own name, without a declared intent.
-    fn direct(tool: &'a ToolDefinition, call: &ToolCall) -> ResolvedCall<'a> {
+    pub fn direct(tool: &'a ToolDefinition, arguments: String) -> ResolvedCall<'a> {
         ResolvedCall {
             tool,
-            arguments: call.arguments.clone(),
+            arguments,
             variant: None,
             intent: None,
             warning: None,
@@ -141,7 +141,7 @@ pub fn resolve<'a>(
     work: &'a [ToolDefinition],
 ) -> CallResolution<'a> {
     if let Some(tool) = work.iter().find(|tool| tool.name == call.name) {
-        return CallResolution::Call(Box::new(ResolvedCall::direct(tool, call)));
+        return CallResolution::Call(Box::new(ResolvedCall::direct(tool, call.arguments.clone())));
     }
     let offered = match exposure {
         _ if call.name == builtin::TERMINAL_OUTPUT => reads_terminal,
@@ -149,7 +149,7 @@ pub fn resolve<'a>(
         ToolExposure::Direct { reads_on } => reads_on && call.name == builtin::READ_RESULT,
     };
     if let Some(tool) = builtin::find_builtin(&call.name).filter(|_| offered) {
-        return CallResolution::Call(Box::new(ResolvedCall::direct(tool, call)));
+        return CallResolution::Call(Box::new(ResolvedCall::direct(tool, call.arguments.clone())));
     }
     let resolved = match (exposure, OperationClass::from_call_tool_name(&call.name)) {
         (ToolExposure::Split { strict }, Some(variant)) => {
@@ -160,7 +160,7 @@ pub fn resolve<'a>(
             why: RefusalReason::Unread(intent::unknown_tool_error(&call.name)),
         })),
         (ToolExposure::Direct { .. }, _) => match catalog.find(&call.name) {
-            Some(tool) => Ok(ResolvedCall::direct(tool, call)),
+            Some(tool) => Ok(ResolvedCall::direct(tool, call.arguments.clone())),
             None => Err(Box::new(RefusedCall {
                 account: of(call),
                 why: RefusalReason::NoSuchTool,
@@ -235,7 +235,8 @@ fn through<'a>(
             wanted, &shown, catalog,
         ))));
     };
-    let warning = match intent::check_intent(variant, &intent, &shown, tool.annotations, strict) {
+    let annotations = (tool.annotations, tool.server == BUILTIN_SERVER);
+    let warning = match intent::check_intent(variant, &intent, &shown, annotations, strict) {
         IntentCheck::Consistent => None,
         IntentCheck::Warned(text) => Some(text),
         IntentCheck::Rejected(text) => return Err(refused(RefusalReason::Rejected(text))),

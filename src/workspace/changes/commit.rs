@@ -106,7 +106,7 @@ impl<'a> Transaction<'a> {
         let mut order: Vec<&mut FileWork<'_>> = self.files.iter_mut().collect();
         order.sort_by_key(|file| match (file.method, &file.change.after) {
             (ReplaceMethod::InPlace, _) => 0,
-            (_, FileVersion::Present { .. }) => 1,
+            (_, FileVersion::Present { .. } | FileVersion::Link(_)) => 1,
             (_, FileVersion::Absent) => 2,
         });
         for file in order {

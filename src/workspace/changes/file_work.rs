@@ -1,9 +1,10 @@
 //! One file of a commit: checked, staged, replaced, and put back if the commit fails.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -11,9 +12,10 @@ use nix::fcntl::{AtFlags, OFlag, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{AccessFlags, faccessat};
 
+use super::attributes::set_mode;
 use super::plan::{CommitStep, StepObserver};
 use super::staging::{self, ReplaceMethod};
-use super::{FileSnapshot, FileVersion, PreparedChange, attributes};
+use super::{FileSnapshot, FileVersion, PreparedChange};
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::{PathFault, ResolvedPath, shown_path};
 
@@ -54,16 +56,21 @@ pub(super) struct CreatedDirectory {
 impl<'a> FileWork<'a> {
     /// Checks that a file is what it was when its change was computed, and may be changed.
     pub fn check(change: &'a PreparedChange) -> Result<FileWork<'a>, WorkspaceError> {
-        let before = FileSnapshot::read(&change.target)?;
+        let before = match change.is_of_link() {
+            true => FileSnapshot::read_entry(&change.target)?,
+            false => FileSnapshot::read(&change.target)?,
+        };
+        let version = |snapshot: &FileSnapshot| (snapshot.is_link, snapshot.digest);
         match (&change.before, &before) {
-            (Some(then), Some(now)) if then.digest != now.digest => {
+            (Some(then), Some(now)) if version(then) != version(now) => {
                 return Err(change.stale("changed"));
             }
             (Some(_), None) => return Err(change.stale("deleted")),
             (None, Some(_)) => return Err(change.stale("created")),
             _ => {}
         }
-        if let Some(before) = &before {
+        // Removing a link is a right in its directory.
+        if let Some(before) = before.as_ref().filter(|before| !before.is_link) {
             check_access(change, before)?;
         }
         let is_linked = before.as_ref().is_some_and(|before| before.links > 1);
@@ -109,15 +116,28 @@ impl<'a> FileWork<'a> {
         let change = self.change;
         let (dir, name) = open_parent(&change.target, created, observer)?;
         (self.dir, self.name) = (Some(dir), name);
-        let FileVersion::Present { bytes, mode } = &change.after else {
-            return Ok(false);
+        let failed = |error: io::Error| change.failed(&error);
+        let (bytes, given) = match &change.after {
+            FileVersion::Present { bytes, attributes } => (bytes, attributes.as_ref()),
+            FileVersion::Link(text) => {
+                observer(CommitStep::Stage)
+                    .and_then(|()| {
+                        let dir = self.directory()?;
+                        Ok(staging::create_link(dir, &self.staged_name, text)?)
+                    })
+                    .map_err(failed)?;
+                self.progress = FileProgress::Staged;
+                return Ok(false);
+            }
+            FileVersion::Absent => return Ok(false),
         };
         if self.method == ReplaceMethod::InPlace {
             return Ok(false);
         }
-        let failed = |error: io::Error| change.failed(&error);
         observer(CommitStep::Stage).map_err(failed)?;
-        let is_private = self.before.is_some() || mode.is_some();
+        let replaced = self.before.as_ref().filter(|before| !before.is_link);
+        let is_replacement = replaced.is_some();
+        let is_private = is_replacement || given.is_some();
         let staged = staging::create_beside(
             self.directory().map_err(failed)?,
             &self.staged_name,
@@ -126,23 +146,20 @@ impl<'a> FileWork<'a> {
         let staged = match staged {
             Ok(staged) => staged,
             // The file may be written, but not its directory.
-            Err(error) if is_refusal(&error) && self.before.is_some() => {
+            Err(error) if is_refusal(&error) && is_replacement => {
                 self.method = ReplaceMethod::InPlace;
                 return Ok(true);
             }
             Err(error) => return Err(failed(error)),
         };
         self.progress = FileProgress::Staged;
-        let dressed = match (&self.before, mode) {
-            (Some(before), mode) => {
-                let old = change.target.open_file(OFlag::O_RDONLY)?;
-                staging::dress(&staged, &old, before, *mode)
-            }
-            (None, Some(mode)) => attributes::set_mode(&staged, *mode),
+        let dressed = match (replaced, given) {
+            (Some(before), given) => staging::dress(&staged, before, given),
+            (None, Some(given)) => given.apply_allowed(&staged),
             (None, None) => Ok(()),
         };
         match dressed {
-            Err(error) if is_refusal(&error) && self.before.is_some() => {
+            Err(error) if is_refusal(&error) && is_replacement => {
                 self.discard_staged().map_err(failed)?;
                 self.method = ReplaceMethod::InPlace;
                 return Ok(true);
@@ -157,7 +174,7 @@ impl<'a> FileWork<'a> {
     pub fn replace(&mut self, observer: StepObserver<'_>) -> Result<(), WorkspaceError> {
         let change = self.change;
         let replaced = match &change.after {
-            FileVersion::Present { bytes, mode } if self.method == ReplaceMethod::InPlace => {
+            FileVersion::Present { bytes, attributes } if self.method == ReplaceMethod::InPlace => {
                 self.check_version()?;
                 let file = change.target.open_file(OFlag::O_RDWR)?;
                 let length = self.before.as_ref().map_or(0, |before| before.bytes.len());
@@ -165,9 +182,12 @@ impl<'a> FileWork<'a> {
                 staging::overwrite(&file, length, bytes, &mut || {
                     observer(CommitStep::Overwrite)
                 })
-                .and_then(|()| mode.map_or(Ok(()), |mode| attributes::set_mode(&file, mode)))
+                .and_then(|()| match (attributes, &self.before) {
+                    (Some(given), Some(before)) => staging::set_mode_in_place(&file, before, given),
+                    _ => Ok(()),
+                })
             }
-            FileVersion::Present { .. } => {
+            FileVersion::Present { .. } | FileVersion::Link(_) => {
                 self.check_version()?;
                 self.rename_into_place(observer)
             }
@@ -288,14 +308,14 @@ impl<'a> FileWork<'a> {
                         )?;
                     }
                     Some(before) => {
-                        let new = self
-                            .change
-                            .target
-                            .open_file(OFlag::O_RDONLY)
-                            .map_err(io::Error::other)?;
-                        let old = staging::create_beside(dir, &self.backup_name, true)?;
-                        staging::dress(&old, &new, before, None)?;
-                        staging::fill(&old, &before.bytes, &mut || Ok(()))?;
+                        if before.is_link {
+                            let text = OsStr::from_bytes(&before.bytes);
+                            staging::create_link(dir, &self.backup_name, text)?;
+                        } else {
+                            let old = staging::create_beside(dir, &self.backup_name, true)?;
+                            staging::dress(&old, before, None)?;
+                            staging::fill(&old, &before.bytes, &mut || Ok(()))?;
+                        }
                         renameat(
                             dir,
                             self.backup_name.as_os_str(),
@@ -320,7 +340,7 @@ impl<'a> FileWork<'a> {
             .map_err(io::Error::other)?;
         let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         staging::overwrite(&file, length, &before.bytes, &mut || Ok(()))?;
-        attributes::set_mode(&file, before.mode)
+        set_mode(&file, before.mode)
     }
 }
 

@@ -9,10 +9,11 @@ use std::os::unix::fs::FileExt;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstatat};
-use nix::unistd::{UnlinkatFlags, fsync, linkat, unlinkat};
+use nix::unistd::{UnlinkatFlags, fsync, linkat, symlinkat, unlinkat};
 use serde::{Deserialize, Serialize};
 
-use super::{FileSnapshot, FileStamp, attributes};
+use super::attributes::set_mode;
+use super::{FileAttributes, FileSnapshot, FileStamp};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -63,14 +64,33 @@ pub(super) fn fill(mut file: &File, bytes: &[u8], step: BeforeStep<'_>) -> io::R
     file.sync_all()
 }
 
-/// Gives a new version owner, attributes and mode of the old one.
+/// Gives a new version the attributes of the old one, where others are not given.
 pub(super) fn dress(
     file: &File,
-    old: &File,
     before: &FileSnapshot,
-    mode: Option<u32>,
+    given: Option<&FileAttributes>,
 ) -> io::Result<()> {
-    attributes::copy(old, before.owner, mode.unwrap_or(before.mode), file)
+    let wanted = given.map_or(before.attributes.clone(), |given| {
+        given.completed(&before.attributes)
+    });
+    match wanted.differs_in_mode_only(&before.attributes) {
+        true => wanted.apply(file),
+        // Those of another file, which the old one never had.
+        false => wanted.apply_allowed(file),
+    }
+}
+
+/// Sets the mode of a file that was overwritten; it keeps its owner and its access control list.
+pub(super) fn set_mode_in_place(
+    file: &File,
+    before: &FileSnapshot,
+    given: &FileAttributes,
+) -> io::Result<()> {
+    let wanted = given.completed(&before.attributes);
+    match wanted.differs_in_mode_only(&before.attributes) {
+        true => set_mode(file, wanted.mode()),
+        false => set_mode(file, wanted.mode_without_list()),
+    }
 }
 
 /// Overwrites a file with new bytes and syncs it. A failure leaves a mixture of old and new bytes.
@@ -131,17 +151,14 @@ pub(super) fn status(dir: BorrowedFd<'_>, name: &OsStr) -> nix::Result<Option<Fi
     }
 }
 
+/// Creates a symbolic link `name` with this text.
+pub(super) fn create_link(dir: BorrowedFd<'_>, name: &OsStr, text: &OsStr) -> nix::Result<()> {
+    symlinkat(text, dir, name)
+}
+
 /// Whether a file is the version that was read.
-#[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
 pub(super) fn is_version(found: &FileStat, stamp: &FileStamp) -> bool {
-    let found = FileStamp {
-        device: found.st_dev as u64,
-        inode: found.st_ino as u64,
-        size: found.st_size as u64,
-        modified: (found.st_mtime as i64, found.st_mtime_nsec as i64),
-        changed: (found.st_ctime as i64, found.st_ctime_nsec as i64),
-    };
-    found == *stamp
+    FileStamp::of_status(found) == *stamp
 }
 
 /// Syncs a directory, so that its names survive a crash of the system.

@@ -40,8 +40,10 @@ pub(super) fn apply_hunks(
         file,
         lines: Vec::new(),
         next: 0,
+        ends_anew: false,
     };
     let mut stages = Vec::new();
+    let mut appended = Vec::new();
     for hunk in hunks {
         for line in &hunk.lines {
             if let HunkLine::Added(text) = line {
@@ -58,11 +60,33 @@ pub(super) fn apply_hunks(
             true => MatchStage::Punctuation,
             false => place.rule.stage,
         });
+        match is_appended(hunk) {
+            // Later hunks may be anywhere above.
+            true => appended.push(place),
+            false => {
+                output.keep_until(place.first);
+                output.hunk(&place)?;
+            }
+        }
+    }
+    for place in appended {
         output.keep_until(place.first);
         output.hunk(&place)?;
     }
     output.keep_until(file.line_count());
+    if output.ends_anew {
+        output.lines.push(OutputLine {
+            content: LineContent::New(Vec::new()),
+            end: EndRule::FileStyle,
+        });
+    }
     Ok((file.with_lines(&output.lines), loosest(stages)))
+}
+
+/// Whether a hunk only adds lines, at the end of the file.
+fn is_appended(hunk: &PatchHunk) -> bool {
+    let adds = hunk.lines.iter().all(|line| line.old().is_none());
+    adds && (hunk.headers.is_empty() || hunk.at_end)
 }
 
 fn place<'a>(
@@ -188,7 +212,7 @@ fn insertion<'a>(
     lines: &'a [HunkLine],
     starts: &[usize],
 ) -> Result<HunkPlace<'a>, WorkspaceError> {
-    let first = match (hunk.headers.is_empty() || hunk.at_end, starts) {
+    let first = match (is_appended(hunk), starts) {
         (true, _) => file.real_line_count(),
         (false, [header]) => header + 1,
         (false, several) => return Err(not_unique(several)),
@@ -225,6 +249,8 @@ struct NewVersion<'a> {
     lines: Vec<OutputLine>,
     /// First line of the old version that is not dealt with yet.
     next: usize,
+    /// The last line gets an end, which that of the old version does not have.
+    ends_anew: bool,
 }
 
 impl NewVersion<'_> {
@@ -279,7 +305,10 @@ impl NewVersion<'_> {
                     surplus += usize::from(counterpart.is_none());
                     self.lines.push(OutputLine {
                         content: LineContent::New(matched.render(text.as_bytes(), counterpart)?),
-                        end: EndRule::FileStyle,
+                        end: match counterpart {
+                            Some(old) => EndRule::Of(place.first + old),
+                            None => EndRule::FileStyle,
+                        },
                     });
                 }
             }
@@ -287,12 +316,8 @@ impl NewVersion<'_> {
         let ends_with_added = place.lines.last().is_some_and(added);
         let ends_with_removed = matches!(place.lines.last(), Some(HunkLine::Removed(_)));
         // Lines that are added behind the last one get an end, and so does what is left when the last one is removed.
-        if is_last && (ends_with_added && surplus > 0 || ends_with_removed && used_up == 0) {
-            self.lines.push(OutputLine {
-                content: LineContent::New(Vec::new()),
-                end: EndRule::FileStyle,
-            });
-        }
+        self.ends_anew |=
+            is_last && (ends_with_added && surplus > 0 || ends_with_removed && used_up == 0);
         Ok(())
     }
 }

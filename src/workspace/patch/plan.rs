@@ -13,10 +13,21 @@ pub struct PatchedFile {
     pub path: String,
     /// Bytes of the new version; nothing if the file is deleted or was moved away.
     pub bytes: Option<Vec<u8>>,
-    /// Path from which the file was moved here: its mode comes along.
+    /// Path from which the file was moved here: its owner, mode and extended attributes come along.
     pub moved_from: Option<String>,
+    /// The path was deleted or moved away before: a symbolic link at its end is removed, or replaced, but not followed.
+    pub is_unlinked: bool,
     /// The loosest stage at which a hunk matched.
     pub stage: MatchStage,
+}
+
+/// What a path means that ends with a symbolic link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FinalLink {
+    /// The file to which the link leads.
+    Followed,
+    /// The link itself.
+    Meant,
 }
 
 /// The files of a patch while its operations are applied in order.
@@ -35,7 +46,7 @@ pub fn plan_patch<R>(
     read: &mut R,
 ) -> Result<Vec<PatchedFile>, WorkspaceError>
 where
-    R: FnMut(&str) -> Result<Option<Vec<u8>>, WorkspaceError>,
+    R: FnMut(&str, FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError>,
 {
     let mut files = PatchedFiles {
         read,
@@ -45,15 +56,15 @@ where
         match operation {
             PatchOperation::Add { path, text } => files.add(path, text)?,
             PatchOperation::Delete { path } => {
-                files.existing(path, "to delete")?;
-                files.set(path, None, None, MatchStage::Exact);
+                files.existing(path, FinalLink::Meant, "to delete")?;
+                files.remove(path);
             }
             PatchOperation::Update {
                 path,
                 move_to,
                 hunks,
             } => {
-                let old = files.existing(path, "to update")?;
+                let old = files.existing(path, FinalLink::Followed, "to update")?;
                 let (bytes, stage) = if hunks.is_empty() {
                     (old, MatchStage::Exact)
                 } else {
@@ -63,8 +74,8 @@ where
                 match move_to {
                     Some(target) if target != path => {
                         // Refuses a directory in the place of the target.
-                        files.current(target)?;
-                        files.set(path, None, None, MatchStage::Exact);
+                        files.current(target, FinalLink::Followed)?;
+                        files.remove(path);
                         files.set(target, Some(bytes), Some(path.clone()), stage);
                     }
                     _ => files.set(path, Some(bytes), None, stage),
@@ -77,24 +88,36 @@ where
 
 impl<R> PatchedFiles<'_, R>
 where
-    R: FnMut(&str) -> Result<Option<Vec<u8>>, WorkspaceError>,
+    R: FnMut(&str, FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError>,
 {
     /// Returns a file as the operations so far have left it.
-    fn current(&mut self, path: &str) -> Result<Option<Vec<u8>>, WorkspaceError> {
+    fn current(&mut self, path: &str, link: FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError> {
         match self.files.iter().find(|file| file.path == path) {
             Some(file) => Ok(file.bytes.clone()),
-            None => (self.read)(path),
+            None => (self.read)(path, link),
         }
     }
 
-    fn existing(&mut self, path: &str, purpose: &str) -> Result<Vec<u8>, WorkspaceError> {
+    fn existing(
+        &mut self,
+        path: &str,
+        link: FinalLink,
+        purpose: &str,
+    ) -> Result<Vec<u8>, WorkspaceError> {
         let missing = || WorkspaceError::new(format!("{path}: the file {purpose} does not exist"));
-        self.current(path)?.ok_or_else(missing)
+        self.current(path, link)?.ok_or_else(missing)
+    }
+
+    fn remove(&mut self, path: &str) {
+        self.set(path, None, None, MatchStage::Exact);
+        if let Some(file) = self.files.iter_mut().find(|file| file.path == path) {
+            file.is_unlinked = true;
+        }
     }
 
     /// Adds a file. An existing one is replaced, in its encoding and with its line ends where it is a text.
     fn add(&mut self, path: &str, text: &str) -> Result<(), WorkspaceError> {
-        let bytes = match self.current(path)? {
+        let bytes = match self.current(path, FinalLink::Followed)? {
             Some(old) => match TextFile::parse(&old) {
                 Ok(old) => old.rewritten(text).map_err(|error| error.of(path))?,
                 Err(_) => text.as_bytes().to_vec(),
@@ -124,6 +147,7 @@ where
                 path: path.to_owned(),
                 bytes,
                 moved_from,
+                is_unlinked: false,
                 stage,
             }),
         }

@@ -15,7 +15,9 @@ fn files(list: &[(&str, &str)]) -> Files {
 fn try_patch(mut files: Files, body: &str) -> Result<Files, WorkspaceError> {
     let operations = parse_patch(&format!("*** Begin Patch\n{body}*** End Patch\n"))?;
     let before = files.clone();
-    for patched in plan_patch(&operations, &mut |path: &str| Ok(before.get(path).cloned()))? {
+    for patched in plan_patch(&operations, &mut |path: &str, _| {
+        Ok(before.get(path).cloned())
+    })? {
         match patched.bytes {
             Some(bytes) => files.insert(patched.path, bytes),
             None => files.remove(&patched.path),
@@ -68,7 +70,7 @@ fn a_move_says_where_it_came_from_and_may_change_nothing() {
     let operations =
         parse_patch("*** Begin Patch\n*** Update File: a\n*** Move to: b/c\n*** End Patch")
             .unwrap();
-    let planned = plan_patch(&operations, &mut |path: &str| {
+    let planned = plan_patch(&operations, &mut |path: &str, _| {
         Ok((path == "a").then(|| b"\xFF\0".to_vec()))
     })
     .unwrap();
@@ -105,6 +107,19 @@ fn added_lines_go_to_the_end_or_below_their_header() {
     assert_eq!(patched("a\nb", "@@\n+c\n"), "a\nb\nc\n");
     assert_eq!(patched("", "@@\n+c\n"), "c\n");
     assert_eq!(patched("a\nb\n", "@@ a\n+below a\n"), "a\nbelow a\nb\n");
+    // They do not move on the place from which later hunks are looked for.
+    assert_eq!(
+        patched(
+            "line1\nline2\nline3\n",
+            "@@\n+after-context\n+second-line\n@@\n line1\n-line2\n-line3\n+line2-replacement\n"
+        ),
+        "line1\nline2-replacement\nafter-context\nsecond-line\n"
+    );
+    assert_eq!(
+        patched("a\nb", "@@\n+c\n@@\n-b\n+B\n@@\n+d\n"),
+        "a\nB\nc\nd\n"
+    );
+    assert_eq!(patched("a\nb", "@@\n-b\n@@\n+c\n"), "a\nc\n");
 }
 
 #[test]
@@ -211,7 +226,12 @@ fn line_ends_mark_and_last_newline_survive() {
     );
     assert_eq!(
         patched("one\r\ntwo\rthree\n", "@@\n two\n-three\n+3\n"),
-        "one\r\ntwo\r3\r\n"
+        "one\r\ntwo\r3\n"
+    );
+    // A changed line keeps its end, an added one gets the most frequent end.
+    assert_eq!(
+        patched("one\r\ntwo\nthree\r\n", "@@\n one\n-two\n+2\n+2a\n three\n"),
+        "one\r\n2\n2a\r\nthree\r\n"
     );
     assert_eq!(patched("same\r\nsame\n", "@@\n-same\n same\n"), "same\n");
     assert_eq!(patched("\u{FEFF}a\n", "@@\n-a\n+b\n"), "\u{FEFF}b\n");

@@ -116,6 +116,12 @@ fn encodings_and_line_ends_are_told() {
         fs::write(f.inside.join("t"), &bytes).unwrap();
         assert_eq!(read(&f, "t", 1).unwrap().text, expected, "{bytes:?}");
     }
+    let late = [&b"a\n".repeat(5000)[..], b"b\0c\n"].concat();
+    fs::write(f.inside.join("t"), late).unwrap();
+    assert_eq!(
+        read(&f, "t", 5001).unwrap().text,
+        "5001\tb\\x00c\n[1 NUL bytes are written as \\x00; the file may be binary]\n"
+    );
 }
 
 #[test]
@@ -337,6 +343,41 @@ fn grep_finds_what_is_not_ignored() {
 }
 
 #[test]
+fn grep_says_what_it_does_with_binary_files() {
+    let f = fixture();
+    let variables = variables();
+    let context = context(&f, &variables);
+    let late = [
+        b"needle 1\n".to_vec(),
+        b"x\n".repeat(100_000),
+        b"\0\nneedle 2\n".to_vec(),
+    ];
+    fs::create_dir(f.inside.join("bin")).unwrap();
+    fs::write(f.inside.join("bin/late"), late.concat()).unwrap();
+    fs::write(f.inside.join("bin/early"), b"\0\nneedle\n").unwrap();
+    let search = |path: &str, pattern: &str| {
+        let request = GrepRequest::new(pattern, f.workspace.resolve(path).unwrap());
+        grep(&context, &request).unwrap().text
+    };
+    let matches = "binary file matches (found a NUL byte around offset";
+    assert_eq!(
+        search("bin/early", "needle"),
+        format!("bin/early: {matches} 0)\n")
+    );
+    assert_eq!(search("bin/early", "absent"), "[no hits]\n");
+    assert_eq!(
+        search("bin/late", "needle"),
+        format!("bin/late:1:needle 1\nbin/late: {matches} 200,009)\n")
+    );
+    // In a directory, a binary file is left out from its first NUL byte on.
+    assert_eq!(
+        search("bin", "needle"),
+        "bin/late:1:needle 1\nbin/late: the search of the binary file stopped after a match (found a NUL byte around offset 200,009)\n"
+    );
+    assert_eq!(search("bin", "needle 2"), "[no hits]\n");
+}
+
+#[test]
 fn hostile_patterns_and_trees_are_bounded() {
     let f = fixture();
     let variables = variables();
@@ -436,6 +477,85 @@ fn search_does_not_leave_the_workspace_in_a_rename_race() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(leaked.is_empty(), "{leaked:?}");
+}
+
+/// Compares with git under configurations of the user and of the repository.
+#[test]
+fn rules_of_the_configuration_are_those_of_git() {
+    for (user, repository) in [
+        ("", ""),
+        ("[core]\n\texcludesFile = ~/rules\n", ""),
+        ("[core] excludesFile = ~/rules # a comment\n", ""),
+        ("[core]\nexcludesfile = \"~/rules\" ; a comment\n", ""),
+        ("[include]\n\tpath = more\n", ""),
+        ("[includeIf \"gitdir:~/project/\"]\n\tpath = more\n", ""),
+        ("[includeIf \"gitdir:~/other/\"]\n\tpath = more\n", ""),
+        (
+            "[core]\nexcludesFile = ~/rules\n",
+            "[core]\nexcludesFile = ../others\n",
+        ),
+        (
+            "[core]\nexcludesFile = ~/rules\n",
+            "[core]\nexcludesFile =\n",
+        ),
+        ("", "[core]\nignoreCase = true\n"),
+        (
+            "[core]\nignoreCase = yes\nexcludesFile = ~/rules\n",
+            "[core]\nignoreCase = false\n",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let home = fs::canonicalize(dir.path()).unwrap();
+        let top = home.join("project");
+        fs::create_dir(&top).unwrap();
+        let variables = vec![
+            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+            ("HOME".into(), home.clone().into_os_string()),
+        ];
+        let git = |words: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            git.env_clear()
+                .envs(variables.iter().map(|(n, v): &(OsString, OsString)| (n, v)));
+            let output = git.args(words).current_dir(&top).output().unwrap();
+            assert!(output.status.success(), "{words:?}: {output:?}");
+            output.stdout
+        };
+        git(&["init", "-q"]);
+        fs::create_dir_all(home.join(".config/git")).unwrap();
+        for (path, text) in [
+            (".gitconfig", user),
+            ("more", "[core]\n\texcludesFile = ~/rules\n"),
+            ("rules", "by-user\n"),
+            ("others", "by-repository\n"),
+            (".config/git/ignore", "by-default\n"),
+            ("project/.gitignore", "*.LOG\n"),
+            ("project/by-user", ""),
+            ("project/by-repository", ""),
+            ("project/by-default", ""),
+            ("project/x.log", ""),
+        ] {
+            fs::write(home.join(path), text).unwrap();
+        }
+        let config = top.join(".git/config");
+        let before = fs::read_to_string(&config).unwrap();
+        fs::write(&config, before + repository).unwrap();
+        let workspace = Workspace::new(&top, Some(&home), &[]).unwrap();
+        let context = ReadContext {
+            workspace: &workspace,
+            variables: &variables,
+            limits: OutputLimits::default(),
+            cancelled: &NEVER,
+        };
+        let found = list_files(&context, &workspace.top()).unwrap();
+        let found: Vec<PathBuf> = found.into_iter().map(|(path, _)| path).collect();
+        let output = git(&["ls-files", "-z", "-co", "--exclude-standard"]);
+        let names = output.split(|&b| b == 0).filter(|name| !name.is_empty());
+        let mut wanted: Vec<PathBuf> = names
+            .map(|name| top.join(OsStr::from_bytes(name)))
+            .collect();
+        wanted.sort();
+        assert_eq!(found, wanted, "{user:?} {repository:?}");
+    }
 }
 
 /// Compares with git in this project's repository, or in all in the directory `AISH_REPOSITORIES`.

@@ -8,14 +8,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+use nix::sys::stat::SFlag;
 use serde::{Deserialize, Serialize};
 
 use super::{PathResolver, create_private, failed};
+use crate::workspace::beneath::file_type;
 use crate::workspace::changes::{
-    ChangePlan, FileDigest, FileSnapshot, FileVersion, PreparedChange, ReplaceMethod, commit,
+    ChangePlan, FileAttributes, FileDigest, FileSnapshot, FileVersion, PreparedChange,
+    ReplaceMethod, commit,
 };
 use crate::workspace::failure::WorkspaceError;
-use crate::workspace::shown_path;
+use crate::workspace::{PathFault, PathResult, ResolvedPath, shown_path};
 
 /// Extension of the file of a commit that may not be complete.
 pub(super) const PENDING: &str = "pending";
@@ -51,8 +54,26 @@ impl KeptPath {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct KeptVersion {
     sha256: FileDigest,
-    /// Permission bits; `None` if the umask decided.
+    /// Permission bits; `None` if the umask decided, and of a symbolic link.
     mode: Option<u32>,
+    /// It is a symbolic link: the bytes are its text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_link: bool,
+    /// Owner, mode and extended attributes of an old version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attributes: Option<FileAttributes>,
+}
+
+impl KeptVersion {
+    fn of(before: &FileSnapshot) -> KeptVersion {
+        let attributes = (!before.is_link).then(|| before.attributes().clone());
+        KeptVersion {
+            sha256: before.digest,
+            mode: attributes.as_ref().map(FileAttributes::mode),
+            is_link: before.is_link,
+            attributes,
+        }
+    }
 }
 
 /// Manifest entry of a file.
@@ -104,9 +125,10 @@ pub(super) fn write(path: &Path, plan: &ChangePlan<'_>) -> Result<(), WorkspaceE
     let mut blobs: Vec<&[u8]> = Vec::new();
     for file in &plan.files {
         let old: &[u8] = file.before.map_or(&[], |before| &before.bytes);
-        let after = match file.change.after() {
-            FileVersion::Present { bytes, .. } => Some(bytes),
-            FileVersion::Absent => None,
+        let (after, is_link): (Option<&[u8]>, bool) = match file.change.after() {
+            FileVersion::Present { bytes, .. } => (Some(bytes), false),
+            FileVersion::Link(text) => (Some(text.as_bytes()), true),
+            FileVersion::Absent => (None, false),
         };
         let new: &[u8] = match (file.method, after) {
             (ReplaceMethod::InPlace, Some(bytes)) => bytes,
@@ -114,13 +136,12 @@ pub(super) fn write(path: &Path, plan: &ChangePlan<'_>) -> Result<(), WorkspaceE
         };
         files.push(ManifestEntry {
             path: KeptPath::of(file.change.path()),
-            before: file.before.map(|before| KeptVersion {
-                sha256: before.digest,
-                mode: Some(before.mode),
-            }),
+            before: file.before.map(KeptVersion::of),
             after: after.map(|bytes| KeptVersion {
                 sha256: FileDigest::of(bytes),
                 mode: file.change.mode_after(),
+                is_link,
+                attributes: None,
             }),
             method: file.method,
             temporary_names: file
@@ -284,14 +305,34 @@ impl KeptEntry {
         self.before.as_ref().map(|_| self.old.clone())
     }
 
-    /// Returns the permission bits of the old version.
-    pub fn old_mode(&self) -> Option<u32> {
-        self.before.as_ref().and_then(|before| before.mode)
+    /// Returns the change of `target` that restores the old version; `None` where there is nothing to do.
+    pub fn change_back(
+        &self,
+        target: ResolvedPath,
+        now: Option<FileSnapshot>,
+    ) -> Result<Option<PreparedChange>, WorkspaceError> {
+        Ok(match (&self.before, now) {
+            (Some(before), now) if before.is_link => {
+                let text = OsString::from_vec(self.old.clone());
+                Some(PreparedChange::link(target, now, text))
+            }
+            (Some(before), now) => {
+                let of_mode = || before.mode.map(FileAttributes::of_mode);
+                let attributes = before.attributes.clone().or_else(of_mode);
+                let old = self.old.clone();
+                Some(PreparedChange::with_attributes(
+                    target, now, old, attributes,
+                )?)
+            }
+            (None, Some(now)) => Some(PreparedChange::remove(target, now)),
+            (None, None) => None,
+        })
     }
 
     /// Whether the commit found the file as an earlier one had left it.
     pub fn follows(&self, earlier: &KeptEntry) -> bool {
-        let digest = |version: &Option<KeptVersion>| version.as_ref().map(|v| v.sha256);
+        let digest =
+            |version: &Option<KeptVersion>| version.as_ref().map(|v| (v.is_link, v.sha256));
         digest(&self.before) == digest(&earlier.after)
     }
 
@@ -307,7 +348,11 @@ impl KeptEntry {
 
     /// Restores the file if it was being overwritten, and removes the temporary names. Returns whether it was restored.
     pub fn recover(&self, resolve: PathResolver<'_>) -> Result<bool, WorkspaceError> {
-        let target = resolve(&self.path)?;
+        let target = match entry_at(&self.path, resolve) {
+            // A file is in the place of a directory above it.
+            Err(error) if error.fault == PathFault::WrongKind => return Ok(false),
+            target => target?,
+        };
         if target.absolute != self.path {
             return Ok(false);
         }
@@ -327,7 +372,7 @@ impl KeptEntry {
         if self.method != ReplaceMethod::InPlace {
             return Ok(false);
         }
-        let Some(now) = FileSnapshot::read(&target)? else {
+        let Some(now) = version_at(&self.path, resolve)? else {
             return Ok(false);
         };
         if self.is_before(Some(&now))
@@ -336,9 +381,8 @@ impl KeptEntry {
         {
             return Ok(false);
         }
-        let change =
-            PreparedChange::with_mode(target, Some(now), self.old.clone(), self.old_mode())?;
-        commit(vec![change], None)?;
+        let change = self.change_back(target, Some(now))?;
+        commit(change.into_iter().collect(), None)?;
         Ok(true)
     }
 }
@@ -347,9 +391,35 @@ fn is_version(version: Option<&KeptVersion>, now: Option<&FileSnapshot>) -> bool
     match (version, now) {
         (None, None) => true,
         (Some(version), Some(now)) => {
-            version.sha256 == now.digest && version.mode.is_none_or(|mode| mode == now.mode)
+            version.sha256 == now.digest
+                && version.is_link == now.is_link
+                && version.mode.is_none_or(|mode| mode == now.mode)
         }
         _ => false,
+    }
+}
+
+/// Resolves a path but for its last name: what has the name is meant, also a symbolic link.
+pub(super) fn entry_at(path: &Path, resolve: PathResolver<'_>) -> PathResult<ResolvedPath> {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok(resolve(parent)?.child(name)),
+        _ => resolve(path),
+    }
+}
+
+/// Returns the file or link at a path. Where there is a directory, or above it a file, there is none.
+pub(super) fn version_at(
+    path: &Path,
+    resolve: PathResolver<'_>,
+) -> Result<Option<FileSnapshot>, WorkspaceError> {
+    let path = match entry_at(path, resolve) {
+        Err(error) if error.fault == PathFault::WrongKind => return Ok(None),
+        path => path?,
+    };
+    match path.status() {
+        Err(error) if error.fault == PathFault::WrongKind => Ok(None),
+        Ok(found) if file_type(&found) == SFlag::S_IFDIR => Ok(None),
+        _ => FileSnapshot::read_entry(&path),
     }
 }
 

@@ -199,7 +199,13 @@ fn check_call(arguments: &Map<String, Value>) -> bool {
         if let Ok(intent) = parse_intent(variant, arguments) {
             parsed |= target.is_ok();
             for strict in [true, false] {
-                check_intent(variant, &intent, "a:b", Default::default(), strict);
+                check_intent(
+                    variant,
+                    &intent,
+                    "a:b",
+                    (Default::default(), strict),
+                    strict,
+                );
             }
         }
     }
