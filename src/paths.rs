@@ -158,6 +158,11 @@ impl Paths {
         self.data.join("recordings")
     }
 
+    /// Directory of the notices for shells, one file each.
+    pub fn notices(&self) -> PathBuf {
+        self.run.join("notices")
+    }
+
     /// Directory of the kept copies of files that tools have changed, one directory for each session.
     pub fn undo(&self) -> PathBuf {
         self.data.join("undo")

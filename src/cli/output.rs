@@ -25,6 +25,8 @@ enum Certainty {
     Whole,
     /// It is the end of the command's output; the beginning is no longer there.
     End,
+    /// Lines may be missing, or belong to a prompt.
+    Part,
     /// There is none, or it cannot be told from that of other commands.
     None,
 }
@@ -40,7 +42,7 @@ struct OutputView<'a> {
     certainty: Certainty,
     lines: usize,
     secrets_removed: usize,
-    /// The terminal told some characters wrong.
+    /// The terminal may have told some characters wrong.
     characters_lost: bool,
     omitted_bytes: u64,
     output: Option<String>,
@@ -93,9 +95,10 @@ fn view(output: &TerminalOutput) -> OutputView<'_> {
         cwd: Some(&output.cwd),
         started_ms: Some(output.started_ms),
         source: Some(&output.source),
-        certainty: match output.is_tail {
-            true => Certainty::End,
-            false => Certainty::Whole,
+        certainty: match (output.is_tail, output.is_partial) {
+            (true, _) => Certainty::End,
+            (false, true) => Certainty::Part,
+            (false, false) => Certainty::Whole,
         },
         lines: output.lines,
         secrets_removed: output.secrets,
@@ -126,11 +129,17 @@ fn without(e: &Error) -> OutputView<'_> {
 /// Returns the line about the output.
 fn summary(output: &TerminalOutput) -> String {
     let command = one_line(&output.command, MAX_COMMAND);
-    let (exit, lines, source) = (output.exit, output.lines, &output.source);
-    let unit = if lines == 1 { "line" } else { "lines" };
-    let mut summary = format!("{command}: exit {exit}, {lines} {unit} from {source}");
+    let (exit, source) = (output.exit, &output.source);
+    let lines = match output.lines {
+        1 => "1 line".to_owned(),
+        count => format!("{count} lines"),
+    };
+    let mut summary = format!("{command}: exit {exit}, {lines} from {source}");
     if output.is_tail {
         summary.push_str("; the beginning is no longer in the scrollback");
+    }
+    if output.is_partial {
+        summary.push_str("; lines may be missing or belong to a prompt");
     }
     if output.is_lossy {
         summary.push_str(&format!("; {source} loses characters beyond Latin-1"));

@@ -54,6 +54,7 @@ fn start_relay(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> 
             .arg0("aish-helper")
             .args([RELAY, &place.max_bytes.to_string()])
             .arg(&place.recordings)
+            .arg(&place.notices)
             .arg(flag(command.shown.is_some()))
             .arg(flag(command.prints_marks))
             .arg(&command.program)
@@ -77,11 +78,13 @@ pub fn relay(words: Vec<OsString>) -> Result<u8> {
     };
     let max_bytes = next()?.to_string_lossy().parse().unwrap_or_default();
     let recordings = PathBuf::from(next()?);
+    let notices = PathBuf::from(next()?);
     let (is_command, prints_marks) = (next()? == "1", next()? == "1");
     let program = next()?;
     let arguments: Vec<OsString> = words.collect();
     let place = RecordingPlace {
         recordings,
+        notices,
         max_bytes,
         ..here()
     };
@@ -149,6 +152,7 @@ fn place(paths: &Paths) -> RecordingPlace {
     let record = config.map_or_else(|_| RecordSettings::default(), |config| config.record);
     RecordingPlace {
         recordings: paths.recordings(),
+        notices: paths.notices(),
         max_bytes: record.max_bytes,
         ..here()
     }
@@ -159,6 +163,7 @@ fn here() -> RecordingPlace {
     let text = |name| paths::variable(name).map(|value| value.to_string_lossy().into_owned());
     RecordingPlace {
         recordings: PathBuf::new(),
+        notices: PathBuf::new(),
         max_bytes: 0,
         term: text("TERM").unwrap_or_default(),
         within: text(RECORDING_VARIABLE),

@@ -17,6 +17,7 @@ pub mod elicit;
 pub mod env_review;
 pub mod fix;
 mod frame_queue;
+mod mark_nonce;
 mod nearest_command;
 mod new_tools_view;
 pub mod operation;

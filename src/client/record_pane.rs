@@ -4,7 +4,7 @@
 //! does not know the daemon.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use rustix::termios::tcgetwinsize;
 
 use super::connect;
+use super::mark_nonce::{NonceNotices, leave_nonce};
 use super::relay::reads_unseen;
-use crate::error::{ErrorContext, Result};
-use crate::paths;
+use crate::error::Result;
 use crate::protocol::ShellId;
 use crate::recording::event::{GapReason, RecordingSource, RecordingStart, VERSION};
 use crate::recording::marks::{Mark, MarkParser, OutputPart};
@@ -73,6 +73,9 @@ pub fn run(pane: &RecordedPane, is_off: &mut dyn FnMut() -> bool) -> Result<()> 
     // Before the first mark it is not known which commands the history forgets.
     let mut knows_commands = false;
     let mut left = false;
+    // Shells that have replaced the first one, or run in it.
+    let mut others = 0_usize;
+    let notices = NonceNotices::new(pane.notice.parent().map(Path::to_owned), nonce);
     while !left {
         let length = match input.read(&mut buffer) {
             Ok(0) => break,
@@ -102,8 +105,15 @@ pub fn run(pane: &RecordedPane, is_off: &mut dyn FnMut() -> bool) -> Result<()> 
                 recorder.output(bytes, left_out);
             }
             OutputPart::Mark(mark) => {
-                knows_commands = true;
-                left |= mark == Mark::Bye;
+                match &mark {
+                    Mark::Hello(shell) => {
+                        others += 1;
+                        notices.leave(shell);
+                    }
+                    Mark::Bye if others > 0 => others -= 1,
+                    Mark::Bye => left = true,
+                    _ => knows_commands = true,
+                }
                 recorder.mark(mark);
             }
         });
@@ -133,15 +143,4 @@ fn pane_size(tty: &Path) -> Option<(u16, u16)> {
 fn size_of(terminal: &File) -> Option<(u16, u16)> {
     let size = tcgetwinsize(terminal).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
-}
-
-/// Leaves the nonce of the marks for the shell, whose prompt hook reads and removes the file (`_aish_notice`); with an empty one
-/// the shell prints no more marks. Appended at once, since the daemon may write to the file too.
-fn leave_nonce(notice: &Path, nonce: &str) -> Result<()> {
-    if let Some(dir) = notice.parent() {
-        paths::make_dir(dir)?;
-    }
-    paths::open_own(OpenOptions::new().append(true).create(true), notice)
-        .and_then(|mut file| file.write_all(format!("marks\t{nonce}\n").as_bytes()))
-        .context(|| format!("cannot write {}", notice.display()))
 }

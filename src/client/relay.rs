@@ -24,6 +24,7 @@ use rustix::termios::{tcgetwinsize, tcsetwinsize};
 use self::copy::{Relay, RelayEnd, Terminal};
 use self::raw_mode::RawMode;
 use self::signals::RelaySignals;
+use crate::client::mark_nonce::NonceNotices;
 use crate::error::{Error, ErrorContext, Result};
 use crate::recording::event::{RecordingSource, RecordingStart, VERSION};
 use crate::recording::list::{is_being_written, start_of};
@@ -38,6 +39,9 @@ pub const RECORDING_VARIABLE: &str = "AISH_RECORDING";
 /// The variable that tells the plugin where to read the nonce of the marks: `DESCRIPTOR:PID`, with the process id of the relay.
 /// The plugin of another process than the relay's child ignores it.
 const MARKS_VARIABLE: &str = "AISH_MARKS_FD";
+
+/// The variable with the terminal device of the pty. In a shell there that has no nonce, the plugin greets the relay.
+const TTY_VARIABLE: &str = "AISH_RECORDED_TTY";
 
 /// Exit code of a relay whose terminal was closed: that of a process killed by SIGHUP.
 const HUNG_UP: u8 = 129;
@@ -60,6 +64,8 @@ pub struct RecordedCommand {
 pub struct RecordingPlace {
     /// Directory of the recordings.
     pub recordings: PathBuf,
+    /// Directory of the notices for shells.
+    pub notices: PathBuf,
     /// Maximum size of a recording.
     pub max_bytes: u64,
     /// `TERM`.
@@ -165,12 +171,19 @@ fn start(
         Ok((signals, terminal, raw_mode, Recorder::start(writer)?))
     });
     let child = started.map_err(StartFailure::from).and_then(|started| {
-        let (child, nonce) = spawn(command, &start.id, pts)?;
+        let (child, nonce) = spawn(command, &start, pts)?;
         Ok((started, child, nonce))
     });
     match child {
         Ok(((signals, terminal, raw_mode, recorder), child, nonce)) => Ok(StartedRelay {
-            relay: Relay::new(terminal, pty, child, signals, MarkParser::new(&nonce)),
+            relay: Relay::new(
+                terminal,
+                pty,
+                child,
+                signals,
+                MarkParser::new(&nonce),
+                NonceNotices::new(Some(place.notices.clone()), nonce),
+            ),
             recorder,
             raw_mode,
         }),
@@ -195,11 +208,11 @@ fn open_pty() -> Result<(Pty, Pts)> {
 /// Starts the command in the pty. Returns it and the nonce of its marks, which is empty if it prints none.
 fn spawn(
     command: &RecordedCommand,
-    id: &str,
+    start: &RecordingStart,
     pts: Pts,
 ) -> std::result::Result<(Child, String), StartFailure> {
     let mut program = plain(command);
-    program.env(RECORDING_VARIABLE, id);
+    program.env(RECORDING_VARIABLE, &start.id);
     let mut nonce = String::new();
     // Open until the child has inherited it.
     let mut inherited: Option<OwnedFd> = None;
@@ -211,9 +224,11 @@ fn spawn(
         sent.context(|| "cannot write to a pipe".into())?;
         let place = format!("{}:{}", read.as_raw_fd(), std::process::id());
         program.env(MARKS_VARIABLE, place);
+        program.env(TTY_VARIABLE, &start.tty);
         inherited = Some(read);
     } else {
         program.env_remove(MARKS_VARIABLE);
+        program.env_remove(TTY_VARIABLE);
     }
     let child = pty_process::blocking::Command::from(program).spawn(pts);
     drop(inherited);

@@ -6,7 +6,8 @@
 //! next prompt is its output. Rows of a prompt above its last one are those that all prompts on the screen have in common.
 //!
 //! In doubt it returns no output: the text of an unknown command, or of one typed with a leading space to keep it out of the
-//! history, must never be returned as the output of another.
+//! history, must never be returned as the output of another. So the first line that is not recorded must be found by its
+//! fingerprint: its prompt may look like no other on the screen.
 
 mod assign;
 mod current;
@@ -14,10 +15,12 @@ mod echo;
 mod prompt;
 mod region;
 mod text;
+mod unrecorded;
 
 use self::echo::{Echo, echoes};
-use self::prompt::PromptLine;
+use self::prompt::{PromptLine, Similarity};
 use self::text::Expected;
+pub use self::unrecorded::{LineFingerprint, UnrecordedLine};
 
 /// Number of commands before the wanted one that are looked for, to recognize the prompt.
 const NEIGHBOURS: usize = 12;
@@ -61,8 +64,22 @@ pub struct KnownCommand<'a> {
     pub text: &'a str,
     /// The directory in which it was started.
     pub cwd: &'a str,
-    /// The number of lines that were entered after it, up to the next known command, and are not known; `None` if nobody counted.
-    pub unrecorded_after: Option<usize>,
+    /// The lines that were entered after it, up to the next known command, and are not known; `None` if nobody counted.
+    pub unrecorded_after: Option<&'a [UnrecordedLine]>,
+    /// Where zsh put the prompt after it.
+    pub open_line: OpenLine,
+}
+
+/// What zsh does with an output without a line end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OpenLine {
+    /// It marks the end and puts the prompt on a row of its own (PROMPT_CR and PROMPT_SP).
+    #[default]
+    Marked,
+    /// It draws the prompt over the last line (no PROMPT_SP).
+    Overdrawn,
+    /// The prompt stands behind the last line (no PROMPT_CR).
+    Continued,
 }
 
 /// What is known about the command line that runs now, the last one on the screen.
@@ -83,7 +100,9 @@ pub struct ScreenOutput {
     pub lines: Vec<String>,
     /// The beginning is no longer in the scrollback.
     pub is_tail: bool,
-    /// Characters beyond Latin-1 were lost.
+    /// Lines may be missing, or not belong to it.
+    pub is_partial: bool,
+    /// Characters beyond Latin-1 may be wrong: some look like others.
     pub is_lossy: bool,
 }
 
@@ -92,6 +111,8 @@ pub struct ScreenOutput {
 struct Found<'a> {
     echo: Echo,
     prompt: PromptLine<'a>,
+    /// The text of the command; empty for the one that runs now.
+    command: &'a str,
 }
 
 /// Returns the character that a terminal tells which keeps the low byte of each character only; `None` for one that is lost.
@@ -115,6 +136,11 @@ pub fn cut(
     let screen = &text::with_whole_lines(screen);
     let known = commands.len().checked_sub(wanted)?;
     let first = known.saturating_sub(NEIGHBOURS);
+    let text = commands.get(known)?.text;
+    let same_text = commands
+        .iter()
+        .filter(|command| command.text == text)
+        .count();
     let commands = commands.get(first..)?;
     let cwds: Vec<String> = commands
         .iter()
@@ -134,77 +160,103 @@ pub fn cut(
             found
         })
         .collect();
-    let current = current::find(screen, &candidates, running, &cwd)?;
+    let shares_rows = commands
+        .iter()
+        .any(|command| command.open_line == OpenLine::Continued);
+    let current = current::find(screen, &candidates, running, &cwd, shares_rows)?;
     if !current.is_certain && running.text.is_some() && !screen.is_confirmed {
         return None;
     }
-    for found in candidates.iter_mut().flatten() {
-        let current = std::iter::once(&current.found.prompt);
-        found.prompt.split_output(current);
+    if shares_rows {
+        for found in candidates.iter_mut().flatten() {
+            let current = std::iter::once(&current.found.prompt);
+            found.prompt.split_output(current);
+        }
     }
+    // Rows that show the command, of which the lowest is chosen.
+    let shown: Vec<usize> = candidates
+        .get(wanted - 1)?
+        .iter()
+        .filter(|found| found.prompt.similarity(&current.found.prompt) >= Similarity::SameShape)
+        .map(|found| found.echo.first_row)
+        .collect();
     let matched = assign::assign(&current.found, candidates);
     let lines: Vec<&Found<'_>> = std::iter::once(&current.found)
         .chain(matched.iter().flatten())
         .collect();
-    let height = region::height(screen, &lines);
-    // The next command whose line was found, and the number of unknown lines between the two.
+    let (height, is_doubtful) = region::height(screen, &lines);
+    // The next command whose line was found, and the known ones between the two.
     let newer = matched.get(..wanted - 1)?;
     let position = newer.iter().rposition(Option::is_some);
     let next = position.and_then(|at| newer.get(at)?.as_ref());
     let next = next.unwrap_or(&current.found);
     let missed = wanted - 1 - position.map_or(0, |at| at + 1);
-    let between = commands.iter().rev().skip(wanted - 1 - missed);
-    let unknown = between
-        .take(missed + 1)
-        .map(|command| command.unrecorded_after)
-        .sum::<Option<usize>>()
-        .map(|count| count + missed);
+    let at = commands.len() - wanted;
+    let command = commands.get(at)?;
+    let between = unrecorded::between(commands.get(at..=at + missed)?)?;
     let own = matched.get(wanted - 1)?.as_ref();
     let start = match own {
         Some(found) => found.echo.last_row + 1,
         // Nothing is above the next prompt but the rest of this output, if no other prompt is.
-        None if screen.is_cut && current.is_certain && missed == 0 && lines.len() == wanted => 0,
+        None if screen.is_cut
+            && current.is_certain
+            && between.is_empty()
+            && lines.len() == wanted =>
+        {
+            0
+        }
         None => return None,
     };
     let end = next.echo.first_row.checked_sub(height)?.max(start);
     let mut rows = screen.rows.get(start..end)?.to_vec();
     let mut rest = next.prompt.output_before;
-    let stop = || region::first_prompt(&rows, &lines);
-    match (own, unknown) {
-        (None, _) if stop().is_some() => return None,
-        (None, _) => {}
-        // Nothing was entered in between, but Ctrl-L leaves the prompt behind.
-        (Some(_), Some(0)) => region::drop_bare_prompts(
-            &mut rows,
-            next,
-            commands.get(commands.len() - wanted)?,
-            height,
-        ),
-        (Some(_), unknown) => match (
-            stop().or_else(|| region::first_possible_prompt(&rows, next, unknown?)),
-            unknown,
-        ) {
-            (Some(stop), _) => {
-                rows.truncate(stop.saturating_sub(height));
-                rest = None;
+    // A command that shows the screen or a transcript repeats its own line, and the lower one was taken.
+    let older = matched.get(wanted..)?.iter().flatten().next();
+    let repeats_itself =
+        own.is_some_and(|own| region::repeats(screen, own, older, &shown, same_text));
+    let mut is_partial = is_doubtful
+        || command.open_line == OpenLine::Overdrawn
+        || next.prompt.is_doubtful
+        // A transient prompt that Ctrl-L has moved leaves the line that runs now above it.
+        || (position.is_none() && current::stands_in(screen, running, start..end));
+    match own {
+        None if region::first_prompt(&rows, &lines, next).is_some() => return None,
+        None => {}
+        // Nothing was entered in between, but Ctrl-L, or a widget that prints, leaves the prompt behind.
+        Some(_) if between.is_empty() => {
+            let bare = region::bare_prompt(screen, start..end, &lines, command);
+            if let Some((row, is_sure)) = bare {
+                match is_sure {
+                    true => {
+                        let height = height.max(region::height(screen, lines.get(1..)?).0);
+                        rows.truncate((row - start).saturating_sub(height));
+                        rest = None;
+                    }
+                    false => is_partial = true,
+                }
             }
-            // There is another prompt, but where?
-            (None, Some(_)) => return None,
-            (None, None) => {}
-        },
+            region::drop_prompt_rows(&mut rows, screen, next, height);
+        }
+        Some(_) => {
+            let rows_between = start..next.echo.first_row;
+            let line = unrecorded::first_line(screen, rows_between, &lines, next, &between)?;
+            rows.truncate((line - start).saturating_sub(height));
+            rest = None;
+        }
     }
     rows.extend(rest.map(|text| ScreenRow {
         text: text.to_owned(),
         wrapped: false,
     }));
-    let lines = region::joined(&rows, screen);
-    if own.is_none() && lines.is_empty() {
+    let lines = region::joined(&rows, screen, command.open_line == OpenLine::Marked);
+    if (own.is_none() || repeats_itself) && lines.is_empty() {
         return None;
     }
     Some(ScreenOutput {
-        is_lossy: screen.is_lossy && text::is_damaged(&lines),
+        is_lossy: screen.is_lossy,
         lines,
-        is_tail: own.is_none(),
+        is_tail: own.is_none() || repeats_itself,
+        is_partial,
     })
 }
 
@@ -216,14 +268,14 @@ pub fn last_lines(screen: &Screen, running: Option<&str>, limit: usize) -> Vec<S
         .and_then(|text| echoes(screen, &Expected::new(screen, text)).pop())
         .map_or(screen.rows.len(), |echo| echo.first_row);
     let rows = screen.rows.get(..end).unwrap_or_default();
-    let mut lines = region::joined(rows, screen);
+    let mut lines = region::joined(rows, screen, true);
     lines.drain(..lines.len().saturating_sub(limit));
     lines
 }
 
 impl<'a> Found<'a> {
     /// Returns `None` if what stands before the command is no prompt.
-    fn new(screen: &'a Screen, echo: Echo, command: &str, cwd: &'a str) -> Option<Found<'a>> {
+    fn new(screen: &'a Screen, echo: Echo, command: &'a str, cwd: &'a str) -> Option<Found<'a>> {
         let row = screen.rows.get(echo.prompt_row)?;
         let mut prompt = row.text.get(..echo.prompt_end)?;
         // Blanks in front of a command are part of it.
@@ -231,7 +283,11 @@ impl<'a> Found<'a> {
             prompt = prompt.strip_suffix(' ')?;
         }
         let prompt = PromptLine::new(prompt, cwd)?;
-        Some(Found { echo, prompt })
+        Some(Found {
+            echo,
+            prompt,
+            command,
+        })
     }
 }
 

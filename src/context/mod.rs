@@ -61,6 +61,8 @@ pub struct SeenOutput<'a> {
     pub output: CommandOutput,
     /// The beginning is missing.
     pub is_tail: bool,
+    /// Lines may be missing, or belong to a prompt.
+    pub is_partial: bool,
 }
 
 /// A command that was proposed, approved and run.
@@ -181,7 +183,14 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
         if seen.is_tail {
             out.push_str("[… the beginning is missing …]\n");
         }
-        push_output(&mut out, &seen.output);
+        if seen.is_partial {
+            out.push_str("[lines may be missing or belong to a prompt]\n");
+        }
+        // What was lost is no evidence that there was nothing.
+        let is_empty = seen.output.head.is_empty() && seen.output.tail.is_empty();
+        if !(seen.is_partial && is_empty) {
+            push_output(&mut out, &seen.output);
+        }
         out.push_str("\n</output>\n");
     }
     for (name, text) in &facts.attachments {

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use crate::context::align::{OpenLine, UnrecordedLine};
 use crate::protocol::ShellId;
 use crate::session::shell_registry::ShellEvent;
 
@@ -158,6 +159,11 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
     let text = String::from_utf8_lossy(data);
     let mut fields = text.split('\0');
     let kind = fields.next()?;
+    if kind == "unrecorded" {
+        // An older plugin does not describe the line.
+        let line = UnrecordedLine::parse(fields.next()?);
+        return Some(ShellEvent::UnrecordedLine(line));
+    }
     let pid = fields.next()?.parse().ok()?;
     match kind {
         "bye" => Some(ShellEvent::Bye),
@@ -165,7 +171,6 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
             number: fields.next()?.parse().ok()?,
             outcome: fields.next()?.to_string(),
         }),
-        "unrecorded" => Some(ShellEvent::UnrecordedLine),
         "secrets" => Some(ShellEvent::SecretVariables(
             fields
                 .filter_map(|field| field.split_once('='))
@@ -189,6 +194,8 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
             let tty = fields.next()?.to_string();
             let start: f64 = fields.next()?.parse().ok()?;
             let end: f64 = fields.next()?.parse().ok()?;
+            let size = data.rsplit(|byte| *byte == 0).next().unwrap_or_default();
+            let size = String::from_utf8_lossy(size);
             Some(ShellEvent::Command {
                 pid,
                 tty,
@@ -205,10 +212,15 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
                     .collect(),
                 command: fields.next()?.to_string(),
                 // An older plugin does not send it.
-                size: fields.next().and_then(|size| {
+                size: size.split(' ').next().and_then(|size| {
                     let (columns, rows) = size.split_once('x')?;
                     Some((columns.parse().ok()?, rows.parse().ok()?))
                 }),
+                open_line: match size.split(' ').nth(1) {
+                    Some("continues") => OpenLine::Continued,
+                    Some("overdraws") => OpenLine::Overdrawn,
+                    _ => OpenLine::Marked,
+                },
             })
         }
         _ => None,
@@ -218,6 +230,7 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::align::LineFingerprint;
 
     fn send(shell: &str, seq: u64, data: &[u8], size: usize) -> Vec<Vec<u8>> {
         let parts = data.chunks(size).count();
@@ -243,7 +256,28 @@ mod tests {
         events
     }
 
-    const COMMAND: &[u8] = b"cmd\x007\0/dev/pts/1\x001700000000.25\x001700000003.5\x002\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest\x0080x24";
+    const COMMAND: &[u8] = b"cmd\x007\0/dev/pts/1\x001700000000.25\x001700000003.5\x002\0/src\0A=1\x1fB=2\0make \xc3\xa9\ntest\x0080x24 continues";
+
+    #[test]
+    fn of_an_unrecorded_line_only_its_fingerprint_is_told() {
+        let fingerprint = LineFingerprint {
+            count: 3,
+            hash: 4_000_000_000,
+        };
+        for (told, line) in [
+            ("0 0", UnrecordedLine::Blank),
+            ("3 4000000000", UnrecordedLine::Text(fingerprint)),
+            ("?", UnrecordedLine::Unknown),
+            // From an older plugin, and out of bounds.
+            ("4711", UnrecordedLine::Unknown),
+            ("65 1", UnrecordedLine::Unknown),
+            ("3 4294967296", UnrecordedLine::Unknown),
+        ] {
+            let stream = send("s-1", 1, format!("unrecorded\0{told}").as_bytes(), 100).concat();
+            let wanted = ShellEvent::UnrecordedLine(line);
+            assert_eq!(decode(&[&stream]), [("s-1".to_string(), wanted)], "{told}");
+        }
+    }
 
     #[test]
     fn secret_variables_are_split_at_the_first_sign() {
@@ -273,6 +307,7 @@ mod tests {
             env: vec!["A=1".into(), "B=2".into()],
             command: "make é\ntest".into(),
             size: Some((80, 24)),
+            open_line: OpenLine::Continued,
         };
         for cut in 0..=stream.len() {
             assert_eq!(

@@ -413,7 +413,10 @@ pub struct TerminalOutput {
     pub source: String,
     /// The beginning is no longer in the scrollback.
     pub is_tail: bool,
-    /// The terminal told some characters wrong.
+    /// Lines may be missing, or belong to a prompt.
+    #[serde(default)]
+    pub is_partial: bool,
+    /// The terminal may have told some characters wrong.
     #[serde(default)]
     pub is_lossy: bool,
     /// The number of lines.

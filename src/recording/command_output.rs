@@ -8,7 +8,7 @@ use super::event::{GapReason, RecordingEvent};
 use super::list;
 use super::prompt_mark::without_prompt_mark;
 use super::reader::Recording;
-use super::screen::{ClearedLines, LineCollector, SLICE, ScreenEmulator};
+use super::screen::{ClearedLines, LineCollector, SLICE};
 use crate::error::Result;
 
 /// Output up to this size is rendered whole.
@@ -298,7 +298,7 @@ impl CommandBytes {
         Ok(lines)
     }
 
-    /// Renders the output from `from` to `to` on a blank screen. Returns the lines, and where the time limit was reached.
+    /// Renders the output from `from` to `to` on a screen that is blank but for it. Returns the lines, and where the time limit was reached.
     fn render(
         &self,
         recording: &Recording,
@@ -312,10 +312,11 @@ impl CommandBytes {
             .checked_sub(1)
             .and_then(|at| self.resizes.get(at));
         let (cols, rows) = size.map_or((self.cols, self.rows), |(_, cols, rows)| (*cols, *rows));
-        let Some(mut screen) = ScreenEmulator::new(cols, rows) else {
+        let Some((mut screen, mut collector)) =
+            LineCollector::at_bottom(cols, rows, ClearedLines::Drop)
+        else {
             return Ok((Vec::new(), to));
         };
-        let mut collector = LineCollector::new(ClearedLines::Drop);
         let changes = self.alternate.iter().take_while(|change| change.0 <= from);
         if changes.last().is_some_and(|(_, on)| *on) && from > self.from {
             screen.feed_observed(b"\x1b[?1049h", &mut collector);

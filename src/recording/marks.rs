@@ -2,11 +2,17 @@
 //!
 //! A mark is `ESC ] 7717 ; NONCE ; KIND [; FIELD…] ESC \`. The nonce is known to the recorder and the shell only, so that no
 //! output can forge a mark: anything without it is ordinary output.
+//!
+//! `ESC ] 7717 ; hello ; SHELL ESC \` is from a shell that has no nonce, such as one that has replaced the shell that had. Any output
+//! can forge it: it only asks for less to be recorded, and for the nonce in a file that no output can read.
 
 use crate::protocol::ShellId;
 
 /// The beginning of every mark, before the nonce.
 const INTRODUCER: &[u8] = b"\x1b]7717;";
+
+/// What a greeting has in place of the nonce.
+const GREETING: &[u8] = b"hello;";
 
 /// Maximum length of a mark's fields. The plugin cuts command lines to 32 KiB, of which each byte may be encoded in three.
 const MAX_FIELDS: usize = 128 << 10;
@@ -30,6 +36,8 @@ pub enum Mark {
     Prompt,
     /// `bye`: the shell exits.
     Bye,
+    /// `hello;SHELL`: a shell without the nonce is about to draw its first prompt.
+    Hello(ShellId),
 }
 
 /// A part of a shell's output.
@@ -44,7 +52,14 @@ pub enum OutputPart<'a> {
 /// Splits the output of a shell into bytes and marks, wherever a read may have cut it. Holds back only bytes that may belong to
 /// a mark.
 pub struct MarkParser {
-    /// The introducer with the nonce.
+    marks: PrefixParser,
+    /// Of what is no mark with the nonce.
+    greetings: PrefixParser,
+}
+
+/// Finds the sequences that begin with a prefix.
+struct PrefixParser {
+    /// Empty if there are none.
     prefix: Vec<u8>,
     state: State,
 }
@@ -67,18 +82,72 @@ enum State {
 impl MarkParser {
     /// Creates a parser for the marks with this nonce. With an empty one there are no marks.
     pub fn new(nonce: &str) -> MarkParser {
-        let prefix = match nonce {
-            "" => Vec::new(),
-            nonce => [INTRODUCER, nonce.as_bytes(), b";"].concat(),
-        };
-        MarkParser {
+        let parser = |prefix| PrefixParser {
             prefix,
             state: State::Output(0),
+        };
+        let (marks, greetings) = match nonce {
+            "" => (Vec::new(), Vec::new()),
+            nonce => (
+                [INTRODUCER, nonce.as_bytes(), b";"].concat(),
+                [INTRODUCER, GREETING].concat(),
+            ),
+        };
+        MarkParser {
+            marks: parser(marks),
+            greetings: parser(greetings),
         }
     }
 
     /// Parses the next bytes.
     pub fn push(&mut self, bytes: &[u8], emit: &mut impl FnMut(OutputPart<'_>)) {
+        let greetings = &mut self.greetings;
+        self.marks.push(bytes, &mut |part| match part {
+            PrefixPart::Bytes(bytes) => greetings.push(bytes, &mut |part| match part {
+                PrefixPart::Bytes(bytes) => emit(OutputPart::Bytes(bytes)),
+                PrefixPart::Fields(fields) => {
+                    let shell = str::from_utf8(fields).ok().map(ShellId::parse);
+                    if let Some(Ok(shell)) = shell {
+                        emit(OutputPart::Mark(Mark::Hello(shell)));
+                    }
+                }
+            }),
+            PrefixPart::Fields(fields) => {
+                let held = greetings.held();
+                if !held.is_empty() {
+                    emit(OutputPart::Bytes(&held));
+                }
+                if let Some(mark) = mark(fields) {
+                    emit(OutputPart::Mark(mark));
+                }
+            }
+        });
+    }
+
+    /// Returns the bytes that were held back; nothing follows.
+    pub fn finish(mut self) -> Vec<u8> {
+        let mut held = Vec::new();
+        let last = self.marks.held();
+        let greetings = &mut self.greetings;
+        greetings.push(&last, &mut |part| {
+            if let PrefixPart::Bytes(bytes) = part {
+                held.extend_from_slice(bytes);
+            }
+        });
+        held.extend(greetings.held());
+        held
+    }
+}
+
+/// A part of what a [`PrefixParser`] gets.
+enum PrefixPart<'a> {
+    Bytes(&'a [u8]),
+    /// What stands between the prefix and the end of the sequence.
+    Fields(&'a [u8]),
+}
+
+impl PrefixParser {
+    fn push(&mut self, bytes: &[u8], emit: &mut impl FnMut(PrefixPart<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = match std::mem::replace(&mut self.state, State::Output(0)) {
@@ -88,9 +157,9 @@ impl MarkParser {
         }
     }
 
-    /// Returns the bytes that were held back; nothing follows.
-    pub fn finish(self) -> Vec<u8> {
-        match self.state {
+    /// Takes the bytes that are held back.
+    fn held(&mut self) -> Vec<u8> {
+        match std::mem::replace(&mut self.state, State::Output(0)) {
             State::Output(held) => self.prefix.get(..held).unwrap_or_default().to_vec(),
             // A mark that was cut off: it contains the nonce.
             State::Fields(..) => Vec::new(),
@@ -102,7 +171,7 @@ impl MarkParser {
         &mut self,
         held: usize,
         bytes: &'b [u8],
-        emit: &mut impl FnMut(OutputPart<'_>),
+        emit: &mut impl FnMut(PrefixPart<'_>),
     ) -> &'b [u8] {
         if held > 0 {
             let expected = self.prefix.get(held..).unwrap_or_default();
@@ -116,12 +185,12 @@ impl MarkParser {
                 return &[];
             }
             // Only the first byte of the prefix is an ESC, so that no mark can begin in what was held.
-            emit(OutputPart::Bytes(
+            emit(PrefixPart::Bytes(
                 self.prefix.get(..held).unwrap_or_default(),
             ));
         }
         if self.prefix.is_empty() {
-            emit(OutputPart::Bytes(bytes));
+            emit(PrefixPart::Bytes(bytes));
             return &[];
         }
         for start in memchr::memchr_iter(0x1b, bytes) {
@@ -131,7 +200,7 @@ impl MarkParser {
                 continue;
             }
             if !before.is_empty() {
-                emit(OutputPart::Bytes(before));
+                emit(PrefixPart::Bytes(before));
             }
             if same == self.prefix.len() {
                 self.state = State::Fields(Vec::new(), false);
@@ -140,7 +209,7 @@ impl MarkParser {
             self.state = State::Output(same);
             return &[];
         }
-        emit(OutputPart::Bytes(bytes));
+        emit(PrefixPart::Bytes(bytes));
         &[]
     }
 
@@ -151,13 +220,11 @@ impl MarkParser {
         mut fields: Vec<u8>,
         ends: bool,
         bytes: &'b [u8],
-        emit: &mut impl FnMut(OutputPart<'_>),
+        emit: &mut impl FnMut(PrefixPart<'_>),
     ) -> &'b [u8] {
         if ends {
             if let Some(rest) = bytes.strip_prefix(b"\\") {
-                if let Some(mark) = mark(&fields) {
-                    emit(OutputPart::Mark(mark));
-                }
+                emit(PrefixPart::Fields(&fields));
                 return rest;
             }
             // The ESC begins another sequence.
@@ -315,6 +382,20 @@ mod tests {
             assert_eq!(whole, (forged.clone().into_bytes(), vec![]));
             let bytes: Vec<&[u8]> = forged.as_bytes().chunks(1).collect();
             assert_eq!(parse(&bytes), whole);
+        }
+    }
+
+    #[test]
+    fn a_shell_without_the_nonce_is_heard_wherever_a_read_cuts_it() {
+        let stream = format!(
+            "a\x1b]7717;hello;7-1\x1b\\b\x1b]7717;hello;../x\x1b\\c\x1b]7717;hel\x1b]7717;{NONCE};bye\x1b\\d\x1b]7717;h"
+        );
+        let hello = Mark::Hello(ShellId::parse("7-1").unwrap());
+        let output = b"abc\x1b]7717;held\x1b]7717;h".to_vec();
+        let wanted = (output, vec![(1, hello), (13, Mark::Bye)]);
+        for cut in 0..=stream.len() {
+            let (a, b) = stream.as_bytes().split_at(cut);
+            assert_eq!(parse(&[a, b]), wanted, "cut at {cut}");
         }
     }
 

@@ -8,7 +8,7 @@ mod captured;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use avt::parser::{EdScope, Function};
-use avt::{Line, Observation, Observer, Operation, Terminal};
+use avt::{Cell, Line, Observation, Observer, Operation, Terminal};
 
 use super::reader::{MAX_COLS, MAX_ROWS};
 use crate::safety::utf8::Utf8Stream;
@@ -148,6 +148,10 @@ pub struct LineCollector {
     is_clearing: bool,
     /// The beginning of a line whose last row has not come yet.
     pending: String,
+    /// The row that was added last is full and ends with a blank.
+    ends_blank: bool,
+    /// Number of rows above the output, which are blank unless the output moves up.
+    above: usize,
     lines: Vec<String>,
     /// Size of the lines.
     size: usize,
@@ -167,9 +171,26 @@ impl LineCollector {
             cleared,
             is_clearing: false,
             pending: String::new(),
+            ends_blank: false,
+            above: 0,
             lines: Vec::new(),
             size: 0,
         }
+    }
+
+    /// Returns a screen whose cursor is in the last row, and a collector of what is printed from there on: output that moves up from
+    /// its first row finds rows above it, as on a terminal that was used before.
+    pub fn at_bottom(
+        cols: u16,
+        rows: u16,
+        cleared: ClearedLines,
+    ) -> Option<(ScreenEmulator, LineCollector)> {
+        let mut screen = ScreenEmulator::new(cols, rows)?;
+        let mut collector = LineCollector::new(cleared);
+        let (_, rows) = screen.terminal().size();
+        collector.above = rows.saturating_sub(1);
+        screen.feed(&b"\r\n".repeat(collector.above));
+        Some((screen, collector))
     }
 
     /// Returns the lines that are complete.
@@ -199,6 +220,22 @@ impl LineCollector {
     }
 
     fn push(&mut self, line: &Line) {
+        // The second half of a wide character has a blank and no width.
+        let is_blank =
+            |cell: Option<&Cell>| cell.is_some_and(|cell| cell.char() == ' ' && cell.width() == 1);
+        if self.above > 0 {
+            self.above -= 1;
+            if line.cells().iter().all(|cell| is_blank(Some(cell))) {
+                return;
+            }
+            self.above = 0;
+        }
+        // A wide character that does not fit into the last column leaves it blank.
+        let is_wide = line.cells().first().is_some_and(|cell| cell.width() == 2);
+        if std::mem::take(&mut self.ends_blank) && is_wide {
+            self.pending.pop();
+        }
+        self.ends_blank = line.is_wrapped() && is_blank(line.cells().last());
         // The emulator keeps DEL as a character; terminals ignore it.
         self.pending
             .extend(line.chars().filter(|c| !c.is_control()));
@@ -223,7 +260,11 @@ impl Observer for LineCollector {
 
     fn before(&mut self, context: &mut Observation<'_>, operation: &Operation) {
         self.is_clearing = matches!(operation, Operation::Function(Function::Ed(EdScope::All)));
+        if self.is_clearing {
+            self.above = self.above.min(context.terminal().cursor().row);
+        }
         if matches!(operation, Operation::Function(Function::Ris)) {
+            self.above = 0;
             match self.cleared {
                 ClearedLines::Keep => self.collect_screen(context.terminal()),
                 ClearedLines::Drop => self.pending.clear(),

@@ -304,6 +304,8 @@ impl RecordingWriter {
                     left_out: 0,
                 });
             }
+            // Until it has the nonce, nobody tells which of its lines the history forgets.
+            Mark::Hello(_) => self.hidden = true,
             Mark::Bye => {}
         }
     }

@@ -9,6 +9,7 @@
 //! text was split. A stream therefore needs a buffer of at most that size, and its output equals that for the whole
 //! text.
 
+mod cut_key;
 mod folded;
 mod known;
 mod rules;

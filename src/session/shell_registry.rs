@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::is_alive;
+use crate::context::align::{OpenLine, UnrecordedLine};
 use crate::history::journal::{JournalLog, new_record};
 use crate::history::record::{Record, RecordBody, RecordIds, is_aish};
 use crate::protocol::{DecidingKey, ShellId};
@@ -12,6 +13,8 @@ use crate::safety::redact::global_redactor;
 
 /// Number of commands kept for each shell.
 const KEPT: usize = 64;
+/// Number of unrecorded lines kept after each of them.
+const KEPT_UNRECORDED: usize = 256;
 
 /// An event of a hook.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,9 +52,11 @@ pub enum ShellEvent {
         command: String,
         /// Columns and rows of the terminal at its end.
         size: Option<(u16, u16)>,
+        /// What zsh does with an output without a line end.
+        open_line: OpenLine,
     },
     /// A line was entered that is no recorded command: an empty one, an abandoned one, or one that is kept out of the history.
-    UnrecordedLine,
+    UnrecordedLine(UnrecordedLine),
     /// An action that a client of the HTTP API has asked for was performed or refused.
     ActionEnded {
         /// The number of the action.
@@ -72,6 +77,8 @@ struct ShellState {
     /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
     terminal: Option<BTreeMap<String, String>>,
     commands: VecDeque<KeptCommand>,
+    /// Another shell has greeted from the same terminal since the last line: what is entered there, nobody counts here.
+    hosts_shell: bool,
     /// The user was told that the terminal does not tell its text.
     told_unreadable: bool,
     /// The key that decided the last proposal, and when.
@@ -83,9 +90,12 @@ struct ShellState {
 pub struct KeptCommand {
     /// Its record, a [`RecordBody::ShellCommand`].
     pub body: RecordBody,
-    /// The number of lines that were entered after it, up to the next command, and are not recorded; `None` if events may have
-    /// been lost.
-    pub unrecorded_after: Option<usize>,
+    /// The lines that were entered after it, up to the next command, and are not recorded; `None` if events may have been lost.
+    pub unrecorded_after: Option<Vec<UnrecordedLine>>,
+    /// What zsh did with an output without a line end.
+    pub open_line: OpenLine,
+    /// Another shell with the plugin ran in it, whose lines are not told apart.
+    pub hosts_shell: bool,
 }
 
 /// What is known about the screen of a shell.
@@ -124,24 +134,36 @@ impl ShellRegistry {
             user,
         };
         for record in records {
-            if let RecordBody::ShellCommand { shell, .. } = &record.body
+            if let RecordBody::ShellCommand { shell, tty, .. } = &record.body
                 && let Ok(shell) = ShellId::parse(shell.as_str())
             {
+                let state = shells.shells.entry(shell.clone()).or_default();
+                state.tty.clone_from(tty);
                 // Nobody counted the lines after it.
-                shells.keep(&shell, record.body, None);
+                shells.keep(&shell, record.body, None, OpenLine::default());
             }
         }
         shells
     }
 
-    fn keep(&mut self, shell: &ShellId, body: RecordBody, unrecorded_after: Option<usize>) {
-        let commands = &mut self.shells.entry(shell.clone()).or_default().commands;
+    fn keep(
+        &mut self,
+        shell: &ShellId,
+        body: RecordBody,
+        unrecorded_after: Option<Vec<UnrecordedLine>>,
+        open_line: OpenLine,
+    ) {
+        let state = self.shells.entry(shell.clone()).or_default();
+        let hosts_shell = std::mem::take(&mut state.hosts_shell);
+        let commands = &mut state.commands;
         if commands.len() == KEPT {
             commands.pop_front();
         }
         commands.push_back(KeptCommand {
             body,
             unrecorded_after,
+            open_line,
+            hosts_shell,
         });
     }
 
@@ -186,6 +208,10 @@ impl ShellRegistry {
             ShellEvent::Hello {
                 pid, tty, terminal, ..
             } => {
+                let others = self.shells.iter_mut();
+                for (_, other) in others.filter(|(id, other)| *id != shell && other.tty == tty) {
+                    other.hosts_shell = true;
+                }
                 let state = self.shells.entry(shell.clone()).or_default();
                 state.pid = Some(pid);
                 state.tty = tty;
@@ -195,11 +221,16 @@ impl ShellRegistry {
                     last.unrecorded_after = None;
                 }
             }
-            ShellEvent::UnrecordedLine => {
+            ShellEvent::UnrecordedLine(line) => {
                 let state = self.shells.get_mut(shell);
-                let last = state.and_then(|state| state.commands.back_mut());
-                if let Some(count) = last.and_then(|last| last.unrecorded_after.as_mut()) {
-                    *count += 1;
+                let last = state.and_then(|state| {
+                    state.hosts_shell = false;
+                    state.commands.back_mut()
+                });
+                if let Some(lines) = last.and_then(|last| last.unrecorded_after.as_mut())
+                    && lines.len() < KEPT_UNRECORDED
+                {
+                    lines.push(line);
                 }
             }
             ShellEvent::Command {
@@ -212,6 +243,7 @@ impl ShellRegistry {
                 env,
                 command,
                 size,
+                open_line,
             } => {
                 let state = self.shells.entry(shell.clone()).or_default();
                 state.pid = Some(pid);
@@ -240,7 +272,7 @@ impl ShellRegistry {
                 if let Some(Err(e)) = log.map(|log| log.write(std::slice::from_ref(&record))) {
                     tracing::warn!("{}", e.message);
                 }
-                self.keep(shell, record.body, Some(0));
+                self.keep(shell, record.body, Some(Vec::new()), open_line);
             }
         }
     }
@@ -268,8 +300,12 @@ impl ShellRegistry {
     /// Returns the last commands of a shell, oldest first, its terminal device, and the variables that tell its terminal.
     pub fn on_screen(&self, shell: &ShellId) -> Option<ShellOnScreen> {
         let state = self.shells.get(shell)?;
+        let mut commands: Vec<KeptCommand> = state.commands.iter().cloned().collect();
+        if let Some(last) = commands.last_mut().filter(|_| state.hosts_shell) {
+            last.unrecorded_after = None;
+        }
         Some(ShellOnScreen {
-            commands: state.commands.iter().cloned().collect(),
+            commands,
             tty: state.tty.clone(),
             terminal: state.terminal.clone(),
         })
@@ -324,6 +360,44 @@ mod tests {
 
     fn id(shell: &str) -> ShellId {
         ShellId::parse(shell).unwrap()
+    }
+
+    #[test]
+    fn what_is_entered_in_another_shell_of_the_terminal_is_not_counted() {
+        let mut shells = ShellRegistry::new(None, Vec::new(), None);
+        let hello = || ShellEvent::Hello {
+            pid: 1,
+            tty: "/dev/pts/1".into(),
+            zsh: String::new(),
+            terminal: BTreeMap::new(),
+        };
+        let command = |text: &str| ShellEvent::Command {
+            pid: 1,
+            tty: "/dev/pts/1".into(),
+            start_ms: 1,
+            duration_ms: 1,
+            exit: 0,
+            cwd: "/".into(),
+            env: Vec::new(),
+            command: text.into(),
+            size: None,
+            open_line: OpenLine::Marked,
+        };
+        let told = |shells: &ShellRegistry| -> Vec<_> {
+            let commands = shells.on_screen(&id("outer")).unwrap().commands;
+            let told = commands
+                .iter()
+                .map(|kept| (kept.unrecorded_after.is_some(), kept.hosts_shell));
+            told.collect()
+        };
+        for event in [hello(), command("ls")] {
+            shells.take(&id("outer"), event, None);
+        }
+        assert_eq!(told(&shells), [(true, false)]);
+        shells.take(&id("inner"), hello(), None);
+        assert_eq!(told(&shells), [(false, false)]);
+        shells.take(&id("outer"), command("zsh"), None);
+        assert_eq!(told(&shells), [(true, false), (true, true)]);
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn notify(services: &SharedServices, feed: &TurnFeed, line: &str) {
 }
 
 fn directory(paths: &Paths) -> PathBuf {
-    paths.run.join("notices")
+    paths.notices()
 }
 
 /// Returns the file of the notices for a shell.

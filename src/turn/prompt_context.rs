@@ -105,6 +105,7 @@ pub fn content(
                 exit: read.exit,
                 output: terminal_output::shortened(read, chosen.config.context.output_bytes),
                 is_tail: read.is_tail,
+                is_partial: read.is_partial,
             }),
             finished: since_last_prompt(records)
                 .iter()
@@ -294,6 +295,9 @@ fn attached_line(output: &TerminalOutput) -> String {
     if output.is_tail {
         parts.push("the beginning is missing".to_owned());
     }
+    if output.is_partial {
+        parts.push("lines may be missing or belong to a prompt".to_owned());
+    }
     if output.is_lossy {
         parts.push(format!("{} loses characters beyond Latin-1", output.source));
     }
@@ -409,7 +413,8 @@ async fn failed_output(
     let wanted = WantedOutput::of(ask.shell.as_ref().filter(|_| limit > 0)?, ask);
     let read = terminal_output::read(services, wanted).await.ok()?;
     // The command that the daemon knows has no secrets.
-    (read.command == global_redactor().redact(&ask.text))
+    let is_lost = read.is_partial && read.lines == 0;
+    (!is_lost && read.command == global_redactor().redact(&ask.text))
         .then(|| terminal_output::shortened(&read, limit))
 }
 

@@ -79,6 +79,11 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
     if let Some(recorded) = recorded(services, &tty, &commands, position).await {
         return Ok(recorded);
     }
+    if commands.get(position).is_some_and(|kept| kept.hosts_shell) {
+        return Err(Error::runtime(
+            "another shell ran in that command, and its private lines cannot be told",
+        ));
+    }
     let identity = TerminalIdentity {
         tty,
         variables: terminal.unwrap_or_else(|| wanted.terminal.clone()),
@@ -166,6 +171,9 @@ pub async fn for_model(
     if output.is_tail {
         shown.push_str("; the beginning is missing");
     }
+    if output.is_partial {
+        shown.push_str("; lines may be missing or belong to a prompt");
+    }
     if lines.len() < output.lines {
         shown.push_str(&format!("; the last {}", lines.len()));
     }
@@ -216,7 +224,8 @@ fn cut(
             RecordBody::ShellCommand { command, cwd, .. } => Some(KnownCommand {
                 text: command,
                 cwd,
-                unrecorded_after: kept.unrecorded_after,
+                unrecorded_after: kept.unrecorded_after.as_deref(),
+                open_line: kept.open_line,
             }),
             _ => None,
         })
@@ -240,8 +249,11 @@ fn cut(
         position,
         RenderedOutput::of_lines(&output.lines, text.screen.columns),
         text.kind.name(),
-        output.is_tail,
-        output.is_lossy,
+        Doubts {
+            is_tail: output.is_tail,
+            is_partial: output.is_partial,
+            is_lossy: output.is_lossy,
+        },
     )
 }
 
@@ -273,7 +285,15 @@ async fn recorded(
     });
     let output = tokio::time::timeout(terminal::TIME_LIMIT, read).await;
     let output = output.ok()?.ok()?.ok()??;
-    told(commands, position, output, "recording", false, false).ok()
+    told(commands, position, output, "recording", Doubts::default()).ok()
+}
+
+/// What may be wrong with an output.
+#[derive(Debug, Clone, Copy, Default)]
+struct Doubts {
+    is_tail: bool,
+    is_partial: bool,
+    is_lossy: bool,
 }
 
 /// Returns the output of a command without secrets.
@@ -282,8 +302,7 @@ fn told(
     position: usize,
     output: RenderedOutput,
     source: &str,
-    is_tail: bool,
-    is_lossy: bool,
+    doubts: Doubts,
 ) -> Result<TerminalOutput> {
     let Some(RecordBody::ShellCommand {
         command,
@@ -303,13 +322,16 @@ fn told(
         omitted,
     } = output;
     let redactor = global_redactor();
+    let (head, keys_in_head) = redactor.redact_cut_keys(&head, doubts.is_tail);
+    let (tail, keys_in_tail) = redactor.redact_cut_keys(&tail, true);
     // A program breaks a secret at the edge of the terminal: the lines are joined for the search.
     let line_ends = |text: &str| text.matches('\n').count();
     let before = line_ends(&head) + line_ends(&tail);
     let (head, in_head) = redactor.redact_folded(&head, columns);
     let (tail, in_tail) = redactor.redact_folded(&tail, columns);
     let joined = before.saturating_sub(line_ends(&head) + line_ends(&tail));
-    let found = in_head + in_tail + redactor.find(&head).len() + redactor.find(&tail).len();
+    let keys = keys_in_head + keys_in_tail;
+    let found = keys + in_head + in_tail + redactor.find(&head).len() + redactor.find(&tail).len();
     let (head, tail) = match omitted {
         0 => (redactor.redact(&head).into_owned(), tail.into_owned()),
         _ => redactor.redact_ends(&head, &tail),
@@ -320,8 +342,9 @@ fn told(
         cwd: cwd.clone(),
         started_ms: *start_ms,
         source: source.to_owned(),
-        is_tail,
-        is_lossy,
+        is_tail: doubts.is_tail,
+        is_partial: doubts.is_partial,
+        is_lossy: doubts.is_lossy,
         lines: lines.saturating_sub(joined),
         head,
         tail,

@@ -132,7 +132,7 @@ impl Events {
     /// Waits for the next event, which must be `cmd`.
     pub fn cmd(&self) -> Event {
         let mut event = self.next();
-        // A line that is not recorded, as an empty one: nothing of it is sent.
+        // A line that is not recorded, as an empty one: only its fingerprint is sent.
         while event.text(0) == "unrecorded" {
             assert_eq!(event.fields.len(), 2, "{event:?}");
             event = self.next();

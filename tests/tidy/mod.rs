@@ -87,6 +87,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "session",
         &[
+            "context",
             "error",
             "history",
             "history::record",
@@ -201,7 +202,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "turn",
         ],
     ),
-    ("daemon::shell_events", &["protocol", "session"]),
+    ("daemon::shell_events", &["context", "protocol", "session"]),
     (
         "daemon",
         &[

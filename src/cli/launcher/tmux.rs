@@ -106,6 +106,7 @@ impl Tmux {
                 OLDEST.0,
                 OLDEST.1
             )),
+            None if !said.starts_with("tmux ") => Err("tmux does not tell its version".to_owned()),
             // A development version has a name in place of a number.
             _ => Ok(()),
         }

@@ -18,6 +18,7 @@ use rustix::termios::{tcgetwinsize, tcsetwinsize};
 use super::raw_mode::set_raw;
 use super::reads_unseen;
 use super::signals::RelaySignals;
+use crate::client::mark_nonce::NonceNotices;
 use crate::error::{ErrorContext, Result};
 use crate::recording::event::GapReason;
 use crate::recording::marks::{Mark, MarkParser, OutputPart};
@@ -70,6 +71,7 @@ pub struct Relay {
     child: Child,
     signals: RelaySignals,
     parser: MarkParser,
+    notices: NonceNotices,
     /// The command may still write to the pty.
     open: bool,
     buffer: Vec<u8>,
@@ -91,6 +93,7 @@ impl Relay {
         child: Child,
         signals: RelaySignals,
         parser: MarkParser,
+        notices: NonceNotices,
     ) -> Relay {
         Relay {
             terminal,
@@ -98,6 +101,7 @@ impl Relay {
             child,
             signals,
             parser,
+            notices,
             open: true,
             buffer: vec![0; OUTPUT],
             output: Vec::with_capacity(OUTPUT),
@@ -275,6 +279,9 @@ impl Relay {
         let mut from = 0;
         for (place, mark) in self.marks.drain(..) {
             recorder.output(self.output.get(from..place).unwrap_or_default(), left_out);
+            if let Mark::Hello(shell) = &mark {
+                self.notices.leave(shell);
+            }
             recorder.mark(mark);
             from = place;
         }

@@ -1,5 +1,7 @@
 //! Finds the command line that runs now.
 
+use std::ops::Range;
+
 use super::echo::{Echo, echoes, last_mention};
 use super::prompt::PromptLine;
 use super::text::Expected;
@@ -16,12 +18,13 @@ pub struct Current<'a> {
 }
 
 /// Finds the line of the command that runs now. If its text is not known, it is the last line with text that begins with the
-/// prompt of a known command.
+/// prompt of a known command. With `shares_rows`, an output without a line end may stand before a prompt.
 pub fn find<'a>(
     screen: &'a Screen,
     candidates: &[Vec<Found<'a>>],
     running: RunningLine<'_>,
     cwd: &'a str,
+    shares_rows: bool,
 ) -> Option<Current<'a>> {
     let echo = match (running.text, running.words) {
         (Some(text), _) => echoes(screen, &Expected::new(screen, text)).pop(),
@@ -52,7 +55,11 @@ pub fn find<'a>(
             last_row: last,
         };
         return Some(Current {
-            found: Found { echo, prompt },
+            found: Found {
+                echo,
+                prompt,
+                command: "",
+            },
             is_certain: false,
         });
     };
@@ -61,12 +68,34 @@ pub fn find<'a>(
     match lowest.filter(|(row, by)| *row == echo.prompt_row && by.text.len() < prompt.text.len()) {
         // Words of the line stand before those that are known.
         Some((_, shorter)) if running.text.is_none() => prompt = shorter,
-        _ => prompt.split_output(candidates.iter().flatten().map(|other| &other.prompt)),
+        _ if shares_rows => {
+            prompt.split_output(candidates.iter().flatten().map(|other| &other.prompt))
+        }
+        _ => {}
     }
     Some(Current {
-        found: Found { echo, prompt },
+        found: Found {
+            echo,
+            prompt,
+            command: "",
+        },
         is_certain: true,
     })
+}
+
+/// Whether the line that runs now also stands in `rows`, above it.
+pub fn stands_in(screen: &Screen, running: RunningLine<'_>, rows: Range<usize>) -> bool {
+    match (running.text, running.words) {
+        (Some(text), _) => echoes(screen, &Expected::new(screen, text))
+            .iter()
+            .any(|echo| rows.contains(&echo.first_row)),
+        (None, Some(words)) => {
+            let rows = screen.rows.get(rows).unwrap_or_default();
+            let words = words.trim();
+            !words.is_empty() && rows.iter().any(|row| row.text.contains(words))
+        }
+        (None, None) => false,
+    }
 }
 
 /// Returns the prompt with which a row begins, as do lines of known commands above it.

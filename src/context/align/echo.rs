@@ -306,6 +306,49 @@ fn is_end(screen: &Screen, place: Place) -> bool {
         || (blanks >= 1 && is_as_wide(row.text.trim_end(), screen.columns.saturating_sub(2)))
 }
 
+/// Whether nothing stands behind the byte `at` of a row but a right prompt.
+pub fn ends_line(screen: &Screen, row: usize, at: usize) -> bool {
+    is_end(screen, Place { row, at })
+}
+
+/// Returns the places in a row where `matches` finds the printable ASCII characters of a command line, of which there are `count`;
+/// what is longer is not compared. A prompt stands before it.
+pub fn places_of(
+    screen: &Screen,
+    row: usize,
+    count: usize,
+    is_whole: bool,
+    matches: impl Fn(&[u8]) -> bool,
+) -> Option<usize> {
+    let shown = &screen.rows.get(row)?.text;
+    let beginning = beginning(shown, MAX_LENGTH);
+    let mut bytes = Vec::with_capacity(count);
+    starts(beginning, beginning.len()).find(|at| {
+        let has_prompt = shown.get(..*at).is_some_and(|text| !text.trim().is_empty());
+        if !has_prompt {
+            return false;
+        }
+        bytes.clear();
+        let mut place = Place { row, at: *at };
+        while bytes.len() < count {
+            let Some(behind) = skip_blanks(screen, place) else {
+                return false;
+            };
+            let Some(c) = rest(screen, behind).and_then(|rest| rest.chars().next()) else {
+                return false;
+            };
+            place = Place {
+                row: behind.row,
+                at: behind.at + c.len_utf8(),
+            };
+            if c.is_ascii_graphic() {
+                bytes.extend(u8::try_from(c));
+            }
+        }
+        matches(&bytes) && (!is_whole || is_end(screen, place))
+    })
+}
+
 /// Whether a row contains something that history expansion may have replaced.
 fn is_expansion(screen: &Screen, row: usize) -> bool {
     let text = screen.rows.get(row).map(|row| row.text.as_str());

@@ -31,6 +31,8 @@ pub struct PromptLine<'a> {
     pub cwd: &'a str,
     /// Output without a line end that stands on the same row, before the prompt.
     pub output_before: Option<&'a str>,
+    /// Digits stand before it, which are an output or a part of it.
+    pub is_doubtful: bool,
 }
 
 impl<'a> PromptLine<'a> {
@@ -43,6 +45,7 @@ impl<'a> PromptLine<'a> {
             text,
             cwd,
             output_before: None,
+            is_doubtful: false,
         })
     }
 
@@ -90,28 +93,27 @@ impl<'a> PromptLine<'a> {
 
     /// Splits off an output without a line end, if the text ends with one of the other prompts.
     pub fn split_output<'o>(&mut self, others: impl Iterator<Item = &'o PromptLine<'o>>) {
-        let mut longest = 0;
+        // The shortest one: the others may have an output before them too.
+        let mut prompt: Option<&str> = None;
         for other in others {
-            if self.text == other.text {
-                return;
-            }
             let Some(before) = self.text.strip_suffix(other.text) else {
                 continue;
             };
             // An exit code or a number of jobs, which the prompt shows at times.
             if before.trim().chars().all(|c| c.is_ascii_digit()) {
+                self.is_doubtful |= !before.is_empty();
                 continue;
             }
             // Blanks fill the rest of a row with an output.
             if is_distinctive(other.text) || before.ends_with("  ") {
-                longest = longest.max(other.text.len());
+                let is_shorter = |prompt: &str| other.text.len() < prompt.len();
+                if prompt.is_none_or(is_shorter) {
+                    prompt = self.text.get(before.len()..);
+                }
             }
         }
-        let at = self.text.len() - longest;
-        if longest > 0
-            && let (Some(output), Some(prompt)) = (self.text.get(..at), self.text.get(at..))
-        {
-            self.output_before = Some(output);
+        if let Some(prompt) = prompt {
+            self.output_before = self.text.strip_suffix(prompt);
             self.text = prompt;
         }
     }

@@ -1,8 +1,11 @@
 //! The rows between two command lines: which belong to the next prompt, and which to the output.
 
+use std::ops::Range;
+
 use unicode_width::UnicodeWidthStr;
 
-use super::prompt::{common_words, is_distinctive, looks_like_prompt, shape};
+use super::echo::ends_line;
+use super::prompt::{PromptLine, common_words, is_distinctive, looks_like_prompt, shape};
 use super::{Found, KnownCommand, Screen, ScreenRow};
 
 /// Maximum number of rows above the last one of a prompt.
@@ -11,10 +14,10 @@ const MAX_HEIGHT: usize = 6;
 const FILLER: usize = 10;
 
 /// Returns the number of rows above the last one that belong to the prompt: those that are alike above all command lines.
-/// `lines` are those that were found, the last one first.
-pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> usize {
+/// `lines` are those that were found, the last one first. Also returns whether another row may belong to the prompt.
+pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
     let Some((current, others)) = lines.split_first() else {
-        return 0;
+        return (0, false);
     };
     let above = |found: &Found<'_>, height: usize| {
         let row = found.echo.first_row.checked_sub(height)?;
@@ -26,30 +29,43 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> usize {
         _ => None,
     });
     let most = spaces.min().unwrap_or(MAX_HEIGHT).min(MAX_HEIGHT);
-    let mut common = 0;
+    let (mut common, mut is_doubtful) = (0, false);
     for height in 1..=most {
         let Some(own) = above(current, height) else {
             break;
         };
         let own_shape = shape(own, current.prompt.cwd);
-        // The beginning of a prompt may have left the scrollback.
-        let rows: Vec<(&str, &str)> = others
+        // The beginning of a prompt may have left the scrollback. Of each row, the command above it is of interest.
+        let commands = lines.iter().skip(1).map(|found| found.command);
+        let commands = commands.chain(std::iter::once(""));
+        let rows: Vec<(&str, &str, &str)> = others
             .iter()
-            .filter_map(|found| Some((above(found, height)?, found.prompt.cwd)))
+            .zip(commands.clone().skip(1))
+            .filter_map(|(found, command)| Some((above(found, height)?, found.prompt.cwd, command)))
             .collect();
-        let is_like = |(row, cwd): &(&str, &str)| {
+        let is_like = |(row, cwd, _): &(&str, &str, &str)| {
             let shape = shape(row, cwd);
             shape == own_shape
                 || (common_words(&own_shape, &shape) && looks_like_prompt(&own_shape))
         };
-        let alike = rows.iter().copied().filter(is_like).count();
+        let alike: Vec<&str> = rows
+            .iter()
+            .filter(|row| is_like(row))
+            .map(|row| row.2)
+            .collect();
         // Outputs may end alike, at least those of the same command.
+        let last = commands.clone().next().unwrap_or_default();
         let proves = match rows.len() {
-            0 => screen.is_cut && looks_like_prompt(&own_shape),
+            0 => others.is_empty() && screen.is_cut && looks_like_prompt(&own_shape),
             1 => looks_like_prompt(&own_shape),
-            _ => true,
+            _ => {
+                looks_like_prompt(&own_shape)
+                    || own.is_empty()
+                    || alike.iter().any(|command| *command != last)
+            }
         };
-        if !proves || alike * 4 < rows.len() * 3 {
+        if !proves || alike.len() * 4 < rows.len() * 3 {
+            is_doubtful = !own.is_empty() && alike.len() * 2 > rows.len();
             break;
         }
         common = height;
@@ -58,65 +74,125 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> usize {
     while common > 0 && above(current, common).is_some_and(str::is_empty) {
         common -= 1;
     }
-    common
+    (common, is_doubtful)
 }
 
-/// Returns the first row that begins with a prompt of `lines`: a command that is not known, or an empty line.
-pub fn first_prompt(rows: &[ScreenRow], lines: &[&Found<'_>]) -> Option<usize> {
-    let mut prompts: Vec<_> = lines.iter().map(|found| &found.prompt).collect();
-    prompts.sort_by_key(|prompt| prompt.text);
-    prompts.dedup_by_key(|prompt| prompt.text);
+/// Returns the first row that begins with a prompt like those of `lines`; `next` is the line below the rows.
+pub fn first_prompt(rows: &[ScreenRow], lines: &[&Found<'_>], next: &Found<'_>) -> Option<usize> {
+    let prompts = different(lines);
     let begins = |row: &ScreenRow| {
-        prompts.iter().any(|prompt| {
-            let Some(rest) = row.text.strip_prefix(prompt.text) else {
-                // An empty line has lost the blank at its end.
-                return is_distinctive(prompt.text)
-                    && row.text.trim_end() == prompt.text.trim_end();
-            };
-            // A leading space keeps a command out of the history.
-            is_distinctive(prompt.text) || (rest.starts_with(' ') && !rest.trim().is_empty())
-        })
+        prompts
+            .iter()
+            .any(|prompt| prompt.begins(&row.text, next.prompt.cwd).is_some())
     };
     rows.iter().position(begins)
 }
 
-/// Returns the first row that may begin with the prompt, if at least `count` rows do: `count` lines are known to have been
-/// entered there. A line of the output that looks like a prompt ends the output too early, which is better than too late.
-pub fn first_possible_prompt(rows: &[ScreenRow], next: &Found<'_>, count: usize) -> Option<usize> {
-    let prompt = next.prompt.text;
-    let begins =
-        |row: &ScreenRow| row.text.starts_with(prompt) || row.text.trim_end() == prompt.trim_end();
-    let found: Vec<usize> = (0..rows.len())
-        .filter(|at| rows.get(*at).is_some_and(begins))
+/// Returns the prompts of `lines` that differ in more than their digits and directories.
+fn different<'l, 'a>(lines: &[&'l Found<'a>]) -> Vec<&'l PromptLine<'a>> {
+    let mut shapes: Vec<(String, &PromptLine<'_>)> = lines
+        .iter()
+        .map(|found| &found.prompt)
+        .map(|prompt| (shape(prompt.text, prompt.cwd), prompt))
         .collect();
-    found.first().copied().filter(|_| found.len() >= count)
+    shapes.sort_by(|one, two| one.0.cmp(&two.0));
+    shapes.dedup_by(|one, two| one.0 == two.0);
+    shapes.into_iter().map(|(_, prompt)| prompt).collect()
 }
 
-/// Removes prompts without a command from the end of the rows, unless the command may have printed them.
-pub fn drop_bare_prompts(
-    rows: &mut Vec<ScreenRow>,
-    next: &Found<'_>,
+/// Returns the first row that has a prompt and nothing behind it but a right prompt, and whether the command surely did not print
+/// it. Such a row is left behind by Ctrl-L, and by a widget that prints.
+pub fn bare_prompt(
+    screen: &Screen,
+    rows: Range<usize>,
+    lines: &[&Found<'_>],
     command: &KnownCommand<'_>,
+) -> Option<(usize, bool)> {
+    let prompts = different(lines);
+    let last = rows.clone().rev().find(|row| !is_blank(screen, *row))?;
+    rows.clone().find_map(|row| {
+        let text = &screen.rows.get(row)?.text;
+        let prompt = prompts.iter().find_map(|prompt| {
+            let found = prompt.begins(text, prompt.cwd)?;
+            ends_line(screen, row, found.text.len()).then_some(found.text)
+        })?;
+        let prompt = prompt.trim_end();
+        let printed = ["PROMPT", "PS1", prompt];
+        let may_print = printed.iter().any(|text| command.text.contains(text));
+        (!may_print).then_some((row, row == last || is_distinctive(prompt)))
+    })
+}
+
+/// Whether the line that was found for a command is in its own output, as that of a program that shows the screen or a transcript.
+/// Its text stands in the rows `shown`; `known` commands have it. `older` is the line before it.
+pub fn repeats(
+    screen: &Screen,
+    own: &Found<'_>,
+    older: Option<&Found<'_>>,
+    shown: &[usize],
+    known: usize,
+) -> bool {
+    let first = own.echo.first_row;
+    let behind_older = older.map_or(0, |older| older.echo.last_row + 1);
+    let block = older.map_or(0, |older| first.saturating_sub(older.echo.first_row));
+    // The lines above it were repeated too, and the lower ones taken.
+    let is_copy = |row: usize| {
+        (0..=block).all(|above| {
+            let text = |row: usize| Some(screen.rows.get(row.checked_sub(above)?)?.text.trim_end());
+            text(row).is_some() && text(row) == text(first)
+        })
+    };
+    shown
+        .iter()
+        .filter(|row| **row < first)
+        .any(|row| *row >= behind_older || (shown.len() > known && is_copy(*row)))
+}
+
+fn is_blank(screen: &Screen, row: usize) -> bool {
+    let row = screen.rows.get(row);
+    row.is_none_or(|row| row.text.trim().is_empty())
+}
+
+/// Removes rows at the end that are like those above the last one of the prompt: a terminal that became narrower has left them
+/// behind.
+pub fn drop_prompt_rows(
+    rows: &mut Vec<ScreenRow>,
+    screen: &Screen,
+    next: &Found<'_>,
     height: usize,
 ) {
-    let prompt = next.prompt.text.trim_end();
-    let printed = ["PROMPT", "PS1", prompt];
-    if printed.iter().any(|text| command.text.contains(text)) {
-        return;
-    }
-    while rows.last().is_some_and(|row| row.text.trim_end() == prompt) {
-        rows.truncate(rows.len().saturating_sub(height + 1));
+    let cwd = next.prompt.cwd;
+    let shapes: Vec<String> = (1..=height)
+        .filter_map(|above| next.echo.first_row.checked_sub(above))
+        .filter_map(|row| screen.rows.get(row))
+        .map(|row| shape(row.text.trim_end(), cwd))
+        .filter(|shape| looks_like_prompt(shape))
+        .collect();
+    let is_left_behind = |row: &ScreenRow| {
+        let shown = shape(row.text.trim_end(), cwd);
+        // Of a row that was broken at the edge, zsh draws over the rest.
+        let is_full = row.text.trim_end().width() >= screen.columns;
+        shapes.iter().any(|of_prompt| {
+            *of_prompt == shown
+                || (is_full && looks_like_prompt(&shown) && of_prompt.starts_with(&shown))
+        })
+    };
+    while rows.last().is_some_and(is_left_behind) {
+        rows.pop();
     }
 }
 
-/// Returns the lines of rows: wrapped rows are joined, trailing blanks and empty lines at the end are left out, and so is the
-/// mark of zsh for an output without a line end.
-pub fn joined(rows: &[ScreenRow], screen: &Screen) -> Vec<String> {
+/// Returns the lines of rows: wrapped rows are joined, trailing blanks and empty lines at the end are left out, and so is, if it
+/// `has_mark`, the mark of zsh for an output without a line end.
+pub fn joined(rows: &[ScreenRow], screen: &Screen, has_mark: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    for (at, row) in rows.iter().enumerate() {
-        let is_last = at + 1 == rows.len();
-        let text = match is_last {
+    // Blank rows at the end belong to the prompt.
+    let with_text = |row: &ScreenRow| !row.text.trim().is_empty();
+    let end = rows.iter().rposition(with_text).map_or(0, |at| at + 1);
+    for (at, row) in rows.iter().take(end).enumerate() {
+        let is_last = at + 1 == end;
+        let text = match is_last && has_mark {
             true => without_end_mark(row, screen),
             false => &row.text,
         };

@@ -17,7 +17,8 @@ fn commands<'a>(texts: &[&'a str]) -> Vec<KnownCommand<'a>> {
     let command = |text: &&'a str| KnownCommand {
         text,
         cwd: "/src",
-        unrecorded_after: Some(0),
+        unrecorded_after: Some(&[]),
+        open_line: OpenLine::Marked,
     };
     texts.iter().map(command).collect()
 }
@@ -63,7 +64,8 @@ fn the_last_lines_of_an_output_are_no_part_of_the_prompt() {
     let command = |text| KnownCommand {
         text,
         cwd,
-        unrecorded_after: Some(0),
+        unrecorded_after: Some(&[]),
+        open_line: OpenLine::Marked,
     };
     let running = RunningLine {
         text: Some("llm fix it"),
@@ -147,4 +149,294 @@ fn rows_above_the_first_line_are_the_output_of_the_command_before_it_only() {
     let output = cut(&screen, &known, running, 2).unwrap();
     assert_eq!(output.lines, ["2999", "3000"]);
     assert!(cut(&screen, &known, running, 3).is_none());
+}
+
+/// Returns what the plugin tells of a line that is not recorded.
+fn typed(line: &str) -> UnrecordedLine {
+    let shown: Vec<u8> = line.bytes().filter(u8::is_ascii_graphic).take(64).collect();
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619);
+    let hash: u32 = shown.iter().fold(2_166_136_261, step);
+    UnrecordedLine::parse(&format!("{} {hash}", shown.len()))
+}
+
+/// Cuts the output of the last command, behind which other lines were entered.
+fn before(rows: &[&str], known: &[&str], after: Option<&[UnrecordedLine]>) -> Option<Vec<String>> {
+    let screen = Screen {
+        is_cut: true,
+        ..screen(40, rows)
+    };
+    let mut known = commands(known);
+    known.last_mut().unwrap().unrecorded_after = after;
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    cut(&screen, &known, running, 1).map(|output| output.lines)
+}
+
+#[test]
+fn lines_that_are_not_recorded_end_an_output_whatever_their_prompt() {
+    let (blank, unknown) = (UnrecordedLine::Blank, UnrecordedLine::Unknown);
+    let twice = [typed(" echo private; false"), typed(" echo private")];
+    let long = "a line that goes on in the next row, as zsh wraps it";
+    for (rows, after, wanted) in [
+        // The prompt of the first one has an exit code that no other prompt has.
+        (
+            &[
+                "~ $ false",
+                "1 ~ $ ls x",
+                "no x",
+                "2 ~ $  echo private; false",
+                "private",
+                "1 ~ $  echo private",
+                "private",
+                "~ $ llm fix it",
+            ][..],
+            Some(&twice[..]),
+            Some("no x"),
+        ),
+        // It prints what looks like a prompt.
+        (
+            &[
+                "~ $ ls x",
+                "no x",
+                "2 ~ $  print '~ $ private'",
+                "~ $ private",
+                "~ $ llm fix it",
+            ],
+            Some(&[typed(" print '~ $ private'")]),
+            Some("no x"),
+        ),
+        // A blank line before it, and what Ctrl-L left behind.
+        (
+            &[
+                "$ ls x",
+                "no x",
+                "$",
+                "$  private",
+                "private",
+                "$ llm fix it",
+            ],
+            Some(&[blank, typed(" private")]),
+            Some("no x"),
+        ),
+        (
+            &[
+                "$ ls x",
+                "no x",
+                "$  priv",
+                "$  private",
+                "private",
+                "$ llm fix it",
+            ],
+            Some(&[typed(" private")]),
+            Some("no x"),
+        ),
+        // An abandoned one that takes two rows, and one behind another prompt, of which the height is not known.
+        (
+            &[
+                "$ ls x",
+                "no x",
+                "$ a line that goes on in the next row, as",
+                " zsh wraps it",
+                "$ llm fix it",
+            ],
+            Some(&[typed(long)]),
+            Some("no x"),
+        ),
+        (
+            &["❯ ls x", "no x", "~ on main", "╰─ private", "❯ llm fix it"],
+            Some(&[typed("private")]),
+            None,
+        ),
+        // It is not on the screen as it was typed, nothing is known of it, or nobody counted.
+        (
+            &["$ ls x", "no x", "$  private", "$ llm fix it"],
+            Some(&[typed(" other")]),
+            None,
+        ),
+        (
+            &["$ ls x", "no x", "$  private", "$ llm fix it"],
+            Some(&[unknown]),
+            None,
+        ),
+        (
+            &["$ ls x", "no x", "$  private", "$ llm fix it"],
+            None,
+            None,
+        ),
+        // Only its output is left.
+        (
+            &["private", "private", "$ llm fix it"],
+            Some(&[typed(" private")]),
+            None,
+        ),
+        (
+            &["no x", "no y", "$ llm fix it"],
+            Some(&[]),
+            Some("no x\nno y"),
+        ),
+    ] {
+        let output = before(rows, &["false", "ls x"], after);
+        assert_eq!(
+            output.map(|lines| lines.join("\n")).as_deref(),
+            wanted,
+            "{rows:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_prompt_that_was_left_behind_is_no_output() {
+    for (rows, known, wanted, is_partial) in [
+        // By Ctrl-L with a right prompt, and by a widget that prints.
+        (
+            &[
+                "~/a > make",
+                "done",
+                "~/a >                             [12:00]",
+                "~/a > llm fix it",
+            ][..],
+            &["make"][..],
+            "done",
+            false,
+        ),
+        (
+            &[
+                "~/a on x > make",
+                "done",
+                "~/a on x >",
+                "a message",
+                "~/a on x > llm fix it",
+            ],
+            &["make"],
+            "done",
+            false,
+        ),
+        // It may be a line of the output.
+        (
+            &["$ make", "done", "$", "end", "$ llm fix it"],
+            &["make"],
+            "done\n$\nend",
+            true,
+        ),
+        (
+            &["$ echo '$'", "$", "$ llm fix it"],
+            &["echo '$'"],
+            "$",
+            false,
+        ),
+        // Two rows that are alike are a prompt or an output.
+        (
+            &["total 42", "x true", "total 42", "x llm fix it"],
+            &["true"],
+            "total 42",
+            true,
+        ),
+    ] {
+        let screen = screen(40, rows);
+        let running = RunningLine {
+            text: Some("llm fix it"),
+            words: None,
+            cwd: "/src",
+        };
+        let output = cut(&screen, &commands(known), running, 1).unwrap();
+        assert_eq!(
+            (&*output.lines.join("\n"), output.is_partial),
+            (wanted, is_partial),
+            "{rows:#?}"
+        );
+    }
+}
+
+#[test]
+fn an_output_without_a_line_end_is_found_where_zsh_leaves_it() {
+    let with = |open_line, rows: &[&str], known: &[&str]| {
+        let mut known = commands(known);
+        for command in &mut known {
+            command.open_line = open_line;
+        }
+        let running = RunningLine {
+            text: Some("llm fix it"),
+            words: None,
+            cwd: "/src",
+        };
+        let output = cut(&screen(20, rows), &known, running, 1).unwrap();
+        (output.lines.join("\n"), output.is_partial)
+    };
+    // The mark stands above a blank row with which the prompt begins.
+    let rows = [
+        "",
+        "~",
+        "> ls",
+        "a",
+        "",
+        "~",
+        "> make",
+        "50%               ",
+        "",
+        "~",
+        "> llm fix it",
+    ];
+    assert_eq!(
+        with(OpenLine::Marked, &rows, &["ls", "make"]),
+        ("50".to_owned(), false)
+    );
+    // The same before two prompts.
+    let rows = [
+        "vm $ ls",
+        "vm $ make",
+        "fatalvm $ llm fix it",
+        "fine",
+        "vm $ make",
+        "fatalvm $ llm fix it",
+    ];
+    let known = ["ls", "make", "llm fix it", "make"];
+    assert_eq!(
+        with(OpenLine::Continued, &rows, &known),
+        ("fatal".to_owned(), false)
+    );
+    // Without that option, what stands before a prompt is a part of it.
+    let rows = ["vm $ . venv", "(venv) vm $ make", "(venv) vm $ llm fix it"];
+    assert_eq!(
+        with(OpenLine::Marked, &rows, &[". venv", "make"]),
+        (String::new(), false)
+    );
+    assert_eq!(
+        with(
+            OpenLine::Overdrawn,
+            &["vm $ make", "vm $ llm fix it"],
+            &["make"]
+        ),
+        (String::new(), true)
+    );
+}
+
+#[test]
+fn a_command_that_shows_its_own_line_is_not_cut_behind_it() {
+    let rows = [
+        "$ ls",
+        "a",
+        "$ tmux capture-pane -p",
+        "$ ls",
+        "a",
+        "$ tmux capture-pane -p",
+        "$ llm fix it",
+    ];
+    assert_eq!(
+        last(&screen(40, &rows), &["ls", "tmux capture-pane -p"]),
+        None
+    );
+    // The same command, each with its line.
+    let rows = ["$ make", "a", "$ make", "b", "$ llm fix it"];
+    assert_eq!(last(&screen(40, &rows), &["make", "make"]).unwrap(), ["b"]);
+}
+
+#[test]
+fn the_last_line_of_the_same_output_is_no_part_of_the_prompt() {
+    let run = ["$ make", "first", "error 2"];
+    let rows = [&run[..], &run, &run, &["$ llm fix it"]].concat();
+    let output = last(&screen(40, &rows), &["make", "make", "make"]);
+    assert_eq!(output.unwrap(), ["first", "error 2"]);
 }

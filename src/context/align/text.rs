@@ -127,13 +127,6 @@ pub fn shown(screen: &Screen, text: &str) -> String {
     shown
 }
 
-/// Whether lines show that characters were lost.
-pub fn is_damaged(lines: &[String]) -> bool {
-    lines
-        .iter()
-        .any(|line| line.contains(char::REPLACEMENT_CHARACTER))
-}
-
 /// Returns the screen with rows that are whole lines, where the terminal tells which belong together.
 pub fn with_whole_lines(screen: &Screen) -> Cow<'_, Screen> {
     if !screen.tells_wraps || !screen.rows.iter().any(|row| row.wrapped) {

@@ -48,6 +48,9 @@ fn output_is_what_is_left_on_the_screen() {
             "a 2\nb 2\n",
         ),
         ("abc\x08\x08X\r\n", "aXc\n"),
+        // Up from its first row, and back.
+        ("abc\x1b[A\x1b[Bdef\r\n", "abcdef\n"),
+        ("below\r\x1b[Aabove\r\n\n", "above\nbelow\n"),
         // The alternate screen.
         (
             "before\r\n\x1b[?1049h\x1b[Hvim\r\n\x1b[?1049lafter\r\n",
@@ -76,6 +79,9 @@ fn output_is_what_is_left_on_the_screen() {
 fn wrapped_rows_are_one_line() {
     let long = "0123456789".repeat(9);
     assert_eq!(text(format!("{long}\r\nx\r\n")), format!("{long}\nx\n"));
+    // A wide character does not fit into the last column.
+    let wide = format!("x{}", "漢".repeat(60));
+    assert_eq!(text(format!("{wide}\r\n")), format!("{wide}\n"));
     // Also when they have scrolled away.
     let lines: String = (0..50).map(|n| format!("{n} {long}\r\n")).collect();
     let found = rendered(&lines, ENOUGH);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ClearedLines, LineCollector, SLICE, ScreenEmulator};
+use super::{ClearedLines, LineCollector, SLICE};
 
 /// Maximum time for rendering an output; of an output that takes longer, the escape sequences are removed. Nine bytes can draw 65,535
 /// characters, and the daemon does not wait long for an output.
@@ -13,10 +13,12 @@ const TIME_LIMIT: Duration = Duration::from_millis(250);
 pub fn captured_text(bytes: &[u8], (columns, rows): (usize, usize)) -> String {
     let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
     let plain = || String::from_utf8_lossy(&strip_ansi_escapes::strip(bytes)).into_owned();
-    let Some(mut screen) = ScreenEmulator::new(cells(columns), cells(rows)) else {
+    let (columns, rows) = (cells(columns), cells(rows));
+    let Some((mut screen, mut collector)) =
+        LineCollector::at_bottom(columns, rows, ClearedLines::Drop)
+    else {
         return plain();
     };
-    let mut collector = LineCollector::new(ClearedLines::Drop);
     let deadline = Instant::now() + TIME_LIMIT;
     let slices = bytes
         .split_inclusive(|byte| *byte == b'\n')

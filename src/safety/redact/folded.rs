@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{Redactor, mark};
+use super::{FoundSecret, Redactor, mark};
 
 impl Redactor {
     /// Replaces the secrets that go on in the next line because a program has broken the line at the edge of a terminal with
     /// `columns` columns; [`Redactor::redact`] does not find them, since it takes the line end for the end of a word. Returns the
-    /// text, in which the lines of such a secret are one, and the number of these secrets.
+    /// text, in which the lines of such a secret are one, and the number of secrets that were replaced.
     pub fn redact_folded<'t>(&self, text: &'t str, columns: usize) -> (Cow<'t, str>, usize) {
         // What stands between a line that was broken at the edge and the next one: nothing, or the blank in the last column, which
         // terminals do not tell.
@@ -54,6 +54,34 @@ impl Redactor {
         if secrets.is_empty() {
             return (Cow::Borrowed(text), 0);
         }
+        // A full line may be a whole one, and what was taken for the rest of its secret may be the word that names one in the next.
+        let mut starts = Vec::with_capacity(lines.len());
+        let mut start = 0;
+        for line in &lines {
+            starts.push(start);
+            start += line.len() + 1;
+        }
+        let place = |at: usize| {
+            let line = starts
+                .partition_point(|start| *start <= at)
+                .checked_sub(1)?;
+            Some(lines.get(line)?.start + (at - starts.get(line)?))
+        };
+        secrets.extend(self.find(text).into_iter().filter_map(|secret| {
+            let end = secret.range.end.checked_sub(1)?;
+            Some(FoundSecret {
+                range: place(secret.range.start)?..place(end)? + 1,
+                kind: secret.kind,
+            })
+        }));
+        secrets.sort_by_key(|secret| secret.range.start);
+        secrets.dedup_by(|next, secret| {
+            let overlaps = next.range.start < secret.range.end;
+            if overlaps {
+                secret.range.end = secret.range.end.max(next.range.end);
+            }
+            overlaps
+        });
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
         let mut left = secrets.iter().peekable();
@@ -134,6 +162,29 @@ mod tests {
         let text = format!("{}\nshort\n{}", folded(TOKEN, 20), "x".repeat(21));
         for columns in [0, 19, 23] {
             assert_eq!(redacted(&text, columns), (text.clone(), 0), "{columns}");
+        }
+    }
+
+    #[test]
+    fn a_full_line_with_a_secret_does_not_hide_that_of_the_next_one() {
+        let full = format!("SECRET_KEY_BASE={}", "0f1e2d3c4b5a6978".repeat(4));
+        for next in [
+            "curl -u admin:0emnux".to_owned() + "lD5RVWfpz8ID https://x",
+            "DB_PASSWORD=Qm3xTz81".to_owned() + "LpVbn4",
+            format!("password: {TOKEN}"),
+        ] {
+            let text = format!("{full}\n{next}\nlast");
+            let shown = Redactor::default()
+                .redact(&redacted(&text, full.len()).0)
+                .into_owned();
+            assert!(
+                !shown.contains("lD5RVW") && !shown.contains("LpVbn4"),
+                "{shown}"
+            );
+            assert!(
+                !shown.contains(TOKEN) && shown.ends_with("\nlast"),
+                "{shown}"
+            );
         }
     }
 

@@ -1,0 +1,41 @@
+//! Hands the nonce of the marks to shells, through the files of their notices.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::{ErrorContext, Result};
+use crate::paths;
+use crate::protocol::ShellId;
+
+/// Leaves the nonce of the marks to other shells of a recorded terminal.
+#[derive(Debug)]
+pub(super) struct NonceNotices {
+    /// The directory of the notices.
+    directory: Option<PathBuf>,
+    nonce: String,
+}
+
+impl NonceNotices {
+    pub(super) fn new(directory: Option<PathBuf>, nonce: String) -> NonceNotices {
+        NonceNotices { directory, nonce }
+    }
+
+    /// Leaves the nonce to a shell. Without it, nothing that follows is recorded, so a failure is not reported.
+    pub(super) fn leave(&self, shell: &ShellId) {
+        if let Some(directory) = self.directory.as_ref().filter(|_| !self.nonce.is_empty()) {
+            let _ = leave_nonce(&directory.join(shell.as_str()), &self.nonce);
+        }
+    }
+}
+
+/// Leaves the nonce of the marks for the shell, whose prompt hook reads and removes the file (`_aish_notice`); with an empty one
+/// the shell prints no more marks. Appended at once, since the daemon may write to the file too.
+pub(super) fn leave_nonce(notice: &Path, nonce: &str) -> Result<()> {
+    if let Some(dir) = notice.parent() {
+        paths::make_dir(dir)?;
+    }
+    paths::open_own(OpenOptions::new().append(true).create(true), notice)
+        .and_then(|mut file| file.write_all(format!("marks\t{nonce}\n").as_bytes()))
+        .context(|| format!("cannot write {}", notice.display()))
+}
