@@ -20,6 +20,7 @@ use crate::protocol::{
     AskRequest, ConfigDifference, DaemonStatus, ModelInfo, RequestFailure, SessionChoice,
     SessionInfo, ShellId, Transcript,
 };
+use crate::safety::redact::global_redactor;
 use crate::services::client_handle::ClientHandle;
 use crate::services::model::ChosenModel;
 use crate::services::{SharedServices, model};
@@ -320,7 +321,8 @@ pub async fn rename_session(
     title: &str,
     record_ids: &RecordIds,
 ) -> Result<SessionInfo> {
-    let title: String = title.trim().chars().take(MAX_TITLE).collect();
+    let title = global_redactor().redact(title.trim());
+    let title: String = title.chars().take(MAX_TITLE).collect();
     if title.is_empty() {
         return Err(Error::usage("the title is empty").hint("try: llm :rename a short title"));
     }

@@ -4,6 +4,8 @@
 //! read while it runs and one that is read later give the same events, except for how its text is cut into deltas. Events
 //! of the feed that have no record (a question, the output of a running tool) exist only while the turn runs.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::cursor::Cursor;
@@ -19,8 +21,8 @@ use crate::session::feed::{TurnEvent, TurnFeed};
 /// Maximum size of the text of one event, in bytes, so that a client that does not read holds little memory.
 pub const MAX_TEXT: usize = 4096;
 
-/// Maximum size of an answer that is searched for secrets again when it is read, in bytes.
-const MAX_SEARCHED: usize = 64 << 10;
+/// Size from which an answer is searched for secrets on another thread, in bytes: other work must not wait for that.
+const LARGE: usize = 64 << 10;
 
 /// An event: its type, and what it says.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,11 +37,58 @@ pub struct ApiEvent {
     pub is_recorded: bool,
 }
 
+/// The answer whose pieces a stream sends: a secret in it may be known only since it was recorded. It is searched once, not for
+/// each piece.
+#[derive(Debug, Default)]
+pub struct SearchedAnswer {
+    /// Id of the record.
+    record: String,
+    /// The text without secrets; `None` if it contains none.
+    redacted: Option<String>,
+}
+
+impl SearchedAnswer {
+    /// Returns the id and the text of a record, if it is an answer that was not searched yet.
+    pub fn unsearched(&self, record: &Record) -> Option<(String, String)> {
+        match &record.body {
+            RecordBody::Assistant { text, .. } if self.record != record.id => {
+                Some((record.id.clone(), text.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Searches an answer.
+    pub async fn search(&mut self, (record, text): (String, String)) {
+        let is_large = text.len() > LARGE;
+        let find = move || match redact(&text) {
+            Cow::Owned(redacted) => Some(redacted),
+            Cow::Borrowed(_) => None,
+        };
+        let redacted = match is_large {
+            // The work panics only if the program has a fault; the text is then searched for each piece.
+            true => match tokio::task::spawn_blocking(find).await {
+                Ok(redacted) => redacted,
+                Err(_) => return,
+            },
+            false => find(),
+        };
+        *self = SearchedAnswer { record, redacted };
+    }
+
+    fn text<'t>(&'t self, record: &Record, text: &'t str) -> Cow<'t, str> {
+        match self.record == record.id {
+            true => self.redacted.as_deref().unwrap_or(text).into(),
+            false => redact(text),
+        }
+    }
+}
+
 /// Returns the next event of a session and moves the cursor behind it; `None` when there is nothing more now.
-pub fn next(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
+pub fn next(session: &Session, cursor: &mut Cursor, answer: &SearchedAnswer) -> Option<ApiEvent> {
     let of_record = session.with_records(|records| {
         let record = records.get(cursor.record)?;
-        Some(record_event(record, cursor))
+        Some(record_event(record, cursor, answer))
     });
     of_record.or_else(|| live_event(session, cursor))
 }
@@ -73,9 +122,11 @@ pub fn live_event(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
 }
 
 /// Returns the next event of one record.
-pub fn record_event(record: &Record, cursor: &mut Cursor) -> ApiEvent {
+pub fn record_event(record: &Record, cursor: &mut Cursor, answer: &SearchedAnswer) -> ApiEvent {
     let event = match &record.body {
-        RecordBody::Assistant { .. } => answer_event(record, cursor),
+        RecordBody::Assistant { text, .. } => {
+            answer_event(record, cursor, &answer.text(record, text))
+        }
         RecordBody::User { .. } => prompt_event(record, cursor),
         _ => {
             cursor.end_record();
@@ -137,14 +188,9 @@ fn prompt_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
     }
 }
 
-fn answer_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
-    let RecordBody::Assistant { text, calls, .. } = &record.body else {
+fn answer_event(record: &Record, cursor: &mut Cursor, text: &str) -> (&'static str, Value) {
+    let RecordBody::Assistant { calls, .. } = &record.body else {
         return ("log.append", Value::Null);
-    };
-    // A secret may be known only since. All of a longer answer is not searched again for each piece of it.
-    let text = match text.len() <= MAX_SEARCHED {
-        true => redact(text),
-        false => text.into(),
     };
     let id = message_id(record);
     if cursor.part == 0 {
@@ -267,7 +313,7 @@ fn live(kind: &'static str, payload: Value) -> ApiEvent {
     }
 }
 
-fn redact(text: &str) -> std::borrow::Cow<'_, str> {
+fn redact(text: &str) -> Cow<'_, str> {
     global_redactor().redact(text)
 }
 
@@ -377,7 +423,7 @@ pub fn status(session: &Session) -> (String, Value) {
     let status = json!({
         "status": word,
         "message_id": feed.prompt_id(),
-        "prompt": global_redactor().redact(&feed.origin.words()),
+        "prompt": feed.origin.words(),
         "started_ms": feed.origin.started_ms,
         "terminal": feed.origin.tty,
         "questions": questions,

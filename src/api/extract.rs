@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use axum::body::HttpBody;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::problem::Problem;
+use crate::safety::redact::global_redactor;
 
 /// Time for the body of a request to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,20 +27,38 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
     type Rejection = Problem;
 
     async fn from_request(mut request: Request, state: &S) -> Result<Self, Problem> {
+        // Before the body is read: a client that waits for `100 Continue` need not send it.
+        if request.body().size_hint().lower() > MAX as u64 {
+            return Err(too_large(MAX));
+        }
+        let coding = request.headers().get(header::CONTENT_ENCODING);
+        if coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "usage",
+                "the body has a content coding",
+                "send it without Content-Encoding",
+            )
+            .header(header::ACCEPT_ENCODING, "identity"));
+        }
         DefaultBodyLimit::max(MAX).apply(&mut request);
         let read = axum::Json::<Value>::from_request(request, state);
         let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, read).await else {
-            let message = "the body did not arrive in time";
-            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "limit", message));
+            let seconds = BODY_TIMEOUT.as_secs();
+            let message = format!("the body did not arrive within {seconds} s");
+            let hint = "send it at once";
+            return Err(Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "limit",
+                message,
+                hint,
+            ));
         };
         let body = match read {
             Ok(axum::Json(body)) => body,
-            Err(rejection) => return Err(body_problem(&rejection)),
+            Err(rejection) => return Err(body_problem(&rejection, MAX)),
         };
-        let invalid = |message: &str| {
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "usage", one_line(message))
-                .hint("/doc describes the body")
-        };
+        let invalid = |message: &str| Problem::invalid(one_line(message), BODY_HINT);
         // The fields in order, as an array, would be accepted too.
         if !body.is_object() {
             return Err(invalid("the body is not a JSON object"));
@@ -49,18 +69,29 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
     }
 }
 
-fn body_problem(rejection: &JsonRejection) -> Problem {
-    let problem = Problem::new(
-        rejection.status(),
-        "usage",
-        one_line(&rejection.body_text()),
-    );
-    match rejection {
-        JsonRejection::MissingJsonContentType(_) => {
-            problem.hint("send JSON with the header Content-Type: application/json")
-        }
-        _ => problem.hint("/doc describes the body"),
+const BODY_HINT: &str = "/doc describes the body";
+
+fn too_large(maximum: usize) -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "limit",
+        format!("the body is larger than {maximum} bytes"),
+        "send less in one request",
+    )
+}
+
+fn body_problem(rejection: &JsonRejection, maximum: usize) -> Problem {
+    let status = rejection.status();
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        return too_large(maximum);
     }
+    let hint = match rejection {
+        JsonRejection::MissingJsonContentType(_) => {
+            "send JSON with the header Content-Type: application/json"
+        }
+        _ => BODY_HINT,
+    };
+    Problem::new(status, "usage", one_line(&rejection.body_text()), hint)
 }
 
 /// The parameters in the path.
@@ -73,7 +104,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::<T>::from_request_parts(parts, state).await {
             Ok(Path(parameters)) => Ok(InPath(parameters)),
-            Err(rejection) => Err(Problem::bad_request(one_line(&rejection.body_text()))),
+            Err(rejection) => {
+                let hint = "the path is percent-encoded UTF-8; /doc describes its parameters";
+                Err(Problem::bad_request(one_line(&rejection.body_text()), hint))
+            }
         }
     }
 }
@@ -94,11 +128,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
 }
 
 fn query_problem(rejection: &QueryRejection) -> Problem {
-    Problem::bad_request(one_line(&rejection.body_text())).hint("/doc describes the parameters")
+    let hint = "/doc describes the parameters";
+    Problem::bad_request(one_line(&rejection.body_text()), hint)
 }
 
 /// The text of a rejection quotes the request: one line, without control characters.
 fn one_line(text: &str) -> String {
+    let text = global_redactor().redact(text);
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(300).collect()
 }

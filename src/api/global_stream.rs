@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::ApiState;
 use super::cursor::Cursor;
-use super::events::{self, ApiEvent};
+use super::events::{self, ApiEvent, SearchedAnswer};
 use super::pairing::PairingId;
 use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq, unpaired};
 use crate::history::record::Record;
@@ -93,6 +93,7 @@ pub struct GlobalStream {
     next: HashMap<String, usize>,
     /// Sessions that may have records behind the cursor and are not open.
     closed: Vec<String>,
+    answer: SearchedAnswer,
     /// What was told of the state of each session last.
     status: HashMap<String, String>,
 }
@@ -104,7 +105,7 @@ impl GlobalStream {
         cursor: GlobalCursor,
         changed: Vec<String>,
         follows: bool,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
         pairing: Option<PairingId>,
     ) -> GlobalStream {
         GlobalStream {
@@ -112,6 +113,7 @@ impl GlobalStream {
             cursor,
             next: HashMap::new(),
             closed: changed,
+            answer: SearchedAnswer::default(),
             status: HashMap::new(),
         }
     }
@@ -122,7 +124,7 @@ impl GlobalStream {
         loop {
             self.base.look().await?;
             let sessions = self.sessions().await;
-            while out.len() < CHUNK && self.append_record(&sessions, &mut out) {}
+            while out.len() < CHUNK && self.append_record(&sessions, &mut out).await {}
             for session in &sessions {
                 self.append_live(session, &mut out);
             }
@@ -179,7 +181,7 @@ impl GlobalStream {
     }
 
     /// Appends the next event of the oldest record behind the cursor. Returns false if there is none.
-    fn append_record(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) -> bool {
+    async fn append_record(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) -> bool {
         let mut oldest: Option<(&SharedSession, usize, Record)> = None;
         for session in sessions {
             let number = self.next_record(session);
@@ -199,7 +201,10 @@ impl GlobalStream {
         };
         let within = self.cursor.within.remove(&session.id);
         let mut cursor = within.unwrap_or_else(|| Cursor::after(number));
-        let event = events::record_event(&record, &mut cursor);
+        if let Some(unsearched) = self.answer.unsearched(&record) {
+            self.answer.search(unsearched).await;
+        }
+        let event = events::record_event(&record, &mut cursor, &self.answer);
         let seq = seq(number, &event, &cursor);
         self.next.insert(session.id.clone(), cursor.record);
         let is_complete = cursor.record > number;

@@ -2,14 +2,14 @@
 //!
 //! A page of another site must reach nothing: `Host` must be the address that the server listens on (against DNS rebinding),
 //! `Origin` and `Sec-Fetch-Site` must say that the request comes from the server's own page, and over TCP there is always a
-//! token. Only the files of the page, `/health` and `/version` are served without one.
+//! token. Without one are served: the files of the page, [`PUBLIC`], the pages of shares, and the exchange of a ticket.
 
 use std::convert::Infallible;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -19,6 +19,7 @@ use hyper_util::service::TowerToHyperService;
 
 use super::ApiState;
 use super::credentials::{Access, Credentials, GuessResult};
+use super::own_headers::{CORP, OWN_HEADERS};
 use super::problem::{Answer, Problem};
 
 /// How a request has arrived.
@@ -39,8 +40,8 @@ pub struct OwnNames {
     pub hosts: Vec<String>,
 }
 
-/// Paths that need no token: they tell nothing about the user.
-const PUBLIC: [&str; 2] = ["/health", "/version"];
+/// Paths of the API that need no token: they tell nothing about the user.
+const PUBLIC: [&str; 3] = ["/health", "/version", "/openapi.json"];
 /// Maximum number of headers.
 const MAX_HEADERS: usize = 64;
 /// The exchange of a ticket, which is itself the proof.
@@ -73,9 +74,14 @@ impl GuardedRoutes {
         request: Request<Incoming>,
     ) -> Result<Response, Infallible> {
         let (mut parts, body) = request.into_parts();
-        let (origin, access) = match check(&self.state, transport, &parts) {
-            Ok(checked) => checked,
-            Err(problem) => return Ok(finish(problem.into_response(), None)),
+        let mut origin = None;
+        let access = match check(&self.state, transport, &parts, &mut origin) {
+            Ok(access) => access,
+            Err(problem) => {
+                let problem = self.with_password(problem, &parts.headers);
+                // A page that may use the server may also read why it was refused.
+                return Ok(finish(problem.into_response(), origin));
+            }
         };
         if origin.is_some() && parts.method == Method::OPTIONS {
             return Ok(finish(preflight(), origin));
@@ -87,50 +93,93 @@ impl GuardedRoutes {
         let response = self.router.call(Request::from_parts(parts, body)).await?;
         Ok(finish(response, origin))
     }
+
+    /// Adds that a password is accepted too.
+    fn with_password(&self, problem: Problem, headers: &HeaderMap) -> Problem {
+        // For a request of a page, the browser would show a dialog of its own.
+        let is_of_page = headers
+            .get("sec-fetch-mode")
+            .is_some_and(|mode| mode != "navigate");
+        let is_unauthorized = problem.status == StatusCode::UNAUTHORIZED;
+        match is_unauthorized && self.state.credentials.has_password() && !is_of_page {
+            true => problem.header(header::WWW_AUTHENTICATE, "Basic realm=\"aish\""),
+            false => problem,
+        }
+    }
 }
 
-/// Returns the origin that may read the answer, if it is another one, and what the request has proved, if it must.
+/// Returns what the request has proved, if it must. `origin` becomes the origin that may read the answer, if it is another one.
 fn check(
     state: &ApiState,
     transport: &Transport,
     parts: &Parts,
-) -> Answer<(Option<HeaderValue>, Option<Access>)> {
+    origin: &mut Option<HeaderValue>,
+) -> Answer<Option<Access>> {
     // The parser of hyper has a limit too, which is slower for every request when it is set.
     if parts.headers.len() > MAX_HEADERS {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let message = format!("the request has more than {MAX_HEADERS} headers");
-        return Err(Problem::new(status, "limit", message));
+        return Err(Problem::new(status, "limit", message, "send fewer headers"));
     }
+    transfer_coding(&parts.headers)?;
     let names = match transport {
-        Transport::Unix => return Ok((None, Some(Access::Token))),
+        Transport::Unix => return Ok(Some(Access::Token)),
         Transport::Tcp(names) => names,
     };
     let path = parts.uri.path();
     let headers = CheckedHeaders::read(&parts.headers)?;
-    host(&headers, names)?;
-    let foreign = origin(&headers, names, &state.cors)?;
-    let own_read = matches!(parts.method, Method::GET | Method::HEAD) && is_page(path);
-    fetch_site(&headers, foreign.is_some(), own_read)?;
-    let is_preflight = foreign.is_some() && parts.method == Method::OPTIONS;
+    host(&headers, &parts.uri, names)?;
+    *origin = foreign_origin(&headers, names, &state.cors)?;
+    let is_foreign = origin.is_some();
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+    fetch_site(&headers, is_foreign, is_read && is_outside_api(path))?;
+    let is_preflight = is_foreign && parts.method == Method::OPTIONS;
     if is_preflight || needs_no_token(&parts.method, path) {
-        return Ok((foreign, None));
+        return Ok(None);
     }
     let access = authorization(&headers, &state.credentials)?;
-    Ok((foreign, Some(confirmed(access, path)?)))
+    Ok(Some(confirmed(access, path)?))
 }
 
-/// Whether a path belongs to the page: everything that is not the API. What is not a file of the page is its entry.
-pub fn is_page(path: &str) -> bool {
-    let is_api = path
+/// Whether a path does not belong to the API: the page, and the pages of shares.
+fn is_outside_api(path: &str) -> bool {
+    let is_versioned = path
         .strip_prefix("/v1")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    !is_api && !PUBLIC.contains(&path) && path != "/openapi.json"
+    !is_versioned && !PUBLIC.contains(&path)
 }
 
 fn needs_no_token(method: &Method, path: &str) -> bool {
     let is_read = matches!(*method, Method::GET | Method::HEAD);
-    is_read && (is_page(path) || PUBLIC.contains(&path) || path == "/openapi.json")
+    is_read && (is_outside_api(path) || PUBLIC.contains(&path))
         || *method == Method::POST && (path == TICKET || path == PAIRING)
+}
+
+/// Refuses codings of the message that nobody would decode, and `chunked` twice: servers and proxies disagree on where such a
+/// body ends.
+fn transfer_coding(headers: &HeaderMap) -> Answer<()> {
+    let values = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let mut codings = values
+        .flat_map(|value| value.as_bytes().split(|&b| b == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|coding| !coding.is_empty());
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    let Some(first) = codings.next() else {
+        return Ok(());
+    };
+    let hint = "send the body with Content-Length, or with Transfer-Encoding: chunked";
+    if !is_chunked(first) {
+        let message = "this transfer coding is not supported";
+        let status = StatusCode::NOT_IMPLEMENTED;
+        return Err(Problem::new(status, "usage", message, hint));
+    }
+    match codings.next() {
+        None => Ok(()),
+        Some(_) => {
+            let message = "chunked is not the only transfer coding";
+            Err(Problem::bad_request(message, hint))
+        }
+    }
 }
 
 /// The headers that the checks read.
@@ -158,40 +207,49 @@ impl<'h> CheckedHeaders<'h> {
             };
             let Ok(value) = value.to_str() else {
                 let message = format!("the header {name} is not ASCII");
-                return Err(Problem::bad_request(message));
+                return Err(Problem::bad_request(
+                    message,
+                    "send visible ASCII characters",
+                ));
             };
             if place.replace(value).is_some() {
                 let message = format!("the header {name} is given twice");
-                return Err(Problem::bad_request(message));
+                return Err(Problem::bad_request(message, "send it once"));
             }
         }
         Ok(read)
     }
 }
 
-fn refused(message: String) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "origin", message)
-}
-
-fn host(headers: &CheckedHeaders<'_>, names: &OwnNames) -> Answer<()> {
-    let is_own = |host: &str| names.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
-    match headers.host {
-        Some(host) if is_own(host) => Ok(()),
-        Some(_) => Err(Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "origin",
-            "the header Host names another server",
-        )
-        .hint(format!(
-            "use {}://{}; a forwarded port must have the same number on both machines",
-            names.scheme,
-            names.hosts.first().map_or("127.0.0.1", |h| h)
-        ))),
-        None => Err(Problem::bad_request("the header Host is missing")),
+fn host(headers: &CheckedHeaders<'_>, target: &Uri, names: &OwnNames) -> Answer<()> {
+    let own = names.hosts.first().map_or("127.0.0.1", |h| h);
+    let Some(host) = headers.host else {
+        let hint = format!("send the header Host: {own}");
+        return Err(Problem::bad_request("the header Host is missing", hint));
+    };
+    // The target counts if it names a server (RFC 9112, section 3.2.2).
+    let (place, host) = match target.authority() {
+        Some(authority) => ("the address of the request", authority.as_str()),
+        None => ("the header Host", host),
+    };
+    let is_own_scheme = target
+        .scheme_str()
+        .is_none_or(|scheme| scheme == names.scheme);
+    if is_own_scheme && names.hosts.iter().any(|own| own.eq_ignore_ascii_case(host)) {
+        return Ok(());
     }
+    Err(Problem::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "origin",
+        format!("{place} names another server"),
+        format!(
+            "use {}://{own}; a forwarded port must have the same number on both machines",
+            names.scheme
+        ),
+    ))
 }
 
-fn origin(
+fn foreign_origin(
     headers: &CheckedHeaders<'_>,
     names: &OwnNames,
     cors: &[String],
@@ -212,10 +270,12 @@ fn origin(
     if cors.iter().any(|allowed| allowed == origin) {
         return Ok(HeaderValue::from_str(origin).ok());
     }
-    Err(
-        refused("pages of another origin may not use this server".to_owned())
-            .hint("a page of your own: add its origin to cors in [server] of the configuration"),
-    )
+    Err(Problem::new(
+        StatusCode::FORBIDDEN,
+        "origin",
+        "pages of another origin may not use this server",
+        "a page of your own: add its origin to cors in [server] of the configuration",
+    ))
 }
 
 fn fetch_site(
@@ -229,8 +289,11 @@ fn fetch_site(
         Some(_) => !(is_allowed_origin || is_own_read && headers.fetch_mode == Some("navigate")),
     };
     match is_refused {
-        true => Err(refused(
-            "requests from pages of other sites are refused".to_owned(),
+        true => Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "origin",
+            "requests from pages of other sites are refused",
+            "open the page with aish-helper web, or add the origin to cors in [server] of the configuration",
         )),
         false => Ok(()),
     }
@@ -243,15 +306,18 @@ fn confirmed(access: Access, path: &str) -> Answer<Access> {
             StatusCode::UNAUTHORIZED,
             "authentication",
             "the pairing of this browser was not confirmed",
-        )
-        .hint("confirm it in the terminal that shows the code")),
+            "confirm it in the terminal that shows the code",
+        )),
         access => Ok(access),
     }
 }
 
 fn authorization(headers: &CheckedHeaders<'_>, credentials: &Credentials) -> Answer<Access> {
     let unauthorized = |message: &str| {
-        Problem::new(StatusCode::UNAUTHORIZED, "authentication", message).hint(
+        Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "authentication",
+            message,
             "send the header Authorization: Bearer TOKEN; aish-helper serve token show prints it",
         )
     };
@@ -259,6 +325,7 @@ fn authorization(headers: &CheckedHeaders<'_>, credentials: &Credentials) -> Ans
         return Err(unauthorized("the request has no token"));
     };
     let (scheme, value) = value.split_once(' ').unwrap_or((value, ""));
+    let value = value.trim_start_matches(' ');
     let access = if scheme.eq_ignore_ascii_case("bearer") {
         credentials.bearer(value)
     } else if scheme.eq_ignore_ascii_case("basic") {
@@ -272,11 +339,12 @@ fn authorization(headers: &CheckedHeaders<'_>, credentials: &Credentials) -> Ans
         match password.map(|(_, password)| credentials.password(password)) {
             Some(GuessResult::Right) => Some(Access::Token),
             Some(GuessResult::TooMany) => {
-                let message = "too many wrong passwords were sent";
-                return Err(
-                    Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", message)
-                        .hint("wait a minute, or send the token"),
-                );
+                return Err(Problem::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "limit",
+                    "too many wrong passwords were sent",
+                    "wait a minute, or send the token",
+                ));
             }
             Some(GuessResult::Wrong) => return Err(unauthorized("the password is not right")),
             None => {
@@ -300,7 +368,7 @@ fn preflight() -> Response {
         ),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, last-event-id, range",
+            "authorization, content-type, if-match, if-none-match, if-range, last-event-id, range",
         ),
         (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ];
@@ -310,29 +378,9 @@ fn preflight() -> Response {
     response
 }
 
-const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-
-/// The headers that every answer has, unless its handler has set another value.
-static OWN_HEADERS: LazyLock<HeaderMap> = LazyLock::new(|| {
-    let values = [
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (
-            HeaderName::from_static("cross-origin-opener-policy"),
-            "same-origin",
-        ),
-        (CORP, "same-origin"),
-        (header::CACHE_CONTROL, "no-store"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; frame-ancestors 'none'",
-        ),
-    ];
-    // With room for those of the handler: the table is copied as it is.
-    let mut headers = HeaderMap::with_capacity(12);
-    headers.extend(values.map(|(name, value)| (name, HeaderValue::from_static(value))));
-    headers
-});
+/// The headers of answers that a page of another origin may read besides those that any page may.
+const EXPOSED: &str =
+    "accept-ranges, allow, content-disposition, content-range, etag, location, www-authenticate";
 
 /// Adds the headers that every answer has.
 fn finish(mut response: Response, origin: Option<HeaderValue>) -> Response {
@@ -343,6 +391,10 @@ fn finish(mut response: Response, origin: Option<HeaderValue>) -> Response {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
         headers.insert(CORP, HeaderValue::from_static("cross-origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(EXPOSED),
+        );
     }
     *response.headers_mut() = headers;
     response

@@ -136,8 +136,9 @@ impl Connections {
             let Some(_place) = place else {
                 if tls.is_none() {
                     let status = StatusCode::SERVICE_UNAVAILABLE;
-                    let full = Problem::new(status, "limit", "too many connections");
-                    refuse(&mut stream, full.hint("close some and try again")).await;
+                    let hint = "close some and try again";
+                    let full = Problem::new(status, "limit", "too many connections", hint);
+                    refuse(&mut stream, full).await;
                 }
                 return;
             };
@@ -236,8 +237,8 @@ async fn serve_connection<S>(
         if error.is_timeout() && has_begun {
             let seconds = HEAD_TIMEOUT.as_secs();
             let message = format!("the head of the request did not arrive within {seconds} s");
-            let late = Problem::new(StatusCode::REQUEST_TIMEOUT, "limit", message);
-            refuse(stream, late.hint("send it at once")).await;
+            let (status, hint) = (StatusCode::REQUEST_TIMEOUT, "send it at once");
+            refuse(stream, Problem::new(status, "limit", message, hint)).await;
         } else if !refusals.has_refused {
             return;
         }

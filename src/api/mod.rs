@@ -12,6 +12,7 @@ mod file_body;
 mod global_stream;
 mod guard;
 mod listener;
+mod own_headers;
 mod pages;
 mod pairing;
 mod problem;

@@ -7,7 +7,6 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::guard::is_page;
 use super::problem::Problem;
 
 /// Policy of the page: nothing from elsewhere, nothing inline, and no text that becomes markup.
@@ -70,36 +69,49 @@ const VERSION: &str = include_str!("../../web/dist/version.txt");
 /// Serves a file of the page; what the page itself makes of a path, its entry.
 pub async fn serve(request: Request) -> Response {
     let path = request.uri().path();
-    if !is_page(path) {
-        return Problem::not_found("there is no such path")
-            .hint("/doc lists the paths")
-            .into_response();
-    }
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let message = "the page takes only GET";
-        return Problem::new(StatusCode::METHOD_NOT_ALLOWED, "usage", message).into_response();
+    // `*`, and the target of CONNECT, which is no path.
+    if !path.starts_with('/') || *request.method() == Method::CONNECT {
+        return Problem::method_not_allowed("GET, HEAD, POST, PATCH, DELETE").into_response();
     }
     let is_route = matches!(path, "/" | "/activity" | "/shares") || path.starts_with("/s/");
     let file = FILES.iter().find(|file| file.path == path);
-    match file.or(is_route.then_some(&INDEX)) {
-        Some(file) => {
-            let is_versioned = request.uri().query() == Some(VERSION.trim_end());
-            respond(file, request.headers(), is_versioned)
-        }
-        None => Problem::not_found("there is no such page").into_response(),
+    let Some(file) = file.or(is_route.then_some(&INDEX)) else {
+        return Problem::not_found("there is no such path", "/doc lists the paths").into_response();
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Problem::method_not_allowed("GET, HEAD").into_response();
     }
+    let is_versioned = request.uri().query() == Some(VERSION.trim_end());
+    respond(file, request.headers(), is_versioned)
+}
+
+/// Whether a client takes gzip ([RFC 9110, section 12.5.3](https://www.rfc-editor.org/rfc/rfc9110#section-12.5.3)).
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::ACCEPT_ENCODING).iter().peekable();
+    // Without the header, any encoding is accepted.
+    if values.peek().is_none() {
+        return true;
+    }
+    let mut any = false;
+    for item in values.flat_map(|value| value.to_str().unwrap_or_default().split(',')) {
+        let mut parts = item.split(';').map(str::trim);
+        let coding = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        let is_wanted = weight.is_none_or(|q| q.parse::<f32>().is_ok_and(|q| q > 0.0));
+        match &*coding {
+            "gzip" | "x-gzip" => return is_wanted,
+            "*" => any = is_wanted,
+            _ => {}
+        }
+    }
+    any
 }
 
 fn respond(file: &PageFile, headers: &HeaderMap, is_versioned: bool) -> Response {
-    let accepted = headers.get(header::ACCEPT_ENCODING);
-    // Without the header, any encoding is accepted (RFC 9110, section 12.5.3).
-    let takes_gzip = accepted.is_none_or(|value| {
-        let value = value.to_str().unwrap_or_default();
-        value.contains("gzip") || value.contains('*')
-    });
-    if !takes_gzip {
+    if !takes_gzip(headers) {
         let message = "this file is sent only with Content-Encoding: gzip";
-        return Problem::new(StatusCode::NOT_ACCEPTABLE, "usage", message).into_response();
+        let hint = "send the header Accept-Encoding: gzip";
+        return Problem::new(StatusCode::NOT_ACCEPTABLE, "usage", message, hint).into_response();
     }
     let mut response = file.gzip.into_response();
     let headers = response.headers_mut();

@@ -114,7 +114,7 @@ impl LastCast {
                 kept.recording == id && kept.output == output && kept.made.elapsed() < KEPT
             };
             if let Some(kept) = kept.as_ref().filter(is_same) {
-                return Ok(kept.cast.clone());
+                return Ok((kept.cast.clone(), false));
             }
             *kept = None;
             let cast = make(&recording, &paths.state)?;
@@ -124,22 +124,25 @@ impl LastCast {
                 made: Instant::now(),
                 cast: cast.clone(),
             });
-            Ok(cast)
+            Ok((cast, true))
         });
         let done = work.await.unwrap_or_else(|e| {
             Err(Error::runtime(format!(
                 "the recording cannot be redacted: {e}"
             )))
         });
-        let last = self.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(KEPT).await;
-            last.0
-                .lock()
-                .await
-                .take_if(|kept| kept.made.elapsed() >= KEPT);
-        });
-        done
+        let (cast, is_new) = done?;
+        if is_new {
+            let last = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(KEPT).await;
+                last.0
+                    .lock()
+                    .await
+                    .take_if(|kept| kept.made.elapsed() >= KEPT);
+            });
+        }
+        Ok(cast)
     }
 }
 

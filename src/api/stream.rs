@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::ApiState;
 use super::cursor::Cursor;
-use super::events::{self, ApiEvent};
+use super::events::{self, ApiEvent, SearchedAnswer};
 use super::pairing::PairingId;
 use crate::history::journal::now_ms;
 use crate::session::conversation::{Session, SharedSession};
@@ -37,15 +37,15 @@ pub(super) struct StreamBase {
     pub heartbeat: Instant,
     /// The pairing with whose bearer the stream was opened, and with which it ends.
     pub pairing: Option<PairingId>,
-    /// Counts the stream while it exists.
-    _permit: OwnedSemaphorePermit,
+    /// Counts the stream while it exists, if it follows.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl StreamBase {
     pub fn new(
         state: ApiState,
         follows: bool,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
         pairing: Option<PairingId>,
     ) -> StreamBase {
         StreamBase {
@@ -96,6 +96,7 @@ pub struct SessionStream {
     base: StreamBase,
     session: String,
     cursor: Cursor,
+    answer: SearchedAnswer,
     /// What was told of the session's state last.
     status: Option<String>,
     /// Counts a paired browser while it follows.
@@ -109,7 +110,7 @@ impl SessionStream {
         session: String,
         cursor: Cursor,
         follows: bool,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
         pairing: Option<PairingId>,
     ) -> SessionStream {
         let pages = &state.services.sessions.changes.pages;
@@ -119,6 +120,7 @@ impl SessionStream {
             base: StreamBase::new(state, follows, permit, pairing),
             session,
             cursor,
+            answer: SearchedAnswer::default(),
             status: None,
         }
     }
@@ -129,11 +131,11 @@ impl SessionStream {
         loop {
             let has_missed = self.base.look().await?;
             match self.opened(has_missed).await {
-                Some(session) => self.fill(&session, &mut out),
+                Some(session) => self.fill(&session, &mut out).await,
                 None if self.base.is_caught_up && self.exists() => {}
                 None => {
                     self.base.has_ended = true;
-                    self.append("x.session.deleted", None, json!({}), &mut out);
+                    self.append("x.session.deleted", json!({}), &mut out);
                 }
             }
             if !out.is_empty() {
@@ -144,7 +146,7 @@ impl SessionStream {
                 Wake::Heartbeat => {
                     self.base.heartbeat = Instant::now() + HEARTBEAT;
                     let payload = json!({ "next_cursor": self.cursor.to_string() });
-                    self.append("x.heartbeat", None, payload, &mut out);
+                    self.append("x.heartbeat", payload, &mut out);
                     return Some(Bytes::from(out));
                 }
                 Wake::End => return None,
@@ -168,10 +170,17 @@ impl SessionStream {
     }
 
     /// Appends what is new.
-    fn fill(&mut self, session: &Session, out: &mut Vec<u8>) {
+    async fn fill(&mut self, session: &Session, out: &mut Vec<u8>) {
         while out.len() < CHUNK {
             let record = self.cursor.record;
-            let Some(event) = events::next(session, &mut self.cursor) else {
+            let unsearched = session.with_records(|records| {
+                let next = records.get(record)?;
+                self.answer.unsearched(next)
+            });
+            if let Some(unsearched) = unsearched {
+                self.answer.search(unsearched).await;
+            }
+            let Some(event) = events::next(session, &mut self.cursor, &self.answer) else {
                 break;
             };
             let seq = seq(record, &event, &self.cursor);
@@ -183,28 +192,22 @@ impl SessionStream {
         let (key, status) = events::status(session);
         if self.status.as_ref() != Some(&key) {
             self.status = Some(key);
-            self.append("agent.status", None, status, out);
+            self.append("agent.status", status, out);
         }
         if !self.base.is_caught_up {
             self.base.is_caught_up = true;
             let payload = json!({ "next_cursor": self.cursor.to_string() });
-            self.append("x.caught_up", None, payload, out);
+            self.append("x.caught_up", payload, out);
             self.base.has_ended = !self.base.follows;
         }
     }
 
     /// Appends an event that belongs to no record.
-    fn append(
-        &mut self,
-        kind: &'static str,
-        timestamp_ms: Option<u64>,
-        payload: Value,
-        out: &mut Vec<u8>,
-    ) {
+    fn append(&mut self, kind: &'static str, payload: Value, out: &mut Vec<u8>) {
         self.cursor.live += 1;
         let event = ApiEvent {
             kind,
-            timestamp_ms,
+            timestamp_ms: None,
             payload,
             is_recorded: false,
         };

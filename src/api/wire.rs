@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::own_headers::OWN_HEADERS;
 use super::problem::Problem;
 
 /// Maximum size of the head of a request, and of what waits to be written, in bytes.
@@ -17,13 +18,17 @@ pub fn response(problem: Problem) -> Vec<u8> {
     let status = problem.status;
     let body = problem.document();
     let mut response = format!(
-        "HTTP/1.1 {} {}\r\ncontent-type: application/problem+json\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n",
+        "HTTP/1.1 {} {}\r\ncontent-type: application/problem+json\r\n\
+         connection: close\r\ncontent-length: {}\r\n",
         status.as_u16(),
         status.canonical_reason().unwrap_or("Error"),
         body.len()
     )
     .into_bytes();
+    for (name, value) in &*OWN_HEADERS {
+        response.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    response.extend(b"\r\n");
     response.extend(body);
     response
 }
@@ -43,7 +48,7 @@ fn replacement(written: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let problem = |status, kind, message: &str, hint: &str| {
-        Some(response(Problem::new(status, kind, message).hint(hint)))
+        Some(response(Problem::new(status, kind, message, hint)))
     };
     match rest.get(..2)? {
         "00" => problem(

@@ -13,6 +13,7 @@ use crate::address::is_loopback;
 use crate::chat::Dialect;
 use crate::error::{Error, Result};
 use crate::http_client;
+use crate::safety::redact::global_redactor;
 use crate::secret::{REDACTED, Secret};
 
 /// The version of the Messages API of Anthropic.
@@ -157,8 +158,8 @@ impl ModelEndpoint {
         Ok(map)
     }
 
-    /// Returns a server's text as one short line without secrets. The key and the values of the configured headers are
-    /// masked before the text is cut, so that no part of them remains.
+    /// Returns a server's text as one short line without secrets. They are masked before the text is cut, so that no part of
+    /// them remains.
     pub fn quote_masked(&self, text: &str) -> String {
         let mut text = text.to_owned();
         if let Some(key) = &self.key {
@@ -167,7 +168,7 @@ impl ModelEndpoint {
         for (_, value) in self.headers.iter().filter(|(_, v)| v.len() >= 8) {
             text = text.replace(value.as_str(), REDACTED);
         }
-        one_line(&text)
+        one_line(&global_redactor().redact(&text))
     }
 }
 
@@ -267,6 +268,13 @@ mod tests {
         let line = endpoint("http://h").quote_masked(&text);
         assert!(!line.contains("sk-"), "{line}");
         assert_eq!(line.chars().count(), MAX_QUOTE_CHARS + 1);
+        let other = format!(
+            "{} postgres://app:{}@h",
+            "x".repeat(MAX_QUOTE_CHARS - 25),
+            "S3cretPw9".repeat(3)
+        );
+        let line = endpoint("http://h").quote_masked(&other);
+        assert!(!line.contains("S3c"), "{line}");
         assert_eq!(
             endpoint("http://h").quote_masked("a\r\n\x1b[31m  team-secret\u{85}b"),
             "a [31m [REDACTED] b"

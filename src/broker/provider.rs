@@ -23,6 +23,7 @@ use super::sse::{EventTooLong, SseEvent};
 use super::wire_names::WireNames;
 use crate::chat::{ChatMessage, Dialect, FinishReason, StreamItem, TokenUsage, ToolDefinition};
 use crate::error::Result;
+use crate::safety::redact::global_redactor;
 
 /// Maximum length of a reported model name, in bytes. A longer one is ignored.
 pub(super) const MAX_MODEL_NAME: usize = 256;
@@ -219,9 +220,9 @@ pub(super) fn push_reasoning(out: &mut Vec<StreamItem>, text: Cow<'_, str>) -> b
     true
 }
 
-/// Returns the begin of a text, long enough to recognize it.
+/// Returns the beginning of a text without secrets, long enough to recognize it.
 pub(super) fn start_of(data: &str) -> String {
-    data.chars().take(500).collect()
+    global_redactor().redact_beginning(data, 500)
 }
 
 /// Finds the message of an error in any of the known forms:

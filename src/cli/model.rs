@@ -58,6 +58,10 @@ pub fn list(
     }
     if is_empty {
         let (path, _) = config::config_path(paths)?;
+        let confirmed = config::load_confirmed(paths, &config::ConfigOverrides::default())?;
+        if let Some(name) = confirmed.unconfirmed_models.first() {
+            return Err(confirmed.missing_model(name));
+        }
         return print(&format!(
             "no models are configured in {}; llm uses a key in the environment or a local server\n{offered}",
             path.display()

@@ -14,9 +14,9 @@ use toml::de::DeTable;
 
 use super::disk;
 use super::file::{self, ConfigFile, ConfigProblem, FileFormat};
+use super::model::no_such_model;
 use super::model::{KeySource, ModelSettings};
 use super::seen;
-use super::settings::no_such_model;
 use super::table_reader::shown_key;
 use super::toml_text::toml_string;
 use super::value_checks::check_model_name;

@@ -135,6 +135,7 @@ impl SeenConfig {
             approvals,
             policy,
             file: _,
+            unconfirmed_models: _,
         } = config;
         let ShellSettings {
             confirm_cmd,
@@ -428,6 +429,7 @@ fn servers(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
 
 fn models(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let mut left_out = None;
+    let unconfirmed = &mut now.unconfirmed_models;
     now.models.retain(|name, model| {
         let (old, new) = (seen.models.get(name), SeenModel::of(model));
         let fingerprint = &new.target.fingerprint;
@@ -436,6 +438,7 @@ fn models(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
             if old.is_some() {
                 left_out = Some(name.clone());
             }
+            unconfirmed.insert(name.clone());
             let old = old.map(|old| old.target.shown.clone());
             let (key, new) = (format!("models.{name}"), shown_model(model, true));
             replaced(lines, &key, old, new, " (command or headers)");

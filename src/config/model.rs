@@ -8,7 +8,7 @@ use super::section::section;
 use super::setting_types::word_setting;
 use super::table_reader::TableReader;
 use super::value_checks::{
-    base_url, check_header, check_model_url, check_variable_name, is_public_header,
+    base_url, check_header, check_model_url, check_variable_name, is_public_header, nearest_name,
 };
 use crate::address;
 
@@ -224,5 +224,24 @@ fn finish_model(model: &mut ModelSettings, reader: &TableReader<'_>, keys: KeySe
             "base_url",
             "must be on this machine (http://127.0.0.1:PORT/v1), where serve starts the server",
         );
+    }
+}
+
+/// Returns the error message for a model that does not exist; it suggests the most similar name.
+pub(super) fn no_such_model<'n>(
+    name: &str,
+    names: impl IntoIterator<Item = &'n str> + Clone,
+) -> String {
+    let shown = format!("{name:?}");
+    match nearest_name(name, names.clone()) {
+        Some(near) => format!("no model named {shown}; did you mean {near}?"),
+        None => {
+            let all: Vec<&str> = names.into_iter().collect();
+            if all.is_empty() {
+                format!("no model named {shown}: no model is configured")
+            } else {
+                format!("no model named {shown}; configured: {}", all.join(", "))
+            }
+        }
     }
 }

@@ -3,11 +3,11 @@
 
 use super::file::ConfigFile;
 use super::known_servers::model_on_server;
-use super::model::{KeySource, ModelSettings};
+use super::model::{KeySource, ModelSettings, no_such_model};
 use super::origin::{EffectiveSetting, SettingLog, SettingOrigin};
 use super::overrides::{ConfigOverrides, SERVER_VARIABLE, bad_variable};
 use super::setting::SectionType;
-use super::settings::{Config, no_such_model};
+use super::settings::Config;
 use crate::address;
 use crate::error::{Error, Result};
 
@@ -62,11 +62,16 @@ fn resolve_with(
         }
     }
     if !config.models.contains_key(&name) {
-        let message = no_such_model(&name, config.models.keys().map(String::as_str));
-        return Err(match origin {
-            SettingOrigin::Env(variable) => bad_variable(variable, message),
-            _ => Error::config(message).hint("see them with: aish-helper model list"),
-        });
+        let is_unconfirmed = config.unconfirmed_models.contains(&name);
+        match origin {
+            // What needs a model fails, and everything else works.
+            SettingOrigin::File(_) if is_unconfirmed => {}
+            SettingOrigin::Env(variable) if !is_unconfirmed => {
+                let names = config.models.keys().map(String::as_str);
+                return Err(bad_variable(variable, no_such_model(&name, names)));
+            }
+            _ => return Err(config.missing_model(&name)),
+        }
     }
     log.set("default_model", name.clone(), origin);
     config.default_model = Some(name);

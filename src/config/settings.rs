@@ -3,14 +3,14 @@
 //! To add a setting, add its declaration to a section here and use its field; `docs/dev/how-to/setting.md` has the
 //! steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::continue_setting::ContinueSetting;
 use super::http_settings::HttpSettings;
 use super::mcp::ServerSettings;
-use super::model::ModelSettings;
+use super::model::{ModelSettings, no_such_model};
 use super::policy_rules::{AutoApprovals, PolicyRules};
 use super::sandbox_setting::SandboxSetting;
 use super::section::section;
@@ -20,7 +20,7 @@ use super::table_reader::TableReader;
 use super::toolsets::{ToolSelection, Toolsets};
 use super::value_checks::{
     check_context_variable, check_model_name, check_program_name, check_search_url,
-    check_server_alias, check_session_prefix, nearest_name,
+    check_server_alias, check_session_prefix,
 };
 use crate::error::{Error, Result};
 use crate::safety::budget::Amounts;
@@ -81,6 +81,8 @@ section! {
         policy: RuleSet = RuleSet::default();
         /// The file that was read.
         file: Option<PathBuf> = None;
+        /// Names of models that are left out because a change of theirs waits for a confirmation.
+        unconfirmed_models: BTreeSet<String> = BTreeSet::new();
     }
     finish finish_config;
 }
@@ -441,35 +443,30 @@ fn finish_config(config: &mut Config, reader: &TableReader<'_>) {
     };
 }
 
-/// Returns the error message for a model that does not exist; it suggests the most similar name.
-pub(super) fn no_such_model<'n>(
-    name: &str,
-    names: impl IntoIterator<Item = &'n str> + Clone,
-) -> String {
-    let shown = format!("{name:?}");
-    match nearest_name(name, names.clone()) {
-        Some(near) => format!("no model named {shown}; did you mean {near}?"),
-        None => {
-            let all: Vec<&str> = names.into_iter().collect();
-            if all.is_empty() {
-                format!("no model named {shown}: no model is configured")
-            } else {
-                format!("no model named {shown}; configured: {}", all.join(", "))
-            }
-        }
-    }
-}
-
 impl Config {
     /// Returns the model of that name.
     ///
     /// # Errors
     /// The model does not exist; the message has the most similar name.
     pub fn model(&self, name: &str) -> Result<&ModelSettings> {
-        self.models.get(name).ok_or_else(|| {
-            let names = self.models.keys().map(String::as_str);
-            Error::config(no_such_model(name, names)).hint("see them with: aish-helper model list")
-        })
+        self.models
+            .get(name)
+            .ok_or_else(|| self.missing_model(name))
+    }
+
+    /// Returns the error for a model that is not there, or is not in force.
+    pub fn missing_model(&self, name: &str) -> Error {
+        match self.unconfirmed_models.contains(name) {
+            true => Error::config(format!(
+                "model {name} has changed in the configuration, and nobody has confirmed that"
+            ))
+            .hint("to see and confirm the change, run llm in a terminal"),
+            false => {
+                let names = self.models.keys().map(String::as_str);
+                Error::config(no_such_model(name, names))
+                    .hint("see them with: aish-helper model list")
+            }
+        }
     }
 
     /// Returns the model for a request that names none, or `None` if no model is configured.

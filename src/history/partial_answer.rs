@@ -310,11 +310,10 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
     else {
         return Ok(Recovery::Foreign);
     };
-    // An older daemon may have written the beginning of a secret.
-    let text = &text[..global_redactor().certain_end(text)];
     // The last character may be incomplete.
     let text = String::from_utf8_lossy(text);
     let text = text.trim_end_matches('\u{fffd}');
+    let text = global_redactor().redact_unfinished(text);
     let Some(session) = header.ids.session.clone() else {
         return Ok(Recovery::Obsolete);
     };

@@ -222,6 +222,9 @@ pub struct ManualCallResult {
     /// The error kind that decides the exit code, if there is no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ErrorKind>,
+    /// Whether the reason is that there is no such tool.
+    #[serde(default)]
+    pub has_no_tool: bool,
     /// The id of the record.
     pub id: String,
 }

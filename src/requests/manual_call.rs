@@ -53,6 +53,16 @@ pub async fn call(
         None => {}
     }
     let catalog = tool_history::catalog(services, std::time::Duration::ZERO).await;
+    // The built-in tools and helpers are not in the catalog.
+    let has_tool = work.is_some()
+        || request
+            .name
+            .split_once([':', '.'])
+            .is_some_and(|(server, tool)| {
+                let mut tools = catalog.tools.iter();
+                tools.any(|known| known.server == server && known.tool == tool)
+                    || catalog.unavailable.iter().any(|(alias, _)| alias == server)
+            });
     let call = ToolCall {
         id: uuid::Uuid::now_v7().to_string(),
         name: variant.call_tool_name().to_owned(),
@@ -95,6 +105,7 @@ pub async fn call(
         text: String::new(),
         why: None,
         kind: Some(ErrorKind::Interrupted),
+        has_no_tool: !has_tool,
         id: String::new(),
     };
     for (mut used, call) in used.into_iter().zip(&calls) {

@@ -62,6 +62,10 @@ pub async fn serve(
 /// # Errors
 /// A value is invalid.
 pub async fn check_all(services: &SharedServices, request: &SettingsRequest) -> Result<()> {
+    // Without a change of a setting, the configuration says nothing about the request.
+    if request.changes.is_empty() {
+        return Ok(());
+    }
     let overrides = ConfigOverrides::from_map(&request.overrides)?;
     let config = services.models.config(&overrides)?;
     for (name, value) in &request.changes {

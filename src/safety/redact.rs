@@ -14,6 +14,7 @@ mod folded;
 mod known;
 mod rules;
 mod stage;
+mod unfinished;
 mod value_class;
 
 use std::borrow::Cow;
@@ -206,15 +207,14 @@ impl Redactor {
     /// Redacts the two ends of a text whose middle was dropped. Removes both halves of a secret that was cut.
     pub fn redact_ends(&self, head: &str, tail: &str) -> (String, String) {
         let known = self.known_values();
-        let end = rules::cut_end(head.as_bytes(), &known);
         let start = rules::cut_start(tail, &known);
-        let cut = |cut: bool| if cut { mark("cut") } else { String::new() };
-        let first = self.redact(head.get(..end).unwrap_or_default());
         let rest = self.redact(tail.get(start..).unwrap_or_default());
-        (
-            first.into_owned() + &cut(end < head.len()),
-            cut(start > 0) + &rest,
-        )
+        let cut = if start > 0 {
+            mark("cut")
+        } else {
+            String::new()
+        };
+        (self.redact_unfinished(head), cut + &rest)
     }
 
     /// Returns where an unfinished text must be cut so that it does not end within a known value, a key of a

@@ -322,17 +322,18 @@ impl ShellRegistry {
         self.last_used(|_, state| state.tty == tty)
     }
 
-    /// Returns the shell that ran a command last, of those for which `is_wanted`.
-    pub fn last_of(&self, is_wanted: impl Fn(&ShellId) -> bool) -> Option<ShellId> {
-        let is_alive = |state: &ShellState| state.pid.is_some_and(is_alive);
-        self.last_used(|shell, state| is_alive(state) && is_wanted(shell))
+    /// Returns the shells whose process exists, that which ran a command last first.
+    pub fn latest_first(&self) -> Vec<ShellId> {
+        let shells = self.shells.iter();
+        let mut alive: Vec<_> = shells
+            .filter(|(_, state)| state.pid.is_some_and(is_alive))
+            .map(|(shell, state)| (last_start(state), shell))
+            .collect();
+        alive.sort_by_key(|(start_ms, _)| std::cmp::Reverse(*start_ms));
+        alive.into_iter().map(|(_, shell)| shell.clone()).collect()
     }
 
     fn last_used(&self, is_wanted: impl Fn(&ShellId, &ShellState) -> bool) -> Option<ShellId> {
-        let last_start = |state: &ShellState| match state.commands.back().map(|kept| &kept.body) {
-            Some(RecordBody::ShellCommand { start_ms, .. }) => *start_ms,
-            _ => 0,
-        };
         let shells = self.shells.iter();
         let wanted = shells.filter(|(shell, state)| state.pid.is_some() && is_wanted(shell, state));
         let last = wanted.max_by_key(|(_, state)| last_start(state));
@@ -351,6 +352,14 @@ impl ShellRegistry {
     pub fn ended(&mut self) -> HashSet<ShellId> {
         self.alive();
         std::mem::take(&mut self.ended)
+    }
+}
+
+/// Returns when the last command of a shell began, in milliseconds since 1970; 0 without one.
+fn last_start(state: &ShellState) -> u64 {
+    match state.commands.back().map(|kept| &kept.body) {
+        Some(RecordBody::ShellCommand { start_ms, .. }) => *start_ms,
+        _ => 0,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::error::{ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::ShellId;
+use crate::safety::redact::global_redactor;
 use crate::safety::text::one_line;
 use crate::services::SharedServices;
 use crate::session::feed::{HangUpPolicy, THE_API, TurnEnd, TurnFeed};
@@ -146,7 +147,10 @@ fn append(paths: &Paths, shell: &ShellId, session: &str, line: &str) -> Result<(
     let path = path(paths, shell);
     paths::make_dir(&directory(paths))?;
     let mut lines = read(&path);
-    let new = format!("{session}\t{}", one_line(line, LENGTH));
+    let new = format!(
+        "{session}\t{}",
+        one_line(&global_redactor().redact(line), LENGTH)
+    );
     lines.retain(|line| *line != new);
     lines.push(new);
     lines.drain(..lines.len().saturating_sub(MAX_NOTICES));

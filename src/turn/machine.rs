@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use crate::chat::{FinishReason, NativeAnswer, StreamItem, TokenUsage, ToolCall};
 use crate::error::{Error, ErrorKind, Result};
-use crate::history::record::{self, RecordBody};
+use crate::history::record::RecordBody;
 use crate::protocol::{AnswerSummary, ShownCost};
 use crate::safety::budget::ModelPrice;
+use crate::safety::redact::global_redactor;
 use crate::safety::{policy, utf8};
 use crate::session::feed::TurnEvent;
 
 use super::code_blocks;
 use super::command_extractor::{AnswerPiece, CommandExtractor};
 use super::cost::{self, TurnCost};
-use super::outcome::{CallEnd, CallOutcome, CallSummary};
+use super::outcome::{CallEnd, CallOutcome, CallSummary, recorded};
 
 /// Maximum text of a turn that is shown and recorded, in bytes. The rest is counted.
 pub const MAX_TEXT: usize = 4 << 20;
@@ -290,13 +291,25 @@ impl TurnMachine {
         self.earlier_text += self.text.len();
         self.text.shrink_to_fit();
         let whole = matches!(result, Ok(FinishReason::Stop | FinishReason::Paused));
-        let calls = std::mem::take(&mut self.calls);
+        let mut calls = std::mem::take(&mut self.calls);
+        // An id is what a provider has made up, and is neither searched nor replaced later: requests refer to it.
+        for call in &mut calls {
+            if !global_redactor().find(&call.id).is_empty() {
+                call.id = format!("call_{}", uuid::Uuid::now_v7().simple());
+                self.native = None;
+            }
+        }
         // Calls of a failed answer are dropped, because none of them would get a result.
         let mut calls = if result.is_ok() { calls } else { Vec::new() };
         if calls.is_empty() && matches!(result, Ok(FinishReason::Stop)) && self.omitted == 0 {
             calls = code_blocks::calls(&self.text, &self.setting.code_helpers);
             // The answer as the provider sent it has no calls, which results would have to follow.
             self.native = self.native.take().filter(|_| calls.is_empty());
+        }
+        // What the redactor has held back may be the beginning of a secret, whose end would have shown it.
+        if (!whole || self.omitted > 0) && global_redactor().cut_unfinished(&mut self.text) {
+            // The answer as the provider sent it has the same beginning.
+            self.native = None;
         }
         let (finish, failure) = match result {
             Ok(finish) => (finish, None),
@@ -476,15 +489,6 @@ fn unmade(call: &ToolCall) -> CallSummary {
     CallSummary {
         arguments: Some(call.arguments.clone()),
         ..CallSummary::default()
-    }
-}
-
-fn recorded(call: &ToolCall) -> record::Call {
-    record::Call {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        arguments: call.arguments.clone(),
-        extra: call.extra.clone(),
     }
 }
 

@@ -4,7 +4,8 @@
 
 use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
-use crate::history::record::{DecidedBy, RecordBody, RecordedCall};
+use crate::history::record::{Call, DecidedBy, RecordBody, RecordedCall};
+use crate::safety::redact::global_redactor;
 
 /// Maximum number of characters of a tool name and of a reason in a notice. Both can be text of the model.
 const NAME_CHARS: usize = 80;
@@ -120,14 +121,22 @@ impl CallEnd {
             }
             _ => return None,
         };
-        let name: String = name.chars().take(NAME_CHARS).collect();
+        let name: String = global_redactor()
+            .redact(name)
+            .chars()
+            .take(NAME_CHARS)
+            .collect();
         Some(format!("mcp: {name}: {why}"))
     }
 
     /// Returns the reason why the call was not made, in one line for the user; empty if another frame reports it.
     pub fn why_not(&self) -> String {
         match self {
-            CallEnd::Rejected(why) | CallEnd::Unread(why) => why.chars().take(WHY_CHARS).collect(),
+            CallEnd::Rejected(why) | CallEnd::Unread(why) => global_redactor()
+                .redact(why)
+                .chars()
+                .take(WHY_CHARS)
+                .collect(),
             CallEnd::Blocked(rule) => rule.clone(),
             CallEnd::Unanswered(why) => why.clone(),
             _ => String::new(),
@@ -216,5 +225,15 @@ impl CallEnd {
             why: reason,
             digest: sum,
         }
+    }
+}
+
+/// Returns a call as it is recorded with its answer.
+pub fn recorded(call: &ToolCall) -> Call {
+    Call {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
+        extra: call.extra.clone(),
     }
 }

@@ -281,7 +281,7 @@ fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
     let lines = output.head.lines().count() + output.tail.lines().count();
     let more = if output.omitted > 0 { "more than " } else { "" };
     let lines = count(lines, "line");
-    let command = one_line(finished.command, COMMAND_CHARS);
+    let command = one_line(&global_redactor().redact(finished.command), COMMAND_CHARS);
     let exit = finished.exit;
     Some(format!(
         "continues with the output of {command} (exit {exit}, {more}{lines})"
@@ -290,7 +290,7 @@ fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
 
 /// Returns the line about the output that goes along.
 fn attached_line(output: &TerminalOutput) -> String {
-    let command = one_line(&output.command, COMMAND_CHARS);
+    let command = one_line(&global_redactor().redact(&output.command), COMMAND_CHARS);
     let mut parts = vec![count(output.lines, "line")];
     if output.is_tail {
         parts.push("the beginning is missing".to_owned());

@@ -398,6 +398,9 @@ fn forged_cursors_are_refused() {
         let path = format!("/v1/sessions/{session}/events?follow=false&since={cursor}");
         server.send("GET", &path, None).problem(400);
     }
+    let future = "ffffffff-ffff-7fff-bfff-ffffffffffff";
+    let path = format!("/v1/events?follow=false&since={future}");
+    server.send("GET", &path, None).problem(400);
     // Positions that no stream has given, but that harm nothing.
     for cursor in [
         "0.0.0.ffffffffffff.7.ffffffff.12.0.0",

@@ -81,6 +81,19 @@ fn other_hosts_origins_and_sites_are_refused() {
     ] {
         send(&format!("host: {host}\r\n"), "").problem(421);
     }
+    // The address of the request counts before Host.
+    for (target, status) in [
+        (format!("http://127.0.0.1:{port}/v1/sessions"), 200),
+        ("http://evil.example/v1/sessions".to_owned(), 421),
+        (format!("http://evil.example:{port}/v1/sessions"), 421),
+        (format!("https://127.0.0.1:{port}/v1/sessions"), 421),
+        (format!("http://a:b@127.0.0.1:{port}/v1/sessions"), 421),
+    ] {
+        let response = server.raw(&format!(
+            "GET {target} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\nauthorization: Bearer  {token}\r\n\r\n"
+        ));
+        assert_eq!(response.status, status, "{target}");
+    }
     assert!(matches!(send("", "").status, 400));
     let twice = format!("host: 127.0.0.1:{port}\r\nhost: evil.example\r\n");
     assert!(matches!(send(&twice, "").status, 400));
@@ -153,9 +166,17 @@ fn a_page_of_a_configured_origin_may_use_the_api() {
             .head
             .contains("access-control-allow-headers: authorization")
     );
-    server
-        .send_with("GET", "/v1/sessions", own, None)
-        .problem(401);
+    // The page may read why it was refused, and the headers that the document names.
+    let refusal = server.send_with("GET", "/v1/sessions", own, None);
+    refusal.problem(401);
+    for head in [&refusal.head, &response.head] {
+        assert!(
+            head.contains("access-control-allow-origin: http://localhost:5173\n")
+                && head.contains("cross-origin-resource-policy: cross-origin")
+                && head.contains("access-control-expose-headers: accept-ranges"),
+            "{head}"
+        );
+    }
     for other in [
         "http://localhost:5174",
         "https://localhost:5173",
@@ -242,6 +263,16 @@ fn a_password_is_accepted_only_where_one_is_set() {
         None,
     );
     assert_eq!(refusal.problem(401)["message"], "the password is not right");
+    let schemes = |headers: &str| {
+        let head = server.send_with("GET", "/v1/sessions", headers, None).head;
+        (
+            head.contains("www-authenticate: bearer"),
+            head.contains("www-authenticate: basic"),
+        )
+    };
+    assert_eq!(schemes(""), (true, true));
+    // The browser would ask for a password in the place of the page.
+    assert_eq!(schemes("sec-fetch-mode: cors\r\n"), (true, false));
     for wrong in ["me:", "correct horse battery", ""] {
         assert_eq!(with(wrong), 401, "{wrong}");
     }

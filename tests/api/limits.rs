@@ -59,6 +59,12 @@ fn malformed_requests_are_refused() {
         ("DELETE", "/v1/sessions", 405),
         ("POST", "/health", 405),
         ("POST", "/", 405),
+        ("POST", "/app.css", 405),
+        ("DELETE", "/s/none", 405),
+        ("POST", "/none", 404),
+        ("DELETE", "/v1/none", 404),
+        ("OPTIONS", "*", 405),
+        ("CONNECT", "127.0.0.1:{port}", 405),
         ("GET", "/v1", 404),
         ("GET", "/v1/sessions/", 404),
         ("GET", "/v1/none", 404),
@@ -78,6 +84,7 @@ fn malformed_requests_are_refused() {
         ("GET", "/../../etc/passwd", 404),
         ("GET", "//etc/passwd", 404),
     ] {
+        let path = &path.replace("{port}", &port.to_string());
         let response = server.send(method, path, None);
         assert_eq!(
             response.status,
@@ -117,7 +124,53 @@ fn malformed_requests_are_refused() {
     .problem(400);
     with("content-type: application/json\r\n", &"[".repeat(100_000)).problem(400);
     let huge = format!("{{\"title\":\"{}\"}}", "x".repeat(3 << 20));
-    with("content-type: application/json\r\n", &huge).problem(413);
+    let problem = with("content-type: application/json\r\n", &huge).problem(413);
+    assert_eq!(problem["kind"], "limit");
+    let message = problem["message"].as_str().unwrap();
+    assert!(message.contains("2097152 bytes"), "{message}");
+    // Without its body: the server does not ask for it.
+    let waiting = server.raw(&format!(
+        "{post}expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        huge.len()
+    ));
+    assert_eq!(waiting.problem(413), problem);
+    with(
+        "content-type: application/json\r\ncontent-encoding: gzip\r\n",
+        "{}",
+    )
+    .problem(415);
+    for (coding, status) in [
+        ("gzip, chunked", 501),
+        ("chunked, chunked", 400),
+        ("chunked\r\ntransfer-encoding: chunked", 400),
+        ("Chunked", 201),
+    ] {
+        let response = server.raw(&format!(
+            "{post}transfer-encoding: {coding}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"
+        ));
+        assert_eq!(response.status, status, "{coding}: {}", response.text());
+    }
+    // Each character of the longest prompt may be escaped.
+    let path = format!("/v1/sessions/{session}/messages");
+    let escaped = format!("{{\"content\":\"{}\"}}", "\\u0041".repeat(1_000_000));
+    let long = server.raw(&format!(
+        "POST {path} HTTP/1.1\r\n{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{escaped}",
+        escaped.len()
+    ));
+    assert_eq!(long.status, 202, "{}", long.text());
+    for (accepted, status) in [
+        ("gzip;q=0", 406),
+        ("br, gzip;q=0.5", 200),
+        ("*;q=0", 406),
+        ("gzip;q=0, *", 406),
+        ("*", 200),
+        ("x-gzipped", 406),
+        ("", 406),
+    ] {
+        let headers = format!("accept-encoding: {accepted}\r\n");
+        let response = server.send_with("GET", "/", &headers, None);
+        assert_eq!(response.status, status, "{accepted:?}");
+    }
     // Three headers are in `get`.
     let many = |number: usize| server.raw(&format!("{get}{}\r\n", "x-a: b\r\n".repeat(number - 3)));
     assert_eq!(many(64).status, 200);
@@ -279,6 +332,8 @@ fn streams_are_limited_and_a_reader_that_stops_harms_nobody() {
         assert!(more.len() < 200, "there is no limit");
     };
     assert!(full.contains(" 503 "), "{full}");
+    // What the refusal recommends.
+    assert!(!server.all_events(&session, "").is_empty());
     drop((stopped, more));
 }
 

@@ -105,6 +105,37 @@ fn a_recording_of_a_session_is_sent_without_secrets_and_in_parts() {
     assert_eq!((other.status, other.body.len()), (200, length));
     let beyond = ranged(&server, &raw, &format!("range: bytes={length}-"));
     beyond.problem(416);
+    assert_eq!(
+        field(&beyond.head, "content-range"),
+        format!("bytes */{length}")
+    );
+    let head = server.send_with(
+        "HEAD",
+        &raw,
+        &format!(
+            "authorization: Bearer {}\r\nrange: bytes=0-5\r\n",
+            server.token
+        ),
+        None,
+    );
+    assert_eq!(
+        (head.status, field(&head.head, "content-length")),
+        (200, length.to_string())
+    );
+    for (condition, status) in [
+        (format!("if-none-match: {etag}"), 304),
+        (format!("if-none-match: \"x\", W/{etag}"), 304),
+        ("if-none-match: *".to_owned(), 304),
+        ("if-none-match: \"x\"".to_owned(), 206),
+        (format!("if-match: {etag}"), 206),
+        ("if-match: *".to_owned(), 206),
+        (format!("if-match: W/{etag}"), 412),
+        (format!("if-match: \"x\"\r\nif-none-match: {etag}"), 412),
+    ] {
+        let response = ranged(&server, &raw, &format!("range: BYTES=0-5\r\n{condition}"));
+        assert_eq!(response.status, status, "{condition}");
+        assert_eq!(field(&response.head, "etag"), etag, "{condition}");
+    }
     let id = recordings[0]["id"].as_str().unwrap();
     let chosen = server.send("GET", &format!("{raw}?recording={id}"), None);
     assert_eq!(chosen.status, 200);

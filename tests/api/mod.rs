@@ -201,7 +201,20 @@ impl Response {
             self.head
         );
         assert_eq!(problem["status"], status);
-        for field in ["type", "title", "detail", "kind", "message"] {
+        for name in [
+            "content-security-policy",
+            "referrer-policy",
+            "cross-origin-",
+        ] {
+            assert!(self.head.contains(name), "{name}: {}", self.head);
+        }
+        assert_eq!(
+            status == 405,
+            self.head.contains("\nallow: "),
+            "{}",
+            self.head
+        );
+        for field in ["type", "title", "detail", "kind", "message", "hint"] {
             let text = problem[field].as_str().expect("a text");
             assert!(
                 !text.is_empty() && !text.contains('\n'),

@@ -1,7 +1,7 @@
 use serde_json::json;
 
-use super::{Server, text_of};
-use crate::fakes::provider::{Provider, Script};
+use super::{Server, ServerEvent, text_of};
+use crate::fakes::provider::{Part, Provider, Script, text_event};
 use crate::support::helper::Helper;
 
 const CANARIES: [&str; 5] = [
@@ -60,6 +60,44 @@ fn no_secret_reaches_a_client_however_it_is_split() {
         let found = server.get(&format!("/v1/sessions?search={searched}"));
         assert_eq!(found["sessions"], json!([]), "{searched}");
     }
+}
+
+#[test]
+fn neither_a_cut_prompt_nor_an_answer_that_breaks_off_shows_a_part_of_a_secret() {
+    let password = "S3cretPassw0rdXyZ12";
+    let url = format!("postgres://app:{password}@db.example/x");
+    let parts = ["Connect to ", "postgres://app:", password]
+        .map(|text| Part::Bytes(text_event(text).into_bytes()));
+    let script = parts.into_iter().chain([Part::Gate("on"), Part::Cut]);
+    let script = Script::Body("text/event-stream", script.collect());
+    let helper = Helper::with(Provider::start([script]));
+    let server = Server::start(&helper);
+    let session = server.session();
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
+    stream.until("x.caught_up");
+    // Its first 40 characters end within the password.
+    server.prompt(&session, &format!("what is {url} for"));
+    let (_, mut seen) = stream.until("message.end");
+    helper.provider.open("on");
+    let (end, more) = stream.until("message.end");
+    seen.extend(more);
+    seen.push(end);
+    let is_shown = |event: &ServerEvent| {
+        let prompt = event.data["payload"]["prompt"].as_str();
+        prompt.is_some_and(|prompt| prompt.starts_with("what is postgres"))
+    };
+    assert!(seen.iter().any(is_shown), "{seen:?}");
+    let path = format!("/v1/sessions/{session}");
+    let mut everything: String = ["messages", "outline", "logs/events", "events?follow=false"]
+        .iter()
+        .map(|name| server.send("GET", &format!("{path}/{name}"), None).text())
+        .collect();
+    assert!(
+        everything.contains("Connect to postgres://app:"),
+        "{everything}"
+    );
+    everything.extend(seen.iter().map(|event| event.data.to_string()));
+    assert!(!everything.contains(&password[..3]), "{everything}");
 }
 
 #[test]

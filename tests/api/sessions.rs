@@ -240,6 +240,43 @@ fn wrong_prompts_are_refused_with_a_reason() {
 }
 
 #[test]
+fn a_model_that_was_changed_by_a_program_is_named_and_stops_nothing_else() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let old = std::fs::read_to_string(helper.path("config/config.toml")).unwrap();
+    helper.change_config(&old.replace("/v1\"", "/v2\""));
+    server.session();
+    server.get("/v1/tools");
+    assert_eq!(server.get("/v1/models"), json!({ "models": [] }));
+    let path = format!("/v1/sessions/{session}");
+    let change = json!({ "title": "Dogs", "cwd": "/" });
+    server.send("PATCH", &path, Some(&change)).json(200);
+    let refused = [
+        server.send("PATCH", &path, Some(&json!({ "model": "fake" }))),
+        server.send(
+            "POST",
+            &format!("{path}/messages"),
+            Some(&json!({ "content": "x" })),
+        ),
+    ];
+    for response in refused {
+        let problem = response.problem(409);
+        let text = |name: &str| problem[name].as_str().unwrap().to_owned();
+        assert!(
+            text("message").contains("model fake has changed"),
+            "{problem}"
+        );
+        assert!(text("hint").contains("run llm in a terminal"), "{problem}");
+    }
+    for arguments in [&["ask", "x"][..], &["model", "list"]] {
+        let said = helper.call(arguments.iter().copied()).run();
+        assert!(said.stderr.contains("model fake has changed"), "{said:?}");
+    }
+    assert!(helper.provider.requests().is_empty());
+}
+
+#[test]
 fn activities_and_sums_are_those_of_the_command_line() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);

@@ -100,7 +100,10 @@ fn a_tool_is_called_through_the_policy() {
         "{asked}"
     );
     for (name, body, status) in [
-        ("fs.none", arguments.clone(), 422),
+        ("fs.none", arguments.clone(), 404),
+        ("aish.none", arguments.clone(), 422),
+        ("%2e", arguments.clone(), 404),
+        ("fs.", arguments.clone(), 404),
         ("none.read", arguments.clone(), 404),
         ("fs.read", json!({ "arguments": [] }), 422),
         ("fs.read", json!({}), 422),
@@ -245,7 +248,13 @@ fn built_in_tools_and_helpers_work_in_the_directory_that_is_named() {
     assert_eq!(std::fs::read_to_string(&notes).unwrap(), "second line\n");
     let shouted = call("helper.shout", json!({ "text": "hello" })).json(200);
     assert_eq!(shouted["text"].as_str().map(str::trim_end), Some("HELLO"));
-    assert_eq!(call("helper.none", json!({})).status, 422);
+    for name in ["helper.none", "aish.none"] {
+        let missing = call(name, json!({})).problem(404);
+        assert!(
+            missing["hint"].as_str().unwrap().contains("/v1/tools"),
+            "{missing}"
+        );
+    }
     // Each call has its approval and its result in the audit log.
     let records = helper.audit_records();
     let count = |kind: &str, name: &str| {

@@ -46,22 +46,24 @@ pub async fn list(
     State(state): State<ApiState>,
     Parameters(query): Parameters<ActivityQuery>,
 ) -> Answer<Json<ActivityList>> {
-    let limit = super::within(query.limit, PAGE)?;
+    let limit = super::within("limit", query.limit, PAGE)?;
     for (name, value, most) in [
         ("type", &query.r#type, 40),
         ("server", &query.server, 100),
         ("session", &query.session, 36),
     ] {
         if value.as_ref().is_some_and(|v| v.chars().count() > most) {
-            return Err(Problem::bad_request(format!(
-                "{name} is longer than {most} characters"
-            )));
+            return Err(Problem::bad_request(
+                format!("{name} is longer than {most} characters"),
+                "/doc describes the parameters",
+            ));
         }
     }
     if query.before_ms.is_some_and(|ms| ms > LAST_MS) {
-        return Err(Problem::bad_request(format!(
-            "before_ms is more than {LAST_MS}"
-        )));
+        return Err(Problem::bad_request(
+            format!("before_ms is more than {LAST_MS}"),
+            "it is a time in milliseconds since 1970",
+        ));
     }
     let filter = ActivityFilter {
         types: query.r#type.into_iter().collect(),
@@ -98,12 +100,12 @@ pub async fn stats(
     State(state): State<ApiState>,
     Parameters(query): Parameters<StatsQuery>,
 ) -> Answer<Json<StatsView>> {
-    let days = super::within(query.days, DAYS)?;
+    let days = super::within("days", query.days, DAYS)?;
     let last = Local::now().date_naive();
     let back = Days::new(days as u64 - 1);
     let first = last
         .checked_sub_days(back)
-        .ok_or_else(|| Problem::bad_request("days reach too far back"))?;
+        .ok_or_else(|| Problem::bad_request("days reach too far back", "ask for fewer days"))?;
     let stats = indexed(&state, move |index| index.usage(first, last, None)).await?;
     let groups = |map: std::collections::HashMap<String, UsageSum>| {
         let mut groups: Vec<UsageGroup> = map

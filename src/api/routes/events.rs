@@ -22,6 +22,9 @@ use crate::error::Result;
 /// How far back the events of all sessions can begin.
 const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
 
+/// How far ahead of the clock the time of a cursor may be: the clock may have been corrected.
+const MAX_AHEAD_MS: u64 = 60 * 1000;
+
 /// Streams the events of a session: those behind the cursor, then what happens. With the bearer of a paired browser, questions
 /// of a foreground prompt without a terminal wait for its answer; the stream ends with the pairing.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/events", operation_id = "stream_session_events", tag = "events",
@@ -50,8 +53,8 @@ pub async fn of_session(
         return Err(bad_cursor());
     }
     drop(session);
-    let permit = permit(&state)?;
     let follows = filter.follow.unwrap_or(true);
+    let permit = permit(&state, follows)?;
     let stream = SessionStream::new(state, id, cursor, follows, permit, pairing(access));
     let chunks = stream::unfold(stream, |mut stream| async {
         let chunk = stream.chunk().await?;
@@ -82,8 +85,12 @@ pub async fn of_all(
             let now = crate::history::journal::now_ms();
             if cursor.time_ms() + GLOBAL_PAST_MS < now {
                 let message = "the cursor is older than a day";
-                return Err(Problem::new(StatusCode::GONE, "usage", message)
-                    .hint("list the sessions, then begin without a cursor"));
+                let hint = "list the sessions, then begin without a cursor";
+                return Err(Problem::new(StatusCode::GONE, "usage", message, hint));
+            }
+            // Records until then would be missed.
+            if cursor.time_ms() > now + MAX_AHEAD_MS {
+                return Err(bad_cursor());
             }
             let mut changed = changed_since(&state, cursor.time_ms()).await?;
             changed.extend(cursor.sessions().cloned());
@@ -91,8 +98,8 @@ pub async fn of_all(
         }
         None => (GlobalCursor::now(), Vec::new()),
     };
-    let permit = permit(&state)?;
     let follows = filter.follow.unwrap_or(true);
+    let permit = permit(&state, follows)?;
     let stream = GlobalStream::new(state, cursor, changed, follows, permit, pairing(access));
     let chunks = stream::unfold(stream, |mut stream| async {
         let chunk = stream.chunk().await?;
@@ -134,16 +141,26 @@ fn since(headers: &HeaderMap, parameter: Option<String>) -> Answer<Option<String
 }
 
 fn bad_cursor() -> Problem {
-    Problem::bad_request("the cursor does not belong to this stream")
-        .hint("use the id of an event, or next_cursor; without one the stream begins at the start")
+    Problem::bad_request(
+        "the cursor does not belong to this stream",
+        "use the id of an event, or next_cursor; without one the stream begins at the start",
+    )
 }
 
-fn permit(state: &ApiState) -> Answer<OwnedSemaphorePermit> {
-    state.streams.clone().try_acquire_owned().map_err(|_| {
-        let message = "too many event streams are open";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "limit", message)
-            .hint("close some pages, or use follow=false")
-    })
+/// Counts a stream that follows; another one ends by itself.
+fn permit(state: &ApiState, follows: bool) -> Answer<Option<OwnedSemaphorePermit>> {
+    if !follows {
+        return Ok(None);
+    }
+    let permit = state.streams.clone().try_acquire_owned().map_err(|_| {
+        Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "limit",
+            "too many event streams are open",
+            "close some pages, or use follow=false",
+        )
+    })?;
+    Ok(Some(permit))
 }
 
 fn event_stream(body: Body) -> Response {

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use futures_util::stream;
 
@@ -27,10 +27,12 @@ const RECORDS: usize = 32;
         (status = 200, description = "The records, as `docs/journal.md` describes them", content_type = "application/jsonl", body = String),
         (status = 404, description = "There is no such session", body = ProblemDocument)))]
 pub async fn events(State(state): State<ApiState>, InPath(id): InPath<String>) -> Answer<Response> {
-    let session = super::session(&state, &id).await?;
-    let pieces = stream::unfold((session, 0), |(session, from)| async move {
+    super::session(&state, &id).await?;
+    let pieces = stream::unfold((state, id, 0), |(state, id, from)| async move {
         // Streams and hooks get their turn between two pieces.
         tokio::task::yield_now().await;
+        // For each piece anew: a client that takes nothing must not keep the session from being closed or deleted.
+        let session = super::session(&state, &id).await.ok()?;
         let (piece, next) = session.with_records(|records| {
             let mut piece = Vec::new();
             let mut next = from;
@@ -46,7 +48,8 @@ pub async fn events(State(state): State<ApiState>, InPath(id): InPath<String>) -
             (piece, next)
         });
         let piece = (!piece.is_empty()).then_some(piece)?;
-        Some((Ok::<_, std::convert::Infallible>(piece), (session, next)))
+        drop(session);
+        Some((Ok::<_, std::convert::Infallible>(piece), (state, id, next)))
     });
     let mut response = Response::new(Body::from_stream(pieces));
     let kind = HeaderValue::from_static("application/jsonl");
@@ -84,18 +87,23 @@ pub async fn recordings(
         ("session_id" = String, Path, description = "Id of the session"),
         RecordingChoice,
         ("range" = Option<String>, Header, description = "One range of bytes; several are ignored"),
+        ("if-match" = Option<String>, Header, description = "The ETags that the recording may have"),
+        ("if-none-match" = Option<String>, Header, description = "The ETags that it must not have"),
         ("if-range" = Option<String>, Header, description = "The ETag of the part that is there already")),
     responses(
         (status = 200, description = "The recording", content_type = "application/x-asciicast", body = String),
         (status = 206, description = "The part that was asked for", content_type = "application/x-asciicast", body = String),
+        (status = 304, description = "The recording has one of the ETags in `If-None-Match`"),
         (status = 400, description = "A parameter is not valid", body = ProblemDocument),
         (status = 404, description = "There is no such session, or it has no such recording", body = ProblemDocument),
+        (status = 412, description = "The recording has none of the ETags in `If-Match`", body = ProblemDocument),
         (status = 422, description = "The recording is too large to be sent", body = ProblemDocument),
         (status = 416, description = "The recording has no such part", body = ProblemDocument)))]
 pub async fn raw(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
     Parameters(choice): Parameters<RecordingChoice>,
+    method: Method,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let known = of_session(&state, &id).await?;
@@ -106,17 +114,16 @@ pub async fn raw(
             .is_none_or(|id| recording.id == *id)
     };
     let Some(recording) = known.iter().find(wanted) else {
-        return Err(
-            Problem::not_found("the session has no such recording").hint(format!(
-                "GET /v1/sessions/{id}/recordings lists those that it has"
-            )),
-        );
+        return Err(Problem::not_found(
+            "the session has no such recording",
+            format!("GET /v1/sessions/{id}/recordings lists those that it has"),
+        ));
     };
     let cast = state
         .last_cast
         .of(&state.services.paths, &recording.id)
         .await?;
-    respond(cast, &headers)
+    respond(cast, &method, &headers)
 }
 
 /// What a request asks for of a file.
@@ -132,8 +139,9 @@ enum RequestedPart {
 /// understood is ignored.
 fn part(range: &str, length: u64) -> RequestedPart {
     let Some((first, last)) = range
-        .strip_prefix("bytes=")
-        .and_then(|set| set.split_once('-'))
+        .split_once('=')
+        .filter(|(unit, _)| unit.eq_ignore_ascii_case("bytes"))
+        .and_then(|(_, set)| set.split_once('-'))
     else {
         return RequestedPart::Whole;
     };
@@ -161,11 +169,45 @@ fn part(range: &str, length: u64) -> RequestedPart {
     }
 }
 
-fn respond(cast: Cast, headers: &HeaderMap) -> Answer<Response> {
+/// Whether a header with a list of ETags names this one, or is `*`.
+fn names(headers: &HeaderMap, name: header::HeaderName, etag: &str, is_weak: bool) -> bool {
+    let values = headers.get_all(name).iter();
+    let mut tags = values
+        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+        .map(str::trim);
+    tags.any(|tag| {
+        let plain = tag.strip_prefix("W/").filter(|_| is_weak).unwrap_or(tag);
+        tag == "*" || plain == etag
+    })
+}
+
+fn respond(cast: Cast, method: &Method, headers: &HeaderMap) -> Answer<Response> {
+    // In the order of RFC 9110, section 13.2.2.
+    let etag = HeaderValue::from_str(&cast.etag).ok();
+    if headers.contains_key(header::IF_MATCH)
+        && !names(headers, header::IF_MATCH, &cast.etag, false)
+    {
+        return Err(Problem::new(
+            StatusCode::PRECONDITION_FAILED,
+            "usage",
+            "the recording has another ETag",
+            "read it from its beginning",
+        )
+        .header(header::ETAG, &cast.etag));
+    }
+    if names(headers, header::IF_NONE_MATCH, &cast.etag, true) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+            .headers_mut()
+            .extend(etag.map(|etag| (header::ETAG, etag)));
+        return Ok(response);
+    }
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let is_current = text(header::IF_RANGE).is_none_or(|etag| etag == cast.etag);
     let part = match text(header::RANGE) {
-        Some(range) if is_current => part(range, cast.length),
+        // Only GET has parts.
+        Some(range) if is_current && *method == Method::GET => part(range, cast.length),
         _ => RequestedPart::Whole,
     };
     let (status, from, to) = match part {
@@ -177,11 +219,12 @@ fn respond(cast: Cast, headers: &HeaderMap) -> Answer<Response> {
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 "usage",
                 message,
-            ));
+                "ask for a part that begins before its end",
+            )
+            .header(header::CONTENT_RANGE, &format!("bytes */{}", cast.length)));
         }
     };
     let length = cast.length;
-    let etag = HeaderValue::from_str(&cast.etag).ok();
     let mut response = Response::new(file_body(cast.file, from, to));
     *response.status_mut() = status;
     let out = response.headers_mut();
@@ -226,6 +269,7 @@ mod tests {
             ("bytes=a-b", RequestedPart::Whole),
             ("bytes=+1-2", RequestedPart::Whole),
             ("lines=1-2", RequestedPart::Whole),
+            ("Bytes=0-9", RequestedPart::Range(0, 9)),
             ("", RequestedPart::Whole),
         ] {
             assert_eq!(part(range, 100), expected, "{range}");

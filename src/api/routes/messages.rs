@@ -16,7 +16,7 @@ use crate::api::types::{
     CancelFilter, MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole,
     Role, ToolCallView,
 };
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
 use crate::protocol::{
@@ -36,6 +36,9 @@ const PAGE: (usize, usize) = (50, 200);
 /// Maximum length of a prompt, in characters.
 const MAX_PROMPT: usize = 1_000_000;
 
+/// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters.
+const MAX_BODY: usize = 8 << 20;
+
 /// Lists the messages of a session, newest first.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), MessageFilter),
@@ -48,7 +51,7 @@ pub async fn list(
     InPath(id): InPath<String>,
     Parameters(filter): Parameters<MessageFilter>,
 ) -> Answer<Json<MessagePage>> {
-    let limit = super::within(filter.limit, PAGE)?;
+    let limit = super::within("limit", filter.limit, PAGE)?;
     super::at_most(filter.before, "before", 1_000_000_000)?;
     let session = super::session(&state, &id).await?;
     let page = session.with_records(|records| {
@@ -125,17 +128,17 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
 pub async fn send(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
-    JsonBody(message): JsonBody<NewMessage>,
+    JsonBody(message): JsonBody<NewMessage, MAX_BODY>,
 ) -> Answer<(StatusCode, Json<MessageAccepted>)> {
     let session = super::session(&state, &id).await?;
     check(&message)?;
     let services = &state.services;
     if services.leaving.is_cancelled() {
-        let message = "the daemon is stopping";
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "runtime",
-            message,
+            "the daemon is stopping",
+            "send the prompt again once the server answers",
         ));
     }
     let ask = AskRequest {
@@ -179,15 +182,16 @@ pub async fn send(
 
 fn check(message: &NewMessage) -> Answer<()> {
     if message.agent_id.is_some() {
-        return Err(
-            Problem::not_found("there is no such agent: aish has no agents yet")
-                .hint("leave out agent_id"),
-        );
+        let message = "there is no such agent: aish has no agents yet";
+        return Err(Problem::not_found(message, "leave out agent_id"));
     }
     // Others are refused when the body is read.
     let (None | Some(PromptRole::User)) = message.role;
     if message.content.trim().is_empty() {
-        return Err(super::invalid("the prompt is empty"));
+        return Err(Problem::invalid(
+            "the prompt is empty",
+            "send its text as content",
+        ));
     }
     super::check_length("content", &message.content, MAX_PROMPT)?;
     super::check_length("model", message.model.as_deref().unwrap_or_default(), 200)?;
@@ -195,30 +199,26 @@ fn check(message: &NewMessage) -> Answer<()> {
 }
 
 fn failed(failure: RequestFailure) -> Problem {
-    let status = match failure.kind {
-        _ if failure.nothing_configured => StatusCode::CONFLICT,
-        kind => {
-            return super::unfit(Error {
-                hint: failure.hint,
-                ..Error::new(kind, failure.message)
-            });
-        }
+    let kind = match failure.nothing_configured {
+        true => ErrorKind::Config,
+        false => failure.kind,
     };
-    Problem {
+    super::unfit(Error {
         hint: failure.hint,
-        ..Problem::new(status, "config", failure.message)
-    }
+        ..Error::new(kind, failure.message)
+    })
 }
 
 /// Returns the shell that is told about a prompt: of those that use the session the one that ran a command last, otherwise of
 /// all.
 fn told_shell(state: &ApiState, session: &Arc<Session>) -> Option<ShellId> {
     let services = &state.services;
-    let shells = lock(&services.shells);
-    let uses = |shell: &ShellId| {
+    let shells = lock(&services.shells).latest_first();
+    let uses = |shell: &&ShellId| {
         services.sessions.session_for_shell(shell).as_deref() == Some(&*session.id)
     };
-    shells.last_of(uses).or_else(|| shells.last_of(|_| true))
+    // Without the lock: what a shell uses may have to be read from a file.
+    shells.iter().find(uses).or(shells.first()).cloned()
 }
 
 /// Cancels the running answer of a session, or only the answer to one prompt.

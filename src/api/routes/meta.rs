@@ -62,11 +62,12 @@ pub async fn redeem(
     JsonBody(Ticket { ticket }): JsonBody<Ticket, MAX_TICKET>,
 ) -> Answer<Json<TicketBearer>> {
     let Some(bearer) = state.credentials.redeem(&ticket) else {
-        let message = "the ticket was used already, is older than a minute, or is none";
-        return Err(
-            Problem::new(StatusCode::UNAUTHORIZED, "authentication", message)
-                .hint("open the page anew: aish-helper web"),
-        );
+        return Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "authentication",
+            "the ticket was used already, is older than a minute, or is none",
+            "open the page anew: aish-helper web",
+        ));
     };
     let bearer = bearer.expose().to_owned();
     Ok(Json(TicketBearer { bearer }))

@@ -126,7 +126,7 @@ pub fn document() -> Value {
 }
 
 /// What the guard and the listener answer, as a status, the name of its description, and the description.
-const REFUSALS: [(&str, &str, &str); 12] = [
+const REFUSALS: [(&str, &str, &str); 13] = [
     (
         "400",
         "BadRequest",
@@ -166,6 +166,11 @@ const REFUSALS: [(&str, &str, &str); 12] = [
         "RequestHeaderFieldsTooLarge",
         "The head of the request is too large",
     ),
+    (
+        "501",
+        "NotImplemented",
+        "The transfer coding of the body is not supported",
+    ),
     ("503", "ServiceUnavailable", "Too many connections are open"),
 ];
 
@@ -193,7 +198,7 @@ fn add_refusals(operation: &mut Value) {
     for (status, name, _) in REFUSALS {
         let is_possible = match status {
             "401" | "429" | "503" => !is_public,
-            "413" | "415" | "422" => has_body,
+            "413" | "415" | "422" | "501" => has_body,
             _ => true,
         };
         if is_possible && !responses.contains_key(status) {
@@ -232,10 +237,12 @@ pub fn router(state: ApiState) -> Router {
         .with_state(state)
 }
 
+/// The router adds the header `Allow`.
 async fn method_not_allowed() -> Problem {
-    let message = "this path does not take this method";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "usage", message)
-        .hint("the header Allow says which it takes; /doc describes them")
+    Problem {
+        headers: Vec::new(),
+        ..Problem::method_not_allowed("")
+    }
 }
 
 /// Returns the session with this id.
@@ -251,7 +258,8 @@ async fn session(state: &ApiState, id: &str) -> Answer<SharedSession> {
             return Ok(sessions.get(id).await?);
         }
     }
-    Err(Problem::not_found("there is no session with this id").hint("GET /v1/sessions lists them"))
+    let message = "there is no session with this id";
+    Err(Problem::not_found(message, "GET /v1/sessions lists them"))
 }
 
 /// Returns the ids of the records of a request.
@@ -263,14 +271,15 @@ fn record_ids(state: &ApiState) -> RecordIds {
     }
 }
 
-/// Returns how many items are wanted; `page` has the default and the maximum.
-fn within(limit: Option<usize>, (default, maximum): (usize, usize)) -> Answer<usize> {
-    match limit {
+/// Returns the value of the parameter `name`, which must be at least 1, or its default.
+fn within(name: &str, value: Option<usize>, (default, maximum): (usize, usize)) -> Answer<usize> {
+    match value {
         None => Ok(default),
-        Some(limit) if (1..=maximum).contains(&limit) => Ok(limit),
-        Some(_) => Err(Problem::bad_request(format!(
-            "limit is not within 1 and {maximum}"
-        ))),
+        Some(value) if (1..=maximum).contains(&value) => Ok(value),
+        Some(_) => Err(Problem::bad_request(
+            format!("{name} is not within 1 and {maximum}"),
+            format!("leave it out for {default}"),
+        )),
     }
 }
 
@@ -278,14 +287,11 @@ fn at_most(value: Option<usize>, name: &str, maximum: usize) -> Answer<usize> {
     match value {
         None => Ok(0),
         Some(value) if value <= maximum => Ok(value),
-        Some(_) => Err(Problem::bad_request(format!(
-            "{name} is more than {maximum}"
-        ))),
+        Some(_) => Err(Problem::bad_request(
+            format!("{name} is more than {maximum}"),
+            "use the value that the page before names",
+        )),
     }
-}
-
-fn invalid(message: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "usage", message)
 }
 
 /// Turns the error of a well-formed request into a problem: what it names, such as a prompt pack, is not there now.
@@ -304,7 +310,10 @@ fn unfit(error: Error) -> Problem {
 fn check_length(name: &str, text: &str, limit: usize) -> Answer<()> {
     match text.chars().nth(limit) {
         None => Ok(()),
-        Some(_) => Err(invalid(format!("{name} is longer than {limit} characters"))),
+        Some(_) => Err(Problem::invalid(
+            format!("{name} is longer than {limit} characters"),
+            "shorten it",
+        )),
     }
 }
 
@@ -325,7 +334,8 @@ fn cwd(session: &Session) -> Option<String> {
 /// Returns a directory with its links resolved: the rules of a project hold for it whatever it is called.
 async fn real_dir(named: &str) -> Answer<String> {
     if !named.starts_with('/') || named.chars().any(char::is_control) {
-        return Err(invalid("cwd is not an absolute path"));
+        let hint = "send the path of a directory from / on, without control characters";
+        return Err(Problem::invalid("cwd is not an absolute path", hint));
     }
     let real = tokio::fs::canonicalize(named).await.ok();
     let real = real.and_then(|real| real.into_os_string().into_string().ok());
@@ -333,7 +343,8 @@ async fn real_dir(named: &str) -> Answer<String> {
         Some(real) if tokio::fs::metadata(&real).await.is_ok_and(|m| m.is_dir()) => Ok(real),
         _ => {
             let message = "cwd is not a directory on this machine";
-            Err(Problem::new(StatusCode::CONFLICT, "usage", message))
+            let hint = "create it, or send the path of another one";
+            Err(Problem::new(StatusCode::CONFLICT, "usage", message, hint))
         }
     }
 }

@@ -43,6 +43,6 @@ pub async fn create_agent() -> Problem {
         StatusCode::NOT_IMPLEMENTED,
         "runtime",
         "aish has no agents yet",
+        "send the prompt to a session: POST /v1/sessions/{session_id}/messages",
     )
-    .hint("send the prompt to a session: POST /v1/sessions/{session_id}/messages")
 }

@@ -13,6 +13,7 @@ use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{NewPairing, PairingView, PairingWord, Ticket};
 use crate::history::journal::now_ms;
 
+const ANEW: &str = "begin anew: aish-helper web --approve";
 /// How long a request waits for the person's decision, in milliseconds.
 const WAIT_MS: u64 = 20_000;
 
@@ -28,9 +29,12 @@ pub async fn begin(
 ) -> Answer<Json<NewPairing>> {
     let pairings = &state.credentials.pairings;
     let pending = pairings.redeem(&ticket, now_ms()).ok_or_else(|| {
-        let message = "the ticket was used already, is older than a minute, or is none";
-        Problem::new(StatusCode::UNAUTHORIZED, "authentication", message)
-            .hint("if nobody else could have used it, begin anew: aish-helper web --approve")
+        Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "authentication",
+            "the ticket was used already, is older than a minute, or is none",
+            "if nobody else could have used it, begin anew: aish-helper web --approve",
+        )
     })?;
     Ok(Json(NewPairing {
         bearer: pending.bearer.expose().to_owned(),
@@ -63,18 +67,20 @@ pub async fn get(
     }
     let now = now_ms();
     let Some((reached, until_ms)) = pairings.state(id, now) else {
-        return Err(
-            Problem::new(StatusCode::GONE, "approval", "the pairing has expired")
-                .hint("begin anew: aish-helper web --approve"),
-        );
+        let message = "the pairing has expired";
+        return Err(Problem::new(StatusCode::GONE, "approval", message, ANEW));
     };
     let (word, bearer) = match reached {
         PairingState::Paired => (PairingWord::Paired, Some(state.credentials.browser())),
         PairingState::Offered | PairingState::Waiting(_) => (PairingWord::Waiting, None),
         PairingState::Refused => {
             let message = "the pairing was refused in the terminal";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "approval", message)
-                .hint("begin anew: aish-helper web --approve"));
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "approval",
+                message,
+                ANEW,
+            ));
         }
     };
     Ok(Json(PairingView {

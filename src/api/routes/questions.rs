@@ -42,8 +42,13 @@ impl FromRequestParts<ApiState> for PairedBrowser {
         }
         record_refusal(state);
         let message = "only a browser that was paired at the terminal may answer questions";
-        Err(Problem::new(StatusCode::FORBIDDEN, "approval", message)
-            .hint("pair it: aish-helper web --approve; or answer in the terminal"))
+        let hint = "pair it: aish-helper web --approve; or answer in the terminal";
+        Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "approval",
+            message,
+            hint,
+        ))
     }
 }
 
@@ -127,13 +132,18 @@ pub async fn answer(
 fn verdict(given: &QuestionAnswer) -> Answer<ApprovalVerdict> {
     let is_digest = given.digest.len() == DIGEST;
     if !(is_digest && given.digest.bytes().all(|b| b.is_ascii_hexdigit())) {
-        return Err(super::invalid("digest is no SHA-256 in hexadecimal"));
+        let hint = "send the digest of the question, as its event has it";
+        return Err(Problem::invalid(
+            "digest is no SHA-256 in hexadecimal",
+            hint,
+        ));
     }
     let reason = given.value.as_deref().unwrap_or_default().trim();
     super::check_length("value", reason, MAX_REASON)?;
     match given.answer {
         AnswerWord::Yes if given.value.is_some() => {
-            Err(super::invalid("value is possible with the answer no only"))
+            let message = "value is possible with the answer no only";
+            Err(Problem::invalid(message, "leave it out"))
         }
         AnswerWord::Yes => Ok(ApprovalVerdict::Once),
         AnswerWord::No => Ok(ApprovalVerdict::No {
@@ -156,31 +166,39 @@ fn closed(session: &Session, id: &str) -> Problem {
         // Answered, but the turn has not taken the answer yet.
         let is_known = session.hub.running().is_some_and(|feed| feed.has_asked(id));
         return match is_known {
-            true => conflict("the question was answered just now"),
-            false => Problem::not_found("the session has no such question")
-                .hint("agent.status of its events lists the open ones"),
+            true => conflict("the question was answered just now", NO_MORE),
+            false => Problem::not_found(
+                "the session has no such question",
+                "agent.status of its events lists the open ones",
+            ),
         };
     };
     let outcome = outcome_word(closed.outcome);
     let outcome = outcome.as_str().unwrap_or_default().replace('_', " ");
-    conflict(&match closed.answered_in {
+    let message = match closed.answered_in {
         Some(place) => format!("the question was answered in {place}: {outcome}"),
         None => format!("the question is closed: {outcome}"),
-    })
+    };
+    conflict(&message, NO_MORE)
 }
 
-fn conflict(message: &str) -> Problem {
-    Problem::new(StatusCode::CONFLICT, "approval", message)
+/// Hint for a question that is not open.
+const NO_MORE: &str = "show it as closed; agent.status of the session's events lists the open ones";
+
+fn conflict(message: &str, hint: &str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, "approval", message, hint)
 }
 
 fn other_digest() -> Problem {
-    conflict("this digest is not that of the question: something else was shown")
-        .hint("show the question again, and answer that")
+    conflict(
+        "this digest is not that of the question: something else was shown",
+        "show the question again, and answer that",
+    )
 }
 
 fn terminal_only(reason: Option<&str>) -> Problem {
     let reason = reason.map(|reason| format!(": {reason}"));
     let message = "this answer can be given in the terminal only";
-    conflict(&format!("{message}{}", reason.unwrap_or_default()))
-        .hint("llm --attach shows the question")
+    let message = format!("{message}{}", reason.unwrap_or_default());
+    conflict(&message, "llm --attach shows the question")
 }

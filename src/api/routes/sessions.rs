@@ -24,6 +24,7 @@ use crate::protocol::{SessionInfo, SettingName, SettingsRequest};
 use crate::requests::share::CredentialSource;
 use crate::requests::{self, session_settings};
 use crate::safety::redact::global_redactor;
+use crate::safety::utf8;
 use crate::session::conversation::Session;
 
 /// Sessions on a page, unless the request says otherwise, and at most.
@@ -42,14 +43,15 @@ pub async fn list(
     State(state): State<ApiState>,
     Parameters(filter): Parameters<SessionFilter>,
 ) -> Answer<Json<SessionList>> {
-    let limit = super::within(filter.limit, PAGE)?;
+    let limit = super::within("limit", filter.limit, PAGE)?;
     let offset = super::at_most(filter.offset, "offset", 1_000_000)?;
     let search = filter.search.filter(|words| !words.trim().is_empty());
     if search
         .as_ref()
         .is_some_and(|words| words.chars().count() > 200)
     {
-        return Err(Problem::bad_request("search is longer than 200 characters"));
+        let message = "search is longer than 200 characters";
+        return Err(Problem::bad_request(message, "search for fewer words"));
     }
     let is_search = search.is_some();
     let mut found = requests::sessions(&state.services, offset + limit + 1, search).await?;
@@ -184,10 +186,10 @@ pub async fn delete(
     super::session(&state, &id).await?;
     let deleted = requests::delete_session(&state.services, CredentialSource::Kept, &id).await;
     deleted.map_err(|error| match error.kind {
-        ErrorKind::Usage => Problem {
-            hint: Some("wait for the answer or cancel it, then delete the session".to_owned()),
-            ..Problem::new(StatusCode::CONFLICT, "usage", error.message)
-        },
+        ErrorKind::Usage => {
+            let hint = "wait for the answer or cancel it, then delete the session";
+            Problem::new(StatusCode::CONFLICT, "usage", error.message, hint)
+        }
         _ => Problem::from(error),
     })?;
     Ok(StatusCode::NO_CONTENT)
@@ -210,7 +212,8 @@ pub async fn outline(
             RecordBody::User { text, .. } => Some(OutlineEntry {
                 number,
                 id: message_id(record).to_owned(),
-                text: text.chars().take(SEARCHED).collect(),
+                // Longer than what `line` reads, so that it knows that there is more.
+                text: utf8::prefix(text.trim_start(), SEARCHED + 4).to_owned(),
                 timestamp_ms: record.timestamp_ms,
             }),
             _ => None,
@@ -252,8 +255,10 @@ pub async fn record(
             chain: chain(records, &records[number]),
         })
     });
-    let found =
-        found.ok_or_else(|| Problem::not_found("the session has no record with this id"))?;
+    let found = found.ok_or_else(|| {
+        let hint = format!("GET /v1/sessions/{id}/logs/events lists its records");
+        Problem::not_found("the session has no record with this id", hint)
+    })?;
     Ok(Json(found))
 }
 
@@ -292,8 +297,7 @@ fn chain(records: &[Record], of: &Record) -> Vec<ChainEntry> {
 /// Returns the beginning of a text in one line, without secrets.
 fn line(text: &str) -> String {
     // Enough for the line, so that a long text is not searched to its end.
-    let start: String = text.chars().take(SEARCHED).collect();
-    let words = global_redactor().redact(&start);
+    let words = global_redactor().redact_beginning(text.trim_start(), SEARCHED);
     let words: Vec<&str> = words.split_whitespace().collect();
     let words = words.join(" ");
     match words.char_indices().nth(LINE) {
@@ -318,7 +322,8 @@ fn check(change: &SessionChange) -> Answer<()> {
         .as_ref()
         .is_some_and(|title| title.trim().is_empty())
     {
-        return Err(super::invalid("the title is empty"));
+        let hint = "leave it out, or send a text";
+        return Err(Problem::invalid("the title is empty", hint));
     }
     Ok(())
 }
@@ -418,8 +423,11 @@ fn usage(records: &[Record]) -> Usage {
         else {
             continue;
         };
-        sum.prompt_tokens += prompt_tokens.unwrap_or(0);
-        sum.completion_tokens += completion_tokens.unwrap_or(0);
+        // A provider may send any number.
+        sum.prompt_tokens = sum.prompt_tokens.saturating_add(prompt_tokens.unwrap_or(0));
+        sum.completion_tokens = sum
+            .completion_tokens
+            .saturating_add(completion_tokens.unwrap_or(0));
         sum.is_estimated |= *cost_estimated || cost.is_none();
         if let Some(cost) = cost {
             sum.cost = Some(sum.cost.unwrap_or(0.0) + cost);

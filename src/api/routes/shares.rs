@@ -146,7 +146,8 @@ pub async fn recording(
 }
 
 fn no_share() -> Problem {
-    Problem::not_found("there is no such share")
+    let hint = "ask who gave you the address for the present one";
+    Problem::not_found("there is no such share", hint)
 }
 
 /// Returns an object of a share.

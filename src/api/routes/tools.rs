@@ -90,18 +90,19 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
     responses(
         (status = 200, description = "The call was made", body = ToolCallReply),
         (status = 403, description = "The call is denied; the message names the rule", body = ProblemDocument),
-        (status = 404, description = "There is no such session or server, or no tool can have this name", body = ProblemDocument),
+        (status = 404, description = "There is no such session, server or tool", body = ProblemDocument),
         (status = 409, description = "There is no such directory, or the configuration is not valid", body = ProblemDocument),
-        (status = 422, description = "There is no such tool, or the call is not valid", body = ProblemDocument),
+        (status = 422, description = "The call is not valid", body = ProblemDocument),
         (status = 500, description = "The tool, or its server, failed", body = ProblemDocument)))]
 pub async fn call(
     State(state): State<ApiState>,
     InPath(name): InPath<String>,
     JsonBody(request): JsonBody<ToolCallRequest>,
 ) -> Answer<Json<ToolCallReply>> {
-    let Some((alias, tool)) = name.split_once(['.', ':']).filter(|_| name.len() <= 300) else {
-        return Err(Problem::not_found("there is no tool of this name")
-            .hint("GET /v1/tools lists them, as alias.tool"));
+    let is_name =
+        |(alias, tool): &(&str, &str)| name.len() <= 300 && !alias.is_empty() && !tool.is_empty();
+    let Some((alias, tool)) = name.split_once(['.', ':']).filter(is_name) else {
+        return Err(no_tool("there is no tool of this name"));
     };
     super::check_length(
         "reason",
@@ -113,12 +114,12 @@ pub async fn call(
         Some("write") => OperationClass::Write,
         Some("destructive") => OperationClass::Destructive,
         Some(_) => {
-            return Err(super::invalid(
-                "operation is not read, write or destructive",
-            ));
+            let message = "operation is not read, write or destructive";
+            let hint = "leave it out for a tool that only reads";
+            return Err(Problem::invalid(message, hint));
         }
     };
-    let cwd = directory(&state, alias, request.session_id, request.cwd).await?;
+    let cwd = directory(&state, (alias, tool), request.session_id, request.cwd).await?;
     let call = ManualCall {
         operation,
         name: format!("{alias}:{tool}"),
@@ -139,23 +140,27 @@ pub async fn call(
     let called = called.map_err(|e| Error::runtime(format!("the call was ended: {e}")))?;
     let called = called.map_err(|error| match error.kind {
         // Of a well-formed request, only the name of the server is refused here: the gate reports the rest in its result.
-        ErrorKind::Usage => Problem {
-            hint: error.hint,
-            ..Problem::not_found(error.message)
-        },
+        ErrorKind::Usage => no_tool(error.message),
         _ => Problem::from(error),
     })?;
+    if called.has_no_tool {
+        return Err(no_tool(format!("there is no tool {alias}.{tool} now")));
+    }
     if let Some(kind) = called.kind {
         let reason = called
             .why
             .unwrap_or_else(|| "the call was not made".to_owned());
         let reason = global_redactor().redact(&reason).into_owned();
-        let hint = (kind == ErrorKind::Approval)
-            .then(|| format!("allow it in [policy] of the configuration, or call it in a terminal: aish-helper policy explain {name}"));
-        return Err(Problem {
-            hint,
-            ..Problem::from(Error::new(kind, reason))
-        });
+        let hint = match kind {
+            ErrorKind::Approval => format!(
+                "allow it in [policy] of the configuration, or call it in a terminal: aish-helper policy explain {name}"
+            ),
+            ErrorKind::Usage => {
+                "GET /v1/tools has the schema of its arguments, and its operation".to_owned()
+            }
+            _ => "see whether its server runs: aish-helper mcp list".to_owned(),
+        };
+        return Err(Error::new(kind, reason).hint(hint).into());
     }
     Ok(Json(ToolCallReply {
         status: called.status.as_str().to_owned(),
@@ -165,11 +170,15 @@ pub async fn call(
     }))
 }
 
+fn no_tool(message: impl Into<String>) -> Problem {
+    Problem::not_found(message, "GET /v1/tools lists them, as alias.tool")
+}
+
 /// Returns the directory in which a call works. A request has none by itself, so it must name one for the tools that work on
 /// files and commands: the home directory, where a prompt over HTTP works then, would be a workspace that nobody chose.
 async fn directory(
     state: &ApiState,
-    alias: &str,
+    (alias, tool): (&str, &str),
     session_id: Option<String>,
     cwd: Option<String>,
 ) -> Answer<String> {
@@ -177,9 +186,17 @@ async fn directory(
     let config = state.services.models.config(&ConfigOverrides::default())?;
     if is_own && !config.tools.builtin {
         let message = "the built-in tools and helpers are turned off";
-        return Err(
-            super::invalid(message).hint("the configuration has builtin = false in [tools]")
-        );
+        let hint = "the configuration has builtin = false in [tools]";
+        return Err(Problem::invalid(message, hint));
+    }
+    if is_own {
+        let (known, _) = work_scope::all_tools(&state.services).await;
+        if !known
+            .iter()
+            .any(|known| known.server == alias && known.tool == tool)
+        {
+            return Err(no_tool(format!("there is no tool {alias}.{tool}")));
+        }
     }
     let session = match &session_id {
         Some(id) => Some(super::session(state, id).await?),
@@ -193,8 +210,8 @@ async fn directory(
         Some(session) => Ok(super::cwd(&session).unwrap_or_else(super::home)),
         None if is_own => {
             let message = "a built-in tool or helper needs a directory to work in";
-            Err(super::invalid(message)
-                .hint("send the session_id of a session, or the path of the directory as cwd"))
+            let hint = "send the session_id of a session, or the path of the directory as cwd";
+            Err(Problem::invalid(message, hint))
         }
         None => Ok(super::home()),
     }

@@ -60,10 +60,10 @@ pub async fn append_prompt(
 ) -> Answer<Json<PerformedAction>> {
     check_size(&body.text)?;
     if text::prose(&body.text) != body.text {
-        return Err(super::invalid(
+        return Err(Problem::invalid(
             "text has control characters, or characters that cannot be seen",
-        )
-        .hint("only line feeds and tabs are accepted of these"));
+            "only line feeds and tabs are accepted of these",
+        ));
     }
     perform(&state, body.shell_id, ShellAction::Append(&body.text)).await
 }
@@ -98,17 +98,19 @@ pub async fn show_notice(
 
 fn check_size(text: &str) -> Answer<()> {
     match text.len() {
-        0 => Err(super::invalid("text is empty")),
-        length if length > MAX_TEXT => Err(super::invalid(format!(
-            "text has {length} bytes; at most {MAX_TEXT} are accepted"
-        ))),
+        0 => Err(Problem::invalid("text is empty", "send one")),
+        length if length > MAX_TEXT => Err(Problem::invalid(
+            format!("text has {length} bytes; at most {MAX_TEXT} are accepted"),
+            "shorten it",
+        )),
         _ => Ok(()),
     }
 }
 
 /// Returns the shell of these that ran a command last.
 fn default_shell(state: &ApiState, shells: &[ShellId]) -> Option<ShellId> {
-    let last = lock(&state.services.shells).last_of(|shell| shells.contains(shell));
+    let latest = lock(&state.services.shells).latest_first();
+    let last = latest.into_iter().find(|shell| shells.contains(shell));
     // After a restart of the daemon, a shell is known from its next prompt on.
     last.or_else(|| shells.first().cloned())
 }
@@ -123,9 +125,10 @@ async fn perform(
         Some(id) => shells
             .into_iter()
             .find(|shell| shell.as_str() == id)
-            .ok_or_else(|| Problem::not_found("no driven shell has this id").hint(HINT))?,
-        None => default_shell(state, &shells)
-            .ok_or_else(|| conflict("no shell is driven").hint(HINT))?,
+            .ok_or_else(|| Problem::not_found("no driven shell has this id", HINT))?,
+        None => {
+            default_shell(state, &shells).ok_or_else(|| conflict("no shell is driven", HINT))?
+        }
     };
     let outcome = state.services.driven_shells.perform(&shell, action).await;
     let name = action.name();
@@ -136,34 +139,35 @@ async fn perform(
     }))
 }
 
-fn conflict(message: &str) -> Problem {
-    Problem::new(StatusCode::CONFLICT, "runtime", message)
+fn conflict(message: &str, hint: &str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, "runtime", message, hint)
 }
 
 fn refused(refusal: ActionRefusal) -> Problem {
-    match refusal {
-        ActionRefusal::Gone => conflict("the shell is no longer driven").hint(HINT),
-        ActionRefusal::Occupied => {
-            conflict("another request for this shell is under way").hint("try again")
-        }
-        ActionRefusal::Silent => {
-            conflict("the shell did not answer: it runs a command, or its terminal does not tell its state")
-                .hint("nothing happens later; try again at its prompt")
-        }
-        ActionRefusal::Busy => conflict(
+    let (message, hint) = match refusal {
+        ActionRefusal::Gone => ("the shell is no longer driven", HINT),
+        ActionRefusal::Occupied => ("another request for this shell is under way", "try again"),
+        ActionRefusal::Silent => (
+            "the shell did not answer: it runs a command, or its terminal does not tell its state",
+            "nothing happens later; try again at its prompt",
+        ),
+        ActionRefusal::Busy => (
             "the line editor is busy: with a search, a completion, a line that goes on, or in command mode",
-        )
-        .hint("try again after the next key"),
-        ActionRefusal::Unhooked => conflict(
+            "try again after the next key",
+        ),
+        ActionRefusal::Unhooked => (
             "another plugin has replaced the hook that keeps a prompt from being run as a command",
-        )
-        .hint("try again at the next prompt"),
-        ActionRefusal::Other => conflict("the command line holds something else than a prompt")
-            .hint("empty it, or begin the prompt with llm --"),
-        ActionRefusal::Empty => {
-            conflict("the command line holds no prompt").hint("append one first")
-        }
-        ActionRefusal::Full => conflict("the prompt on the command line would be too long")
-            .hint("submit or shorten it first"),
-    }
+            "try again at the next prompt",
+        ),
+        ActionRefusal::Other => (
+            "the command line holds something else than a prompt",
+            "empty it, or begin the prompt with llm --",
+        ),
+        ActionRefusal::Empty => ("the command line holds no prompt", "append one first"),
+        ActionRefusal::Full => (
+            "the prompt on the command line would be too long",
+            "submit or shorten it first",
+        ),
+    };
+    conflict(message, hint)
 }

@@ -308,7 +308,8 @@ fn default_model_stays_where_its_new_one_is_not_confirmed() {
     let seen = SeenConfig::of(&config(MODEL));
     let mut now = config(&MODEL.replace("a.example", "evil.example"));
     take_back(&seen, &mut now);
-    assert!(now.current().is_err());
+    let error = now.current().unwrap_err();
+    assert!(error.message.contains("model a has changed"), "{error}");
 }
 
 #[test]

@@ -356,12 +356,7 @@ fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
 
 /// Returns the redacted beginning of a text: older records may contain secrets.
 fn beginning(text: &str) -> String {
-    let text = text.trim_start();
-    let near = text
-        .char_indices()
-        .nth(REDACTED_PREFIX)
-        .map_or(text.len(), |(at, _)| at);
-    let near = global_redactor().redact(text.get(..near).unwrap_or_default());
+    let near = global_redactor().redact_beginning(text.trim_start(), REDACTED_PREFIX);
     near.chars().take(SUMMARY).collect()
 }
 

@@ -217,7 +217,7 @@ fn an_unfinished_url_password_of_an_older_file_is_not_recovered() {
     let RecordBody::Assistant { text, .. } = &records.last().unwrap().body else {
         panic!("{records:?}")
     };
-    assert_eq!(text, "use postgres://bob:");
+    assert_eq!(text, "use postgres://bob:[REDACTED:cut]");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod commands;
 mod context;
 mod context_table;
 mod custom_formats;
+mod line_prefix;
 mod table;
 
 use context::{at_word_start, unfinished_url_password};

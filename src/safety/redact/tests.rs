@@ -10,6 +10,7 @@ mod commands;
 mod recall;
 pub(crate) mod samples;
 mod settled;
+mod unfinished;
 
 use samples::{ALNUM, BASE64, HEX, TestRandom, URL64, pem};
 

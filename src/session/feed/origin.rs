@@ -1,9 +1,13 @@
 //! Who started a turn, and how.
 
 use crate::protocol::ShellId;
+use crate::safety::redact::global_redactor;
 
 /// Maximum length of the prompt in messages on other terminals, in characters.
 pub(super) const PROMPT_LENGTH: usize = 40;
+
+/// Maximum size of the beginning of a prompt that is searched for these words and for secrets, in bytes.
+const SEARCHED: usize = 4 << 10;
 
 /// Effect of a disconnect of the client that started a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +45,10 @@ impl FeedOrigin {
         }
     }
 
-    /// Returns the first words of the prompt in one line, for messages on other terminals.
+    /// Returns the first words of the prompt in one line and without secrets, for messages on other terminals.
     pub fn words(&self) -> String {
-        let line = self.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+        let start = global_redactor().redact_beginning(self.prompt.trim_start(), SEARCHED);
+        let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
         let visible = |c: &char| !c.is_control();
         match line.chars().filter(visible).count() > PROMPT_LENGTH {
             true => {

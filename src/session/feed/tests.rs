@@ -275,4 +275,11 @@ fn the_prompt_is_shown_as_one_short_visible_line() {
     let words = origin.words();
     assert_eq!(words.chars().count(), origin::PROMPT_LENGTH);
     assert!(words.ends_with('…'), "{words}");
+    // Redacted before it is cut.
+    origin.prompt = format!(
+        "use postgres://app:{}@db/x now",
+        "S3cretPassw0rdXyZ12".repeat(3)
+    );
+    let words = origin.words();
+    assert!(!words.contains("S3c"), "{words}");
 }

@@ -139,6 +139,8 @@ fn run(input: &[u8]) -> bool {
     check_values(&tail);
     check_values(&(head + &tail));
     assert!(REDACTOR.certain_end(input) <= input.len());
+    check_values(&REDACTOR.redact_unfinished(&text));
+    check_values(&REDACTOR.redact_beginning(&text, middle));
     let mut lines = LineRedactor::default();
     for line in text.lines() {
         check_values(&lines.line(&REDACTOR, line).unwrap_or_default());

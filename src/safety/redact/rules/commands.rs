@@ -2,6 +2,7 @@
 
 use super::super::value_class::{is_placeholder, is_random};
 use super::context::{chosen_password, is_quote, is_quoted_byte, is_space};
+use super::line_prefix::readings;
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Where the secret is in the word of an option.
@@ -130,12 +131,15 @@ fn separates_words(b: u8) -> bool {
 
 /// Whether the line names one of these programs.
 fn names_program(line: &[u8], programs: &[&str]) -> bool {
-    line.split(|&b| separates_words(b) || b"()|;&[]:".contains(&b))
-        .any(|word| {
-            let start = word.iter().rposition(|&b| b == b'/');
-            let name = &word[start.map_or(0, |at| at + 1)..];
-            programs.iter().any(|program| program.as_bytes() == name)
-        })
+    let has_name = |line: &[u8]| {
+        line.split(|&b| separates_words(b) || b"()|;&[]:".contains(&b))
+            .any(|word| {
+                let start = word.iter().rposition(|&b| b == b'/');
+                let name = &word[start.map_or(0, |at| at + 1)..];
+                programs.iter().any(|program| program.as_bytes() == name)
+            })
+    };
+    readings(line).any(has_name)
 }
 
 /// Returns the word at `at`, without its quotes.
@@ -393,15 +397,14 @@ pub(super) fn encoded_pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 pub(super) fn pgpass(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
     let field = |b: u8| b.is_ascii_alphanumeric() || b"_-.*$".contains(&b);
-    let before = place.line_before();
+    let mut before = readings(place.line_before());
     let database = run_length(text, end, field);
     let user = end + database + 1;
     let name = run_length(text, user, field);
     let start = user + name + 1;
     let n = run_length(text, start, is_quoted_byte);
     let is_separated = |at: usize| text.get(at) == Some(&b':');
-    let fits = !before.is_empty()
-        && before.iter().all(|&b| field(b))
+    let fits = before.any(|host| !host.is_empty() && host.iter().all(|&b| field(b)))
         && database > 0
         && name > 0
         && is_separated(user - 1)

@@ -4,6 +4,7 @@ use super::super::value_class::{
     group_changes, is_identifier, is_placeholder, is_random, mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
+use super::line_prefix::readings;
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Maximum number of spaces around an assignment operator.
@@ -140,23 +141,45 @@ fn is_exported(before: &[u8]) -> bool {
         .rsplit(|b| b"\n;&".contains(b))
         .next()
         .unwrap_or_default();
-    line.split(|b| is_space(*b))
-        .any(|word| matches!(word, b"export" | b"setenv"))
+    line_words(line).any(|word| matches!(word, b"export" | b"setenv"))
+}
+
+/// Returns the words of a line, and the first ones without what a program has printed before the line.
+fn line_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let first = readings(line)
+        .skip(1)
+        .filter_map(|rest| rest.split(u8::is_ascii_whitespace).next());
+    line.split(u8::is_ascii_whitespace).chain(first)
 }
 
 /// Whether the keyword is in an entry of a netrc file, which may extend over several lines.
 fn is_netrc(place: &KeywordMatch<'_>) -> bool {
     let before = lower(&place.text[place.from..place.at]);
-    let has = |name: &str| before.split_ascii_whitespace().any(|word| word == name);
-    has("login") && (has("machine") || has("default"))
+    let lines = || before.as_bytes().split(|&b| b == b'\n');
+    let has = |name: &str| {
+        lines()
+            .flat_map(line_words)
+            .any(|word| word == name.as_bytes())
+    };
+    if has("login") && (has("machine") || has("default")) {
+        return true;
+    }
+    // The line with the machine may be too far away, behind the paths that grep prints before each line.
+    let mut last = lines().rev();
+    let is_login = |line: &[u8]| {
+        let words = line.split(u8::is_ascii_whitespace);
+        line.starts_with(b"login ") && words.filter(|word| !word.is_empty()).count() == 2
+    };
+    let is_start = |line: &[u8]| readings(line).any(<[u8]>::is_empty);
+    last.next().is_some_and(is_start)
+        && last.next().is_some_and(|line| readings(line).any(is_login))
 }
 
 /// Whether a name in this line is followed by its value without a sign: netrc, a Dockerfile, SQL, and the commands
 /// that configure AWS.
 fn takes_word(line: &[u8]) -> bool {
     let line = lower(line);
-    let mut words = line.split_ascii_whitespace();
-    words.any(|word| matches!(word, "env" | "setenv" | "wifi" | "with"))
+    line_words(line.as_bytes()).any(|word| matches!(word, b"env" | b"setenv" | b"wifi" | b"with"))
         || line.contains("configure set")
 }
 

@@ -89,12 +89,36 @@ fn a_key_that_is_exported_by_hand_is_found_whatever_its_form() {
     }
 }
 
+/// What programs print before each line of a file.
+const PREFIXES: &[&str] = &[
+    "",
+    "+",
+    "-",
+    "> ",
+    "# ",
+    "// ",
+    "2\t",
+    "  12 | ",
+    "12:",
+    "12-",
+    "a.netrc:1:",
+    "src/a-b/conf.d/app.env-14-",
+    "app.env:",
+    "my notes.txt:3:",
+    "deploy/x.patch:17:+",
+    "src/main.rs:3:7:    # ",
+];
+
 #[test]
 fn no_part_of_a_password_remains() {
     let redactor = Redactor::default();
-    for form in FORMS {
+    for (prefix, form) in PREFIXES
+        .iter()
+        .flat_map(|p| FORMS.iter().map(move |f| (p, f)))
+    {
         for password in PASSWORDS {
-            let text = form.replace("{}", password);
+            let text = format!("{prefix}{}", form.replace('\n', &format!("\n{prefix}")));
+            let text = text.replace("{}", password);
             let out = redactor.redact(&text);
             // The rest after a separator would be enough to guess the password.
             for part in password

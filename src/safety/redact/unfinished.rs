@@ -1,0 +1,89 @@
+//! Texts that break off: an answer whose connection was lost, and the beginning of a text of which no more is shown. A secret may
+//! lack its end, by which it is recognised.
+
+use std::borrow::Cow;
+
+use super::{AHEAD, BACK, Redactor, mark};
+use crate::safety::utf8;
+
+/// A command behind a pipe that reads a password.
+const READS_PASSWORD: &str = " | sudo -S";
+
+/// What the next word of the text could be: the rest of a key, of a password, of a URL, and the command that reads a
+/// password which the text prints.
+const CONTINUATIONS: [&str; 5] = [
+    "Zk38QhTq0vPz91LmXc7RtYbN4wEd6UaKj2HsGfVu",
+    "7!kQ9#",
+    "7k@h/",
+    READS_PASSWORD,
+    "7k9x | sudo -S",
+];
+
+impl Redactor {
+    /// Returns where a text that breaks off must end so that it contains no part of a secret: whatever would be a secret if the
+    /// text went on is left out.
+    fn unfinished_end(&self, text: &str) -> usize {
+        let mut from = text.len().saturating_sub(AHEAD + BACK);
+        while !text.is_char_boundary(from) {
+            from += 1;
+        }
+        let tail = text.get(from..).unwrap_or_default();
+        let whole = self.find(tail);
+        // One that goes to the end is found without a continuation.
+        let is_whole = |start| {
+            let mut same = whole.iter().filter(|secret| secret.range.start == start);
+            same.any(|secret| secret.range.end == tail.len())
+        };
+        let mut end = self.certain_end(tail.as_bytes());
+        if whole.iter().any(|secret| secret.range.start == end) {
+            end = tail.len();
+        }
+        // The command behind a pipe may become another one.
+        let line = tail.rfind('\n').map_or(0, |at| at + 1);
+        let pipe = tail[line..]
+            .rfind('|')
+            .map(|at| tail[..line + at].to_owned() + READS_PASSWORD);
+        let continued = CONTINUATIONS.map(|more| format!("{tail}{more}"));
+        for text in continued.into_iter().chain(pipe) {
+            let continued = self.find(&text);
+            let open = continued.iter().find(|secret| {
+                secret.range.start < tail.len()
+                    && !whole.contains(secret)
+                    && !is_whole(secret.range.start)
+            });
+            end = open.map_or(end, |secret| end.min(secret.range.start));
+        }
+        from + end
+    }
+
+    /// Replaces what may be the beginning of a secret at the end of a text that breaks off. Returns whether there was any.
+    pub fn cut_unfinished(&self, text: &mut String) -> bool {
+        let end = self.unfinished_end(text);
+        let is_cut = end < text.len();
+        if is_cut {
+            text.truncate(end);
+            text.push_str(&mark("cut"));
+        }
+        is_cut
+    }
+
+    /// Returns a text that breaks off without secrets and parts of secrets.
+    pub fn redact_unfinished(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        self.cut_unfinished(&mut text);
+        match self.redact(&text) {
+            Cow::Owned(redacted) => redacted,
+            Cow::Borrowed(_) => text,
+        }
+    }
+
+    /// Returns at most about `max` bytes of the beginning of a text without secrets and parts of secrets. What is shown of a text
+    /// must be cut after it was redacted, or a secret at its end is not recognised; this does not search a long text to its end.
+    pub fn redact_beginning(&self, text: &str, max: usize) -> String {
+        let start = utf8::prefix(text, max);
+        match start.len() == text.len() {
+            true => self.redact(text).into_owned(),
+            false => self.redact_unfinished(start),
+        }
+    }
+}
