@@ -294,7 +294,7 @@ impl ApiServer {
         })
     }
 
-    /// Replaces the token. What was handed out is void: open streams end, and open pages must be opened anew.
+    /// Replaces the token. What was handed out is void: open streams end, and open pages must be opened again.
     ///
     /// # Errors
     /// The files cannot be written, or the server cannot be started again.
@@ -320,7 +320,7 @@ impl ApiServer {
 }
 
 fn pairing_expired() -> Error {
-    Error::runtime("the pairing has expired").hint("begin anew: aish-helper web --approve")
+    Error::runtime("the pairing has expired").hint("begin again: aish-helper web --approve")
 }
 
 /// Returns the address of a name.

@@ -1,8 +1,12 @@
 //! Hands the nonce of the marks to shells, through the files of their notices.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use crate::error::{ErrorContext, Result};
 use crate::paths;
@@ -14,16 +18,31 @@ pub(super) struct NonceNotices {
     /// The directory of the notices.
     directory: Option<PathBuf>,
     nonce: String,
+    /// The shells that have got it: output can forge a greeting, and each costs a file.
+    served: BTreeSet<String>,
 }
+
+/// Maximum number of shells in one recording that get the nonce.
+const MAX_SHELLS: usize = 32;
 
 impl NonceNotices {
     pub(super) fn new(directory: Option<PathBuf>, nonce: String) -> NonceNotices {
-        NonceNotices { directory, nonce }
+        NonceNotices {
+            directory,
+            nonce,
+            served: BTreeSet::new(),
+        }
     }
 
     /// Leaves the nonce to a shell. Without it, nothing that follows is recorded, so a failure is not reported.
-    pub(super) fn leave(&self, shell: &ShellId) {
-        if let Some(directory) = self.directory.as_ref().filter(|_| !self.nonce.is_empty()) {
+    pub(super) fn leave(&mut self, shell: &ShellId) {
+        let is_new = self.served.len() < MAX_SHELLS
+            && shell
+                .pid()
+                .is_some_and(|pid| kill(Pid::from_raw(pid), None).is_ok())
+            && self.served.insert(shell.as_str().to_owned());
+        let directory = self.directory.as_ref();
+        if let Some(directory) = directory.filter(|_| is_new && !self.nonce.is_empty()) {
             let _ = leave_nonce(&directory.join(shell.as_str()), &self.nonce);
         }
     }

@@ -75,7 +75,7 @@ pub fn run(pane: &RecordedPane, is_off: &mut dyn FnMut() -> bool) -> Result<()> 
     let mut left = false;
     // Shells that have replaced the first one, or run in it.
     let mut others = 0_usize;
-    let notices = NonceNotices::new(pane.notice.parent().map(Path::to_owned), nonce);
+    let mut notices = NonceNotices::new(pane.notice.parent().map(Path::to_owned), nonce);
     while !left {
         let length = match input.read(&mut buffer) {
             Ok(0) => break,

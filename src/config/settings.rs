@@ -458,7 +458,7 @@ impl Config {
     pub fn missing_model(&self, name: &str) -> Error {
         match self.unconfirmed_models.contains(name) {
             true => Error::config(format!(
-                "model {name} has changed in the configuration, and nobody has confirmed that"
+                "model {name} has changed in the configuration, and the change is not confirmed"
             ))
             .hint("to see and confirm the change, run llm in a terminal"),
             false => {

@@ -304,9 +304,8 @@ impl RecordingWriter {
                     left_out: 0,
                 });
             }
-            // Until it has the nonce, nobody tells which of its lines the history forgets.
-            Mark::Hello(_) => self.hidden = true,
-            Mark::Bye => {}
+            // Until a shell has the nonce, and when it has ended, nobody tells which lines the history forgets.
+            Mark::Hello(_) | Mark::Bye => self.hidden = true,
         }
     }
 

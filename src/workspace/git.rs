@@ -201,7 +201,7 @@ pub(super) fn tracked_but_ignored(context: &ReadContext<'_>, dir: &ResolvedPath)
 }
 
 /// Returns the settings of git whose keys match a regular expression, in the repository around a directory: each as `KEY`, a line
-/// feed and the value as a path, ended by NUL. Also returns the top of the work tree. `None` outside of a repository, or where
+/// feed and the value, ended by NUL. Also returns the top of the work tree. `None` outside of a repository, or where
 /// git fails.
 pub(super) fn settings(
     context: &ReadContext<'_>,
@@ -215,7 +215,7 @@ pub(super) fn settings(
         // `config` runs none.
         filters: Vec::new(),
     };
-    let args = ["config", "-z", "--type=path", "--get-regexp", keys];
+    let args = ["config", "-z", "--get-regexp", keys];
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
     let output = repository.run_within(&args, MAX_CONFIG, CONFIG_TIME).ok()?;
     // Without a matching key, the exit status is 1, and nothing is written.

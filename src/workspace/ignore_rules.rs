@@ -170,14 +170,18 @@ impl IgnoreSettings {
         let mut settings = IgnoreSettings::default();
         for entry in found.split(|&b| b == 0) {
             let mut parts = entry.splitn(2, |&b| b == b'\n');
-            let (key, value) = (parts.next(), parts.next().unwrap_or(b"true"));
-            match key {
-                // Relative to where git runs.
-                Some(b"core.excludesfile") => {
-                    settings.excludes_file = Some(top.join(OsStr::from_bytes(value)));
+            match (parts.next(), parts.next()) {
+                (Some(b"core.excludesfile"), Some(value)) => {
+                    let home = variable(context, "HOME").zip(value.strip_prefix(b"~/"));
+                    settings.excludes_file = Some(match home {
+                        Some((home, rest)) => home.join(OsStr::from_bytes(rest)),
+                        // Relative to where git runs.
+                        None => top.join(OsStr::from_bytes(value)),
+                    });
                 }
-                Some(b"core.ignorecase") => {
-                    let value = value.to_ascii_lowercase();
+                // A key without a value is true.
+                (Some(b"core.ignorecase"), value) => {
+                    let value = value.unwrap_or(b"true").to_ascii_lowercase();
                     settings.ignore_case =
                         matches!(value.as_slice(), b"true" | b"yes" | b"on" | b"1");
                 }
@@ -252,13 +256,16 @@ impl RulesReader {
 
 /// Returns the file that git reads where `core.excludesFile` is not set.
 fn default_file(context: &ReadContext<'_>) -> Option<PathBuf> {
-    let variable = |wanted: &str| {
-        let mut variables = context.variables.iter();
-        let found = variables.find(|(name, value)| name == wanted && !value.is_empty());
-        found.map(|(_, value)| PathBuf::from(value))
-    };
-    let config = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+    let in_home = || Some(variable(context, "HOME")?.join(".config"));
+    let config = variable(context, "XDG_CONFIG_HOME").or_else(in_home);
     Some(config?.join("git/ignore"))
+}
+
+/// Returns a variable of the shell that holds a path.
+fn variable(context: &ReadContext<'_>, wanted: &str) -> Option<PathBuf> {
+    let mut variables = context.variables.iter();
+    let found = variables.find(|(name, value)| name == wanted && !value.is_empty());
+    found.map(|(_, value)| PathBuf::from(value))
 }
 
 /// Opens `info/exclude` of the repository at `dir`; that of the main work tree for one added by `git worktree`.

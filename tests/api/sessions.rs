@@ -19,6 +19,10 @@ fn a_prompt_is_answered_and_read_again() {
     );
     let mut events = server.events(&format!("/v1/sessions/{session}/events"));
     let accepted = server.prompt(&session, "what are cats?");
+    // What was accepted outlives a daemon that is killed now.
+    let file = helper.path(&format!("data/journal/{session}.jsonl"));
+    let journal = fs::read_to_string(file).unwrap();
+    assert!(journal.contains("what are cats?"), "{journal}");
     let (_, mut seen) = events.until("message.end");
     let (end, rest) = events.until("message.end");
     seen.extend(rest);

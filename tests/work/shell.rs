@@ -296,7 +296,7 @@ fn a_cancelled_command_without_the_sandbox_leaves_nothing_behind() {
         Frame::Event(Event::ToolCallOutput { text }) if text.contains("begun") => Some(()),
         _ => None,
     });
-    assert!(is_sleeping(&work));
+    work.helper.until("it sleeps", || is_sleeping(&work));
     client.cancel();
     while !matches!(
         client.next(),

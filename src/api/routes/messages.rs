@@ -1,10 +1,12 @@
 //! Messages of a session: reading them, sending a prompt, cancelling its answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use tokio::sync::watch;
 
 use super::sessions::detail_fields;
 use crate::api::ApiState;
@@ -35,6 +37,9 @@ use crate::turn::{plan, task};
 const PAGE: (usize, usize) = (50, 200);
 /// Maximum length of a prompt, in characters.
 const MAX_PROMPT: usize = 1_000_000;
+
+/// How long the answer to a prompt waits for its record.
+const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters.
 const MAX_BODY: usize = 8 << 20;
@@ -161,6 +166,7 @@ pub async fn send(
         started_ms: now_ms(),
         hang_up: HangUpPolicy::Continue,
     };
+    let is_busy = session.hub.running().is_some();
     drop(session);
     let feed = TurnFeed::new(origin, state.cancel.child_token());
     let kept = services.last_variables.clone();
@@ -172,12 +178,43 @@ pub async fn send(
         .await
         .map_err(failed)?;
     let (session_id, message_id) = plan.ids();
+    let changes = services.sessions.changes.subscribe();
     task::spawn(services, client.feed.clone(), plan);
+    if !is_busy {
+        let recorded = until_recorded(&state, &client.feed, changes, (&session_id, &message_id));
+        // A server that starts first may take longer.
+        let _ = tokio::time::timeout(RECORDED_WITHIN, recorded).await;
+    }
     let accepted = MessageAccepted {
         message_id,
         session_id,
     };
     Ok((StatusCode::ACCEPTED, Json(accepted)))
+}
+
+/// Waits until a prompt is in the file of its session, so that the end of the daemon cannot lose what was accepted.
+async fn until_recorded(
+    state: &ApiState,
+    feed: &TurnFeed,
+    mut changes: watch::Receiver<u64>,
+    (session, message): (&str, &str),
+) {
+    let sessions = &state.services.sessions;
+    let is_prompt = |record: &Record| {
+        matches!(record.body, RecordBody::User { .. })
+            && record.ids.prompt.as_deref() == Some(message)
+    };
+    let is_recorded = || {
+        let session = sessions.opened(session);
+        session.is_some_and(|s| s.with_records(|records| records.iter().rev().any(is_prompt)))
+    };
+    while !feed.is_finished() && !is_recorded() {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+    let journal = sessions.journal.clone();
+    let _ = tokio::task::spawn_blocking(move || journal.drain()).await;
 }
 
 fn check(message: &NewMessage) -> Answer<()> {

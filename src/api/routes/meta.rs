@@ -56,7 +56,7 @@ pub async fn doc(headers: HeaderMap) -> Response {
 #[utoipa::path(post, path = "/v1/tickets", operation_id = "redeem_ticket", tag = "server", security(()), request_body = Ticket,
     responses(
         (status = 200, description = "The bearer", body = TicketBearer),
-        (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument)))]
+        (status = 401, description = "The ticket was used, is too old, or is not a ticket", body = ProblemDocument)))]
 pub async fn redeem(
     State(state): State<ApiState>,
     JsonBody(Ticket { ticket }): JsonBody<Ticket, MAX_TICKET>,
@@ -65,8 +65,8 @@ pub async fn redeem(
         return Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "authentication",
-            "the ticket was used already, is older than a minute, or is none",
-            "open the page anew: aish-helper web",
+            "the ticket was used already, is older than a minute, or is not a ticket",
+            "open the page again: aish-helper web",
         ));
     };
     let bearer = bearer.expose().to_owned();

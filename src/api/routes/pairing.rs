@@ -13,7 +13,7 @@ use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{NewPairing, PairingView, PairingWord, Ticket};
 use crate::history::journal::now_ms;
 
-const ANEW: &str = "begin anew: aish-helper web --approve";
+const ANEW: &str = "begin again: aish-helper web --approve";
 /// How long a request waits for the person's decision, in milliseconds.
 const WAIT_MS: u64 = 20_000;
 
@@ -22,7 +22,7 @@ const WAIT_MS: u64 = 20_000;
 #[utoipa::path(post, path = "/v1/pairing", operation_id = "begin_pairing", tag = "questions", security(()), request_body = Ticket,
     responses(
         (status = 200, description = "The bearer and the code", body = NewPairing),
-        (status = 401, description = "The ticket was used, is too old, or is none", body = ProblemDocument)))]
+        (status = 401, description = "The ticket was used, is too old, or is not a ticket", body = ProblemDocument)))]
 pub async fn begin(
     State(state): State<ApiState>,
     JsonBody(Ticket { ticket }): JsonBody<Ticket, MAX_TICKET>,
@@ -32,8 +32,8 @@ pub async fn begin(
         Problem::new(
             StatusCode::UNAUTHORIZED,
             "authentication",
-            "the ticket was used already, is older than a minute, or is none",
-            "if nobody else could have used it, begin anew: aish-helper web --approve",
+            "the ticket was used already, is older than a minute, or is not a ticket",
+            "if nobody else could have used it, begin again: aish-helper web --approve",
         )
     })?;
     Ok(Json(NewPairing {

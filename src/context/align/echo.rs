@@ -311,9 +311,9 @@ pub fn ends_line(screen: &Screen, row: usize, at: usize) -> bool {
     is_end(screen, Place { row, at })
 }
 
-/// Returns the places in a row where `matches` finds the printable ASCII characters of a command line, of which there are `count`;
+/// Returns the first place in a row where `matches` finds the printable ASCII characters of a command line, of which there are `count`;
 /// what is longer is not compared. A prompt stands before it.
-pub fn places_of(
+pub fn place_of(
     screen: &Screen,
     row: usize,
     count: usize,
@@ -322,10 +322,22 @@ pub fn places_of(
 ) -> Option<usize> {
     let shown = &screen.rows.get(row)?.text;
     let beginning = beginning(shown, MAX_LENGTH);
+    // Most rows do not go on in the next one, and have fewer characters than the line.
+    let is_closed = !is_full(screen, row);
+    let graphic: Vec<usize> = match is_closed {
+        true => (0..)
+            .zip(shown.bytes())
+            .filter(|(_, b)| b.is_ascii_graphic())
+            .map(|(at, _)| at)
+            .collect(),
+        false => Vec::new(),
+    };
+    let has_enough =
+        |at: usize| graphic.len() - graphic.partition_point(|place| *place < at) >= count;
     let mut bytes = Vec::with_capacity(count);
     starts(beginning, beginning.len()).find(|at| {
         let has_prompt = shown.get(..*at).is_some_and(|text| !text.trim().is_empty());
-        if !has_prompt {
+        if !has_prompt || is_closed && !has_enough(*at) {
             return false;
         }
         bytes.clear();

@@ -153,7 +153,7 @@ fn rows_above_the_first_line_are_the_output_of_the_command_before_it_only() {
 
 /// Returns what the plugin tells of a line that is not recorded.
 fn typed(line: &str) -> UnrecordedLine {
-    let shown: Vec<u8> = line.bytes().filter(u8::is_ascii_graphic).take(64).collect();
+    let shown: Vec<u8> = line.bytes().filter(u8::is_ascii_graphic).take(32).collect();
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619);
     let hash: u32 = shown.iter().fold(2_166_136_261, step);
     UnrecordedLine::parse(&format!("{} {hash}", shown.len()))

@@ -8,7 +8,7 @@ use super::region::first_prompt;
 use super::{Found, KnownCommand, Screen, echo};
 
 /// Number of characters that a fingerprint covers.
-const COVERED: usize = 64;
+const COVERED: usize = 32;
 
 /// A line that was entered and is not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub fn first_line(
             let (row, prompt) = rows.clone().find_map(|row| {
                 let is_whole = line.count < COVERED;
                 let matches = |bytes: &[u8]| line.matches(bytes);
-                let at = echo::places_of(screen, row, line.count, is_whole, matches)?;
+                let at = echo::place_of(screen, row, line.count, is_whole, matches)?;
                 Some((row, screen.rows.get(row)?.text.get(..at)?))
             })?;
             // With another prompt it is not known which rows above belong to it.

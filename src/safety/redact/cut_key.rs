@@ -9,8 +9,10 @@ const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
 
-/// Length from which a line of base64 may be one of a key.
+/// Length from which a run of base64 may be a line of a key.
 const KEY_LINE: usize = 32;
+/// Lengths of the lines of keys: RFC 7468, OpenSSH, RFC 2045.
+const KEY_WIDTHS: [usize; 3] = [64, 70, 76];
 
 impl Redactor {
     /// Replaces keys in PEM of which only the end is in the text, and returns their number. With `is_cut` the beginning of the text is
@@ -27,7 +29,7 @@ impl Redactor {
         for (at, end) in ends {
             let before = text.get(from..at).unwrap_or_default();
             if !before.contains(BEGIN) {
-                let start = match is_cut && from == 0 {
+                let start = match is_cut && from == 0 && is_all_body(before) {
                     true => 0,
                     false => at - body_at_end(before),
                 };
@@ -73,14 +75,44 @@ fn body_at_end(text: &str) -> usize {
     lines.take_while(|line| is_body(line)).map(str::len).sum()
 }
 
-/// Returns the length of lines at the beginning of a text that look like the body of a key; the first one may be cut.
+/// Whether a text is nothing but the body of a key, whatever a program puts before each line. The first line may be cut, and the last
+/// one of the body is short.
+fn is_all_body(text: &str) -> bool {
+    let has_body = |line: &str| {
+        let mut runs =
+            line.split(|c: char| !c.is_ascii() || !is_base64(c.encode_utf8(&mut [0; 4])));
+        runs.any(|run| run.len() >= KEY_LINE)
+    };
+    // What stands before the last line, which is that of the end.
+    let Some((text, _)) = text.rsplit_once('\n') else {
+        return true;
+    };
+    let lines: Vec<&str> = text.split('\n').collect();
+    let inner = lines
+        .get(1..lines.len().saturating_sub(1))
+        .unwrap_or_default();
+    inner.iter().all(|line| has_body(line))
+        && (lines.len() > 2 || lines.iter().all(|line| is_body(line) || has_body(line)))
+}
+
+/// Returns the length of lines at the beginning of a text that look like the body of a key: base64 of the same length, but for the first
+/// line, which may be cut, and the last one. Hashes and numbers have no letters of both cases, and paths begin alike.
 fn body_at_start(text: &str) -> usize {
     let lines: Vec<&str> = text
         .split('\n')
         .take_while(|line| is_base64(line.trim()) && !line.trim().is_empty())
         .collect();
-    let is_key = lines.len() > 1 && lines.iter().skip(1).any(|line| line.len() >= KEY_LINE);
-    match is_key {
+    let Some(width) = lines.get(1).map(|line| line.trim_end().len()) else {
+        return 0;
+    };
+    let inner = lines
+        .get(1..lines.len().saturating_sub(1).max(2))
+        .unwrap_or_default();
+    let is_even = inner.iter().all(|line| line.trim_end().len() == width);
+    let has = |kind: fn(&u8) -> bool| lines.iter().any(|line| line.as_bytes().iter().any(kind));
+    let is_mixed = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+    let are_paths = inner.iter().all(|line| line.starts_with('/'));
+    match KEY_WIDTHS.contains(&width) && is_even && is_mixed && !are_paths {
         true => lines.iter().map(|line| line.len() + 1).sum::<usize>() - 1,
         false => 0,
     }
@@ -97,6 +129,8 @@ mod tests {
         let public = format!("{END}PUBLIC KEY{DASHES}");
         let whole = format!("{BEGIN}RSA PRIVATE KEY{DASHES}\n{body}{end}\n");
         let mark = mark("private-key");
+        let hashes = "0123456789abcdef0123456789abcdef01234567\n".repeat(3);
+        let paths = "/home/user/Projects/src2/components/of/the/first/program/in/it/a\n".repeat(3);
         for (text, is_cut, wanted) in [
             (
                 format!("{body}{end}\nnext\n"),
@@ -128,6 +162,14 @@ mod tests {
                 format!("{body}{public}\n"),
             ),
             ("2999\n3000\n".to_owned(), true, "2999\n3000\n".to_owned()),
+            (hashes.clone(), true, hashes.clone()),
+            (paths.clone(), true, paths.clone()),
+            // Only the line itself, where the text before it is another one.
+            (
+                format!("error: x\nsrc/a.rs:1: {end}\n"),
+                true,
+                format!("error: x\nsrc/a.rs:1: {mark}\n"),
+            ),
         ] {
             let (shown, count) = Redactor::default().redact_cut_keys(&text, is_cut);
             assert_eq!(shown, wanted, "{text:?}");

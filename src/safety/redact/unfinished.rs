@@ -9,15 +9,18 @@ use crate::safety::utf8;
 /// A command behind a pipe that reads a password.
 const READS_PASSWORD: &str = " | sudo -S";
 
+/// The rest of a key, and of one in hexadecimal digits. Forms of a certain length need exactly as much as is missing.
+const KEY: &str = "Zk38QhTq0vPz91LmXc7RtYbN4wEd6UaKj2HsGfVu";
+const HEX_KEY: &str = "9f86d081884c7d659a2feaa0c55ad015";
+/// What ends a key of Mailchimp.
+const MAILCHIMP: &str = "-us12";
+/// Shortest word that may be most of a key, and how much before it may say so.
+const KEY_WORD: usize = 16;
+const BEFORE_KEY: usize = 64;
+
 /// What the next word of the text could be: the rest of a key, of a password, of a URL, and the command that reads a
 /// password which the text prints.
-const CONTINUATIONS: [&str; 5] = [
-    "Zk38QhTq0vPz91LmXc7RtYbN4wEd6UaKj2HsGfVu",
-    "7!kQ9#",
-    "7k@h/",
-    READS_PASSWORD,
-    "7k9x | sudo -S",
-];
+const CONTINUATIONS: [&str; 5] = [KEY, "7!kQ9#", "7k@h/", READS_PASSWORD, "7k9x | sudo -S"];
 
 impl Redactor {
     /// Returns where a text that breaks off must end so that it contains no part of a secret: whatever would be a secret if the
@@ -43,15 +46,43 @@ impl Redactor {
         let pipe = tail[line..]
             .rfind('|')
             .map(|at| tail[..line + at].to_owned() + READS_PASSWORD);
-        let continued = CONTINUATIONS.map(|more| format!("{tail}{more}"));
-        for text in continued.into_iter().chain(pipe) {
-            let continued = self.find(&text);
-            let open = continued.iter().find(|secret| {
-                secret.range.start < tail.len()
-                    && !whole.contains(secret)
-                    && !is_whole(secret.range.start)
+        let mut cut_at = |continued: &str, base: usize| {
+            let found = self.find(continued);
+            let mut starts = found.iter().filter_map(|secret| {
+                let range = base + secret.range.start..base + secret.range.end;
+                let is_open = range.start < tail.len()
+                    && whole.iter().all(|other| other.range != range)
+                    && !is_whole(range.start);
+                is_open.then_some(range.start)
             });
-            end = open.map_or(end, |secret| end.min(secret.range.start));
+            if let Some(start) = starts.next() {
+                end = end.min(start);
+            }
+        };
+        for more in CONTINUATIONS {
+            cut_at(&format!("{tail}{more}"), 0);
+        }
+        if let Some(piped) = pipe {
+            cut_at(&piped, 0);
+        }
+        let is_key = |c: char| c.is_ascii_alphanumeric() || "_-~".contains(c);
+        let word = tail.trim_end_matches(is_key).len();
+        if tail.len() - word >= KEY_WORD {
+            let mut near = word.saturating_sub(BEFORE_KEY);
+            while !tail.is_char_boundary(near) {
+                near += 1;
+            }
+            let before = tail.get(near..).unwrap_or_default();
+            for (key, ending) in [(KEY, ""), (HEX_KEY, ""), (HEX_KEY, MAILCHIMP)] {
+                for length in 0..key.len() {
+                    let more = key.get(..length).unwrap_or_default();
+                    cut_at(&format!("{before}{more}{ending}"), near);
+                }
+            }
+            for (at, _) in MAILCHIMP.char_indices() {
+                let ending = MAILCHIMP.get(at..).unwrap_or_default();
+                cut_at(&format!("{before}{ending}"), near);
+            }
         }
         from + end
     }

@@ -61,7 +61,7 @@ fn check_ranges(tool: &str, arguments: &str) -> Result<(), PrepareError> {
     let Some(definition) = work_tools().iter().find(|known| known.name == tool) else {
         return Ok(());
     };
-    // What is wrong otherwise is told by whoever reads the arguments.
+    // Other faults are reported where the arguments are parsed.
     let schema: Value = serde_json::from_str(&definition.schema).unwrap_or_default();
     let given: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
     for (name, value) in &given {

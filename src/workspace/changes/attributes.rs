@@ -198,9 +198,14 @@ fn read_extended(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let names = names
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty());
-    names
-        .map(|name| Ok((name.to_vec(), read_value(file, name)?)))
-        .collect()
+    let read = names.filter_map(|name| match read_value(file, name) {
+        Ok(value) => Some((name.to_vec(), value)),
+        // Removed meanwhile.
+        Err(Errno::NODATA) => None,
+        // It cannot be set on another file either, so that the file is changed in its place.
+        Err(_) => Some((name.to_vec(), Vec::new())),
+    });
+    Ok(read.collect())
 }
 
 fn read_value(file: &File, name: &[u8]) -> rustix::io::Result<Vec<u8>> {

@@ -31,12 +31,14 @@ export function Activity() {
   const [hasMore, setMore] = useState(false);
   const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
   const request = useRef(0);
+  const isReadingOlder = useRef(false);
   useTitle("Activity");
   useEffect(followSessions, []);
 
   /** Reads what is new, or with `before` what is older than that. */
   const load = async (known: ActivityView[], before?: number) => {
     const current = ++request.current;
+    isReadingOlder.current = before !== undefined;
     const query = new URLSearchParams({ limit: String(PAGE) });
     if (type) query.set("type", type);
     if (before !== undefined) query.set("before_ms", String(before));
@@ -48,10 +50,12 @@ export function Activity() {
       // What is between the newest ones and those that were known is not there.
       const isGap = before === undefined && fresh.length === PAGE;
       setEntries(isGap ? fresh : before === undefined ? [...fresh, ...known] : [...known, ...fresh]);
-      if (before !== undefined || isGap || known.length === 0) setMore(activities.length === PAGE);
+      if (before !== undefined || isGap || known.length === 0) setMore(activities.length === PAGE && fresh.length > 0);
       setProblem(null);
     } catch (error) {
       if (current === request.current) setProblem(describe(error));
+    } finally {
+      if (current === request.current) isReadingOlder.current = false;
     }
   };
   useEffect(() => {
@@ -61,7 +65,7 @@ export function Activity() {
   // The list of sessions is read again after each change of one.
   const list = sessions.value;
   useEffect(() => {
-    if (entries) void load(entries);
+    if (entries && !isReadingOlder.current) void load(entries);
   }, [list]);
 
   const last = entries?.[entries.length - 1];
@@ -84,7 +88,7 @@ export function Activity() {
           <ProblemWords problem={problem} />
         </div>
       )}
-      {entries?.length === 0 && <p class="quiet">{type ? "There is none of this type." : "There is no activity yet."}</p>}
+      {entries?.length === 0 && <p class="quiet">{type ? "There is no activity of this type." : "There is no activity yet."}</p>}
       {!!entries?.length && (
         <ul class="entries">
           {entries.map((entry) => (

@@ -28,18 +28,29 @@ fn has_only(code: &str, word: &str, members: &[&str]) -> bool {
     })
 }
 
+/// Packages whose version is often looked up.
+const PACKAGES: [&str; 16] = [
+    "django",
+    "fastapi",
+    "flask",
+    "jax",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "polars",
+    "pydantic",
+    "pytest",
+    "requests",
+    "scipy",
+    "sklearn",
+    "tensorflow",
+    "torch",
+    "transformers",
+];
+
 /// Members of `socket`, `inspect` and others that only look.
 const LOOKS: [(&str, &[&str]); 4] = [
-    (
-        "socket",
-        &[
-            "gethostname",
-            "getfqdn",
-            "gethostbyname",
-            "AF_INET",
-            "AF_INET6",
-        ],
-    ),
+    ("socket", &["gethostname", "AF_INET", "AF_INET6"]),
     ("urllib", &["parse"]),
     (
         "inspect",
@@ -98,9 +109,10 @@ pub fn looks(code: &str, module: &str) -> bool {
             ];
             acts.iter().all(|word| after(code, word).next().is_none())
         }
+        // Of another name, a file of the working directory may be imported.
         _ => {
             let is_used = after(code, top).any(|(_, rest)| rest.starts_with('.'));
-            is_used && !module.contains('.') && has_only(code, top, &VERSIONS)
+            PACKAGES.contains(&module) && is_used && has_only(code, top, &VERSIONS)
         }
     }
 }

@@ -29,6 +29,7 @@ fn no_beginning_of_a_secret_remains_wherever_a_text_breaks_off() {
             assert!(!shown.contains(&part[..3]), "{:?}\n{shown}", &text[..end]);
         }
     }
+    let mut shown_kinds = std::collections::BTreeSet::new();
     for (kind, text, secret) in samples_of(7) {
         let Some(start) = text.find(&secret) else {
             continue;
@@ -37,10 +38,13 @@ fn no_beginning_of_a_secret_remains_wherever_a_text_breaks_off() {
         for end in start + secret.len() * 3 / 4..start + secret.len() {
             if text.is_char_boundary(end) {
                 let shown = redactor.redact_unfinished(&text[..end]);
-                assert!(!shown.contains(&text[start..end]), "{kind}: {shown}");
+                if shown.contains(&text[start..end]) {
+                    shown_kinds.insert(kind);
+                }
             }
         }
     }
+    assert_eq!(shown_kinds, [].into());
 }
 
 #[test]
