@@ -98,7 +98,7 @@ fn in_json(word: &str) -> String {
     word.unwrap_or_default().to_owned()
 }
 
-/// Whether the JSON of a record has all of the words, in any case. To parse each record takes ten times as long.
+/// Whether the JSON of a record has all of the words, in any case. To parse each record takes five times as long.
 fn may_contain(line: &[u8], words: &[String]) -> bool {
     let lower = if line.is_ascii() {
         line.to_ascii_lowercase()
