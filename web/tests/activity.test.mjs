@@ -47,6 +47,6 @@ test("the activity is restricted to a type, and older ones are added once each",
   assert.equal(new Set(links).size, prompts);
   assert.ok(links.includes(`/s/${LONG_SESSION}/r/${recordId(1)}`));
   await page.getByLabel("Type").selectOption("model");
-  await page.getByText("There is none of this type.").waitFor();
+  await page.getByText("There is no activity of this type.").waitFor();
   await page.context().close();
 });
