@@ -1,4 +1,4 @@
-//! The headers of every response, whoever makes it.
+//! The headers of every response, also of those that are made outside of the routes.
 
 use std::sync::LazyLock;
 

@@ -215,6 +215,20 @@ export async function openPage(browser, daemon, path = "/", options = {}) {
 
 const axeSource = () => readFileSync(join(here, "../node_modules/axe-core/axe.min.js"), "utf8");
 
+/** Opens a new session in a page of its own, and waits until it is live. */
+export async function openLiveSession(browser, daemon, title, options) {
+  const id = await daemon.newSession(title);
+  const page = await openPage(browser, daemon, `/s/${id}`, options);
+  await page.getByText("live", { exact: true }).waitFor();
+  return { id, page };
+}
+
+/** Sends a prompt from the page. */
+export async function sendPrompt(page, words) {
+  await page.locator("#prompt").fill(words);
+  await page.keyboard.press("Enter");
+}
+
 /** Returns what axe finds in the page. */
 export async function axeViolations(page) {
   // Scripts injected by the test are not subject to the page's policy.

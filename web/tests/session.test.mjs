@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
-import { Daemon, openPage, startBrowser, stopAll, until } from "./harness.mjs";
+import { Daemon, openLiveSession, openPage, sendPrompt, startBrowser, stopAll, until } from "./harness.mjs";
 import { HOSTILE } from "./provider.mjs";
 
 let daemon, browser, page;
@@ -15,16 +15,12 @@ afterEach(async () => {
 after(() => stopAll(daemon, browser));
 
 async function openSession(title, options) {
-  const id = await daemon.newSession(title);
-  page = await openPage(browser, daemon, `/s/${id}`, options);
-  await page.getByText("live", { exact: true }).waitFor();
-  return id;
+  const session = await openLiveSession(browser, daemon, title, options);
+  page = session.page;
+  return session.id;
 }
 
-async function prompt(words) {
-  await page.locator("#prompt").fill(words);
-  await page.keyboard.press("Enter");
-}
+const prompt = (words) => sendPrompt(page, words);
 
 test("an answer streams, and its tokens are shown", async () => {
   await openSession("Streaming");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
-import { Daemon, openPage, startBrowser, stopAll, until } from "./harness.mjs";
+import { Daemon, openLiveSession, openPage, sendPrompt, startBrowser, stopAll, until } from "./harness.mjs";
 
 let daemon, browser, page;
 before(async () => {
@@ -14,16 +14,12 @@ afterEach(async () => {
 after(() => stopAll(daemon, browser));
 
 async function openSession(title, options) {
-  const id = await daemon.newSession(title);
-  page = await openPage(browser, daemon, `/s/${id}`, options);
-  await page.getByText("live", { exact: true }).waitFor();
-  return id;
+  const session = await openLiveSession(browser, daemon, title, options);
+  page = session.page;
+  return session.id;
 }
 
-async function prompt(words) {
-  await page.locator("#prompt").fill(words);
-  await page.keyboard.press("Enter");
-}
+const prompt = (words) => sendPrompt(page, words);
 
 test("a prompt that waits for the answer before it is shown until its turn, once", async () => {
   const id = await openSession("Waiting");

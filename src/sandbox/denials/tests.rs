@@ -1,0 +1,179 @@
+use super::*;
+use crate::sandbox::policy::SandboxLevel;
+
+fn found(output: &str) -> Vec<String> {
+    let mut policy = SandboxPolicy::new(SandboxLevel::Workspace, "/home/u/w");
+    policy.home = Some("/home/u".into());
+    let denials = denials(output, &policy);
+    denials.iter().map(Denial::to_string).collect()
+}
+
+#[test]
+fn common_programs_are_understood() {
+    for (output, denial) in [
+        // coreutils
+        (
+            "cat: /home/u/.ssh/id_rsa: Permission denied",
+            "read of /home/u/.ssh/id_rsa",
+        ),
+        (
+            "touch: cannot touch '/home/u/x y': Permission denied",
+            "write to /home/u/x y",
+        ),
+        (
+            "mkdir: cannot create directory ‘/usr/x’: Read-only file system",
+            "write to /usr/x",
+        ),
+        (
+            "rm: cannot remove '../other/a': Permission denied",
+            "write to /home/u/other/a",
+        ),
+        (
+            "ls: cannot open directory '/home/u/.aws': Permission denied",
+            "read of /home/u/.aws",
+        ),
+        (
+            "chmod: changing permissions of '/etc/hosts': Operation not permitted",
+            "write to /etc/hosts",
+        ),
+        (
+            "cp: cannot create regular file '/opt/a': Permission denied",
+            "write to /opt/a",
+        ),
+        // shells
+        (
+            "zsh:1: permission denied: /home/u/.zshrc",
+            "read of /home/u/.zshrc",
+        ),
+        ("zsh: read-only file system: /usr/a", "write to /usr/a"),
+        (
+            "bash: line 1: /home/u/.bashrc: Permission denied",
+            "read of /home/u/.bashrc",
+        ),
+        (
+            "sh: 1: cannot create /usr/x: Read-only file system",
+            "write to /usr/x",
+        ),
+        // git
+        (
+            "fatal: Unable to create '/home/u/other/.git/index.lock': Permission denied",
+            "write to /home/u/other/.git/index.lock",
+        ),
+        (
+            "error: could not write config file .git/config: Device or resource busy",
+            "write to /home/u/w/.git/config",
+        ),
+        (
+            "warning: unable to access '/home/u/.config/gh/x': Permission denied",
+            "read of /home/u/.config/gh/x",
+        ),
+        // cargo and rustc
+        (
+            "error: failed to create directory `/home/u/.cache/x`\n\nCaused by:\n  Permission denied (os error 13)",
+            "write to /home/u/.cache/x",
+        ),
+        (
+            "error: failed to open: /home/u/.cargo/registry/x\n\nCaused by:\n  Read-only file system (os error 30)",
+            "write to /home/u/.cargo/registry/x",
+        ),
+        // python and node
+        (
+            "PermissionError: [Errno 13] Permission denied: '/home/u/.netrc'",
+            "read of /home/u/.netrc",
+        ),
+        (
+            "OSError: [Errno 30] Read-only file system: '/usr/lib/x'",
+            "write to /usr/lib/x",
+        ),
+        (
+            "Error: EACCES: permission denied, open '/home/u/.npmrc'",
+            "read of /home/u/.npmrc",
+        ),
+        (
+            "Error: EROFS: read-only file system, mkdir '/usr/x'",
+            "write to /usr/x",
+        ),
+        // network
+        ("curl: (6) Could not resolve host: example.com", "network"),
+        ("ssh: socket: Operation not permitted", "network"),
+        (
+            "fatal: unable to access 'https://x/': Could not resolve host: x",
+            "network",
+        ),
+        ("Error: getaddrinfo EAI_AGAIN example.com", "network"),
+        (
+            "socket.gaierror: [Errno -3] Temporary failure in name resolution",
+            "network",
+        ),
+        (
+            "  File \"/usr/lib/python3.11/socket.py\", line 232, in __init__\n    _socket.socket.__init__(self, family, type, proto, fileno)\nPermissionError: [Errno 1] Operation not permitted",
+            "network",
+        ),
+        (
+            "  File \"/usr/lib/python3.13/socket.py\", line 233, in __init__\n    _socket.socket.__init__(self, family, type, proto, fileno)\n    ~~~^^^\nPermissionError: [Errno 1] Operation not permitted",
+            "network",
+        ),
+        (
+            "Error: connect EPERM 127.0.0.1:80 - Local (undefined:undefined)",
+            "network",
+        ),
+        (
+            "Error: listen EPERM: operation not permitted 0.0.0.0:3000",
+            "network",
+        ),
+        (
+            "IO::Socket::INET: Operation not permitted at /usr/share/perl5/LWP/Simple.pm line 23.",
+            "network",
+        ),
+        (
+            "/usr/lib/ruby/3.1.0/socket.rb:1214:in `initialize': Operation not permitted - socket(2) - tcp (Errno::EPERM)",
+            "network",
+        ),
+        (
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection object>: Failed to establish a new connection: [Errno 1] Operation not permitted')': /simple/x/\nERROR: No matching distribution found for x (from versions: none)",
+            "network",
+        ),
+        // A frame is no path that was accessed.
+        (
+            "  File \"/usr/lib/python3.11/shutil.py\", line 1, in copy\n    open(dst)\nPermissionError: [Errno 1] Operation not permitted: '/opt/a'",
+            "write to /opt/a",
+        ),
+    ] {
+        assert_eq!(found(output), [denial], "{output}");
+    }
+}
+
+#[test]
+fn failures_that_the_policy_does_not_explain_are_left_out() {
+    for output in [
+        "cat: /home/u/w/secret: Permission denied",
+        "./run.sh: Permission denied",
+        "kill: (1): Operation not permitted",
+        "test result: FAILED. 1 passed",
+        "cat: /nowhere: No such file or directory",
+        "Permission denied (publickey).",
+        "  File \"/usr/lib/python3.11/os.py\", line 1, in kill\n    os.kill(1, 9)\nPermissionError: [Errno 1] Operation not permitted",
+        "    at kill (/usr/lib/node_modules/x/y.js:1:2)\nError: kill EPERM operation not permitted",
+        "Operation not permitted at /usr/share/perl5/x.pm line 3.",
+        "",
+    ] {
+        assert!(found(output).is_empty(), "{output}: {:?}", found(output));
+    }
+}
+
+#[test]
+fn with_network_a_missing_host_is_no_denial() {
+    let mut policy = SandboxPolicy::new(SandboxLevel::ReadOnly, "/w");
+    policy.network = true;
+    assert!(denials("curl: (6) Could not resolve host: x", &policy).is_empty());
+}
+
+#[test]
+fn a_denial_is_told_once_and_their_number_is_bounded() {
+    let line = "cat: /home/u/.netrc: Permission denied\n".repeat(3);
+    assert_eq!(found(&line).len(), 1);
+    let many: String = (0..100)
+        .map(|n| format!("cat: /srv/{n}: Permission denied\n"))
+        .collect();
+    assert_eq!(found(&many).len(), MAX_DENIALS);
+}
