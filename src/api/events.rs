@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::cursor::Cursor;
+use super::proposals::proposals;
 use super::question::question;
 use crate::history::record::{Record, RecordBody};
 use crate::history::shown_record;
@@ -249,6 +250,15 @@ fn answer_event(record: &Record, cursor: &mut Cursor, text: &str) -> (&'static s
         if kept.contains(&name.as_str()) {
             payload[name] = value;
         }
+    }
+    let proposals = proposals(&record.body, text);
+    if !proposals.is_empty() {
+        let proposals = json!(proposals);
+        // A client that gets null reads the message again.
+        payload["proposals"] = match proposals.to_string().len() {
+            ..=MAX_TEXT => proposals,
+            _ => Value::Null,
+        };
     }
     ("message.end", payload)
 }

@@ -16,6 +16,7 @@ mod own_headers;
 mod pages;
 mod pairing;
 mod problem;
+mod proposals;
 mod question;
 mod recordings;
 pub mod routes;

@@ -241,10 +241,24 @@ pub struct MessageView {
     /// The tool calls of an answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCallView>,
+    /// The commands that an answer proposes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proposals: Vec<ProposalView>,
     /// The other fields of the record, as `docs/journal.md` describes them: model, finish, tokens and cost of an answer; name,
     /// status and decision of a tool call; command and exit code of a command.
     #[schema(value_type = Object)]
     pub detail: serde_json::Value,
+}
+
+/// Lines of an answer that propose commands (`CMD:`), which the terminal asks about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ProposalView {
+    /// Number of the first line in `content`, from 0. Lines end with LF.
+    pub first_line: usize,
+    /// How many lines there are, with the marks, and with the fences of a code block.
+    pub lines: usize,
+    /// The commands: several only if they share a code block.
+    pub commands: Vec<String>,
 }
 
 /// A page of messages, newest first.

@@ -138,6 +138,7 @@ fn serve(paths: Paths, ready: impl FnOnce()) -> Result<()> {
     crate::daemon::orphans::adopt();
     runtime.block_on(async {
         let lock = crate::daemon::claim(&paths)?;
+        tokio::task::spawn_blocking(crate::sandbox::remove_abandoned);
         let cancel = CancellationToken::new();
         let mut terminate = listen_for(tokio::signal::unix::SignalKind::terminate())?;
         let mut interrupt = listen_for(tokio::signal::unix::SignalKind::interrupt())?;

@@ -137,7 +137,9 @@ impl Replay {
                     self.out.extend(protocol::text_frame(&text)?);
                     self.ends_with_text = true;
                 }
-                AnswerPiece::Command(command) => self.event(&Event::Proposal { command })?,
+                AnswerPiece::Command { text, .. } => {
+                    self.event(&Event::Proposal { command: text })?;
+                }
             }
         }
         Ok(())
@@ -257,7 +259,7 @@ fn frames(
                         model: model.clone(),
                     })?;
                 }
-                replay.text(text, *finish == FinishReason::Stop)?;
+                replay.text(text, *finish == FinishReason::Stop && *omitted == 0)?;
                 if *omitted > 0 {
                     let text = format!("the rest of the answer was not recorded: {omitted} bytes");
                     replay.event(&Event::Notice { text })?;

@@ -176,6 +176,12 @@ pub fn run(invocation: SandboxInvocation) -> Result<SandboxOutcome> {
     }
 }
 
+/// Removes private temporary directories that killed sandboxes have left. It reads the directory for temporary files.
+pub fn remove_abandoned() {
+    #[cfg(target_os = "linux")]
+    linux::remove_abandoned();
+}
+
 /// Describes why a command could not be started, with the exit code of a shell.
 fn not_run(command: &[OsString], error: &std::io::Error) -> (u8, String) {
     let name = command.first().map(|name| name.to_string_lossy());

@@ -26,7 +26,12 @@ pub enum AnswerPiece {
     /// Text to show.
     Text(String),
     /// A proposed command.
-    Command(String),
+    Command {
+        /// The command.
+        text: String,
+        /// Bytes of the answer that it takes, in whole lines. Of several commands in a code block, the first takes all of it.
+        taken: usize,
+    },
 }
 
 /// The position of the stream within a line.
@@ -215,8 +220,8 @@ impl CommandExtractor {
                     .as_mut()
                     .and_then(|f| f.held.take_if(|h| !h.commands.is_empty()));
                 match block {
-                    Some(block) => {
-                        self.held.clear();
+                    Some(mut block) => {
+                        block.lines.push_str(&std::mem::take(&mut self.held));
                         self.emit_block(block, emit);
                     }
                     None => self.show_held(),
@@ -240,8 +245,10 @@ impl CommandExtractor {
     /// Emits the commands of a code block that consists of them.
     fn emit_block(&mut self, block: HeldBlock, emit: &mut impl FnMut(AnswerPiece)) {
         self.flush(emit);
-        for command in block.commands {
-            emit(AnswerPiece::Command(command));
+        let mut taken = block.lines.len();
+        for text in block.commands {
+            emit(AnswerPiece::Command { text, taken });
+            taken = 0;
         }
     }
 
@@ -304,15 +311,15 @@ impl CommandExtractor {
     }
 
     /// Emits the command of the held lines. In a code block it waits for the end of the block.
-    fn emit_command(&mut self, command: String, emit: &mut impl FnMut(AnswerPiece)) {
+    fn emit_command(&mut self, text: String, emit: &mut impl FnMut(AnswerPiece)) {
         if self.fence.is_none() {
-            self.held.clear();
+            let taken = std::mem::take(&mut self.held).len();
             self.flush(emit);
-            return emit(AnswerPiece::Command(command));
+            return emit(AnswerPiece::Command { text, taken });
         }
         self.hold_line();
         if let Some(block) = self.fence.as_mut().and_then(|f| f.held.as_mut()) {
-            block.commands.push(command);
+            block.commands.push(text);
         }
     }
 

@@ -233,14 +233,14 @@ impl TurnMachine {
                     self.open_line = !text.ends_with('\n');
                     TurnEffect::Text(text)
                 }
-                AnswerPiece::Command(command) if !self.may_propose(&command) => {
+                AnswerPiece::Command { text, .. } if !self.may_propose(&text) => {
                     self.unproposed += 1;
                     continue;
                 }
-                AnswerPiece::Command(command) => {
+                AnswerPiece::Command { text, .. } => {
                     self.open_line = false;
-                    self.proposals.push(command.clone());
-                    TurnEffect::Event(TurnEvent::Proposal(command))
+                    self.proposals.push(text.clone());
+                    TurnEffect::Event(TurnEvent::Proposal(text))
                 }
             });
         }

@@ -160,6 +160,41 @@ fn a_stream_survives_a_killed_daemon() {
 }
 
 #[test]
+fn an_answer_says_which_lines_propose_commands() {
+    let long = "x".repeat(4096);
+    let helper = Helper::with(Provider::start([
+        Script::tokens(["Try\nCMD: ", "ls -l\n\n", "```sh\nCMD: a\nCMD: b\n```\n"]),
+        Script::tokens([format!("CMD: echo {long}")]),
+    ]));
+    let server = Server::start(&helper);
+    let session = server.session();
+    let mut stream = server.events(&format!("/v1/sessions/{session}/events"));
+    stream.until("x.caught_up");
+    let mut proposals_of = |prompt: &str| {
+        server.prompt(&session, prompt);
+        stream.until("message.end");
+        let (end, _) = stream.until("message.end");
+        let page = server.get(&format!("/v1/sessions/{session}/messages?limit=1"));
+        (
+            end.data["payload"]["proposals"].clone(),
+            page["messages"][0]["proposals"].clone(),
+        )
+    };
+    let (told, read) = proposals_of("short");
+    let expected = json!([
+        { "first_line": 1, "lines": 1, "commands": ["ls -l"] },
+        { "first_line": 3, "lines": 4, "commands": ["a", "b"] },
+    ]);
+    assert_eq!(told, expected);
+    assert_eq!(read, expected);
+    // What is too long for an event has to be read.
+    let (told, read) = proposals_of("long");
+    assert_eq!(told, json!(null));
+    let expected = json!([{ "first_line": 0, "lines": 1, "commands": [format!("echo {long}")] }]);
+    assert_eq!(read, expected);
+}
+
+#[test]
 fn all_sessions_are_followed_by_one_stream() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { COMPLETE, INCOMPLETE, PROPOSALS } from "./proposals.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/shell-syntax", "text/visible", "state/items", "state/live"];
+const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/visible", "state/items", "state/live"];
 const bundle = await build({
   stdin: { contents: modules.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: root },
   bundle: true,
@@ -19,7 +17,7 @@ const bundle = await build({
 const source = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
 // Modules of the page look at its address when they are loaded.
 globalThis.location = { pathname: "/" };
-const { EventParser, GrowingLexer, SyntaxScanner, ansiSpans, applyEvent, decodeEntities, linkResults, safeHref, segments, visible } = await import(
+const { EventParser, GrowingLexer, ansiSpans, applyEvent, decodeEntities, linkResults, safeHref, segments, visible } = await import(
   `data:text/javascript;base64,${source}`
 );
 
@@ -70,30 +68,23 @@ test("SGR becomes classes, other escapes are dropped", () => {
   assert.deepEqual(ansiSpans("x\u001b"), [{ text: "x", classes: "" }]);
 });
 
-test("the page and the terminal find the same commands", () => {
-  const commands = (...args) => segments(...args).filter(({ kind }) => kind === "command").map((segment) => segment.text);
-  for (const [answer, expected] of PROPOSALS) assert.deepEqual(commands(answer), expected, JSON.stringify(answer));
-  // What an answer that is not whole may still change is text.
-  for (const answer of ["a\nCMD: for i in 1; do\n  ls\ndo", "CMD:\n```\nls\n", "CMD: rm -rf /tmp/x", "```sh\nCMD: ls\n", "```\nCMD: ls\n``"]) {
-    assert.deepEqual(segments(answer, false), [{ kind: "markdown", text: answer }]);
-  }
-  assert.deepEqual(commands("CMD: ls\nCMD: l", false), ["ls"]);
-});
-
-test("a command of several lines ends with the line that completes it", () => {
-  const isComplete = (lines) => {
-    const scanner = new SyntaxScanner();
-    for (const line of lines) scanner.pushLine(line);
-    return scanner.isComplete;
-  };
-  const commands = readFileSync(join(root, "../tests/fixtures/commands.txt"), "utf8").trimEnd().split("\n----\n");
-  for (const command of commands) {
-    const lines = command.split("\n");
-    const ends = lines.map((_, end) => end + 1).filter((end) => isComplete(lines.slice(0, end)));
-    assert.deepEqual(ends, [lines.length], command);
-  }
-  for (const command of COMPLETE) assert.ok(isComplete([command]), command);
-  for (const command of INCOMPLETE) assert.ok(!isComplete([command]), command);
+test("commands stand where the server says", () => {
+  const text = "größe\n\nCMD: ls\r\n\nmore\u2028text\n```\nCMD: a\nCMD: b\n```\nCMD: id";
+  const proposals = [
+    { first_line: 2, lines: 1, commands: ["ls"] },
+    { first_line: 5, lines: 4, commands: ["a", "b"] },
+    { first_line: 9, lines: 1, commands: ["id"] },
+  ];
+  const command = (words) => ({ kind: "command", text: words });
+  const parts = [
+    { kind: "markdown", text: "größe\n\n" }, command("ls"), { kind: "markdown", text: "\nmore\u2028text\n" },
+    command("a"), command("b"), command("id"),
+  ];
+  assert.deepEqual(segments(text, proposals), parts);
+  // Only the beginning of the answer is shown.
+  assert.deepEqual(segments(text.slice(0, text.indexOf("\n```")), proposals), [...parts.slice(0, 2), { kind: "markdown", text: "\nmore\u2028text" }]);
+  assert.deepEqual(segments(text, []), [{ kind: "markdown", text }]);
+  assert.deepEqual(segments(" \n", []), []);
 });
 
 test("a growing answer has the same tokens as a whole one", () => {

@@ -31,7 +31,7 @@ test("a prompt that waits for the answer before it is shown until its turn, once
   await waiting.getByText("second while the first is answered").waitFor();
   daemon.provider.release();
   await page.locator(".message.assistant").nth(1).getByText("Second part.").waitFor();
-  assert.equal(await waiting.count(), 0);
+  await waiting.waitFor({ state: "detached" });
   assert.deepEqual(await page.locator(".prompt-text").allInnerTexts(), ["slow answer first", "second while the first is answered"]);
   // One that waits when the daemon ends is lost, and the page says so.
   await prompt("slow answer again");

@@ -61,7 +61,7 @@ test("a terminal and the page show the same session, through a crash of the daem
   await page.locator("#search").fill("Second");
   await list.getByText("Something else").waitFor({ state: "detached" });
   await list.locator(".excerpt", { hasText: "Second part." }).waitFor();
-  assert.equal(await list.locator("li").count(), 1);
+  await until(async () => (await list.locator("li").count()) === 1);
   await page.locator("#search").fill("");
   await list.getByText("Something else").waitFor();
 

@@ -14,6 +14,7 @@ use crate::api::cursor::Cursor;
 use crate::api::events::{MAX_TEXT, message_id};
 use crate::api::extract::{InPath, JsonBody, Parameters};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
+use crate::api::proposals::proposals;
 use crate::api::types::{
     CancelFilter, MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole,
     Role, ToolCallView,
@@ -115,6 +116,7 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
         role,
         timestamp_ms: record.timestamp_ms,
         omitted: text.len() - content.len(),
+        proposals: proposals(&record.body, content),
         content: content.to_owned(),
         tool_calls: calls.collect(),
         detail: detail_fields(record),
@@ -127,7 +129,7 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
     responses(
         (status = 202, description = "The prompt is accepted", body = MessageAccepted),
         (status = 403, description = "A prompt pack of the session was not approved", body = ProblemDocument),
-        (status = 404, description = "There is no such session or agent", body = ProblemDocument),
+        (status = 404, description = "There is no such session", body = ProblemDocument),
         (status = 409, description = "There is no such model or selection of tools, or the configuration is not valid", body = ProblemDocument),
         (status = 503, description = "The daemon is stopping", body = ProblemDocument)))]
 pub async fn send(
@@ -220,7 +222,7 @@ async fn until_recorded(
 fn check(message: &NewMessage) -> Answer<()> {
     if message.agent_id.is_some() {
         let message = "there is no such agent: aish has no agents yet";
-        return Err(Problem::not_found(message, "leave out agent_id"));
+        return Err(Problem::invalid(message, "leave out agent_id"));
     }
     // Others are refused when the body is read.
     let (None | Some(PromptRole::User)) = message.role;

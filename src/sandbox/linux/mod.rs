@@ -50,6 +50,11 @@ pub(super) fn run(invocation: SandboxInvocation) -> Result<SandboxOutcome> {
     }
 }
 
+/// Removes private directories whose sandbox was killed before it could remove them.
+pub(super) fn remove_abandoned() {
+    private_tmp::remove_abandoned(&std::env::temp_dir());
+}
+
 /// The process outside the sandbox.
 struct Supervisor {
     invocation: SandboxInvocation,

@@ -1,11 +1,21 @@
 //! The private temporary directory of a sandbox.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, DirEntry, File};
+use std::io::Result as IoResult;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::Uid;
 
 use crate::error::{Error, ErrorContext, Result};
+
+/// How the names begin.
+const PREFIX: &str = "aish-sandbox-";
+
+/// Age below which a directory without a lock may be one that is being made.
+const NEW: Duration = Duration::from_secs(60);
 
 /// Attempts to find a free name.
 const ATTEMPTS: u32 = 16;
@@ -19,6 +29,8 @@ const BLOCK: u64 = 512;
 /// A directory that is removed with its content.
 pub(super) struct PrivateTmp {
     path: PathBuf,
+    /// Held while the sandbox runs, so that [`remove_abandoned`] leaves the directory alone.
+    _lock: Flock<File>,
 }
 
 impl PrivateTmp {
@@ -34,10 +46,11 @@ impl PrivateTmp {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_nanos());
         for attempt in 0..ATTEMPTS {
-            let name = format!("aish-sandbox-{}-{now:x}-{attempt}", std::process::id());
+            let name = format!("{PREFIX}{}-{now:x}-{attempt}", std::process::id());
             let path = parent.join(name);
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(PrivateTmp { path }),
+            let made = DirBuilder::new().mode(0o700).create(&path);
+            match made.and_then(|()| lock(&path)) {
+                Ok(lock) => return Ok(PrivateTmp { path, _lock: lock }),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(e) => {
                     return Err(Error::runtime(format!(
@@ -79,9 +92,66 @@ impl PrivateTmp {
     }
 }
 
+fn lock(path: &Path) -> IoResult<Flock<File>> {
+    Flock::lock(File::open(path)?, FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, errno)| errno.into())
+}
+
+/// Removes the directories in `parent` whose sandbox was killed before it could remove them.
+pub(super) fn remove_abandoned(parent: &Path) {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| is_old_and_own(entry).unwrap_or(false)) {
+        if let Ok(_lock) = lock(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn is_old_and_own(entry: &DirEntry) -> IoResult<bool> {
+    if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+        return Ok(false);
+    }
+    // Not through symlinks.
+    let meta = entry.metadata()?;
+    let age = meta.modified()?.elapsed().unwrap_or_default();
+    Ok(meta.is_dir() && meta.uid() == Uid::effective().as_raw() && age >= NEW)
+}
+
 impl Drop for PrivateTmp {
     fn drop(&mut self) {
         // What cannot be removed stays in a directory that only this user can open.
         let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::FileTimes;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_old_directories_without_a_sandbox_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: Duration| {
+            let path = parent.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("file"), "x").unwrap();
+            let times = FileTimes::new().set_modified(SystemTime::now() - age);
+            File::open(&path).unwrap().set_times(times).unwrap();
+            path
+        };
+        let abandoned = make("aish-sandbox-1-a-0", 2 * NEW);
+        let running = make("aish-sandbox-2-a-0", 2 * NEW);
+        let _lock = lock(&running).unwrap();
+        let new = make("aish-sandbox-3-a-0", Duration::ZERO);
+        let foreign = make("other", 2 * NEW);
+        symlink(&foreign, parent.path().join("aish-sandbox-4-a-0")).unwrap();
+        remove_abandoned(parent.path());
+        assert!(!abandoned.exists());
+        assert!(running.join("file").exists());
+        assert!(new.join("file").exists());
+        assert!(foreign.join("file").exists());
     }
 }

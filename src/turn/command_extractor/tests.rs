@@ -7,7 +7,7 @@ fn run(chunks: &[&str]) -> (String, Vec<String>) {
     let (mut text, mut commands) = (String::new(), Vec::new());
     let mut take = |piece| match piece {
         AnswerPiece::Text(t) => text.push_str(&t),
-        AnswerPiece::Command(c) => commands.push(c),
+        AnswerPiece::Command { text, .. } => commands.push(text),
     };
     for chunk in chunks {
         filter.push(chunk, &mut take);
@@ -403,7 +403,7 @@ fn a_command_of_several_lines_that_is_cut_off_is_text() {
             let mut shown = String::new();
             let mut take = |piece| match piece {
                 AnswerPiece::Text(t) => shown.push_str(&t),
-                AnswerPiece::Command(c) => panic!("{c:?} is offered"),
+                AnswerPiece::Command { text, .. } => panic!("{text:?} is offered"),
             };
             filter.push(&answer[..at], &mut take);
             filter.push(&answer[at..], &mut take);

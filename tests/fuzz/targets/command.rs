@@ -50,10 +50,13 @@ const LONGEST: usize = 64 << 10;
 
 /// Returns the text, joined, and the commands.
 fn extract(pieces: &[&str], is_cut_off: bool) -> (String, Vec<String>) {
-    let (mut text, mut commands) = (String::new(), Vec::new());
+    let (mut text, mut commands, mut all_taken) = (String::new(), Vec::new(), 0);
     let mut emit = |piece| match piece {
         AnswerPiece::Text(part) => text.push_str(&part),
-        AnswerPiece::Command(command) => commands.push(command),
+        AnswerPiece::Command { text, taken } => {
+            commands.push(text);
+            all_taken += taken;
+        }
     };
     let mut extractor = CommandExtractor::default();
     for piece in pieces {
@@ -63,6 +66,12 @@ fn extract(pieces: &[&str], is_cut_off: bool) -> (String, Vec<String>) {
         true => extractor.cut_off(&mut emit),
         false => extractor.finish(&mut emit),
     }
+    let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+    assert_eq!(
+        text.len() + all_taken,
+        length,
+        "every byte is text or taken"
+    );
     (text, commands)
 }
 

@@ -50,6 +50,13 @@ export interface ToolCallView {
 /** Fields of a record that only some types have. */
 export type Fields = Record<string, unknown>;
 
+/** Lines of an answer that propose commands; the first line has the number 0. */
+export interface ProposalView {
+  first_line: number;
+  lines: number;
+  commands: string[];
+}
+
 export interface MessageView {
   id: string;
   record_id: string;
@@ -59,6 +66,7 @@ export interface MessageView {
   content: string;
   omitted: number;
   tool_calls?: ToolCallView[];
+  proposals?: ProposalView[];
   detail: Fields;
 }
 

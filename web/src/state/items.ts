@@ -1,6 +1,6 @@
 // What the log of a session shows: messages, with the results of tool calls put to the calls.
 
-import type { ChainEntry, Fields, MessageView, RecordView, Role } from "../api/types";
+import type { ChainEntry, Fields, MessageView, ProposalView, RecordView, Role } from "../api/types";
 
 export interface ToolResult {
   recordId: string;
@@ -36,6 +36,7 @@ export interface Item {
   text: string;
   omitted: number;
   calls: Call[];
+  proposals: ProposalView[];
   detail: Fields;
   isLive: boolean;
 }
@@ -46,7 +47,8 @@ export const optionalNumber = (value: unknown) => (typeof value === "number" ? v
 
 export function emptyItem(kind: Item["kind"], messageId: string): Item {
   return {
-    key: messageId, kind, messageId, timestampMs: Date.now(), text: "", omitted: 0, calls: [], detail: {}, isLive: true,
+    key: messageId, kind, messageId, timestampMs: Date.now(), text: "", omitted: 0, calls: [], proposals: [], detail: {},
+    isLive: true,
   };
 }
 
@@ -61,6 +63,7 @@ export function fromMessage(message: MessageView): Item {
     text: message.content,
     omitted: message.omitted,
     calls: (message.tool_calls ?? []).map((call) => newCall(call.id, call.name, call.arguments)),
+    proposals: message.proposals ?? [],
     detail: message.detail ?? {},
     isLive: false,
   };

@@ -1,6 +1,6 @@
 // Applies the events of a session to its window.
 
-import type { EventEnvelope, Fields, Question, StatusPayload } from "../api/types";
+import type { EventEnvelope, Fields, ProposalView, Question, StatusPayload } from "../api/types";
 import { byteLength } from "../text/format";
 import { announce } from "./announce";
 import { type Item, emptyItem, findCall, newCall, optionalNumber, text, toolResult, withCall } from "./items";
@@ -75,12 +75,14 @@ function endMessage(model: SessionModel, payload: Fields, time: number) {
   if (!live || live.messageId !== payload.message_id) return;
   const recordId = text(payload.record_id);
   const detail = { ...live.detail, ...payload };
-  const item: Item = { ...live, recordId, detail, timestampMs: time, isLive: false };
+  const proposals = (payload.proposals ?? []) as ProposalView[];
+  const item: Item = { ...live, recordId, proposals, detail, timestampMs: time, isLive: false };
   model.live = null;
   model.add(item);
   if (item.kind !== "assistant") return model.refreshDetail();
   const length = optionalNumber(payload.length);
-  if (length !== undefined && length !== byteLength(item.text)) void model.reload(recordId);
+  const isOther = length !== undefined && length !== byteLength(item.text);
+  if (isOther || payload.proposals === null) void model.reload(recordId);
   if (item.text.trim()) announce(`Answer: ${item.text}`);
   model.refreshDetail();
 }

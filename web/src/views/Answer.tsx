@@ -1,5 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import type { Token } from "marked";
+import type { ProposalView } from "../api/types";
 import { number } from "../text/format";
 import { Blocks } from "../text/markdown";
 import { ShownText } from "../text/segments";
@@ -14,13 +15,13 @@ type Unit = { command: string } | { tokens: Token[]; blocks: number };
 
 interface Props {
   text: string;
+  /** None while the answer runs: its commands are text until it has ended. */
+  proposals: ProposalView[];
   isLive: boolean;
-  /** Whether the answer has come to its own end: a cut one may end within a command. */
-  isWhole: boolean;
 }
 
 /** The text of an answer. Of a long one that is running, the end is shown; of another, the beginning. */
-export function Answer({ text, isLive, isWhole: isComplete }: Props) {
+export function Answer({ text, proposals, isLive }: Props) {
   const shown = useRef<ShownText | null>(null);
   // An answer that was watched until its end keeps showing its end.
   const wasLive = useRef(isLive);
@@ -29,7 +30,7 @@ export function Answer({ text, isLive, isWhole: isComplete }: Props) {
   const isFolded = !isWhole && !isEnd && text.length > FOLD;
   shown.current ??= new ShownText();
   const units: Unit[] = shown.current
-    .parts(isFolded ? text.slice(0, FOLD) : text, isComplete && !isFolded)
+    .parts(isFolded ? text.slice(0, FOLD) : text, proposals)
     .map(({ segment, tokens }) =>
       segment.kind === "command" ? { command: segment.text } : { tokens, blocks: tokens.length },
     );

@@ -102,9 +102,7 @@ function Body({ item }: { item: Item }) {
     case "user":
       return <Prompt item={item} />;
     default:
-      return (
-        <Answer text={item.text} isLive={item.isLive} isWhole={!item.isLive && item.detail.finish === "stop" && item.omitted === 0} />
-      );
+      return <Answer text={item.text} proposals={item.proposals} isLive={item.isLive} />;
   }
 }
 

@@ -1,0 +1,129 @@
+//! Where the proposed commands of an answer stand in its text.
+
+use super::types::ProposalView;
+use crate::chat::FinishReason;
+use crate::history::record::RecordBody;
+use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
+
+/// Returns the lines of a recorded answer that propose commands, in their order. `answer` is its text as clients get it. Of an
+/// answer that did not come to its own end the last command may be incomplete, and is left out.
+pub fn proposals(body: &RecordBody, answer: &str) -> Vec<ProposalView> {
+    let RecordBody::Assistant {
+        finish, omitted, ..
+    } = body
+    else {
+        return Vec::new();
+    };
+    find(answer, *finish == FinishReason::Stop && *omitted == 0)
+}
+
+fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
+    let mut found: Vec<ProposalView> = Vec::new();
+    let (mut at, mut line) = (0, 0);
+    // Pieces hold the bytes of the answer in their order.
+    let mut lines_of = |bytes: usize| {
+        let part = answer.get(at..at + bytes).unwrap_or_default();
+        let first_line = line;
+        at += bytes;
+        line += part.matches('\n').count();
+        (first_line, part.split_inclusive('\n').count())
+    };
+    let mut take = |piece| match piece {
+        AnswerPiece::Text(text) => {
+            lines_of(text.len());
+        }
+        AnswerPiece::Command { text, taken: 0 } => {
+            if let Some(block) = found.last_mut() {
+                block.commands.push(text);
+            }
+        }
+        AnswerPiece::Command { text, taken } => {
+            let (first_line, lines) = lines_of(taken);
+            found.push(ProposalView {
+                first_line,
+                lines,
+                commands: vec![text],
+            });
+        }
+    };
+    let mut extractor = CommandExtractor::default();
+    extractor.push(answer, &mut take);
+    match is_whole {
+        true => extractor.finish(&mut take),
+        false => extractor.cut_off(&mut take),
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines and the commands of each proposal.
+    fn found(answer: &str, is_whole: bool) -> Vec<(String, Vec<String>)> {
+        let lines: Vec<_> = answer.split_inclusive('\n').collect();
+        let proposals = find(answer, is_whole).into_iter();
+        proposals
+            .map(|p| (lines[p.first_line..][..p.lines].concat(), p.commands))
+            .collect()
+    }
+
+    #[test]
+    fn proposals_have_their_lines_and_commands() {
+        for (answer, expected) in [
+            ("no command\n", vec![]),
+            (
+                "größe\nCMD: ls -l\nb\n\n- CMD: `id`",
+                vec![("CMD: ls -l\n", vec!["ls -l"]), ("- CMD: `id`", vec!["id"])],
+            ),
+            (
+                "a\n```sh\nCMD: a\n\nCMD: b\n```\nCMD: c\n",
+                vec![
+                    ("```sh\nCMD: a\n\nCMD: b\n```\n", vec!["a", "b"]),
+                    ("CMD: c\n", vec!["c"]),
+                ],
+            ),
+            (
+                "CMD:\n```\nls\n\npwd\n```",
+                vec![("CMD:\n```\nls\n\npwd\n```", vec!["ls\n\npwd"])],
+            ),
+            (
+                "CMD: for i in 1; do\n  ls\ndone\nx\n",
+                vec![(
+                    "CMD: for i in 1; do\n  ls\ndone\n",
+                    vec!["for i in 1; do\n  ls\ndone"],
+                )],
+            ),
+            // Never complete: the first line alone, and the lines below it anew.
+            (
+                "CMD: echo 'a\nb\nCMD: ls\n",
+                vec![
+                    ("CMD: echo 'a\n", vec!["echo 'a"]),
+                    ("CMD: ls\n", vec!["ls"]),
+                ],
+            ),
+            (
+                "```\nx\nCMD: a\n```\nCMD: b\r\n",
+                vec![("CMD: b\r\n", vec!["b"])],
+            ),
+        ] {
+            let expected: Vec<(String, Vec<String>)> = expected
+                .into_iter()
+                .map(|(lines, commands)| {
+                    (
+                        lines.to_owned(),
+                        commands.into_iter().map(str::to_owned).collect(),
+                    )
+                })
+                .collect();
+            assert_eq!(found(answer, true), expected, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_not_whole_has_only_commands_that_are() {
+        let expected = [("CMD: a\n".to_owned(), vec!["a".to_owned()])];
+        assert_eq!(found("CMD: a\nCMD: b", false), expected);
+        assert_eq!(found("CMD: a\n```\nCMD: b\n", false), expected);
+    }
+}
