@@ -212,11 +212,14 @@ fn answer_event(record: &Record, cursor: &mut Cursor, text: &str) -> (&'static s
     }
     if let Some(call) = calls.get(cursor.part - 1) {
         cursor.part += 1;
+        let arguments = global_redactor().redact_json(&call.arguments);
+        let shown = utf8::prefix(&arguments, MAX_TEXT);
         let start = json!({
             "call_id": call.id,
             "message_id": id,
             "name": redact(&call.name),
-            "arguments": utf8::prefix(&global_redactor().redact_json(&call.arguments), MAX_TEXT),
+            "arguments": shown,
+            "omitted": arguments.len() - shown.len(),
         });
         return ("tool.start", start);
     }

@@ -3,7 +3,7 @@
 use super::types::ProposalView;
 use crate::chat::FinishReason;
 use crate::history::record::RecordBody;
-use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
+use crate::safety::command_extractor::{AnswerPiece, CommandExtractor};
 
 /// Returns the lines of a recorded answer that propose commands, in their order. `answer` is its text as clients get it. Of an
 /// answer that did not come to its own end the last command may be incomplete, and is left out.

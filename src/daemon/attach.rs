@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::history::record::{DecidedBy, Record, RecordBody};
 use crate::protocol::tools::{CallFinished, CallStarted};
 use crate::protocol::{self, AnswerSummary, AttachRequest, Event, ShellId, ShownCost, kind};
+use crate::safety::command_extractor::{AnswerPiece, CommandExtractor};
 use crate::services::SharedServices;
 use crate::session::conversation::{Session, SharedSession};
-use crate::turn::command_extractor::{AnswerPiece, CommandExtractor};
 
 /// Maximum number of lines shown of a tool result, and maximum characters of each.
 const RESULT_HEAD: (usize, usize) = (5, 500);

@@ -3,6 +3,7 @@
 pub mod budget;
 mod char_class;
 pub mod command;
+pub mod command_extractor;
 pub mod confusables;
 pub mod intent;
 pub mod json;

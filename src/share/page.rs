@@ -7,6 +7,7 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 use super::object::ShareObject;
 use super::replay::SharedRecording;
 use super::snapshot::{SharedMessage, SharedRole, Snapshot};
+use crate::safety::command_extractor::{AnswerPiece, CommandExtractor};
 
 /// The style sheet, within the page. Its digest is part of the page's policy.
 const STYLE: &str = "\
@@ -68,7 +69,7 @@ fn article(message: &SharedMessage) -> Markup {
         article {
             @match message.role {
                 SharedRole::User => { h2 { "Prompt" } p { (lines(&message.text)) } }
-                SharedRole::Assistant => { h2 { "Answer of " (name) } (markdown(&message.text)) }
+                SharedRole::Assistant => { h2 { "Answer of " (name) } (answer(&message.text)) }
                 SharedRole::Tool => { h2 { "Tool " (name) } pre { (visible(&message.text)) } }
                 SharedRole::Command => { h2 { "Command" } pre { (visible(&message.text)) } }
             }
@@ -151,6 +152,23 @@ fn is_web_link(target: &str) -> bool {
     ["http://", "https://", "mailto:"]
         .iter()
         .any(|scheme| lower.starts_with(scheme))
+}
+
+/// Returns an answer as HTML: Markdown, and proposed commands as code.
+fn answer(text: &str) -> Markup {
+    let (mut out, mut pending) = (String::new(), String::new());
+    let mut take = |piece| match piece {
+        AnswerPiece::Text(text) => pending.push_str(&text),
+        AnswerPiece::Command { text, .. } => {
+            out.push_str(&markdown(&std::mem::take(&mut pending)).into_string());
+            out.push_str(&html! { pre { code { (visible(&text)) } } }.into_string());
+        }
+    };
+    let mut extractor = CommandExtractor::default();
+    extractor.push(text, &mut take);
+    extractor.finish(&mut take);
+    out.push_str(&markdown(&pending).into_string());
+    PreEscaped(out)
 }
 
 /// Returns Markdown as HTML. HTML in it is shown as text, images as links.
@@ -290,6 +308,16 @@ mod tests {
     fn hidden_characters_are_visible() {
         let page = page(SharedRole::Assistant, "a\u{202e}b\u{9b}c\u{7}");
         assert!(page.contains("a⟨U+202E⟩b⟨U+009B⟩c⟨U+0007⟩"), "{page}");
+    }
+
+    #[test]
+    fn proposed_commands_are_code() {
+        let page = page(
+            SharedRole::Assistant,
+            "Try *one*:\n\nCMD: ls *.log && x=<y\n- CMD: pwd\n\nDone.\n",
+        );
+        let expected = "<p>Try <em>one</em>:</p>\n<pre><code>ls *.log &amp;&amp; x=&lt;y</code></pre><pre><code>pwd</code></pre><p>Done.</p>";
+        assert!(page.contains(expected), "{page}");
     }
 
     #[test]

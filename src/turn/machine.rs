@@ -12,12 +12,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::{AnswerSummary, ShownCost};
 use crate::safety::budget::ModelPrice;
+use crate::safety::command_extractor::{AnswerPiece, CommandExtractor};
 use crate::safety::redact::global_redactor;
 use crate::safety::{policy, utf8};
 use crate::session::feed::TurnEvent;
 
 use super::code_blocks;
-use super::command_extractor::{AnswerPiece, CommandExtractor};
 use super::cost::{self, TurnCost};
 use super::outcome::{CallEnd, CallOutcome, CallSummary, recorded};
 

@@ -4,7 +4,6 @@
 pub mod background_notice;
 pub mod call_context;
 mod code_blocks;
-pub mod command_extractor;
 mod compaction;
 mod cost;
 mod elicitation;

@@ -391,7 +391,6 @@ const PURE: &[&str] = &[
     "tools::builtin::definitions",
     "tools::search",
     "tools::split",
-    "turn::command_extractor",
     "turn::machine",
     "turn::outcome",
     "web::page_text",

@@ -14,7 +14,7 @@ export const HOSTILE = [
 ].join("\n");
 
 /** Arguments that fill several screens. */
-const LONG = Array.from({ length: 400 }, (_, n) => `line ${n} of a long note`).join(" ");
+export const LONG = Array.from({ length: 400 }, (_, n) => `line ${n} of a long note`).join(" ");
 
 /** Time between two pieces of a steady answer, in milliseconds. */
 const STEADY_MS = 25;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import { Daemon, openLiveSession, openPage, sendPrompt, startBrowser, stopAll, until } from "./harness.mjs";
-import { HOSTILE } from "./provider.mjs";
+import { HOSTILE, LONG } from "./provider.mjs";
 
 let daemon, browser, page;
 before(async () => {
@@ -109,6 +109,16 @@ test("a question about a tool call is shown with where to answer it", async () =
   await question.getByText("notes.write_note").waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await question.waitFor({ state: "detached" });
+});
+
+test("a page that watched a call shows its arguments whole", async () => {
+  await openSession("Long arguments");
+  await prompt("please use the tool with a long text");
+  const call = page.locator("details.call");
+  await call.locator("summary").click();
+  await until(async () => (await call.locator("pre").innerText()).includes(LONG));
+  await page.getByRole("button", { name: "Cancel" }).click();
+  assert.deepEqual(page.problems, []);
 });
 
 test("a tool call is one line that opens to its arguments and its result", async () => {

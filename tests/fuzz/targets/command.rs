@@ -1,6 +1,6 @@
 //! Extraction of commands from answers.
 
-use aish::turn::command_extractor::{AnswerPiece, CommandExtractor};
+use aish::safety::command_extractor::{AnswerPiece, CommandExtractor};
 
 use crate::fuzz::mutator::text_pieces;
 use crate::fuzz::{Shape, Target};

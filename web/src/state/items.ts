@@ -18,6 +18,8 @@ export interface Call {
   id: string;
   name: string;
   arguments: string;
+  /** Whether the event had only the beginning of the arguments. */
+  isCut?: boolean;
   /** Output of a call that runs. */
   output: string;
   isRunning: boolean;

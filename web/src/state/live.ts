@@ -82,13 +82,14 @@ function endMessage(model: SessionModel, payload: Fields, time: number) {
   if (item.kind !== "assistant") return model.refreshDetail();
   const length = optionalNumber(payload.length);
   const isOther = length !== undefined && length !== byteLength(item.text);
-  if (isOther || payload.proposals === null) void model.reload(recordId);
+  if (isOther || payload.proposals === null || item.calls.some(({ isCut }) => isCut)) void model.reload(recordId);
   if (item.text.trim()) announce(`Answer: ${item.text}`);
   model.refreshDetail();
 }
 
 function startCall(model: SessionModel, payload: Fields) {
-  const call = newCall(text(payload.call_id), text(payload.name), text(payload.arguments));
+  const isCut = !!optionalNumber(payload.omitted);
+  const call = { ...newCall(text(payload.call_id), text(payload.name), text(payload.arguments)), isCut };
   model.update((items) => {
     const i = items.findLastIndex((item) => item.messageId === payload.message_id);
     const item = items[i];

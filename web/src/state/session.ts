@@ -361,7 +361,9 @@ export class SessionModel {
       this.list = this.list.map((item) => {
         if (item.recordId !== recordId) return item;
         const fresh = fromMessage(message);
-        return { ...fresh, calls: item.calls.length ? item.calls : fresh.calls };
+        // Those of the window have their results.
+        const calls = item.calls.map((call, i) => ({ ...call, arguments: fresh.calls[i]?.arguments ?? call.arguments }));
+        return { ...fresh, calls: calls.length ? calls : fresh.calls };
       });
       this.flush();
     } catch (error) {
