@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, DirEntry, File};
 use std::io::Result as IoResult;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -102,9 +103,20 @@ pub(super) fn remove_abandoned(parent: &Path) {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| is_old_and_own(entry).unwrap_or(false)) {
         if let Ok(_lock) = lock(&entry.path()) {
-            let _ = fs::remove_dir_all(entry.path());
+            remove(&entry.path());
         }
     }
+}
+
+/// Removes a directory with its content. What cannot be removed stays in a directory that only this user can open.
+fn remove(path: &Path) {
+    if fs::remove_dir(path).is_ok() {
+        return;
+    }
+    // fs::remove_dir_all calls itself for each level, and a command may have made so many that the stack ends.
+    let mut rm = Command::new("rm");
+    rm.args(["-rf", "--"]).arg(path).stdin(Stdio::null());
+    let _ = rm.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 fn is_old_and_own(entry: &DirEntry) -> IoResult<bool> {
@@ -119,8 +131,7 @@ fn is_old_and_own(entry: &DirEntry) -> IoResult<bool> {
 
 impl Drop for PrivateTmp {
     fn drop(&mut self) {
-        // What cannot be removed stays in a directory that only this user can open.
-        let _ = fs::remove_dir_all(&self.path);
+        remove(&self.path);
     }
 }
 
@@ -129,7 +140,26 @@ mod tests {
     use std::fs::FileTimes;
     use std::os::unix::fs::symlink;
 
+    use nix::fcntl::{OFlag, openat};
+    use nix::sys::stat::{Mode, mkdirat};
+
     use super::*;
+
+    #[test]
+    fn a_directory_of_any_depth_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("deep");
+        fs::create_dir(&path).unwrap();
+        let mut at = File::open(&path).unwrap();
+        for _ in 0..10_000 {
+            mkdirat(&at, "d", Mode::S_IRWXU).unwrap();
+            at = openat(&at, "d", OFlag::O_RDONLY, Mode::empty())
+                .unwrap()
+                .into();
+        }
+        remove(&path);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn only_old_directories_without_a_sandbox_are_removed() {
