@@ -218,7 +218,7 @@ fn wrong_prompts_are_refused_with_a_reason() {
         (json!({}), 422),
         (json!({ "content": "x", "role": "assistant" }), 422),
         (json!({ "content": "x", "role": "system" }), 422),
-        (json!({ "content": "x", "agent_id": "a" }), 422),
+        (json!({ "content": "x", "agent_id": "a" }), 409),
         (json!({ "content": "x", "model": "none-such" }), 409),
         (json!({ "content": "x", "tools": "@none" }), 409),
         (json!({ "content": "x", "extra": true }), 422),

@@ -130,7 +130,7 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
         (status = 202, description = "The prompt is accepted", body = MessageAccepted),
         (status = 403, description = "A prompt pack of the session was not approved", body = ProblemDocument),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "There is no such model or selection of tools, or the configuration is not valid", body = ProblemDocument),
+        (status = 409, description = "There is no such agent, model or selection of tools, or the configuration is not valid", body = ProblemDocument),
         (status = 503, description = "The daemon is stopping", body = ProblemDocument)))]
 pub async fn send(
     State(state): State<ApiState>,
@@ -222,7 +222,9 @@ async fn until_recorded(
 fn check(message: &NewMessage) -> Answer<()> {
     if message.agent_id.is_some() {
         let message = "there is no such agent: aish has no agents yet";
-        return Err(Problem::invalid(message, "leave out agent_id"));
+        return Err(super::unfit(
+            Error::usage(message).hint("leave out agent_id"),
+        ));
     }
     // Others are refused when the body is read.
     let (None | Some(PromptRole::User)) = message.role;

@@ -213,7 +213,7 @@ fn file_definitions(path: &Value) -> Vec<ToolDefinition> {
                 &json!({
                     "pattern": {"type": "string"},
                     "path": path,
-                    "glob": {"type": "string", "description": "Only these files, such as *.rs"},
+                    "glob": {"type": "string", "description": "Only these files, such as *.rs; ignored ones too"},
                     "ignore_case": {"type": "boolean"},
                     "fixed": {"type": "boolean", "description": "The pattern is a plain text"},
                     "context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines around each match"},

@@ -154,10 +154,11 @@ impl<'a> LineMatch<'a> {
         let stripped = trim_end(line);
         let trailing = self.surplus.removed_from(trailing(line));
         if stripped.is_empty() {
-            return Ok(self
-                .indent
-                .apply(trailing)
-                .unwrap_or_else(|| trailing.to_vec()));
+            // An empty line stays empty: only space that the model wrote is indentation.
+            return Ok(match trailing {
+                [] => Vec::new(),
+                space => self.indent.apply(space).unwrap_or_else(|| space.to_vec()),
+            });
         }
         let (indent, rest) = split_indent(stripped);
         let mut rendered = self.indent.apply(indent).ok_or_else(|| {

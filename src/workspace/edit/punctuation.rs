@@ -130,9 +130,32 @@ impl PunctuationMap {
     }
 }
 
+/// Returns the characters of a line, of which three dots are one, as an ellipsis is.
+fn characters(line: &[u8]) -> Vec<FoldedUnit<'_>> {
+    let mut found: Vec<FoldedUnit<'_>> = Vec::new();
+    let mut at = 0;
+    let mut dots = 0;
+    for unit in units(line) {
+        at += unit.bytes.len();
+        dots = if unit.bytes == b"." { dots + 1 } else { 0 };
+        found.push(unit);
+        if dots == 3 {
+            dots = 0;
+            found.truncate(found.len().saturating_sub(3));
+            let bytes = line.get(at.saturating_sub(3)..at).unwrap_or_default();
+            found.push(FoldedUnit {
+                bytes,
+                character: None,
+                folded: Cow::Borrowed(bytes),
+            });
+        }
+    }
+    found
+}
+
 /// Pairs the characters of two lines that are equal when folded; nothing if they differ in number.
 fn paired<'a>(model: &'a [u8], file: &'a [u8]) -> Option<Vec<(FoldedUnit<'a>, FoldedUnit<'a>)>> {
-    let (model, file): (Vec<_>, Vec<_>) = (units(model).collect(), units(file).collect());
+    let (model, file) = (characters(model), characters(file));
     let is_same =
         model.len() == file.len() && model.iter().zip(&file).all(|(a, b)| a.folded == b.folded);
     is_same.then(|| model.into_iter().zip(file).collect())
@@ -143,7 +166,7 @@ pub(super) fn carry_over(file: &[u8], old: &[u8], new: &[u8], map: &PunctuationM
     let Some(pairs) = paired(old, file) else {
         return map.apply(new);
     };
-    let new: Vec<_> = units(new).collect();
+    let new = characters(new);
     let old_bytes: Vec<&[u8]> = pairs.iter().map(|(old, _)| old.bytes).collect();
     let new_bytes: Vec<&[u8]> = new.iter().map(|unit| unit.bytes).collect();
     if old_bytes.len() + new_bytes.len() > COMPARED_CHARACTERS {

@@ -347,3 +347,34 @@ fn text_that_is_only_space_is_never_matched_loosely() {
     );
     assert_eq!(edited("a\n   \nb\n", "   \n", "x\n").1, Exact);
 }
+
+#[test]
+fn an_added_empty_line_gets_no_indentation() {
+    let (text, _) = edited(
+        "class A:\n    def g(self):\n        return 2\n",
+        "def g(self):\n    return 2",
+        "def g(self):\n    return 2\n\ndef h(self):\n    return 3",
+    );
+    assert_eq!(
+        text,
+        "class A:\n    def g(self):\n        return 2\n\n    def h(self):\n        return 3\n"
+    );
+    assert_eq!(edited("\ta\n\tb\n", "a\nb", "a\n\nc").0, "\ta\n\n\tc\n");
+}
+
+#[test]
+fn an_ellipsis_counts_as_three_dots() {
+    assert_eq!(
+        edited(
+            "“wait… here” — x\n",
+            "\"wait... here\" - x",
+            "\"wait... there\" - x"
+        )
+        .0,
+        "“wait… there” — x\n"
+    );
+    assert_eq!(
+        edited("say \"a...\" b\n", "say “a…” b", "say “a…” c").0,
+        "say \"a...\" c\n"
+    );
+}

@@ -142,6 +142,7 @@ fn operation<'a, 'b>(
 fn file_path(path: &str, line: PatchLine<'_>) -> Result<String, WorkspaceError> {
     match path.trim() {
         "" => Err(at(line, "the path is missing")),
+        path if path.ends_with('/') => Err(at(line, "the path is that of a directory")),
         path => Ok(path.to_owned()),
     }
 }
@@ -188,19 +189,21 @@ fn updated<'a, 'b>(
     mut rest: Rest<'a, 'b>,
 ) -> Result<(PatchOperation, Rest<'a, 'b>), WorkspaceError> {
     let mut move_to = None;
-    if let Some((line, behind)) = rest.split_first()
-        && let Some(target) = line.text.trim().strip_prefix(MOVE)
-    {
-        move_to = Some(file_path(target, *line)?);
-        rest = behind;
-    }
     let mut hunks: Vec<PatchHunk> = Vec::new();
     while let Some((line, behind)) = rest.split_first() {
         let marker = line.text.trim_end();
-        if is_file_header(line.text) || line.text.trim().is_empty() && ends_here(behind) {
-            if is_file_header(line.text) {
-                break;
-            }
+        let is_blank = line.text.trim().is_empty();
+        // Blank lines before the first hunk and behind the end of the file belong to none.
+        let is_outside = hunks.last().is_none_or(|hunk| hunk.at_end);
+        if is_file_header(line.text) {
+            break;
+        } else if is_blank && (is_outside || ends_here(behind)) {
+            // Nothing.
+        } else if let Some(target) = line.text.trim().strip_prefix(MOVE)
+            && hunks.is_empty()
+            && move_to.is_none()
+        {
+            move_to = Some(file_path(target, *line)?);
         } else if let Some(text) = marker.strip_prefix("@@") {
             hunk_header(&mut hunks, text, *line);
         } else if marker == END_OF_FILE {

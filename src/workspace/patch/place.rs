@@ -1,5 +1,8 @@
 //! Finds the place of each hunk in a file, and makes the new version.
 
+use std::iter::repeat;
+use std::ops::Range;
+
 use super::{HunkLine, PatchHunk, loosest};
 use crate::workspace::edit::{
     LineMatch, LineRule, MatchStage, ambiguous, excerpt_near, find_lines,
@@ -40,6 +43,7 @@ pub(super) fn apply_hunks(
         file,
         lines: Vec::new(),
         next: 0,
+        hunks: Vec::new(),
         ends_anew: false,
     };
     let mut stages = Vec::new();
@@ -50,7 +54,7 @@ pub(super) fn apply_hunks(
                 file.check_new(text)?;
             }
         }
-        let place = place(file, hunk, output.next).map_err(|error| {
+        let place = place(file, hunk, &output).map_err(|error| {
             error.of(format_args!(
                 "hunk at line {} of the patch",
                 hunk.line_number
@@ -92,47 +96,76 @@ fn is_appended(hunk: &PatchHunk) -> bool {
 fn place<'a>(
     file: &TextFile,
     hunk: &'a PatchHunk,
-    from: usize,
+    done: &NewVersion<'_>,
 ) -> Result<HunkPlace<'a>, WorkspaceError> {
-    let starts = starts(file, &hunk.headers, from)?;
-    let mut lines = hunk.lines.as_slice();
-    loop {
-        let old: Vec<&[u8]> = lines
-            .iter()
-            .filter_map(HunkLine::old)
-            .map(str::as_bytes)
-            .collect();
-        if old.is_empty() {
-            return insertion(file, hunk, lines, &starts);
-        }
-        for rule in RULES {
-            if rule != RULES[0] && old.iter().all(|line| line.trim_ascii().is_empty()) {
-                break;
+    let starts = starts(file, &hunk.headers, done)?;
+    let parts = parts(&hunk.lines);
+    let mut ambiguous = None;
+    for (index, rule) in RULES.into_iter().enumerate() {
+        for (is_whole, lines) in [true].into_iter().chain(repeat(false)).zip(&parts) {
+            let old = old_lines(lines);
+            if old.is_empty() {
+                return insertion(file, hunk, lines, &starts);
             }
-            if let Some(first) = unique_place(file, hunk, &old, &starts, rule)? {
-                return Ok(HunkPlace { first, lines, rule });
+            if index > 0 && old.iter().all(|line| line.trim_ascii().is_empty()) {
+                continue;
             }
-        }
-        // A blank line before the next header is often not meant as one of the file.
-        match lines {
-            [rest @ .., HunkLine::Context(last)] if last.trim().is_empty() => lines = rest,
-            _ => return Err(absent(file, hunk)),
+            match unique_place(file, hunk, &old, &starts, rule) {
+                Ok(Some(first)) => {
+                    // A stricter match above is rather what is meant, and no hunk can be there any more.
+                    let is_above = hunk.headers.is_empty() && done.has_above(&old, index);
+                    return match is_above {
+                        true => Err(absent(file, hunk)),
+                        false => Ok(HunkPlace { first, lines, rule }),
+                    };
+                }
+                Ok(None) => {}
+                Err(error) if is_whole => return Err(error),
+                Err(error) => ambiguous = ambiguous.or(Some(error)),
+            }
         }
     }
+    Err(ambiguous.unwrap_or_else(|| absent(file, hunk)))
+}
+
+/// Returns the lines of a hunk, and then fewer and fewer of the blank ones at its end: one before the next header is often not
+/// meant as a line of the file.
+fn parts(lines: &[HunkLine]) -> Vec<&[HunkLine]> {
+    let mut parts = vec![lines];
+    let mut lines = lines;
+    while let [rest @ .., HunkLine::Context(last)] = lines
+        && last.trim().is_empty()
+    {
+        parts.push(rest);
+        lines = rest;
+    }
+    parts
+}
+
+fn old_lines(lines: &[HunkLine]) -> Vec<&[u8]> {
+    let old = lines.iter().filter_map(HunkLine::old);
+    old.map(str::as_bytes).collect()
 }
 
 /// Returns the lines below which a hunk is, one for each place that its headers fit.
-fn starts(file: &TextFile, headers: &[String], from: usize) -> Result<Vec<usize>, WorkspaceError> {
+fn starts(
+    file: &TextFile,
+    headers: &[String],
+    done: &NewVersion<'_>,
+) -> Result<Vec<usize>, WorkspaceError> {
     let Some((first, narrower)) = headers.split_first() else {
-        return Ok(vec![from]);
+        return Ok(vec![done.next]);
     };
-    let mut starts = header_places(file, first, from)?;
+    let (mut starts, rule) = header_places(file, first, done.next)?;
+    if done.has_above(&[first.as_bytes()], rule) {
+        return Err(no_header(first));
+    }
     for header in narrower {
         let mut narrowed = Vec::new();
         for start in starts {
             // The nearest one: the headers name a block and then a block inside it.
             let places = header_places(file, header, start + 1);
-            narrowed.extend(places.ok().and_then(|places| places.first().copied()));
+            narrowed.extend(places.ok().and_then(|(places, _)| places.first().copied()));
         }
         if narrowed.is_empty() {
             return Err(no_header(header));
@@ -142,13 +175,19 @@ fn starts(file: &TextFile, headers: &[String], from: usize) -> Result<Vec<usize>
     Ok(starts)
 }
 
-fn header_places(file: &TextFile, header: &str, from: usize) -> Result<Vec<usize>, WorkspaceError> {
+/// Returns the places of a header from a line on, and the index of the rule by which it matches.
+fn header_places(
+    file: &TextFile,
+    header: &str,
+    from: usize,
+) -> Result<(Vec<usize>, usize), WorkspaceError> {
     let wanted = [header.as_bytes()];
     let range = from..file.real_line_count();
-    let places = RULES
-        .iter()
-        .map(|rule| find_lines(file, &wanted, range.clone(), *rule));
-    let mut found = places.filter(|places| !places.is_empty());
+    let places = RULES.iter().enumerate().map(|(index, rule)| {
+        let places = find_lines(file, &wanted, range.clone(), *rule);
+        (places, index)
+    });
+    let mut found = places.filter(|(places, _)| !places.is_empty());
     found.next().ok_or_else(|| no_header(header))
 }
 
@@ -249,11 +288,28 @@ struct NewVersion<'a> {
     lines: Vec<OutputLine>,
     /// First line of the old version that is not dealt with yet.
     next: usize,
+    /// The lines of the old version that hunks have.
+    hunks: Vec<Range<usize>>,
     /// The last line gets an end, which that of the old version does not have.
     ends_anew: bool,
 }
 
 impl NewVersion<'_> {
+    /// Whether these lines are above the next one, outside the hunks so far, by one of the first `rules` rules.
+    fn has_above(&self, old: &[&[u8]], rules: usize) -> bool {
+        let is_free = |first: &usize| {
+            let end = first + old.len();
+            let overlaps = |hunk: &Range<usize>| hunk.start < end && *first < hunk.end;
+            !self.hunks.iter().any(overlaps)
+        };
+        let mut rules = RULES.iter().take(rules);
+        rules.any(|rule| {
+            find_lines(self.file, old, 0..self.next, *rule)
+                .iter()
+                .any(is_free)
+        })
+    }
+
     fn keep_until(&mut self, line: usize) {
         while self.next < line {
             self.lines.push(OutputLine::kept(self.next));
@@ -283,6 +339,7 @@ impl NewVersion<'_> {
             WorkspaceError::new("its lines are in the file with another indentation, which differs from line to line")
                 .hint("read the file again and copy the lines from it")
         })?;
+        self.hunks.push(place.first..place.first + old.len());
         // Whether the last line of the file, which has no end, is among the lines of the hunk.
         let is_last = place.first + old.len() == self.file.line_count();
         let mut removed = Vec::new();

@@ -75,8 +75,9 @@ where
                     Some(target) if target != path => {
                         // Refuses a directory in the place of the target.
                         files.current(target, FinalLink::Followed)?;
+                        let source = files.source(path);
                         files.remove(path);
-                        files.set(target, Some(bytes), Some(path.clone()), stage);
+                        files.set(target, Some(bytes), Some(source), stage);
                     }
                     _ => files.set(path, Some(bytes), None, stage),
                 }
@@ -96,6 +97,13 @@ where
             Some(file) => Ok(file.bytes.clone()),
             None => (self.read)(path, link),
         }
+    }
+
+    /// Returns the path that a file had before the patch.
+    fn source(&self, path: &str) -> String {
+        let file = self.files.iter().find(|file| file.path == path);
+        let moved_from = file.and_then(|file| file.moved_from.clone());
+        moved_from.unwrap_or_else(|| path.to_owned())
     }
 
     fn existing(

@@ -192,6 +192,82 @@ fn a_hunk_that_fits_several_places_or_none_is_refused() {
 }
 
 #[test]
+fn a_loose_match_below_is_not_taken_for_a_stricter_one_above() {
+    for (text, hunks) in [
+        (
+            "a = 1\nb = 2\nif x:\n    a = 1\n",
+            "@@\n-b = 2\n+b = 3\n@@\n-a = 1\n+a = 9\n",
+        ),
+        (
+            "a = 1\nb = 2\na = 1 \n",
+            "@@\n-b = 2\n+b = 3\n@@\n-a = 1\n+a = 9\n",
+        ),
+        (
+            "class A:\n  a = 1\n  b = 2\nclass B:\n  class A:\n    b = 2\n",
+            "@@ class A:\n-  a = 1\n+  a = 3\n@@ class A:\n-  b = 2\n+  b = 3\n",
+        ),
+    ] {
+        let message = refused(text, hunks).message;
+        assert!(
+            message.starts_with("f: hunk at line "),
+            "{hunks:?}: {message}"
+        );
+    }
+    // The one above is that of another hunk.
+    assert_eq!(
+        patched(
+            "a = 1\nif x:\n    a = 1\n",
+            "@@\n-a = 1\n+a = 2\n@@\n-a = 1\n+a = 3\n"
+        ),
+        "a = 2\nif x:\n    a = 3\n"
+    );
+}
+
+#[test]
+fn blank_lines_of_the_patch_choose_no_place() {
+    // Before the first hunk, and behind the end of the file.
+    for hunks in ["\n@@\n-a\n+b\n", "\n \n-a\n+b\n", "@@\n-a\n+b\n\n"] {
+        assert_eq!(patched("a\n\nif x:\n  a\n", hunks), "b\n\nif x:\n  a\n");
+    }
+    assert_eq!(
+        patched("a\nb\n", "@@\n-b\n+c\n*** End of File\n\n@@\n+d\n"),
+        "a\nc\nd\n"
+    );
+    let moved = try_patch(
+        files(&[("f", "a\n")]),
+        "*** Update File: f\n\n*** Move to: g\n\n@@\n-a\n+b\n",
+    );
+    assert_eq!(moved.unwrap(), files(&[("g", "b\n")]));
+    // Between two hunks: an exact match without the blank line comes before a loose one with it.
+    let text = "def f():\n    x = 1\n    y = 2\ndef g():\n    if a:\n        x = 1\n\n        z\n";
+    let hunks = "@@\n-    x = 1\n+    x = 2\n\n@@\n-        z\n+        zz\n";
+    let expected = text.replacen("x = 1", "x = 2", 1).replace("z\n", "zz\n");
+    assert_eq!(patched(text, hunks), expected);
+}
+
+#[test]
+fn a_file_that_moves_twice_comes_from_its_first_place() {
+    let before = files(&[("a", "1\n"), ("b", "2\n")]);
+    let body = "*** Update File: a\n*** Move to: t\n\
+                *** Update File: b\n*** Move to: a\n\
+                *** Update File: t\n*** Move to: b\n";
+    let operations = parse_patch(&format!("*** Begin Patch\n{body}*** End Patch\n")).unwrap();
+    let planned = plan_patch(&operations, &mut |path: &str, _| {
+        Ok(before.get(path).cloned())
+    });
+    let sources: BTreeMap<_, _> = planned
+        .unwrap()
+        .into_iter()
+        .map(|file| (file.path, file.moved_from))
+        .collect();
+    let source = |path: &str| sources[path].as_deref();
+    assert_eq!(
+        (source("a"), source("b"), source("t")),
+        (Some("b"), Some("a"), None)
+    );
+}
+
+#[test]
 fn the_end_of_the_file_selects_the_last_place() {
     assert_eq!(
         patched("x\ny\nx\n", "@@\n-x\n+z\n*** End of File\n"),
