@@ -98,7 +98,8 @@ const TOOLCHAINS: &[&str] = &[
     ".swiftly",
     ".volta",
     "bin",
-    "go",
+    "go/bin",
+    "go/pkg",
 ];
 
 /// What is hidden below the home directory, also where a directory above it may be read.
@@ -112,13 +113,18 @@ const HOME_SECRETS: &[&str] = &[
     ".cabal/config",
     ".cargo/credentials",
     ".cargo/credentials.toml",
+    ".claude/.credentials.json",
     ".cloudflared",
+    ".codex/auth.json",
     ".config/BraveSoftware",
     ".config/aish",
     ".config/chromium",
     ".config/gcloud",
+    ".config/containers/auth.json",
+    ".config/fish",
     ".config/gh",
     ".config/git/credentials",
+    ".config/github-copilot",
     ".config/google-chrome",
     ".config/hub",
     ".config/microsoft-edge",
@@ -126,14 +132,17 @@ const HOME_SECRETS: &[&str] = &[
     ".config/rclone",
     ".config/sops",
     ".docker",
+    ".dotnet/corefx",
     ".electrum",
     ".fly",
     ".gem/credentials",
     ".git-credentials",
     ".gnupg",
+    ".gradle/develocity",
     ".gradle/gradle.properties",
     ".histfile",
     ".history",
+    ".julia/logs",
     ".julia/servers",
     ".kube",
     ".lesshst",
@@ -141,7 +150,9 @@ const HOME_SECRETS: &[&str] = &[
     ".local/share/atuin",
     ".local/share/fish",
     ".local/share/keyrings",
+    ".local/share/uv/credentials",
     ".local/state/aish",
+    ".m2/.develocity",
     ".m2/settings-security.xml",
     ".m2/settings.xml",
     ".mozilla",
@@ -160,6 +171,7 @@ const HOME_SECRETS: &[&str] = &[
     ".snap",
     ".sqlite_history",
     ".ssh",
+    ".stack/upload",
     ".terraform.d",
     ".thunderbird",
     ".vault-token",
@@ -296,6 +308,12 @@ impl PathRules {
         let is_listed = beneath(&self.read) || beneath(&self.write) || beneath(&self.devices);
         // What other processes tell in /proc depends on namespaces; a refusal there says nothing about files.
         (is_listed || path.starts_with("/proc")) && !self.is_hidden(path)
+    }
+
+    /// Whether `path` is a device that may be written. Its mode and its times are those of the machine.
+    #[cfg(target_os = "linux")]
+    pub fn is_device(&self, path: &Path) -> bool {
+        self.devices.iter().any(|device| path == device)
     }
 
     /// Whether `path` may be changed.

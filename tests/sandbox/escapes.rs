@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
 use nix::pty::openpty;
@@ -104,6 +105,11 @@ const GUARDED: &[&str] = &[
     "open_by_handle",
     "attribute_outside",
     "inode_flags",
+    "inode_version",
+    "set_user_id_without_a_name",
+    "untraced_child",
+    "chmod_device",
+    "chmod_own_program",
     "shadow_passwords",
     "core_dump",
     "native_unshare",
@@ -176,6 +182,7 @@ fn terminal_of_the_caller_cannot_be_typed_into_or_taken() {
         "type_with_high_bits",
         "take_terminal",
         "line_discipline",
+        "resize_terminal",
         "open_own_terminal",
     ] {
         for holder in SANDBOXES {
@@ -213,6 +220,74 @@ fn inherited_descriptor_is_closed_unless_it_is_named() {
             assert_eq!(stdout(&output).contains("ESCAPED"), wrote, "{output:?}");
             assert_eq!(place.read("outside/file") == "outsidex", wrote);
         }
+    }
+}
+
+#[test]
+fn variables_are_for_the_command_alone() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let file = place.path("outside/file");
+        let source = format!(
+            "#include <stdio.h>\n__attribute__((constructor)) static void out(void) {{ FILE *f = fopen(\"{}\", \"w\"); if (f) fclose(f); puts(\"loaded\"); }}\n",
+            file.display()
+        );
+        fs::write(place.path("ws/out.c"), source).unwrap();
+        let library = place.path("ws/out.so");
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-o"]).arg(&library);
+        assert!(cc.arg(place.path("ws/out.c")).status().unwrap().success());
+        let preload = format!("--env=LD_PRELOAD={}", library.display());
+        let output = place.run(holder, &[&preload], &["true"]);
+        assert_eq!(stdout(&output), "loaded\n", "{output:?}");
+        assert_eq!(place.read("outside/file"), "outside");
+    }
+}
+
+#[test]
+fn secrets_of_a_linked_toolchain_stay_hidden() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        fs::rename(place.path("home/.cargo"), place.path("outside/cargo")).unwrap();
+        symlink(place.path("outside/cargo"), place.path("home/.cargo")).unwrap();
+        let read = |name: &str| {
+            let path = place.path(name);
+            place.run(holder, &[], &["cat", path.to_str().unwrap()])
+        };
+        let output = read("home/.cargo/credentials.toml");
+        assert!(!output.status.success(), "{output:?}");
+        let output = read("home/.cargo/bin/tool");
+        assert_eq!(stdout(&output), "#!/bin/sh\n", "{output:?}");
+    }
+}
+
+#[test]
+fn a_directory_as_standard_input_is_refused() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let mut command = place.command(holder, &[], &["true"]);
+        command.stdin(fs::File::open(place.path("outside")).unwrap());
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        assert!(
+            stderr(&output).contains("stdin is a directory"),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
+fn modes_of_files_of_others_stay() {
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    for holder in SANDBOXES {
+        let place = Place::new();
+        place.set_mode("ws/file", 0o600);
+        std::os::unix::fs::chown(place.path("ws/file"), Some(1234), None).unwrap();
+        let output = place.run(holder, &[], &["chmod", "666", "file"]);
+        assert!(!output.status.success(), "{output:?}");
+        assert_eq!(place.mode("ws/file"), 0o600);
     }
 }
 

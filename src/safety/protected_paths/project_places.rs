@@ -3,16 +3,19 @@
 use std::path::Path;
 
 /// Names of directories and files that decide what other programs run, in any directory; in lower case.
-pub const PROJECT_PLACES: [&str; 28] = [
+pub const PROJECT_PLACES: [&str; 37] = [
     ".aish",
     ".aish.toml",
+    ".amazonq",
     ".claude",
     ".codex",
     ".cursor",
     ".devcontainer",
+    ".dir-locals-2.el",
     ".dir-locals.el",
     ".envrc",
     ".exrc",
+    ".fleet",
     ".gemini",
     ".gitconfig",
     ".gitmodules",
@@ -21,17 +24,23 @@ pub const PROJECT_PLACES: [&str; 28] = [
     ".husky",
     ".idea",
     ".jj",
+    ".kiro",
+    ".local.vimrc",
     ".lvimrc",
     ".mcp.json",
     ".mise",
     ".nvim.lua",
     ".nvimrc",
+    ".roo",
     ".tool-versions",
+    ".trae",
     ".vimrc",
+    ".vs",
     ".vscode",
     ".windsurf",
     ".zed",
     "claude_desktop_config.json",
+    "opencode.json",
 ];
 
 /// What a git directory has that decides which programs git runs or which other directory it obeys, see

@@ -5,7 +5,7 @@ use std::fs;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::unistd::close;
 
-use crate::error::{ErrorContext, Result};
+use crate::error::{Error, ErrorContext, Result};
 
 /// Closes every descriptor but stdin, stdout, stderr and `keep`. Must run before this process opens anything.
 ///
@@ -21,6 +21,20 @@ pub(super) fn close_inherited(keep: Option<i32>) -> Result<()> {
         if number > 2 && Some(number) != keep {
             // The directory that was just read is closed already.
             let _ = close(number);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory as stdin, stdout or stderr: through it, the command would reach files without the restrictions of the mounts.
+///
+/// # Errors
+/// One of them is a directory.
+pub(super) fn refuse_directories() -> Result<()> {
+    for (number, name) in ["stdin", "stdout", "stderr"].into_iter().enumerate() {
+        if fs::metadata(format!("/proc/self/fd/{number}")).is_ok_and(|meta| meta.is_dir()) {
+            return Err(Error::usage(format!("{name} is a directory"))
+                .hint("the sandbox takes files, pipes and terminals"));
         }
     }
     Ok(())

@@ -33,9 +33,9 @@ mod x86_64 {
     use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, open, openat2};
     use nix::libc;
     use nix::sys::ptrace;
-    use nix::sys::stat::{FchmodatFlags, Mode, UtimensatFlags, fchmodat, utimensat};
+    use nix::sys::stat::{FchmodatFlags, Mode, UtimensatFlags, fchmodat, fstat, utimensat};
     use nix::sys::time::TimeSpec;
-    use nix::unistd::Pid;
+    use nix::unistd::{Pid, Uid};
 
     use super::PathRules;
 
@@ -116,7 +116,12 @@ mod x86_64 {
         // The name of the open file, whatever the path says by now. A deleted file has no name that is allowed.
         let own = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let place = std::fs::read_link(&own).map_err(|_| Errno::EPERM)?;
-        if !rules.may_write(&place) {
+        if !rules.may_write(&place) || rules.is_device(&place) {
+            return Err(Errno::EPERM);
+        }
+        // The command has no capabilities, which this process may have.
+        let owner = fstat(&file)?.st_uid;
+        if Uid::effective().is_root() && owner != Uid::effective().as_raw() {
             return Err(Errno::EPERM);
         }
         match call.change {

@@ -16,8 +16,9 @@ mod supervision;
 mod syscall_filter;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -66,6 +67,7 @@ struct Supervisor {
 impl Supervisor {
     fn prepare(mut invocation: SandboxInvocation) -> Result<Supervisor> {
         descriptors::close_inherited(invocation.policy.keep_fd)?;
+        descriptors::refuse_directories()?;
         let policy = &mut invocation.policy;
         resolve_paths(policy)?;
         let rules = PathRules::new(policy);
@@ -166,7 +168,7 @@ impl Supervisor {
             ("TMPPREFIX".into(), tmp.join("zsh").into()),
             ("XDG_CACHE_HOME".into(), tmp.join("cache").into()),
         ]);
-        environment.extend(self.invocation.policy.variables.iter().cloned());
+        // The variables of the policy are for the command alone: LD_PRELOAD would run code in a stage that is not restricted yet.
         environment
     }
 }
@@ -195,13 +197,6 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     for path in opened.chain(&mut policy.shown) {
         *path = resolve(path)?;
     }
-    // What is hidden need not exist. Its name counts as well as the place that it leads to.
-    let hidden: Vec<PathBuf> = policy
-        .hidden
-        .iter()
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
-    policy.hidden.extend(hidden);
     let of_user = || {
         User::from_uid(Uid::current())
             .ok()
@@ -210,7 +205,17 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     };
     let home = policy.home.take().or_else(of_user);
     policy.home = home.map(|home| home.canonicalize().unwrap_or(home));
+    policy.hidden.extend(linked_secrets(policy));
     Ok(())
+}
+
+/// Returns where secrets of the home directory are if a symlink leads there.
+fn linked_secrets(policy: &SandboxPolicy) -> Vec<PathBuf> {
+    let secrets = PathRules::new(policy).hidden.into_iter();
+    secrets
+        .filter_map(|path| path.canonicalize().ok().filter(|real| *real != path))
+        .filter(|real| !policy.hidden.contains(real))
+        .collect()
 }
 
 /// Refuses workspaces that a sandbox cannot protect.
@@ -251,9 +256,19 @@ fn check_workspace(policy: &SandboxPolicy) -> Result<()> {
     Ok(())
 }
 
+/// Returns the path of this program, if its file was not replaced.
+fn unchanged_program() -> Option<PathBuf> {
+    let path = own_program()?;
+    let own = fs::metadata(OWN_PROGRAM).ok()?;
+    let file = fs::metadata(&path).ok()?;
+    ((own.dev(), own.ino()) == (file.dev(), file.ino())).then_some(path)
+}
+
 /// Returns the command that runs an inner stage.
 fn stage_command(invocation: &SandboxInvocation, stage: SandboxStage, status_fd: i32) -> Command {
-    let mut command = Command::new(OWN_PROGRAM);
+    // By its path: the file is then that of the mounts of this process, where it is read-only. `/proc/PID/exe` leads there.
+    let program = unchanged_program().unwrap_or_else(|| OWN_PROGRAM.into());
+    let mut command = Command::new(program);
     command
         .arg0("aish-helper")
         .arg("sandbox")

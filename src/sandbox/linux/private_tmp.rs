@@ -114,9 +114,17 @@ fn remove(path: &Path) {
         return;
     }
     // fs::remove_dir_all calls itself for each level, and a command may have made so many that the stack ends.
-    let mut rm = Command::new("rm");
-    rm.args(["-rf", "--"]).arg(path).stdin(Stdio::null());
-    let _ = rm.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let run = |program: &str, options: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(options).arg("--").arg(path);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(Stdio::null()).status()
+    };
+    if !run("rm", &["-rf"]).is_ok_and(|status| status.success()) {
+        // Directories in which their owner may not write.
+        let _ = run("chmod", &["-R", "u+rwX"]);
+        let _ = run("rm", &["-rf"]);
+    }
 }
 
 fn is_old_and_own(entry: &DirEntry) -> IoResult<bool> {

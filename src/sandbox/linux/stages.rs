@@ -134,7 +134,7 @@ fn run_first(invocation: &SandboxInvocation, status: &StatusReport) -> Result<Sa
     namespaces::mount_proc(policy.limits.processes)?;
     let ready = restrict(policy, true, MetadataCalls::Allowed)?;
     status.send(&ready)?;
-    let Some(mut command) = command(&invocation.command) else {
+    let Some(mut command) = command(invocation) else {
         return Ok(ended(0, Vec::new()));
     };
     let child = match command.spawn() {
@@ -176,7 +176,7 @@ fn run_plain(invocation: &SandboxInvocation, status: &StatusReport) -> Result<Sa
         set_child_subreaper(true).context(|| "cannot adopt orphaned processes".into())?;
     }
     status.send(&ready)?;
-    let Some(mut command) = command(&invocation.command) else {
+    let Some(mut command) = command(invocation) else {
         return Ok(ended(0, Vec::new()));
     };
     // Returns only if it fails.
@@ -189,10 +189,12 @@ fn leave_session() {
     let _ = setsid();
 }
 
-fn command(words: &[OsString]) -> Option<Command> {
-    let (program, arguments) = words.split_first()?;
+fn command(invocation: &SandboxInvocation) -> Option<Command> {
+    let (program, arguments) = invocation.command.split_first()?;
     let mut command = Command::new(program);
-    command.args(arguments);
+    command
+        .args(arguments)
+        .envs(invocation.policy.variables.iter().cloned());
     Some(command)
 }
 

@@ -221,20 +221,37 @@ const OWNERS: &[i64] = &[
     libc::SYS_lchown,
 ];
 
-/// Functions of terminals and file systems that act on what is outside: input typed into a terminal, consoles, line
-/// disciplines, the controlling terminal, attributes of inodes.
+/// Functions of terminals that act on what is outside: input typed into a terminal, consoles, line disciplines, the controlling
+/// terminal, the size, which signals the programs outside, exclusive use and stopped output.
 const IOCTLS: &[u64] = &[
     libc::TIOCSTI,
     libc::TIOCLINUX,
     libc::TIOCSETD,
     libc::TIOCSCTTY,
     libc::TIOCCONS,
-    // FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION.
-    0x4008_6602,
-    0x4004_6602,
-    0x401c_5820,
-    0x4008_7602,
+    libc::TIOCSWINSZ,
+    libc::TIOCEXCL,
+    libc::TCXONC,
 ];
+
+/// Groups of functions of file systems, by the second byte of the number, with those of them that only read, or that copy
+/// between files that are open for it. The others change inodes, also through a descriptor that cannot write.
+const FILE_SYSTEM_IOCTLS: &[(u64, &[u64])] = &[
+    // ext4 and others: FS_IOC_GETFLAGS, FS_IOC32_GETFLAGS, FS_IOC_FIEMAP.
+    (0x66, &[0x8008_6601, 0x8004_6601, 0xc020_660b]),
+    // FS_IOC_GETVERSION, FS_IOC32_GETVERSION.
+    (0x76, &[0x8008_7601, 0x8004_7601]),
+    // FS_IOC_FSGETXATTR.
+    (0x58, &[0x801c_581f]),
+    // Btrfs: FICLONE, FICLONERANGE, FIDEDUPERANGE.
+    (0x94, &[0x4004_9409, 0x4020_940d, 0xc018_9436]),
+];
+
+/// Flag of `clone` that keeps a child from being traced.
+const CLONE_UNTRACED: u64 = 0x0080_0000;
+
+/// Flag of `open` that makes a file without a name.
+const O_TMPFILE: u64 = 0o2000_0000;
 
 /// Flags of `clone` that make namespaces.
 const NAMESPACE_FLAGS: &[i32] = &[
@@ -259,8 +276,17 @@ fn denied(scope: FilterScope) -> Result<RuleMap> {
         let function = condition(1, SeccompCmpOp::Eq, *ioctl)?;
         add(&mut rules, libc::SYS_ioctl, vec![function])?;
     }
-    for flag in NAMESPACE_FLAGS {
-        let flag = u64::from(flag.unsigned_abs());
+    for (group, harmless) in FILE_SYSTEM_IOCTLS {
+        let others = SeccompCmpOp::MaskedEq(0xff00);
+        let mut conditions = vec![condition(1, others, group << 8)?];
+        for ioctl in *harmless {
+            conditions.push(condition(1, SeccompCmpOp::Ne, *ioctl)?);
+        }
+        add(&mut rules, libc::SYS_ioctl, conditions)?;
+    }
+    let namespaces = NAMESPACE_FLAGS.iter();
+    let namespaces = namespaces.map(|flag| u64::from(flag.unsigned_abs()));
+    for flag in namespaces.chain([CLONE_UNTRACED]) {
         let condition = condition(0, SeccompCmpOp::MaskedEq(flag), flag)?;
         add(&mut rules, libc::SYS_clone, vec![condition])?;
     }
@@ -306,11 +332,15 @@ fn set_id_files(rules: &mut RuleMap) -> Result<()> {
     ]);
     for (call, mode, flags) in mode_arguments {
         for bit in SET_ID_BITS {
-            let mut conditions = vec![condition(mode, SeccompCmpOp::MaskedEq(bit), bit)?];
-            if let Some(flags) = flags {
-                conditions.push(condition(flags, SeccompCmpOp::MaskedEq(create), create)?);
+            let has_bit = condition(mode, SeccompCmpOp::MaskedEq(bit), bit)?;
+            let Some(flags) = flags else {
+                add(rules, call, vec![has_bit])?;
+                continue;
+            };
+            for flag in [create, O_TMPFILE] {
+                let makes = condition(flags, SeccompCmpOp::MaskedEq(flag), flag)?;
+                add(rules, call, vec![has_bit.clone(), makes])?;
             }
-            add(rules, call, conditions)?;
         }
     }
     Ok(())
