@@ -146,7 +146,7 @@ pub fn record_event(record: &Record, cursor: &mut Cursor, answer: &SearchedAnswe
 /// The id of the message that a record is: that of the prompt, the round or the tool call.
 pub fn message_id(record: &Record) -> &str {
     let id = match &record.body {
-        RecordBody::User { .. } => record.ids.prompt.as_deref(),
+        RecordBody::User { .. } | RecordBody::WaitingPrompt { .. } => record.ids.prompt.as_deref(),
         RecordBody::Assistant { .. } => record.ids.turn.as_deref(),
         RecordBody::Tool { call, .. } => Some(&**call),
         _ => None,
@@ -405,6 +405,14 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
 
 /// Returns the state of a session: a key that changes with it, and what clients are told.
 pub fn status(session: &Session) -> (String, Value) {
+    let waiting = session.hub.waiting();
+    let (key, mut status) = running_status(session);
+    let key = format!("{key}; waiting {}", waiting.join(" "));
+    status["waiting"] = json!(waiting);
+    (key, status)
+}
+
+fn running_status(session: &Session) -> (String, Value) {
     let Some(feed) = session.hub.running() else {
         let failed = session.hub.last_failure();
         // Also a turn that has begun and ended since the last event is told.

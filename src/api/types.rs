@@ -126,6 +126,8 @@ pub struct SessionDetail {
     /// The directory in which the next prompt over HTTP works; your home directory if it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// Ids of the prompts that wait for the running answer, in the order in which they will be answered.
+    pub waiting: Vec<String>,
     /// The position behind the last record, for `/events?since=`.
     pub next_cursor: String,
 }
@@ -245,7 +247,8 @@ pub struct MessageView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<ProposalView>,
     /// The other fields of the record, as `docs/journal.md` describes them: model, finish, tokens and cost of an answer; name,
-    /// status and decision of a tool call; command and exit code of a command.
+    /// status and decision of a tool call; command and exit code of a command. Its `type` is `waiting_prompt` for a prompt that was
+    /// accepted and whose turn has not begun: it waits as long as `agent.status` lists its id, and was not answered otherwise.
     #[schema(value_type = Object)]
     pub detail: serde_json::Value,
 }
@@ -382,12 +385,12 @@ pub struct EventFilter {
     pub follow: Option<bool>,
 }
 
-/// Which answer is cancelled.
+/// What is cancelled.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct CancelFilter {
-    /// Id of the prompt whose answer is meant; without it, whatever runs.
+    /// Id of the prompt that is meant, also of one that waits; without it, whatever runs.
     #[serde(default)]
     #[param(required = false)]
     pub message_id: Option<String>,

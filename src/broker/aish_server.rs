@@ -90,8 +90,6 @@ enum PromptState {
     Sent {
         /// Its id.
         message: String,
-        /// Whether the server answers another prompt of the session first.
-        waits: bool,
     },
     /// The prompt is cancelled already.
     Cancelled,
@@ -160,7 +158,7 @@ impl Broker {
             () = out.closed() => {}
             result = sent.run(out) => return result,
         }
-        sent.cancel_there(out).await;
+        sent.cancel_there();
         Ok(FinishReason::Interrupted)
     }
 }
@@ -224,7 +222,7 @@ impl SentPrompt<'_> {
                 Err(StreamFault::Fatal(error)) => {
                     // Nobody reads the rest.
                     if answer.end().is_none() {
-                        self.cancel_there(out).await;
+                        self.cancel_there();
                     }
                     return Err(error);
                 }
@@ -304,7 +302,6 @@ impl SentPrompt<'_> {
                     if !is_cancelled {
                         *state = PromptState::Sent {
                             message: message_id.clone(),
-                            waits: false,
                         };
                     }
                     is_cancelled
@@ -413,7 +410,6 @@ impl SentPrompt<'_> {
                     .await
                     .map_err(StreamFault::Fatal);
             }
-            self.set_activity(answer.activity());
             match answer.activity() {
                 ServerActivity::Idle => drop(idle_since.get_or_insert_with(Instant::now)),
                 ServerActivity::AnswersAnother if !is_told => {
@@ -446,32 +442,18 @@ impl SentPrompt<'_> {
         }
     }
 
-    /// Notes what a cancellation would hit.
-    fn set_activity(&self, activity: ServerActivity) {
-        if let PromptState::Sent { waits, .. } = &mut *lock(&self.state) {
-            *waits = activity == ServerActivity::AnswersAnother;
-        }
-    }
-
-    /// Cancels the answer at the server, in a task that nobody waits for. One that the server has not begun cannot be cancelled.
-    async fn cancel_there(&self, out: &Sender<StreamItem>) {
+    /// Cancels the prompt at the server, in a task that nobody waits for.
+    fn cancel_there(&self) {
         let before = std::mem::replace(&mut *lock(&self.state), PromptState::Cancelled);
         let Some(session) = lock(&self.session).clone() else {
             return;
         };
-        let PromptState::Sent { message, waits } = before else {
+        let PromptState::Sent { message } = before else {
             return;
         };
         let call = self.call();
         let cancel = async move { call.cancel(&session, &message).await };
         self.broker.tasks.spawn(cancel);
-        if waits {
-            let notice = format!(
-                "{}: the prompt still waits there, and will be answered",
-                self.place()
-            );
-            send(out, StreamItem::Notice(notice)).await;
-        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
+
 use super::args::SessionCommand;
 use super::record_view::{self, DetailLevel};
 use super::table::count;
@@ -256,6 +258,13 @@ pub(super) fn duration_text(ms: u64) -> String {
     }
 }
 
+/// Whether the turn of a waiting prompt has recorded it.
+fn has_begun(records: &[Value], waiting: &Value) -> bool {
+    let prompt = |record: &Value| record["ids"]["prompt"].clone();
+    let is_prompt = |record: &Value| record["type"] == "user" && prompt(record) == prompt(waiting);
+    records.iter().any(is_prompt)
+}
+
 /// Shows the records of a session.
 fn show(paths: &Paths, request: &Request, json: bool) -> Result<()> {
     let transcript: Transcript = connect::request(paths, request)?;
@@ -268,6 +277,9 @@ fn show(paths: &Paths, request: &Request, json: bool) -> Result<()> {
         let text = |key: &str| record[key].as_str().unwrap_or("");
         match text("type") {
             "user" => out.push_str(&format!("\n> {}\n", text("prompt"))),
+            "waiting_prompt" if !has_begun(&transcript.records, record) => {
+                out.push_str(&format!("\n> {}\n[not answered]\n", text("prompt")));
+            }
             "assistant" => {
                 let answer = text("text").trim_end();
                 // An answer with only tool calls has no text.

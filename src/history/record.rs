@@ -16,7 +16,7 @@ mod values;
 
 pub(crate) use names::current_type;
 pub use names::upgrade;
-pub use parts::{Call, CommandOutput, OutputOrigin, UsedPack};
+pub use parts::{Call, CommandOutput, OutputOrigin, RecordedAnnotations, UsedPack};
 pub use values::{ApprovalDecision, CommandDecision, DecidedBy, PolicyChange, ServerEvent};
 
 /// Version that is written. It grows when a record changes in a way that an older reader would misread.
@@ -123,24 +123,6 @@ pub struct RecordedIntent {
     pub reason: Option<String>,
 }
 
-/// Annotations of a tool, in the names of the MCP specification.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RecordedAnnotations {
-    /// The tool changes nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_only_hint: Option<bool>,
-    /// The tool may delete or overwrite.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub destructive_hint: Option<bool>,
-    /// Repeating a call has no further effect.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idempotent_hint: Option<bool>,
-    /// The tool reaches systems beyond its server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open_world_hint: Option<bool>,
-}
-
 /// Type of a record and the fields of that type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -195,6 +177,13 @@ pub enum RecordBody {
         /// The output of a command of the user that went along.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<OutputOrigin>,
+    },
+    /// A prompt over HTTP that was accepted before its turn had recorded it. Once the turn does, a [`RecordBody::User`] with the
+    /// same prompt id follows; without one the prompt waits, or was never answered.
+    WaitingPrompt {
+        /// What was sent.
+        #[serde(rename = "prompt")]
+        text: String,
     },
     /// The older part of the conversation is summarized. If the answer that follows ends normally, it replaces that part
     /// in requests to the model.

@@ -118,7 +118,7 @@ fn may_contain(line: &[u8], words: &[String]) -> bool {
 fn find(record: &Value, words: &[String]) -> Option<String> {
     let output = &record["output"];
     let texts = match record["type"].as_str()? {
-        "user" => vec![&record["prompt"]],
+        "user" | "waiting_prompt" => vec![&record["prompt"]],
         "assistant" | "tool" => vec![&record["text"]],
         "title" => vec![&record["title"]],
         "command_result" => vec![&record["command"], &output["head"], &output["tail"]],

@@ -230,6 +230,15 @@ pub fn continued_turns(records: &[Record]) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
+/// Whether a turn has recorded the prompt with this id.
+pub fn has_begun(records: &[Record], prompt: &str) -> bool {
+    let is_prompt = |record: &Record| {
+        matches!(record.body, RecordBody::User { .. })
+            && record.ids.prompt.as_deref() == Some(prompt)
+    };
+    records.iter().rev().any(is_prompt)
+}
+
 /// Returns the records after the last prompt.
 pub fn since_last_prompt(records: &[Record]) -> &[Record] {
     let start = records

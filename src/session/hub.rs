@@ -1,4 +1,4 @@
-//! The hub of a session: the feed of its running turn.
+//! The hub of a session: the feed of its running turn, and those of the turns that wait for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +12,15 @@ use crate::protocol::RequestFailure;
 /// Number of closed questions of earlier turns that are remembered.
 const MAX_CLOSED: usize = 32;
 
-/// The feed of the running turn of a session, and the failure of its last turn.
+/// The feeds of the running turn of a session and of those that wait for it, and the failure of its last turn.
 #[derive(Debug, Default)]
 pub struct SessionHub {
     /// The session's id.
     session: String,
     changes: SessionChanges,
     current: Mutex<Option<Arc<TurnFeed>>>,
+    /// In the order in which they get the turn lock.
+    waiting: Mutex<Vec<Arc<TurnFeed>>>,
     last_failure: Mutex<Option<FailedTurn>>,
     /// Number of turns that have ended since the session was opened.
     ended_turns: AtomicU64,
@@ -49,9 +51,24 @@ impl SessionHub {
         }
     }
 
+    /// Adds the feed of a turn that waits for the session's turn lock, until [`SessionHub::install`] or
+    /// [`SessionHub::clear`].
+    pub fn wait(&self, feed: Arc<TurnFeed>) {
+        lock(&self.waiting).push(feed);
+        self.changes.announce();
+    }
+
+    /// Returns the ids of the prompts whose turns wait, in order.
+    pub fn waiting(&self) -> Vec<String> {
+        let waiting = lock(&self.waiting);
+        let ids = waiting.iter().filter_map(|feed| feed.prompt_id());
+        ids.map(str::to_owned).collect()
+    }
+
     /// Installs the feed of a starting turn. The caller holds the session's turn lock.
     pub fn install(&self, feed: Arc<TurnFeed>) {
         feed.set_session(&self.session, &self.changes);
+        lock(&self.waiting).retain(|waiting| !Arc::ptr_eq(waiting, &feed));
         *lock(&self.last_failure) = None;
         *lock(&self.current) = Some(feed);
         self.changes.announce();
@@ -68,11 +85,21 @@ impl SessionHub {
         current.filter(|feed| !feed.is_finished())
     }
 
-    /// Drops the feed of a finished turn: the journal has the answer. A failure is kept, since a turn that fails before
-    /// its prompt is recorded is not in the journal.
+    /// Returns the feed of the turn of this prompt, which runs or waits.
+    pub fn turn_of(&self, prompt: &str) -> Option<Arc<TurnFeed>> {
+        let waiting = lock(&self.waiting).clone();
+        let mut turns = self.running().into_iter().chain(waiting);
+        turns.find(|feed| feed.prompt_id() == Some(prompt))
+    }
+
+    /// Drops the feeds of finished turns: the journal has the answer. The failure of a turn that had begun is kept, since a turn
+    /// that fails before its prompt is recorded is not in the journal.
     pub fn clear(&self) {
+        lock(&self.waiting).retain(|feed| !feed.is_finished());
         let mut current = lock(&self.current);
         let Some(feed) = current.take_if(|feed| feed.is_finished()) else {
+            drop(current);
+            self.changes.announce();
             return;
         };
         let mut closed = lock(&self.closed);

@@ -73,14 +73,21 @@ mod tests {
         let feed = TurnFeed::new(FeedOrigin::of_request(None, None), CancellationToken::new());
         session.hub.install(feed.clone());
         assert!(session.hub.running().is_some());
-        let guard = FeedGuard::new(feed.clone(), Some(session.clone()));
-        let task = tokio::spawn(async move {
-            let _guard = guard;
-            panic!("a fault in the turn");
-        });
-        let failure = feed.finished().await.expect_err("a failure");
-        assert!(failure.message.contains("internal error"), "{failure:?}");
-        assert!(task.await.is_err());
+        let next = TurnFeed::new(FeedOrigin::of_request(None, None), CancellationToken::new());
+        next.set_prompt_id("p2");
+        session.hub.wait(next.clone());
+        assert_eq!(session.hub.waiting(), ["p2"]);
+        for feed in [next, feed] {
+            let guard = FeedGuard::new(feed.clone(), Some(session.clone()));
+            let task = tokio::spawn(async move {
+                let _guard = guard;
+                panic!("a fault in the turn");
+            });
+            let failure = feed.finished().await.expect_err("a failure");
+            assert!(failure.message.contains("internal error"), "{failure:?}");
+            assert!(task.await.is_err());
+            assert!(session.hub.waiting().is_empty());
+        }
         assert!(session.hub.running().is_none());
     }
 }

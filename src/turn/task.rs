@@ -38,16 +38,20 @@ pub fn spawn(services: &Arc<SharedServices>, feed: Arc<TurnFeed>, plan: TurnPlan
         .as_ref()
         .and_then(|s| s.turn().try_lock_owned().ok());
     // Before the client gets its reply: a client that attaches right after it finds the turn.
-    if let (Some(session), Some(_)) = (&session, &turn_lock) {
-        session.hub.install(feed.clone());
+    match (&session, &turn_lock) {
+        (Some(session), Some(_)) => session.hub.install(feed.clone()),
+        (Some(session), None) => session.hub.wait(feed.clone()),
+        (None, _) => {}
     }
+    // Before the task begins, so that one that never does ends the feed too.
+    let guard = FeedGuard::new(feed, session);
     services.tasks.spawn(async move {
         let services = services_of_task;
         let _running = services.count_turn();
         // Held until the feed has ended, so that the next turn of the session finds this one finished.
         let mut turn_lock = turn_lock;
         // Declared after the lock, so that it is dropped first.
-        let guard = FeedGuard::new(feed, session);
+        let guard = guard;
         let feed = guard.feed();
         let end = match guard.session() {
             Some(session) => perform(&services, feed, session, plan, &mut turn_lock).await,

@@ -14,6 +14,7 @@ mod socket;
 mod tls;
 mod tool_calls;
 mod tui;
+mod waiting;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

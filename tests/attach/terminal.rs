@@ -168,6 +168,37 @@ fn ctrl_c_cancels_there() {
 }
 
 #[test]
+fn ctrl_c_takes_back_a_prompt_that_waits_there() {
+    let attached = Attached::new([
+        Script::tokens(["Hello.\n"]),
+        Script::events([
+            Part::from(&*text_event("Held.")),
+            Part::Gate("rest"),
+            Part::from(&*finish_event("stop")),
+        ]),
+    ]);
+    let mut zsh = attached.shell();
+    zsh.run("llm hello");
+    let session = attached.sessions_there().remove(0);
+    attached.server.prompt(&session, "held");
+    attached.there.provider.wait_gate("rest");
+    zsh.send("llm second\r");
+    zsh.wait_text("another prompt of the session is answered first");
+    zsh.send("\x03");
+    zsh.prompt();
+    attached.there.until("the prompt is taken back", || {
+        let detail = attached.server.get(&format!("/v1/sessions/{session}"));
+        detail["waiting"].as_array().is_some_and(Vec::is_empty)
+    });
+    attached.there.provider.open("rest");
+    attached.there.until("the other answer has ended", || {
+        attached.there.records_of("assistant").len() == 2
+    });
+    assert_eq!(attached.there.records_of("user").len(), 2);
+    assert_eq!(attached.there.records_of("waiting_prompt").len(), 1);
+}
+
+#[test]
 fn a_tool_runs_there_and_is_asked_about_there() {
     let call: Call<'_> = ("a", "fs.write", "{\"to\":\"/tmp/x\"}");
     let other: Call<'_> = ("b", "fs.read", "{\"path\":\"/tmp/y\"}");

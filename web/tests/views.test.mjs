@@ -21,29 +21,69 @@ async function openSession(title, options) {
 
 const prompt = (words) => sendPrompt(page, words);
 
-test("a prompt that waits for the answer before it is shown until its turn, once", async () => {
+test("a prompt that waits for the answer before it is shown in every tab until its turn, once", async () => {
   const id = await openSession("Waiting");
   await prompt("slow answer first");
   await page.locator(".answer", { hasText: "First part." }).waitFor();
   await prompt("second while the first is answered");
-  const waiting = page.locator(".message.waiting");
-  await waiting.getByText("waits for the answer before it").waitFor();
-  await waiting.getByText("second while the first is answered").waitFor();
+  // It is read with the messages here, and was told as an event there.
+  const other = await openPage(browser, daemon, `/s/${id}`);
+  const tabs = [page, other];
+  const waiting = (tab) => tab.locator(".message.waiting");
+  const prompts = (tab) => tab.locator(".prompt-text").allInnerTexts();
+  for (const tab of tabs) {
+    await waiting(tab).getByText("waits for the answer before it").waitFor();
+    await waiting(tab).getByText("second while the first is answered").waitFor();
+    assert.match(await tab.locator("article.message").last().getAttribute("class"), /waiting/);
+  }
   daemon.provider.release();
-  await page.locator(".message.assistant").nth(1).getByText("Second part.").waitFor();
-  await waiting.waitFor({ state: "detached" });
-  assert.deepEqual(await page.locator(".prompt-text").allInnerTexts(), ["slow answer first", "second while the first is answered"]);
-  // One that waits when the daemon ends is lost, and the page says so.
+  for (const tab of tabs) {
+    await tab.locator(".message.assistant").nth(1).getByText("Second part.").waitFor();
+    await waiting(tab).waitFor({ state: "detached" });
+    assert.deepEqual(await prompts(tab), ["slow answer first", "second while the first is answered"]);
+  }
+  // One that waits when the daemon ends was not answered. It stays in its place and says so, also in a page that is opened later.
   await prompt("slow answer again");
   await page.locator(".message.assistant").nth(2).getByText("First part.").waitFor();
   await prompt("never to be answered");
-  await waiting.waitFor();
+  for (const tab of tabs) await waiting(tab).getByText("waits for the answer before it").waitFor();
   await daemon.kill();
   await daemon.launch();
-  await waiting.getByText("lost: the daemon ended before its turn").waitFor();
+  for (const tab of tabs) await waiting(tab).getByText("Not answered").waitFor();
   await daemon.ask(id, "after the crash");
+  await other.reload();
+  for (const tab of tabs) {
+    await tab.locator(".prompt-text", { hasText: "after the crash" }).waitFor();
+    await waiting(tab).getByText("Not answered").waitFor();
+    assert.deepEqual((await prompts(tab)).slice(2), ["slow answer again", "never to be answered", "after the crash"]);
+  }
   daemon.provider.release();
-  assert.deepEqual(page.problems, []);
+  assert.deepEqual(tabs.flatMap((tab) => tab.problems), []);
+  await other.context().close();
+});
+
+test("a prompt that waited and was not answered does not part a call from its result", async () => {
+  const session = "019b0000-0000-7000-8000-000000000000";
+  const answer = { calls: [{ id: "c1", name: "notes.read_log", arguments: "{}" }], model: "local", finish: "stop", duration_ms: 1 };
+  const records = [
+    { type: "session", session, shell: null },
+    { type: "user", prompt: "read it", rendered: "read it", shell: null, cwd: "/", ids: { prompt: "p1" } },
+    { type: "assistant", text: "I read it.", ...answer, ids: { prompt: "p1", turn: "r1" } },
+    { type: "waiting_prompt", prompt: "and then?", ids: { prompt: "p2" } },
+    { type: "tool", call: "c1", name: "notes.read_log", status: "success", text: "a line", bytes: 6, duration_ms: 1, ids: { prompt: "p1" } },
+  ];
+  const line = (record, n) => JSON.stringify({ v: 2, id: `019b0000-0000-7000-8000-00000000000${n + 1}`, timestamp_ms: 1764170000000 + n, ...record });
+  await daemon.addJournal({ [`${session}.jsonl`]: records.map((record, n) => `${line(record, n)}\n`).join("") });
+  page = await openPage(browser, daemon, `/s/${session}`);
+  await page.getByText("Not answered").waitFor();
+  assert.match(await page.locator(".call > summary").innerText(), /notes\.read_log/);
+  assert.equal(await page.locator(".message.tool").count(), 0);
+  assert.deepEqual(await page.locator(".prompt-text").allInnerTexts(), ["read it", "and then?"]);
+  // The address of its record names it; the filter of prompts shows it too.
+  await page.locator(".message.waiting a.time").click();
+  await page.locator(".message.waiting.target").waitFor();
+  await page.locator("#log-filter").selectOption("prompts");
+  await page.getByText("Prompts: 2").waitFor();
 });
 
 test("while the daemon is gone nothing is said to run", async () => {

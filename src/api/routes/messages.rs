@@ -21,7 +21,7 @@ use crate::api::types::{
 };
 use crate::error::{Error, ErrorKind};
 use crate::history::journal::now_ms;
-use crate::history::record::{Record, RecordBody};
+use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::{
     AskPurpose, AskRequest, OutputChoice, RequestFailure, SessionChoice, ShellId,
 };
@@ -29,7 +29,7 @@ use crate::requests;
 use crate::safety::redact::global_redactor;
 use crate::safety::utf8;
 use crate::services::client_handle::ClientHandle;
-use crate::session::conversation::Session;
+use crate::session::conversation::{Session, has_begun};
 use crate::session::feed::{FeedOrigin, HangUpPolicy, THE_API, TurnFeed};
 use crate::session::lock;
 use crate::turn::{plan, task};
@@ -39,7 +39,7 @@ const PAGE: (usize, usize) = (50, 200);
 /// Maximum length of a prompt, in characters.
 const MAX_PROMPT: usize = 1_000_000;
 
-/// How long the answer to a prompt waits for its record.
+/// How long the reply to a prompt waits for the record that its turn makes.
 const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters.
@@ -63,7 +63,12 @@ pub async fn list(
     let page = session.with_records(|records| {
         let end = filter.before.unwrap_or(records.len()).min(records.len());
         let older = records[..end].iter().enumerate().rev();
-        let mut found = older.filter(|(_, record)| role(record).is_some());
+        // A prompt whose turn has begun is listed once.
+        let is_message = |(number, record): &(usize, &Record)| match record.body {
+            RecordBody::WaitingPrompt { .. } => !has_begun(&records[*number..], message_id(record)),
+            _ => role(record).is_some(),
+        };
+        let mut found = older.filter(is_message);
         let page: Vec<_> = found.by_ref().take(limit).collect();
         let last = page.last().map(|(number, _)| *number);
         MessagePage {
@@ -80,7 +85,7 @@ pub async fn list(
 
 fn role(record: &Record) -> Option<Role> {
     match &record.body {
-        RecordBody::User { .. } => Some(Role::User),
+        RecordBody::User { .. } | RecordBody::WaitingPrompt { .. } => Some(Role::User),
         RecordBody::Assistant { .. } => Some(Role::Assistant),
         RecordBody::Tool { .. } => Some(Role::Tool),
         RecordBody::CommandApproval { .. } | RecordBody::CommandResult { .. } => {
@@ -93,7 +98,7 @@ fn role(record: &Record) -> Option<Role> {
 fn message(number: usize, record: &Record) -> Option<MessageView> {
     let role = role(record)?;
     let (text, calls) = match &record.body {
-        RecordBody::User { text, .. } => (&**text, &[][..]),
+        RecordBody::User { text, .. } | RecordBody::WaitingPrompt { text } => (&**text, &[][..]),
         RecordBody::Assistant { text, calls, .. } => (&**text, &calls[..]),
         RecordBody::Tool { text, .. } => (&**text, &[][..]),
         _ => ("", &[][..]),
@@ -168,7 +173,6 @@ pub async fn send(
         started_ms: now_ms(),
         hang_up: HangUpPolicy::Continue,
     };
-    let is_busy = session.hub.running().is_some();
     drop(session);
     let feed = TurnFeed::new(origin, state.cancel.child_token());
     let kept = services.last_variables.clone();
@@ -180,12 +184,11 @@ pub async fn send(
         .await
         .map_err(failed)?;
     let (session_id, message_id) = plan.ids();
+    let (session, record_ids) = (plan.session.clone(), plan.record_ids.clone());
     let changes = services.sessions.changes.subscribe();
     task::spawn(services, client.feed.clone(), plan);
-    if !is_busy {
-        let recorded = until_recorded(&state, &client.feed, changes, (&session_id, &message_id));
-        // A server that starts first may take longer.
-        let _ = tokio::time::timeout(RECORDED_WITHIN, recorded).await;
+    if let Some(session) = session {
+        keep(&state, &client.feed, changes, &session, &record_ids).await;
     }
     let accepted = MessageAccepted {
         message_id,
@@ -194,28 +197,35 @@ pub async fn send(
     Ok((StatusCode::ACCEPTED, Json(accepted)))
 }
 
-/// Waits until a prompt is in the file of its session, so that the end of the daemon cannot lose what was accepted.
-async fn until_recorded(
+/// Returns once the prompt of a turn that was spawned is in the file of its session, so that the end of the daemon cannot lose
+/// what was accepted. The turn records the prompt; where it has to wait or has failed before, the prompt gets a record of its own.
+async fn keep(
     state: &ApiState,
     feed: &TurnFeed,
     mut changes: watch::Receiver<u64>,
-    (session, message): (&str, &str),
+    session: &Session,
+    record_ids: &RecordIds,
 ) {
-    let sessions = &state.services.sessions;
-    let is_prompt = |record: &Record| {
-        matches!(record.body, RecordBody::User { .. })
-            && record.ids.prompt.as_deref() == Some(message)
-    };
-    let is_recorded = || {
-        let session = sessions.opened(session);
-        session.is_some_and(|s| s.with_records(|records| records.iter().rev().any(is_prompt)))
-    };
-    while !feed.is_finished() && !is_recorded() {
-        if changes.changed().await.is_err() {
-            return;
+    let prompt = record_ids.prompt.as_deref().unwrap_or_default();
+    let is_recorded = || session.with_records(|records| has_begun(records, prompt));
+    if !session.hub.waiting().iter().any(|id| id == prompt) {
+        let recorded = async {
+            while !feed.is_finished() && !is_recorded() {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // A server that starts first may take longer.
+        let _ = tokio::time::timeout(RECORDED_WITHIN, recorded).await;
+    }
+    if !is_recorded() {
+        let text = feed.origin.prompt.clone();
+        if let Err(e) = session.record(record_ids, RecordBody::WaitingPrompt { text }) {
+            feed.notice(e.message);
         }
     }
-    let journal = sessions.journal.clone();
+    let journal = state.services.sessions.journal.clone();
     let _ = tokio::task::spawn_blocking(move || journal.drain()).await;
 }
 
@@ -262,11 +272,11 @@ fn told_shell(state: &ApiState, session: &Arc<Session>) -> Option<ShellId> {
     shells.iter().find(uses).or(shells.first()).cloned()
 }
 
-/// Cancels the running answer of a session, or only the answer to one prompt.
+/// Cancels the running answer of a session, or one prompt, whether it is answered or waits.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/cancel", operation_id = "cancel_answer", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), CancelFilter),
     responses(
-        (status = 204, description = "The answer is cancelled, or it was not running"),
+        (status = 204, description = "It is cancelled, or there was nothing to cancel"),
         (status = 404, description = "There is no such session", body = ProblemDocument)))]
 pub async fn cancel(
     State(state): State<ApiState>,
@@ -274,11 +284,11 @@ pub async fn cancel(
     Parameters(filter): Parameters<CancelFilter>,
 ) -> Answer<StatusCode> {
     let session = super::session(&state, &id).await?;
-    let is_meant = |feed: &Arc<TurnFeed>| {
-        let message_id = filter.message_id.as_deref();
-        message_id.is_none() || feed.prompt_id() == message_id
+    let feed = match &filter.message_id {
+        Some(id) => session.hub.turn_of(id),
+        None => session.hub.running(),
     };
-    if let Some(feed) = session.hub.running().filter(is_meant) {
+    if let Some(feed) = feed {
         feed.cancel_token().cancel();
     }
     Ok(StatusCode::NO_CONTENT)

@@ -273,7 +273,9 @@ fn chain(records: &[Record], of: &Record) -> Vec<ChainEntry> {
         let shown = shown_record(record);
         let word = |key: &str| shown[key].as_str().unwrap_or_default().to_owned();
         let text = match &record.body {
-            RecordBody::User { text, .. } | RecordBody::Assistant { text, .. } => line(text),
+            RecordBody::User { text, .. }
+            | RecordBody::WaitingPrompt { text }
+            | RecordBody::Assistant { text, .. } => line(text),
             RecordBody::Tool { name, .. } => format!("{} {}", line(name), word("status")),
             RecordBody::Approval { name, .. } => format!("{} {}", line(name), word("decision")),
             RecordBody::CommandApproval { command, .. } => {
@@ -406,6 +408,7 @@ async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
         records,
         usage,
         cwd: super::cwd(&session),
+        waiting: session.hub.waiting(),
         next_cursor: Cursor::after(records).to_string(),
     })
 }
@@ -451,7 +454,11 @@ pub fn detail_fields(record: &Record) -> Value {
             "rendered",
             "calls",
         ];
-        own.iter().for_each(|name| drop(fields.remove(*name)));
+        let is_waiting = matches!(record.body, RecordBody::WaitingPrompt { .. });
+        // The role says the type of the others.
+        let kept = |name: &str| is_waiting && name == "type";
+        let removed = own.iter().filter(|name| !kept(name));
+        removed.for_each(|name| drop(fields.remove(*name)));
     }
     shown
 }

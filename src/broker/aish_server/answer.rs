@@ -117,6 +117,9 @@ struct Status {
     status: String,
     message_id: Option<String>,
     failure: Option<Failure>,
+    /// Ids of the prompts that wait.
+    #[serde(default)]
+    waiting: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -156,6 +159,8 @@ pub struct ServerAnswer {
     /// The id of the prompt.
     prompt: String,
     activity: ServerActivity,
+    /// Whether the prompt was waiting for another answer, as the server said last.
+    is_waiting: bool,
     /// Whether the prompt was recorded there.
     has_begun: bool,
     /// The id of the round whose text arrives, and how much has arrived.
@@ -183,6 +188,7 @@ impl ServerAnswer {
             place: place.to_owned(),
             prompt: prompt.to_owned(),
             activity: ServerActivity::Unknown,
+            is_waiting: false,
             has_begun: false,
             round: None,
             open_line: false,
@@ -407,12 +413,14 @@ impl ServerAnswer {
 
     fn status(&mut self, status: Status) {
         let is_ours = status.message_id.as_ref() == Some(&self.prompt);
+        let is_waiting = status.waiting.contains(&self.prompt);
+        let was_waiting = std::mem::replace(&mut self.is_waiting, is_waiting);
+        // A prompt that waited and was cancelled is never begun.
+        let has_ended = self.activity == ServerActivity::Answers || was_waiting && !self.is_waiting;
         if status.status != "idle" {
             self.activity = match is_ours {
                 true => ServerActivity::Answers,
-                false if self.activity == ServerActivity::Answers => {
-                    return self.finish_answer(None);
-                }
+                false if has_ended => return self.finish_answer(None),
                 false => ServerActivity::AnswersAnother,
             };
             return;
@@ -420,7 +428,7 @@ impl ServerAnswer {
         let failure = status
             .failure
             .filter(|failure| failure.message_id.as_ref() == Some(&self.prompt));
-        if self.activity == ServerActivity::Answers || failure.is_some() {
+        if has_ended || failure.is_some() {
             self.finish_answer(failure);
         } else {
             self.activity = ServerActivity::Idle;

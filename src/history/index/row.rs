@@ -350,6 +350,8 @@ fn what<'a>(line: &'a IndexedLine<'_>, kind: &ActivityKind) -> Cow<'a, str> {
         "command_result" | "shell_command" => text_or_empty(&line.command).into(),
         "policy" => both(text_or_empty(&line.change), text_or_empty(&line.what)),
         "server" => both(text_or_empty(&line.event), text_or_empty(&line.target)),
+        // Not of the type `prompt`: it counts once its turn has recorded it.
+        _ if line.kind == "waiting_prompt" => both("waiting prompt", text_or_empty(&line.text)),
         _ => (&*line.kind).into(),
     }
 }

@@ -41,6 +41,7 @@ fn every_body() -> Vec<RecordBody> {
         | RecordBody::Title { .. }
         | RecordBody::SessionSetting { .. }
         | RecordBody::User { .. }
+        | RecordBody::WaitingPrompt { .. }
         | RecordBody::Compaction { .. }
         | RecordBody::Assistant { .. }
         | RecordBody::Approval { .. }
@@ -83,6 +84,7 @@ fn every_body() -> Vec<RecordBody> {
                 lines: 2,
             }),
         },
+        RecordBody::WaitingPrompt { text: word() },
         RecordBody::Compaction {
             kept_from: some(),
             prompts: 1,

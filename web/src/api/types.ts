@@ -76,11 +76,6 @@ export interface MessagePage {
   next_cursor: string;
 }
 
-/** A prompt was accepted; its message has this id. */
-export interface MessageAccepted {
-  message_id: string;
-}
-
 /** A prompt, an answer, a tool call, a command, or a change of the rules. */
 export interface ActivityView {
   record_id: string;
@@ -238,6 +233,8 @@ export interface StatusPayload {
   prompt?: string;
   started_ms?: number;
   terminal?: string;
+  /** Ids of the prompts that wait for their turn, in order. */
+  waiting: string[];
   failure?: { message_id?: string | null; message: string; hint?: string | null } | null;
   questions: Question[];
 }

@@ -2,7 +2,7 @@
 
 import { get, sessionPath } from "../api/client";
 import type { MessagePage, MessageView } from "../api/types";
-import { text } from "./items";
+import { WAITING, text } from "./items";
 
 const PAGE = 200;
 
@@ -37,7 +37,7 @@ function fenced(content: string): string {
 function messageAsMarkdown(message: MessageView): string {
   switch (message.role) {
     case "user":
-      return `## Prompt\n\n${message.content}`;
+      return `## Prompt${message.detail.type === WAITING ? " (not answered)" : ""}\n\n${message.content}`;
     case "assistant":
       return message.content.trim() && `## Answer\n\n${message.content}`;
     case "tool":

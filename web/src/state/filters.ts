@@ -13,7 +13,7 @@ const CALL_ERRORS = ["tool_error", "call_failed", "invalid_call", "blocked"];
 const ANSWER_ERRORS = ["error", "cut_off", "length", "content_filter"];
 
 export const FILTERS: Record<string, { label: string; fits: (item: Item) => boolean }> = {
-  prompts: { label: "Prompts", fits: (item) => item.kind === "user" },
+  prompts: { label: "Prompts", fits: ({ kind }) => kind === "user" || kind === "waiting" },
   answers: { label: "Answers", fits: (item) => item.kind === "assistant" && item.text.trim() !== "" },
   calls: { label: "Tool calls", fits: (item) => item.kind === "tool" || item.calls.length > 0 },
   commands: { label: "Commands", fits: (item) => item.kind === "command" },

@@ -29,7 +29,8 @@ export interface Call {
 /** An entry of the log. Never changed: a change makes a new object, so that only its element is made again. */
 export interface Item {
   key: string;
-  kind: Role | "notice";
+  /** `waiting` is a prompt that was accepted and whose turn has not begun. */
+  kind: Role | "notice" | "waiting";
   /** Id of the message: of the prompt, the round or the tool call. */
   messageId: string;
   recordId?: string;
@@ -54,10 +55,13 @@ export function emptyItem(kind: Item["kind"], messageId: string): Item {
   };
 }
 
+/** Type of the record of a prompt that was accepted before its turn had recorded it. */
+export const WAITING = "waiting_prompt";
+
 export function fromMessage(message: MessageView): Item {
   return {
     key: message.role === "tool" || message.role === "command" ? message.record_id : message.id,
-    kind: message.role,
+    kind: message.detail?.type === WAITING ? "waiting" : message.role,
     messageId: message.id,
     recordId: message.record_id,
     number: message.number,

@@ -3,7 +3,7 @@
 import type { EventEnvelope, Fields, ProposalView, Question, StatusPayload } from "../api/types";
 import { byteLength } from "../text/format";
 import { announce } from "./announce";
-import { type Item, emptyItem, findCall, newCall, optionalNumber, text, toolResult, withCall } from "./items";
+import { type Item, WAITING, emptyItem, findCall, newCall, optionalNumber, text, toolResult, withCall } from "./items";
 import { pairing } from "./pairing";
 import type { SessionModel } from "./session";
 import { refreshSoon } from "./sessions";
@@ -141,7 +141,6 @@ function setStatus(model: SessionModel, status: StatusPayload) {
   showStatus(model, { ...status, questions: status.questions ?? [] });
   if (before.status !== status.status) refreshSoon();
   if (status.failure && before.status !== "idle") announce(`The prompt failed: ${status.failure.message}`);
-  model.endWaiting(status);
 }
 
 /** Shows a status, and tells of the questions that are new in it: they come with it or by themselves. */
@@ -177,6 +176,12 @@ function addRecord(model: SessionModel, record: Fields | undefined, time: number
   if (record.type === "command_approval" || record.type === "command_result") {
     const item = { ...emptyItem("command", id), recordId: id, detail: record, timestampMs: time };
     model.add({ ...item, isLive: false });
+  } else if (record.type === WAITING) {
+    const words = text(record.prompt);
+    const item = { ...emptyItem("waiting", text((record.ids as Fields).prompt)), recordId: id, text: words, timestampMs: time };
+    model.add({ ...item, isLive: false });
+    // The event has only the beginning of a long text.
+    if (words.endsWith("…")) void model.reload(id);
   } else if (record.type === "compaction") {
     addNotice(model, "The older part of the session is summarized.", time, id);
   }

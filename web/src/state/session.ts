@@ -26,19 +26,13 @@ const REFRESH_MS = 400;
 /** How long the page waits for the messages before it draws the rest without them, in milliseconds. */
 const PATIENCE_MS = 60;
 
-export interface WaitingPrompt {
-  id: string;
-  text: string;
-  /** The daemon ended before its turn. */
-  isLost: boolean;
-}
-
-export const IDLE: StatusPayload = { status: "idle", questions: [] };
+/** The status before the first one is told. */
+const UNKNOWN: StatusPayload = { status: "idle", questions: [], waiting: [] };
 
 export class SessionModel {
   readonly detail = signal<SessionDetail | null>(null);
   readonly items = signal<Item[]>([]);
-  readonly status = signal<StatusPayload>(IDLE);
+  readonly status = signal<StatusPayload>(UNKNOWN);
   readonly connection = signal<Connection>("connecting");
   readonly hasOlder = signal(false);
   readonly hasNewer = signal(false);
@@ -53,8 +47,6 @@ export class SessionModel {
   readonly target = signal<RecordView | null>(null);
   /** The entry to scroll to; a new object for each wish. */
   readonly scrollTo = signal<Place | null>(null);
-  /** Prompts of this tab that were accepted and whose events have not begun. */
-  readonly waiting = signal<WaitingPrompt[]>([]);
 
   /** Whether the view is at its end and follows it. */
   isFollowing = true;
@@ -69,10 +61,6 @@ export class SessionModel {
   private address: { record?: string } | null = null;
   private isFlushPlanned = false;
   private detailTimer = 0;
-  /** Prompts whose events have begun, perhaps before they were known to be accepted. */
-  private readonly begun = new Set<string>();
-  /** The stream was cut, and the status since is not known yet. */
-  private isResumed = false;
 
   /** The messages at the end, asked for before anything else of the view: they are its first content. */
   private first: Promise<MessagePage> | null;
@@ -139,7 +127,6 @@ export class SessionModel {
         const before = this.connection.peek();
         // What could not be loaded in the meantime can be now.
         if (state === "live" && (before === "reconnecting" || before === "no_answer")) this.problem.value = null;
-        if (state !== "live" && before === "live") this.isResumed = true;
         this.connection.value = state;
       },
       gone: () => {
@@ -157,6 +144,7 @@ export class SessionModel {
     this.list = linkResults(page.messages.map(fromMessage).reverse());
     this.hasOlder.value = page.next_before !== undefined;
     this.hasNewer.value = hasNewer;
+    if (this.live) this.dropWaiting(this.live.messageId);
     if (!hasNewer && this.list.some((item) => item.messageId === this.live?.messageId)) this.live = null;
     this.flush();
   }
@@ -301,23 +289,13 @@ export class SessionModel {
     }
   }
 
-  // Prompts that wait for the answer before them. No event tells of them, so only this tab knows its own.
-
-  /** Shows a prompt that was accepted until its events begin. */
-  addWaiting(id: string, words: string) {
-    if (!this.begun.has(id)) this.waiting.value = [...this.waiting.value, { id, text: words, isLost: false }];
-  }
-
-  dropWaiting(id: string) {
-    this.begun.add(id);
-    if (this.waiting.value.length) this.waiting.value = this.waiting.value.filter((prompt) => prompt.id !== id);
-  }
-
-  /** Handles a status: a prompt may have failed before it began, and a daemon that ended had taken those that waited with it. */
-  endWaiting(status: StatusPayload) {
-    if (status.failure?.message_id) this.dropWaiting(status.failure.message_id);
-    if (this.isResumed && status.status === "idle") this.waiting.value = this.waiting.value.map((prompt) => ({ ...prompt, isLost: true }));
-    this.isResumed = false;
+  /** Where the log shows an entry: prompts that still wait for their turn are behind all others. */
+  placeOf({ kind, messageId }: Item): "within" | "end" | "nowhere" {
+    if (kind !== "waiting") return "within";
+    const status = this.status.value;
+    if (status === UNKNOWN) return "nowhere";
+    const waits = status.waiting.includes(messageId) || status.message_id === messageId;
+    return waits && this.connection.value !== "no_answer" ? "end" : "within";
   }
 
   // What events change. Each of these plans one update of the view.
@@ -329,6 +307,11 @@ export class SessionModel {
 
   hasRecord(recordId: string): boolean {
     return this.list.some((item) => showsRecord(item, recordId));
+  }
+
+  /** Drops a prompt that waited: its message has begun. */
+  dropWaiting(messageId: string) {
+    this.list = this.list.filter((item) => item.kind !== "waiting" || item.messageId !== messageId);
   }
 
   /** Adds a complete entry at the end. */

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { describe, sessionPath, write } from "../api/client";
-import type { MessageAccepted, SessionChange, SessionDetail } from "../api/types";
+import type { SessionChange, SessionDetail } from "../api/types";
 import { choices, loadChoices } from "../state/choices";
 import { readDraft, storeDraft } from "../state/drafts";
 import type { SessionModel } from "../state/session";
@@ -44,8 +44,7 @@ export function Composer({ model }: { model: SessionModel }) {
     setSending(true);
     setProblem(null);
     try {
-      const accepted = await write<MessageAccepted>("POST", sessionPath(model.id, "/messages"), { content: words });
-      if (accepted) model.addWaiting(accepted.message_id, words);
+      await write("POST", sessionPath(model.id, "/messages"), { content: words });
       change("");
       document.dispatchEvent(new CustomEvent("aish:end"));
     } catch (error) {

@@ -67,7 +67,7 @@ export function FilteredLog({ model, filter }: { model: SessionModel; filter: st
               Show earlier
             </button>
           )}
-          {found?.items.map((item) => <MessageView key={item.key} item={item} session={model.id} target={null} />)}
+          {found?.items.filter((item) => model.placeOf(item) === "within").map((item) => <MessageView key={item.key} item={item} session={model.id} target={null} />)}
           {before !== undefined && (
             <button type="button" onClick={() => setBefore(undefined)}>
               Show the last

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import type { SessionModel, WaitingPrompt } from "../state/session";
-import { type Place, findPlace } from "../state/items";
+import type { SessionModel } from "../state/session";
+import { type Item, type Place, findPlace } from "../state/items";
 import { visible } from "../text/visible";
 import { FOLD, MessageView } from "./Message";
 
@@ -85,7 +85,7 @@ export function LogView({ model }: { model: SessionModel }) {
       model.shrink(middle > view.scrollHeight / 2 ? "start" : "end");
     }
     // "Working…" and the edges have a height too: each change of it is followed before the next one.
-  }, [items, model.isLoaded.value, model.status.value, model.waiting.value, model.hasOlder.value, model.hasNewer.value]);
+  }, [items, model.isLoaded.value, model.status.value, model.hasOlder.value, model.hasNewer.value]);
 
   useEffect(() => {
     const view = log.current;
@@ -131,7 +131,8 @@ export function LogView({ model }: { model: SessionModel }) {
   }, [wish, model.isLoaded.value]);
 
   const isBusy = model.isBusy();
-  const waiting = model.waiting.value;
+  const shown = items.filter((item) => model.placeOf(item) === "within");
+  const waiting = items.filter((item) => model.placeOf(item) === "end");
   const unseen = model.unseen.value;
   return (
     <div class="log-frame">
@@ -140,12 +141,12 @@ export function LogView({ model }: { model: SessionModel }) {
           <div class="edge" ref={top}>
             {model.hasOlder.value && "Earlier messages are loading…"}
           </div>
-          {items.map((item) => (
+          {shown.map((item) => (
             <MessageView key={item.key} item={item} session={model.id} target={target?.key === item.key ? target.call : null} />
           ))}
-          {model.isLoaded.value && items.length === 0 && waiting.length === 0 && <p class="empty-log">Write the first prompt below.</p>}
+          {model.isLoaded.value && items.length === 0 && <p class="empty-log">Write the first prompt below.</p>}
           {isBusy && !model.hasNewer.value && <Working model={model} />}
-          {!model.hasNewer.value && waiting.map((prompt) => <Waiting key={prompt.id} prompt={prompt} isBusy={isBusy} />)}
+          {!model.hasNewer.value && waiting.map((item) => <Waiting key={item.key} item={item} hasBegun={item.messageId === model.status.value.message_id} />)}
           <div class="edge" ref={bottom}>
             {model.hasNewer.value && "Later messages are loading…"}
           </div>
@@ -165,15 +166,15 @@ function elementAt(log: HTMLElement | null, { key, call }: Place): HTMLElement |
   return call < 0 ? message : message?.querySelectorAll<HTMLElement>(".call > summary")[call];
 }
 
-/** A prompt of this tab that was accepted while another one is answered. */
-function Waiting({ prompt, isBusy }: { prompt: WaitingPrompt; isBusy: boolean }) {
+/** A prompt that was accepted while another one is answered. */
+function Waiting({ item, hasBegun }: { item: Item; hasBegun: boolean }) {
   return (
-    <article class="message user waiting" data-message={prompt.id} aria-label="You, waiting" tabIndex={-1}>
+    <article class="message waiting" data-message={item.key} aria-label="You, waiting" tabIndex={-1}>
       <div class="message-head">
         <h2>You</h2>
-        <span>{prompt.isLost ? "lost: the daemon ended before its turn" : isBusy ? "waits for the answer before it" : "sent"}</span>
+        <span>{hasBegun ? "sent" : "waits for the answer before it"}</span>
       </div>
-      <div class="prompt-text">{visible(prompt.text.slice(0, FOLD))}</div>
+      <div class="prompt-text">{visible(item.text.slice(0, FOLD))}</div>
     </article>
   );
 }

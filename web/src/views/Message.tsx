@@ -18,7 +18,7 @@ interface Props {
   target: number | null;
 }
 
-const NAMES = { user: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
+const NAMES = { user: "You", waiting: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
 
 /** Characters of a prompt that are shown at first. */
 export const FOLD = 8000;
@@ -101,6 +101,13 @@ function Body({ item }: { item: Item }) {
       return <Output text={item.text} />;
     case "user":
       return <Prompt item={item} />;
+    case "waiting":
+      return (
+        <>
+          <Prompt item={item} />
+          <p class="problem">Not answered: it was cancelled, it failed, or the daemon ended before its turn.</p>
+        </>
+      );
     default:
       return <Answer text={item.text} proposals={item.proposals} isLive={item.isLive} />;
   }

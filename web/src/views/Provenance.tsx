@@ -6,6 +6,7 @@ import { CopyButton } from "./CopyButton";
 
 const TYPE_WORDS: Record<string, string> = {
   user: "Prompt",
+  waiting_prompt: "Prompt accepted",
   assistant: "Answer",
   approval: "Decision",
   tool: "Tool result",

@@ -156,6 +156,24 @@ fn an_answer_ends_with_its_prompt() {
 }
 
 #[test]
+fn a_waiting_prompt_ends_when_the_server_lists_it_no_more() {
+    let listed = |message: &str, waiting: &[&str]| {
+        let payload = json!({ "status": "running", "questions": [], "message_id": message, "waiting": waiting });
+        ("agent.status", payload)
+    };
+    for (last, has_ended) in [
+        (listed("p0", &["p1", "p2"]), false),
+        (listed("p1", &[]), false),
+        (listed("p0", &["p2"]), true),
+        (status("idle", None), true),
+    ] {
+        let mut answer = answer();
+        read_all(&mut answer, &[listed("p0", &["p1"]), last.clone()]);
+        assert_eq!(answer.end().is_some(), has_ended, "{last:?}");
+    }
+}
+
+#[test]
 fn failures_are_told() {
     let failed = |events: &[(&str, Value)]| {
         let mut answer = answer();

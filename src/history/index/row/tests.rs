@@ -237,6 +237,14 @@ fn each_record_has_its_words() {
             None,
             "disconnected: x",
         ),
+        (
+            "waiting_prompt",
+            json!({"prompt": "next?"}),
+            "other",
+            "success",
+            None,
+            "waiting prompt: next?",
+        ),
         ("hologram", json!({}), "other", "success", None, "hologram"),
         ("answer", json!({}), "other", "success", None, "answer"),
     ] {
