@@ -7,6 +7,7 @@ mod downloads;
 mod emptied;
 mod flows;
 mod modules;
+mod power_shell;
 mod script_options;
 mod shell;
 mod uses;
@@ -61,6 +62,7 @@ impl CommandFacts {
             self.input,
             InputRole::Data
                 | InputRole::Query
+                | InputRole::Answers
                 | InputRole::Installs
                 | InputRole::Lines
                 | InputRole::Server

@@ -118,7 +118,17 @@ const OPAQUE: [&str; 45] = [
 ];
 
 /// Modules that only compute.
-const COMPUTING: [&str; 34] = [
+const COMPUTING: [&str; 44] = [
+    "ast",
+    "bisect",
+    "dataclasses",
+    "difflib",
+    "enum",
+    "heapq",
+    "tokenize",
+    "toml",
+    "tomllib",
+    "typing",
     "sys",
     "json",
     "math",
@@ -209,10 +219,16 @@ pub fn code_effect(code: &str, language: Option<CodeLanguage>) -> CodeEffect {
     // Loading JSON from the input is the usual harmless use of a few of the opaque words.
     let opaque = OPAQUE.iter().filter(|name| has(name));
     let mut opaque = opaque.filter(|name| match **name {
-        "load" | "loads" => !code.contains("json.load"),
+        "load" | "loads" => !["json.load", "toml.load", "tomllib.load"]
+            .iter()
+            .any(|call| code.contains(call)),
         "decode" => !code.contains("json"),
         "fs" if language == Some(CodeLanguage::Script) => !readable::reads_files(code),
         "require" => !requires_data(code),
+        // Data for the code, unless it computes a name with it.
+        "base64" if language == Some(CodeLanguage::Script) => code.contains('['),
+        // Elixir and Ruby print with it.
+        "IO" => !readable::prints(code),
         word if language == Some(CodeLanguage::Python) && readable::word_looks(code, word) => false,
         "open" if matches!(language, Some(CodeLanguage::Python | CodeLanguage::Perl)) => false,
         "open" => {

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod uses;
+mod verbs;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -10,56 +11,13 @@ use super::class::CommandClass;
 use super::interpreters::code_options;
 use super::word::UNKNOWN;
 use uses::{SHELL_WORDS, UseRule};
+use verbs::{DELETING, STOPPING, is_deletion};
 
 pub use arguments::{ArgumentList, find_option};
 pub use uses::ArgumentUse;
 
 /// Stands for the paths that a program such as `xargs` adds to the operands.
 pub const FED_OPERAND: &str = "\u{1}/";
-
-/// Words of subcommands that delete, in any program that has subcommands.
-const DELETING: [&str; 17] = [
-    "delete",
-    "destroy",
-    "remove",
-    "rm",
-    "purge",
-    "prune",
-    "drop",
-    "wipe",
-    "erase",
-    "terminate",
-    "uninstall",
-    "rb",
-    "nuke",
-    "deregister",
-    "deprovision",
-    "revoke",
-    "teardown",
-];
-
-/// First parts of subcommands of clouds that stop, disable or give back something: `stop-logging`, `disassociate-address`.
-const STOPPING: [&str; 19] = [
-    "abort",
-    "cancel",
-    "close",
-    "deactivate",
-    "detach",
-    "disable",
-    "disassociate",
-    "failover",
-    "leave",
-    "reboot",
-    "reject",
-    "release",
-    "reset",
-    "restart",
-    "revoke",
-    "shutdown",
-    "stop",
-    "suspend",
-    "withdraw",
-];
 
 /// Programs whose operands are files or texts, not subcommands.
 const TAKES_FILES: [&str; 62] = [
@@ -102,6 +60,8 @@ pub struct ProgramEntry {
     has_long_dash: bool,
     /// Options that neither write, run nor delete, though their names say so.
     harmless: Vec<&'static str>,
+    /// Options with which it only says what it would do, whatever the subcommand. Other programs may ignore `--dry-run`.
+    dry_runs: Vec<&'static str>,
     rules: Vec<ProgramRule>,
     uses: Vec<UseRule>,
 }
@@ -190,7 +150,7 @@ fn add_options(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static s
         }
         return;
     }
-    for (word, is_takes) in [(" takes ", true), (" has harmless ", false)] {
+    for word in [" takes ", " has harmless ", " has dry run "] {
         let Some((names, options)) = line.split_once(word) else {
             continue;
         };
@@ -198,9 +158,10 @@ fn add_options(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static s
         let names = names.split(' ').next().unwrap_or_default();
         for name in names.split(',') {
             let entry = table.entry(name).or_default();
-            let list = match is_takes {
-                true => &mut entry.takes,
-                false => &mut entry.harmless,
+            let list = match word {
+                " takes " => &mut entry.takes,
+                " has harmless " => &mut entry.harmless,
+                _ => &mut entry.dry_runs,
             };
             list.extend(options.split_whitespace());
         }
@@ -228,13 +189,27 @@ fn add_options(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static s
     }
 }
 
+/// Parts of a compiler, of which there is one for each system that is compiled for: `arm-none-eabi-gcc`.
+const TOOLCHAIN: [&str; 13] = [
+    "ar", "as", "g++", "gcc", "gdb", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size",
+    "strip",
+];
+
 /// Returns the entry of a program.
 pub fn find(name: &str) -> Option<&'static ProgramEntry> {
     let entry = TABLE.get(name);
     // Versions, as in python3.12 and gcc-13.
-    entry.or_else(|| {
+    let entry = entry.or_else(|| {
         let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
         TABLE.get(plain).filter(|_| plain.len() > 1)
+    });
+    entry.or_else(|| {
+        let script = name.strip_suffix(".sh").or(name.strip_suffix(".exe"));
+        let part = name
+            .rsplit('-')
+            .next()
+            .filter(|part| TOOLCHAIN.contains(part));
+        TABLE.get(script.or(part)?)
     })
 }
 
@@ -257,53 +232,108 @@ impl ProgramEntry {
                 reason: String::new(),
             };
         }
-        let mut found: Option<ProgramVerdict> = None;
-        let mut is_general = true;
-        for rule in &self.rules {
-            let lowers = found.as_ref().is_some_and(|found| rule.class < found.class);
-            if rule.applies(list, lowers) {
-                is_general = rule.path.is_empty() && rule.any.is_empty();
-                found = Some(ProgramVerdict {
-                    class: rule.class,
-                    reason: rule.reason.to_owned(),
-                });
+        let (mut verdict, mut is_general) = self.last_rule(name, list);
+        // What follows an option that the table does not know may be its value, so that the subcommand comes later.
+        for skipped in 1..=list.possible_values() {
+            if !is_general {
+                break;
+            }
+            let (other, other_is_general) = self.last_rule(name, &list.without(skipped));
+            let is_unknown = verdict.class == CommandClass::Unknown;
+            if !other_is_general && (other.class > verdict.class || is_unknown) {
+                verdict = other;
+                is_general = false;
             }
         }
         // The table has no line for each subcommand of each program.
         let mut words = list.operands.iter().take(3);
-        // Also in `doctrine:schema:drop`.
         let may_delete = is_general
             && !TAKES_FILES.contains(&name)
-            && words.any(|word| word.split(':').any(|part| DELETING.contains(&part)));
-        let known =
-            found.filter(|found| found.class != CommandClass::Unknown || !found.reason.is_empty());
-        let verdict = known.unwrap_or_else(|| ProgramVerdict {
-            class: CommandClass::Unknown,
-            reason: match list.operands.first() {
-                Some(sub) if !sub.contains(UNKNOWN) => {
-                    format!("what `{name} {sub}` does is not known")
-                }
-                _ => format!("what {name} does with these arguments is not known"),
-            },
-        });
+            && words.any(|word| {
+                let mut parts = word.split(':');
+                is_deletion(word) || parts.any(|part| DELETING.contains(&part))
+            });
         let changes = matches!(verdict.class, CommandClass::Writes | CommandClass::Network);
         let reads = verdict.class == CommandClass::Reads && !SHELL_WORDS.contains(&name);
         let mut options = DELETING_OPTIONS.iter();
         let has_option = (changes || reads)
             && options.any(|option| list.options.contains(option) && !self.knows(option));
-        let deletes =
-            (changes && may_delete || has_option) && !list.has_any(&["--dry-run", "--dryrun"]);
-        match deletes {
-            true => ProgramVerdict {
+        let is_surely_trial = list.is_dry_run(&self.dry_runs);
+        let is_trial = is_surely_trial || list.is_dry_run(&["--dry-run", "--dryrun"]);
+        if (changes && may_delete || has_option) && !is_trial {
+            return ProgramVerdict {
                 class: CommandClass::Destroys,
                 reason: format!("deletes with {name}"),
+            };
+        }
+        match verdict.class == CommandClass::Destroys && is_surely_trial {
+            true => ProgramVerdict {
+                class: match self
+                    .rules
+                    .iter()
+                    .any(|rule| rule.class == CommandClass::Network)
+                {
+                    true => CommandClass::Network,
+                    false => CommandClass::Reads,
+                },
+                reason: String::new(),
             },
             false => verdict,
         }
     }
+
+    /// Returns what the last rule that applies says, and whether it is only about the program in general. A rule that says less
+    /// about the arguments than an earlier one replaces it only to raise the class.
+    fn last_rule(&self, name: &str, list: &ArgumentList<'_>) -> (ProgramVerdict, bool) {
+        let mut found: Option<&ProgramRule> = None;
+        for rule in &self.rules {
+            let lowers = found.is_some_and(|found| rule.class < found.class);
+            let is_covered = found.is_some_and(|found| rule.is_covered(found));
+            if !is_covered && rule.applies(list, lowers) {
+                found = Some(rule);
+            }
+        }
+        let known =
+            found.filter(|rule| rule.class != CommandClass::Unknown || !rule.reason.is_empty());
+        let verdict = match known {
+            Some(rule) => ProgramVerdict {
+                class: rule.class,
+                reason: rule.reason.to_owned(),
+            },
+            None => ProgramVerdict {
+                class: CommandClass::Unknown,
+                reason: match list.operands.first() {
+                    Some(sub) if !sub.contains(UNKNOWN) => {
+                        format!("what `{name} {sub}` does is not known")
+                    }
+                    _ => format!("what {name} does with these arguments is not known"),
+                },
+            },
+        };
+        (verdict, found.is_none_or(ProgramRule::is_general))
+    }
 }
 
 impl ProgramRule {
+    fn is_general(&self) -> bool {
+        self.path.is_empty() && self.any.is_empty()
+    }
+
+    /// Whether a rule says less than one that was found before.
+    fn is_covered(&self, found: &ProgramRule) -> bool {
+        let detail = |rule: &ProgramRule| 2 * rule.path.len() + usize::from(!rule.any.is_empty());
+        let lowers = self.class < found.class;
+        // An option with which the program runs another one counts for each subcommand.
+        let runs = found.class == CommandClass::Unknown
+            && !found.any.is_empty()
+            && found
+                .any
+                .iter()
+                .all(|condition| !condition.starts_with('@'));
+        self.is_general() && !found.is_general()
+            || lowers && (detail(self) < detail(found) || runs && self.any.is_empty())
+    }
+
     /// Whether the rule holds. An option that lowers the class must be an option for certain: `-onotify` has no `-n`.
     fn applies(&self, list: &ArgumentList<'_>, lowers: bool) -> bool {
         let is_path = holds_path(&self.path, list);
@@ -313,16 +343,8 @@ impl ProgramRule {
             "@some" => !rest.is_empty(),
             "@two" => rest.len() > 1,
             "@many" => rest.len() > 2,
-            "@deletes" => list.operands.iter().take(4).any(|operand| {
-                // What follows a name with a separator is data, such as a path.
-                let is_word = operand
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'));
-                is_word
-                    && operand
-                        .split(['-', '_', ':'])
-                        .any(|part| DELETING.contains(&part.to_ascii_lowercase().as_str()))
-            }),
+            "@bare" => list.options.is_empty() && rest.is_empty(),
+            "@deletes" => list.operands.iter().take(4).any(|word| is_deletion(word)),
             "@stops" => list.operands.iter().take(4).any(|operand| {
                 let verb = operand.split('-').next().unwrap_or_default();
                 STOPPING.contains(&verb)
@@ -350,6 +372,10 @@ impl ProgramRule {
                     all.any(|argument| argument.contains(part.trim_start_matches('*')))
                 }
                 Some(start) => rest.iter().any(|operand| operand.starts_with(start)),
+                None if word.starts_with('*') => {
+                    let end = word.trim_start_matches('*');
+                    rest.iter().any(|operand| operand.ends_with(end))
+                }
                 None => rest
                     .iter()
                     .any(|operand| operand.eq_ignore_ascii_case(word)),

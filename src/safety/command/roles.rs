@@ -38,6 +38,8 @@ pub enum InputRole {
     Lines,
     /// A client of a file server runs it.
     Server,
+    /// It answers a question before something is overwritten or changed.
+    Answers,
     /// A program installs or runs what it names or describes.
     Installs,
     /// Data.
@@ -48,9 +50,66 @@ pub enum InputRole {
 pub const MAX_WRAPPERS: usize = 12;
 
 /// Programs that Homebrew and the BSDs install with a `g` before their name.
-const GNU_NAMES: [&str; 20] = [
-    "cat", "chgrp", "chmod", "chown", "cp", "cut", "dd", "env", "install", "ln", "ls", "mkdir",
-    "mv", "rm", "rmdir", "shred", "tee", "touch", "truncate", "unlink",
+const GNU_NAMES: &[&str] = &[
+    "base64",
+    "basename",
+    "cat",
+    "chgrp",
+    "chmod",
+    "chown",
+    "cksum",
+    "comm",
+    "cp",
+    "cut",
+    "date",
+    "dd",
+    "df",
+    "dirname",
+    "du",
+    "echo",
+    "env",
+    "expr",
+    "fmt",
+    "fold",
+    "grep",
+    "head",
+    "install",
+    "join",
+    "ln",
+    "ls",
+    "md5sum",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "nl",
+    "nproc",
+    "numfmt",
+    "paste",
+    "printf",
+    "readlink",
+    "realpath",
+    "rm",
+    "rmdir",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "shred",
+    "shuf",
+    "sleep",
+    "sort",
+    "stat",
+    "tac",
+    "tail",
+    "tee",
+    "touch",
+    "tr",
+    "truncate",
+    "uname",
+    "uniq",
+    "unlink",
+    "wc",
+    "yes",
 ];
 
 /// Returns the name of a program without a directory in which programs are installed.
@@ -342,6 +401,24 @@ pub fn input_role(arguments: &[String]) -> InputRole {
         {
             InputRole::Opaque
         }
+        "ssh-keygen"
+            if !has_option(
+                operands,
+                &['l', 'y', 'i', 'e', 'F', 'H', 'B', 'R', 'D', 'r'],
+            ) =>
+        {
+            InputRole::Answers
+        }
+        "terraform" | "tofu" | "terragrunt" | "pulumi" | "cdk" | "cdktf"
+            if operands.iter().any(|operand| {
+                matches!(
+                    operand.as_str(),
+                    "apply" | "up" | "update" | "deploy" | "import"
+                )
+            }) =>
+        {
+            InputRole::Answers
+        }
         _ if installs_input(arguments, name, operands) => InputRole::Installs,
         _ => InputRole::Data,
     }
@@ -365,6 +442,16 @@ fn installs_input(outer: &[String], name: &str, operands: &[String]) -> bool {
     installs
         .iter()
         .any(|(_, value)| matches!(value.as_str(), "-" | "/dev/stdin" | "/dev/fd/0"))
+}
+
+/// Whether an option of one of these letters is given.
+fn has_option(arguments: &[String], letters: &[char]) -> bool {
+    let mut letters = letters.iter();
+    letters.any(|letter| {
+        arguments
+            .iter()
+            .any(|argument| has_letter(argument, *letter))
+    })
 }
 
 /// Whether an argument is a cluster of options with this letter.

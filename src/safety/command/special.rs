@@ -5,6 +5,7 @@ mod awk;
 mod databases;
 mod files;
 mod git;
+mod in_place;
 mod languages;
 mod machines;
 mod packages;
@@ -116,8 +117,9 @@ pub fn judge(
         "chmod" | "chown" | "chgrp" => files::permissions(call, place, findings),
         "find" | "gfind" | "bfs" => files::find(call, place, findings),
         "fd" | "fdfind" => files::fd(call),
-        "sed" | "gsed" | "perl" | "ruby" | "sort" => files::in_place(call, place, findings),
-        "awk" | "gawk" | "mawk" | "nawk" => files::awk(call, place, findings),
+        "sed" | "gsed" => in_place::sed(call, place, findings),
+        "sort" | "uniq" => in_place::filter(call, findings),
+        "awk" | "gawk" | "mawk" | "nawk" => in_place::awk(call, place, findings),
         "tar" | "bsdtar" | "gtar" | "unzip" => archives::archive(call, place, findings),
         "7z" | "7za" | "7zz" | "rar" | "unrar" | "cpio" | "pax" | "dpkg" | "dpkg-deb" => {
             archives::other(call, place, findings)

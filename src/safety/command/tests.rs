@@ -114,6 +114,8 @@ fn each_line_of_the_tables_is_understood() {
                 " fetches ",
                 " queries ",
                 " evaluates ",
+                " sends ",
+                " has dry run ",
             ]
             .iter()
             .any(|word| line.contains(word))

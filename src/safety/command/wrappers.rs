@@ -4,6 +4,9 @@ mod options;
 mod runners;
 mod table;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::programs;
 use runners::RUNNERS;
 use table::WRAPPERS;
@@ -30,6 +33,17 @@ enum WrappedForm {
     AfterDashes,
 }
 
+/// The entries of the tables by the names of the programs.
+static BY_NAME: LazyLock<HashMap<&str, Vec<&CommandWrapper>>> = LazyLock::new(|| {
+    let mut all: HashMap<&str, Vec<&CommandWrapper>> = HashMap::new();
+    for wrapper in WRAPPERS.iter().chain(RUNNERS) {
+        for name in wrapper.names {
+            all.entry(name).or_default().push(wrapper);
+        }
+    }
+    all
+});
+
 /// What a wrapper runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WrappedCommand {
@@ -45,22 +59,23 @@ pub enum WrappedCommand {
 
 /// Returns what a wrapper runs, or `None` if the program is no wrapper. `arguments` begin with the name.
 pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
-    let mut known = WRAPPERS
-        .iter()
-        .chain(RUNNERS)
-        .filter(|wrapper| wrapper.names.contains(&name));
-    let (wrapper, mut at) = known.find_map(|wrapper| {
+    let known = BY_NAME.get(name)?;
+    let (wrapper, mut at) = known.iter().find_map(|wrapper| {
         let at = match wrapper.subcommands.is_empty() {
             true => 1,
             false => subcommand(name, arguments, wrapper.subcommands)? + 1,
         };
-        Some((wrapper, at))
+        Some((*wrapper, at))
     })?;
     if wrapper.form == WrappedForm::AfterDashes {
         let dashes = arguments.iter().position(|argument| argument == "--");
         match dashes {
             Some(dashes) if dashes + 1 < arguments.len() => {
-                return Some(WrappedCommand::At(dashes + 1));
+                let text = arguments.get(dashes + 1).filter(|text| text.contains(' '));
+                return Some(match text {
+                    Some(text) => WrappedCommand::Text(text.clone()),
+                    None => WrappedCommand::At(dashes + 1),
+                });
             }
             // Without `--`, the command follows the operands.
             _ if wrapper.skip > 0 => {}
@@ -76,6 +91,9 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
         }
         if argument.starts_with('-') && argument.len() > 1 {
             let values = values_of(argument, wrapper.takes);
+            if name == "parallel" && matches!(argument.as_str(), "--dry-run" | "--dryrun") {
+                return Some(WrappedCommand::Nothing);
+            }
             if let Some(value) = argument.strip_prefix("--entrypoint") {
                 let next = arguments.get(at + 1).map(String::as_str);
                 entrypoint = value.strip_prefix('=').or(next);

@@ -69,6 +69,13 @@ fn placeholder(arguments: &[String], at: usize) -> String {
         .unwrap_or_else(|| PLACEHOLDER.to_owned())
 }
 
+/// Whether `parallel` only prints.
+fn only_prints(arguments: &[String]) -> bool {
+    let prints = ["--version", "--help", "--dry-run", "--dryrun"];
+    let mut arguments = arguments.iter();
+    arguments.any(|argument| prints.contains(&argument.as_str()))
+}
+
 /// Whether a word before a command leaves it to be looked up among the functions.
 fn runs_functions(name: &str) -> bool {
     matches!(
@@ -217,7 +224,7 @@ impl Assessor<'_> {
                     let all = &call.arguments;
                     self.wrapper_arguments(script, &name, all, all.len());
                     match name.as_str() {
-                        "parallel" if !call.arguments.iter().any(|a| a == "--version") => self
+                        "parallel" if !only_prints(&call.arguments) => self
                             .findings
                             .add(Unknown, "it runs texts that are not known before it runs"),
                         "xargs" | "env" | "time" | "parallel" => self.findings.add(Reads, ""),
@@ -312,12 +319,12 @@ impl Assessor<'_> {
                 }),
             }
         }
-        self.derived(name, arguments);
-        self.has_unpacked |= outcome.brings_tree;
-        self.downloaded.extend(outcome.downloads);
         self.argument_downloads = call_words
             .iter()
             .any(|word| self.word_downloads(script, word));
+        self.derived(name, arguments);
+        self.has_unpacked |= outcome.brings_tree;
+        self.downloaded.extend(outcome.downloads);
         let (name, arguments) = match outcome.rewritten {
             Some((name, arguments)) => (name, arguments),
             None => (name, arguments.to_vec()),
@@ -344,23 +351,47 @@ impl Assessor<'_> {
             return;
         };
         let list = entry.arguments(arguments);
-        self.uses(name, entry.uses(arguments, &list));
         let verdict = entry.verdict(name, &list);
+        // Before its own downloads are noted: what it installs is not what it fetches.
         if verdict.class != Reads {
             self.uses(name, entry.installs(arguments, &list));
             if entry.obeys_directory() {
                 self.obeys_downloads(name, "");
             }
         }
+        self.uses(name, entry.uses(arguments, &list));
         if matches!(verdict.class, Reads | Network | Writes) {
             let reads = verdict.class == Reads;
             self.uses(name, entry.suspect_uses(name, arguments, reads));
+            if !reads && name != "git" {
+                self.embedded(arguments);
+            }
         }
         match verdict.class {
             CommandClass::Destroys if verdict.reason.is_empty() => {
                 self.findings.add(Destroys, format!("deletes with {name}"))
             }
             class => self.findings.add(class, verdict.reason),
+        }
+    }
+
+    /// Judges a command line among the arguments of a program of which it is not known that it runs one: `sh -c TEXT`, `rm -rf PATH`.
+    fn embedded(&mut self, arguments: &[String]) {
+        for (at, argument) in arguments.iter().enumerate() {
+            let name = program_name(argument);
+            let next = arguments
+                .get(at + 1)
+                .map(String::as_str)
+                .unwrap_or_default();
+            let letters = next.strip_prefix('-').unwrap_or_default();
+            let is_cluster = letters.chars().all(|c| c.is_ascii_alphabetic());
+            if interpreters::is_shell(name) && is_cluster && letters.ends_with('c') {
+                if let Some(text) = arguments.get(at + 2) {
+                    self.shell_text(text);
+                }
+            } else if name == "rm" && is_cluster && letters.contains(['r', 'R', 'f']) {
+                self.findings.add(Destroys, "deletes files");
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::safety::command::programs;
 use crate::safety::command::roles::innermost;
 use crate::safety::command::special::is_url;
 use crate::safety::command::targets::{build_file, program_directory};
-use crate::safety::command::word::UNKNOWN;
+use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Programs that unpack an archive.
 const UNPACKERS: [&str; 12] = [
@@ -48,35 +48,54 @@ impl ScriptFacts {
             let before = at.and_then(|at| stages.get(..at)).unwrap_or_default();
             before.iter().any(|stage| self.downloads(stage))
         });
-        from_pipeline || self.downloads(commands)
+        from_pipeline || self.downloads(commands) || self.takes_download(commands)
+    }
+
+    /// Whether an argument or the input of these commands is the output of one that downloads: `cat <(curl …)`, `tee f < <(curl …)`.
+    fn takes_download(&self, commands: &Range<usize>) -> bool {
+        let downloads = |word: &ShellWord| {
+            let mut substitutions = word.substitutions();
+            substitutions.any(|(commands, _)| self.downloads(&commands))
+        };
+        let own = self
+            .script
+            .commands
+            .get(commands.clone())
+            .unwrap_or_default();
+        let mut inputs = self.script.redirections.iter();
+        own.iter().flat_map(|command| &command.words).any(downloads)
+            || inputs.any(|input| {
+                input.operator.contains('<')
+                    && input.commands.start <= commands.start
+                    && commands.end <= input.commands.end
+                    && downloads(&input.target)
+            })
     }
 }
 
 impl Assessor<'_> {
     /// Notes the files that commands of a pipeline make of a download, before they are judged.
     pub(super) fn piped_downloads(&mut self, script: &ScriptFacts) {
-        for stage in script.script.pipelines.iter().flatten() {
-            for at in stage.clone() {
-                let Some(facts) = script.facts.get(at) else {
-                    continue;
-                };
-                let values = innermost(&facts.values);
-                let Some((name, arguments)) = values.split_first() else {
-                    continue;
-                };
-                let makes_files = UNPACKERS.contains(&name.as_str())
-                    || COMPILERS.contains(&name.as_str())
-                    || matches!(name.as_str(), "tee" | "sponge" | "dd");
-                if !makes_files || !script.carries_download(&(at..at + 1)) {
-                    continue;
-                }
-                self.has_unpacked |= UNPACKERS.contains(&name.as_str());
-                let files = arguments
-                    .iter()
-                    .map(|argument| argument.trim_start_matches("of="));
-                self.downloaded.extend(files.map(str::to_owned));
-                self.compiled(name, arguments);
+        if !script.downloads(&(0..script.facts.len())) {
+            return;
+        }
+        for (at, facts) in script.facts.iter().enumerate() {
+            let values = innermost(&facts.values);
+            let Some((name, arguments)) = values.split_first() else {
+                continue;
+            };
+            let makes_files = UNPACKERS.contains(&name.as_str())
+                || COMPILERS.contains(&name.as_str())
+                || matches!(name.as_str(), "tee" | "sponge" | "dd" | "cp" | "install");
+            if !makes_files || !script.carries_download(&(at..at + 1)) {
+                continue;
             }
+            self.has_unpacked |= UNPACKERS.contains(&name.as_str());
+            let files = arguments
+                .iter()
+                .map(|argument| argument.trim_start_matches("of="));
+            self.downloaded.extend(files.map(str::to_owned));
+            self.compiled(name, arguments);
         }
     }
 
@@ -98,7 +117,7 @@ impl Assessor<'_> {
                 self.is_downloaded(&target) || self.word_downloads(script, &redirection.target);
             for role in roles {
                 match role {
-                    InputRole::Data | InputRole::Lines => {}
+                    InputRole::Data | InputRole::Lines | InputRole::Answers => {}
                     _ if is_download => {
                         self.findings
                             .add_grave(RunsDownloadedCode, "runs a download");

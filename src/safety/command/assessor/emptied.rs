@@ -8,7 +8,7 @@ use super::{CommandFacts, OutputRole, ScriptFacts};
 const FILTERS: [&str; 8] = ["cat", "head", "tail", "sort", "uniq", "tr", "tee", "sponge"];
 
 impl ScriptFacts {
-    /// Whether commands print nothing, so that a redirection of them only empties its file.
+    /// Whether commands print nothing, or nothing but the end of a line, so that a redirection of them only empties its file.
     pub(super) fn prints_nothing(&self, commands: &Range<usize>) -> bool {
         let [facts] = self.facts.get(commands.clone()).unwrap_or_default() else {
             return false;
@@ -16,8 +16,8 @@ impl ScriptFacts {
         let words: Vec<&str> = facts.values.iter().map(String::as_str).collect();
         match words.as_slice() {
             []
-            | [":" | "true" | "exec"]
-            | ["echo" | "print", "-n"]
+            | [":" | "true" | "exec" | "echo" | "print"]
+            | ["echo" | "print", "" | "-n"]
             | ["echo" | "print", "-n", ""]
             | ["printf", ""]
             | ["head" | "tail", "-c" | "-n", "0", ..]

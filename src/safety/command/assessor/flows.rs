@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use super::{Assessor, InputRole, OutputRole, Redirection, ScriptFacts};
+use super::{Assessor, CommandFacts, InputRole, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::code::{
     CodeEffect, CodeLanguage, SqlEffect, code_acts, code_effect, commands_change,
     other_code_effect, query_files, query_scripts, sql_effect,
 };
 use crate::safety::command::interpreters::has_other_language;
+use crate::safety::command::roles::{innermost, program_name};
 use crate::safety::command::targets::{PathReach, written};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
@@ -18,6 +19,21 @@ enum StreamContent {
     Download,
     Text(String),
     Local,
+}
+
+/// Returns the language of the interpreter that runs the input of a command.
+fn language(facts: &CommandFacts) -> Option<CodeLanguage> {
+    let values = innermost(&facts.values);
+    values
+        .first()
+        .and_then(|name| CodeLanguage::of(program_name(name)))
+}
+
+/// Whether a text has only commands of `ed` that print lines and end it.
+fn only_prints(facts: &CommandFacts, text: &str) -> bool {
+    let is_editor = facts.values.first().is_some_and(|name| name == "ed");
+    let is_printing = |c: char| c.is_ascii_digit() || ",;$.+-pnlq=QhH\n ".contains(c);
+    is_editor && text.chars().all(is_printing)
 }
 
 impl Assessor<'_> {
@@ -31,8 +47,8 @@ impl Assessor<'_> {
                 self.findings.add(Destroys, "empties a file");
             }
             if number > 0 {
-                for role in facts.iter().map(|facts| facts.input) {
-                    self.run_stream(role, &stream);
+                for facts in facts {
+                    self.run_stream(facts, &stream);
                 }
             }
             let is_single = facts.len() == 1;
@@ -55,14 +71,15 @@ impl Assessor<'_> {
             false => StreamContent::Local,
         };
         let facts = script.facts.get(commands.clone()).unwrap_or_default();
-        for role in facts.iter().map(|facts| facts.input) {
-            self.run_stream(role, &stream);
+        for facts in facts {
+            self.run_stream(facts, &stream);
         }
     }
 
-    fn run_stream(&mut self, role: InputRole, stream: &StreamContent) {
-        match (role, stream) {
+    fn run_stream(&mut self, facts: &CommandFacts, stream: &StreamContent) {
+        match (facts.input, stream) {
             (InputRole::Data, _) | (InputRole::Lines, StreamContent::Download) => {}
+            (InputRole::Answers, _) => self.answered(),
             (_, StreamContent::Download) => self
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),
@@ -75,7 +92,7 @@ impl Assessor<'_> {
                 .add(Unknown, "runs queries that are not known before it runs"),
             (InputRole::OtherCode, StreamContent::Text(text)) => self.other_code(text),
             (InputRole::Shell, StreamContent::Text(text)) => self.queue.push_back(text.clone()),
-            (InputRole::Code, StreamContent::Text(text)) => self.code(text, None),
+            (InputRole::Code, StreamContent::Text(text)) => self.code(text, language(facts)),
             _ => self
                 .findings
                 .add(Unknown, "it runs the output of a command"),
@@ -93,16 +110,18 @@ impl Assessor<'_> {
             .facts
             .get(redirection.commands.clone())
             .unwrap_or_default();
-        for role in facts.iter().map(|facts| facts.input) {
-            match role {
+        for facts in facts {
+            match facts.input {
                 InputRole::Data => {}
+                InputRole::Answers => self.answered(),
                 _ if self.word_downloads(script, &redirection.target) => {
                     self.findings
                         .add_grave(RunsDownloadedCode, "runs a download");
                 }
                 InputRole::Query => self.query(text),
                 InputRole::Shell => self.shell_text(text),
-                InputRole::Code => self.code(text, None),
+                InputRole::Code => self.code(text, language(facts)),
+                InputRole::Opaque if only_prints(facts, text) => {}
                 InputRole::OtherCode => self.other_code(text),
                 InputRole::Installs => {}
                 InputRole::Lines | InputRole::Server => self.lines(text),
@@ -208,8 +227,16 @@ impl Assessor<'_> {
         }
     }
 
+    /// Judges a text that answers a question before something is overwritten.
+    fn answered(&mut self) {
+        self.findings.add(
+            Destroys,
+            "answers the question before something is overwritten or changed",
+        );
+    }
+
     /// Judges commands of a protocol of lines.
-    fn lines(&mut self, text: &str) {
+    pub(super) fn lines(&mut self, text: &str) {
         if commands_change(text) || sql_effect(text) == SqlEffect::Destroys {
             self.findings
                 .add(Destroys, "sends commands that delete or replace something");

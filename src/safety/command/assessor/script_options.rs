@@ -2,10 +2,10 @@
 
 use super::shell::ShellCall;
 use super::{Assessor, ScriptFacts};
-use crate::safety::command::class::CommandClass::Unknown;
+use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
 
 /// Modules of Perl and libraries of Ruby that only compute.
-const COMPUTING: [&str; 41] = [
+const COMPUTING: &[&str] = &[
     "bigdecimal",
     "bigint",
     "bignum",
@@ -45,6 +45,26 @@ const COMPUTING: [&str; 41] = [
     "Text::Wrap",
     "Time::HiRes",
     "Time::Local",
+    "Time::Piece",
+    "Config",
+    "Cwd",
+    "English",
+    "File::Basename",
+    "File::Spec",
+    "bytes",
+    "constant",
+    "open",
+    "benchmark",
+    "digest/md5",
+    "digest/sha2",
+    "English",
+    "etc",
+    "forwardable",
+    "ostruct",
+    "rational",
+    "rbconfig",
+    "stringio",
+    "zlib",
     "URI::Escape",
     "Unicode::Normalize",
 ];
@@ -66,6 +86,8 @@ struct ScriptOptions {
     /// Text that becomes part of the code.
     patterns: Vec<String>,
     has_debugger: bool,
+    /// The suffix of the copies that it keeps of files that it changes in place.
+    in_place: Option<String>,
     /// The index of the first operand.
     end: usize,
 }
@@ -134,8 +156,12 @@ impl ScriptOptions {
                         drop(value(&mut at));
                         break;
                     }
-                    // What follows is a suffix, a directory or flags.
-                    'i' | 'x' | 'D' | 'V' | '-' => break,
+                    'i' => {
+                        options.in_place = Some(rest.to_owned());
+                        break;
+                    }
+                    // What follows is a directory or flags.
+                    'x' | 'D' | 'V' | '-' => break,
                     'C' if !is_perl => {
                         drop(value(&mut at));
                         break;
@@ -166,10 +192,17 @@ impl Assessor<'_> {
     ) -> (usize, bool) {
         let is_perl = call.name.starts_with("perl");
         let options = ScriptOptions::read(is_perl, call.arguments);
+        let mut codes = Vec::new();
         for code in &options.codes {
             match code {
-                OptionCode::At(at) => self.run_argument(script, call, *at, true),
-                OptionCode::Attached(text) => self.code_of(call.name, text),
+                OptionCode::At(at) => {
+                    codes.extend(call.arguments.get(*at).map(String::as_str));
+                    self.run_argument(script, call, *at, true);
+                }
+                OptionCode::Attached(text) => {
+                    codes.push(text);
+                    self.code_of(call.name, text);
+                }
             }
         }
         for text in options.patterns {
@@ -189,8 +222,11 @@ impl Assessor<'_> {
         if options.has_debugger {
             self.findings.add(Unknown, "it runs a debugger");
         }
-        // Perl opens `COMMAND |` and `> FILE` among the files that it reads.
         let operands = call.arguments.get(options.end..).unwrap_or_default();
+        if let Some(suffix) = &options.in_place {
+            self.changed_in_place(operands, suffix.is_empty() && deletes_lines(&codes));
+        }
+        // Perl opens `COMMAND |` and `> FILE` among the files that it reads.
         let opens = |operand: &String| {
             let operand = operand.trim();
             operand.starts_with(['|', '>', '+']) || operand.ends_with('|')
@@ -201,4 +237,32 @@ impl Assessor<'_> {
         }
         (options.end, !options.codes.is_empty())
     }
+
+    /// Judges files that code changes in place.
+    fn changed_in_place(&mut self, files: &[String], deletes: bool) {
+        self.findings.add(Writes, "changes files in place");
+        if deletes {
+            self.findings
+                .add(Destroys, "deletes lines of files in place");
+        }
+        for reason in files.iter().filter_map(|file| self.place.protected(file)) {
+            self.findings.add_grave(Destroys, reason);
+        }
+    }
+}
+
+/// Whether code that runs for each line only deletes some, or empties them: `print if /x/`, `$_ = "" if /x/`.
+fn deletes_lines(codes: &[&str]) -> bool {
+    codes.iter().all(|code| {
+        let code: String = code.split_whitespace().collect();
+        let code = code.trim_end_matches(';');
+        // A line that is not printed, or that is emptied, is lost; blank ones are no loss.
+        let rest = ["print", "puts$_"]
+            .iter()
+            .find_map(|start| code.strip_prefix(start));
+        let is_condition = |rest: &str| rest.starts_with("if") || rest.starts_with("unless");
+        let selects = rest.is_some_and(is_condition) && !code.ends_with("if/\\S/");
+        let empties = ["$_=\"\"", "$_=''", "undef$_", "$_=nil"];
+        selects || empties.iter().any(|start| code.starts_with(start))
+    })
 }

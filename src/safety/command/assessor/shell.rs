@@ -22,6 +22,10 @@ pub struct ShellCall<'a> {
 impl Assessor<'_> {
     /// Judges shells, interpreters and builtins. Returns whether the call was one.
     pub(super) fn shell_program(&mut self, script: &ScriptFacts, call: &ShellCall<'_>) -> bool {
+        if matches!(call.name, "pwsh" | "powershell" | "powershell.exe") {
+            self.power_shell(call);
+            return true;
+        }
         if is_shell(call.name) {
             self.shell_call(script, call);
             return true;
@@ -134,7 +138,7 @@ impl Assessor<'_> {
                 // The package in whose environment the text runs counts as well.
                 return !matches!(call.name, "nix" | "nix-shell");
             }
-            "tmux" => self.tmux(call),
+            "tmux" | "byobu" => self.tmux(call),
             "screen" => return self.screen(call),
             _ => return false,
         }
@@ -333,28 +337,7 @@ impl Assessor<'_> {
             at += 1;
         }
         if has_code {
-            // `perl -i -pe` is judged with the other programs that change files in place.
-            let in_place = matches!(plain, "perl" | "ruby")
-                && call.arguments.iter().any(|a| {
-                    a.starts_with('-') && !a.starts_with("--") && a.contains('i') && a.len() < 8
-                });
             self.findings.add(Reads, "");
-            if in_place {
-                self.findings.add(Writes, "changes files in place");
-                for path in call
-                    .arguments
-                    .iter()
-                    .filter(|argument| !argument.starts_with('-'))
-                {
-                    if let Some(reason) = self
-                        .place
-                        .protected(path)
-                        .filter(|_| path.contains('/') && !path.contains(' '))
-                    {
-                        self.findings.add_grave(Destroys, reason);
-                    }
-                }
-            }
             return true;
         }
         if matches!(plain, "deno" | "bun" | "elixir" | "julia") {

@@ -64,6 +64,7 @@ impl Assessor<'_> {
                 ArgumentUse::Enters => self.entered(name, &value),
                 ArgumentUse::Queries => self.query(&value),
                 ArgumentUse::Evaluates => self.code_of(name, &value),
+                ArgumentUse::Sends => self.lines(&value),
                 ArgumentUse::Installs => self.installed(&value),
                 ArgumentUse::Fetches => self.has_unpacked |= value.is_empty(),
                 ArgumentUse::Loads => self.findings.add(

@@ -141,6 +141,11 @@ pub fn word_looks(code: &str, word: &str) -> bool {
     }
 }
 
+/// Whether code uses `IO` only to print.
+pub fn prints(code: &str) -> bool {
+    after(code, "IO").all(|(_, rest)| rest.starts_with(".puts") || rest.starts_with(".inspect"))
+}
+
 /// Whether JavaScript uses the module `fs` only to read.
 pub fn reads_files(code: &str) -> bool {
     const READS: [&str; 8] = [

@@ -134,7 +134,8 @@ fn words(upper: &str) -> Vec<&str> {
 /// Judges SQL, or commands of the shell of a database.
 pub fn sql_effect(sql: &str) -> SqlEffect {
     let upper = sql.to_ascii_uppercase();
-    let all = words(&upper);
+    let plain = without_texts(&upper);
+    let all = words(plain.as_deref().unwrap_or(&upper));
     let has = |name: &str| all.contains(&name);
     let updates_all = has("UPDATE") && has("SET") && !has("WHERE");
     let has_pair = all.windows(2).any(|pair| {
@@ -161,22 +162,26 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
         .iter()
         .any(|name| upper.contains(name))
         || upper.trim_start().starts_with('.') && upper.contains('|')
-        || meta_commands(&upper).any(|(_, rest)| rest.starts_with('|'));
+        || meta_commands(&upper).any(|(name, rest)| name == "\\GEXEC" || rest.starts_with('|'));
     // Settings of Redis with which it writes files elsewhere, follows another server or loads code.
     let reconfigures = has("CONFIG") && has("SET")
         || has("SLAVEOF")
         || has("REPLICAOF")
         || has("MODULE") && has("LOAD");
-    let is_redis = upper.split(['\n', ';']).any(|line| {
-        let line = words(line);
-        let first = line.first().copied().unwrap_or_default();
-        let has_subcommands = [
-            "SCRIPT", "FUNCTION", "CLUSTER", "ACL", "XGROUP", "CONFIG", "CLIENT",
-        ];
-        let second = line.get(1).copied().unwrap_or_default();
-        REDIS.contains(&first)
-            || has_subcommands.contains(&first) && REDIS_SUBCOMMANDS.contains(&second)
-    });
+    let is_redis = plain
+        .as_deref()
+        .unwrap_or(&upper)
+        .split(['\n', ';'])
+        .any(|line| {
+            let line = words(line);
+            let first = line.first().copied().unwrap_or_default();
+            let has_subcommands = [
+                "SCRIPT", "FUNCTION", "CLUSTER", "ACL", "XGROUP", "CONFIG", "CLIENT",
+            ];
+            let second = line.get(1).copied().unwrap_or_default();
+            REDIS.contains(&first)
+                || has_subcommands.contains(&first) && REDIS_SUBCOMMANDS.contains(&second)
+        });
     if DESTROYING.iter().any(|name| has(name))
         || updates_all
         || has_pair
@@ -211,6 +216,61 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
         true => SqlEffect::Writes,
         false => SqlEffect::Reads,
     }
+}
+
+/// Returns a statement of SQL, in upper case, without its texts, quoted names and comments. Returns `None` if it is something else, or
+/// may run a text, or has a text whose end depends on the database.
+fn without_texts(upper: &str) -> Option<String> {
+    const STATEMENTS: [&str; 9] = [
+        "SELECT", "INSERT", "WITH", "EXPLAIN", "SHOW", "VALUES", "UPDATE", "DESCRIBE", "COMMENT",
+    ];
+    const RUNNING: [&str; 12] = [
+        "EXEC",
+        "PREPARE",
+        "DBLINK",
+        "_TO_XML",
+        "CROSSTAB",
+        "TS_STAT",
+        "CONNECTBY",
+        "OPENROWSET",
+        "OPENQUERY",
+        "EVAL",
+        "CALL",
+        "$",
+    ];
+    let first = words(upper).first().copied().unwrap_or_default();
+    let runs = RUNNING.iter().any(|name| upper.contains(name));
+    if !STATEMENTS.contains(&first) || runs || upper.contains(['\\', '`', '#']) {
+        return None;
+    }
+    let mut plain = String::new();
+    let mut rest = upper;
+    while let Some(at) = rest.find(['\'', '"', '-', '/']) {
+        let (before, after) = rest.split_at(at);
+        plain.push_str(before);
+        let (skipped, end) = match after {
+            text if text.starts_with('\'') => (1, "'"),
+            text if text.starts_with('"') => (1, "\""),
+            text if text.starts_with("-- ") => (2, "\n"),
+            // MySQL runs what stands in `/*!`.
+            text if text.starts_with("/*") && !text.starts_with("/*!") => (2, "*/"),
+            text => {
+                let (first, others) = text.split_at(1);
+                plain.push_str(first);
+                rest = others;
+                continue;
+            }
+        };
+        let text = after.get(skipped..)?;
+        plain.push(' ');
+        rest = match text.find(end) {
+            Some(at) => text.get(at + end.len()..)?,
+            None if end == "\n" => "",
+            None => return None,
+        };
+    }
+    plain.push_str(rest);
+    Some(plain)
 }
 
 /// Returns the commands of a client that begin with a backslash, and what follows them.
@@ -271,16 +331,28 @@ pub fn scripts(sql: &str) -> Vec<String> {
 }
 
 /// Words with which clients of file servers delete or rename, or run a program here.
-const FILE_SERVER: [&str; 12] = [
-    "rm", "rmdir", "mrm", "delete", "mdelete", "rename", "ren", "mirror", "chmod", "chown",
-    "shell", "glob",
+const FILE_SERVER: [&str; 22] = [
+    "chmod", "chown", "dele", "del", "delete", "deltree", "erase", "expunge", "glob", "mdelete",
+    "mirror", "mrm", "rd", "ren", "rename", "rm", "rmd", "rmdir", "rnfr", "rnto", "shell", "store",
 ];
 
 /// Whether commands of `sftp`, `ftp` or a protocol of lines delete, replace or run something.
 pub fn commands_change(text: &str) -> bool {
     let mut lines = text.split(['\n', '\r', ';']).map(str::trim_start);
     lines.any(|line| {
-        let first = line.split_whitespace().next().unwrap_or_default();
-        line.starts_with('!') || FILE_SERVER.contains(&first.trim_start_matches('-'))
+        let line = line.to_ascii_lowercase();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let word = |at: usize| words.get(at).copied().unwrap_or_default();
+        let is_change =
+            |word: &str| FILE_SERVER.contains(&word.trim_start_matches(['-', '*', '+']));
+        let is_expunging = |word| matches!(word, "delete" | "expunge" | "store" | "rename");
+        // A command of IMAP follows a tag, and perhaps `UID`; `SITE` of FTP has subcommands.
+        let is_tag = word(0).len() < 5 && word(0).chars().all(|c| c.is_ascii_alphanumeric());
+        let is_imap = is_tag && is_expunging(word(1)) || word(0) == "uid" && is_expunging(word(1));
+        line.starts_with('!')
+            || is_change(word(0))
+            || is_imap
+            || is_tag && word(1) == "uid" && is_expunging(word(2))
+            || word(0).ends_with("site") && is_change(word(1))
     })
 }

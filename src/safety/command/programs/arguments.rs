@@ -75,7 +75,7 @@ fn is_letter(option: &str, letter: char) -> bool {
 }
 
 /// The arguments of a program, sorted.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct ArgumentList<'a> {
     /// Options, in order, without their values in other arguments.
     pub options: Vec<&'a str>,
@@ -86,11 +86,14 @@ pub struct ArgumentList<'a> {
     has_long_dash: bool,
     /// Letters of options that take a value.
     value_letters: Vec<char>,
+    /// How many operands at the beginning each follow an option.
+    possible_values: usize,
 }
 
 impl<'a> ArgumentList<'a> {
     /// Sorts arguments; an option in `takes` consumes the next one.
     pub fn new(arguments: &'a [String], takes: &[&str], has_long_dash: bool) -> ArgumentList<'a> {
+        let mut after_option = false;
         let mut list = ArgumentList {
             has_long_dash,
             value_letters: takes
@@ -110,6 +113,9 @@ impl<'a> ArgumentList<'a> {
                 break;
             }
             if !argument.starts_with('-') || argument == "-" {
+                let is_leading = list.possible_values == list.operands.len();
+                list.possible_values += usize::from(is_leading && after_option);
+                after_option = false;
                 list.operands.push(argument);
                 continue;
             }
@@ -129,8 +135,34 @@ impl<'a> ArgumentList<'a> {
             if takes_next {
                 at += 1;
             }
+            after_option = !takes_next && !argument.contains('=');
         }
         list
+    }
+
+    /// How many operands at the beginning may be values of options that the table does not know.
+    pub fn possible_values(&self) -> usize {
+        self.possible_values.min(self.operands.len())
+    }
+
+    /// Returns the list without some operands at its beginning.
+    pub fn without(&self, operands: usize) -> ArgumentList<'a> {
+        ArgumentList {
+            operands: self.operands.get(operands..).unwrap_or_default().to_vec(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether one of these options says that nothing is changed: not `--dry-run=none`.
+    pub fn is_dry_run(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| match name.starts_with("--") {
+            true => self.options.iter().any(|option| {
+                let (given, value) = option.split_once('=').unwrap_or((option, "true"));
+                let is_off = matches!(value, "none" | "false" | "no" | "off" | "0" | "");
+                given == *name && !is_off
+            }),
+            false => self.has_surely(name),
+        })
     }
 
     /// Whether an option is given: as a letter of a cluster, as a long option with or without a value, or abbreviated.

@@ -60,11 +60,13 @@ pub enum ArgumentUse {
     Queries,
     /// It is code in a language of which single words are known.
     Evaluates,
+    /// It is commands of a protocol or of a file server.
+    Sends,
 }
 
 impl ArgumentUse {
     /// The words of the table.
-    pub(super) const WORDS: [(&'static str, ArgumentUse); 10] = [
+    pub(super) const WORDS: [(&'static str, ArgumentUse); 11] = [
         (" writes to ", ArgumentUse::Writes),
         (" runs ", ArgumentUse::Runs),
         (" feeds ", ArgumentUse::Feeds),
@@ -75,6 +77,7 @@ impl ArgumentUse {
         (" fetches ", ArgumentUse::Fetches),
         (" queries ", ArgumentUse::Queries),
         (" evaluates ", ArgumentUse::Evaluates),
+        (" sends ", ArgumentUse::Sends),
     ];
 }
 

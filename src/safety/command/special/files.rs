@@ -1,10 +1,8 @@
 //! Programs that delete, copy, write or search files.
 
-use super::awk::awk_effects;
-use super::sed::sed_effects;
 use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
-use crate::safety::command::class::CommandClass::{Destroys, Reads, Unknown, Writes};
-use crate::safety::command::programs::{ArgumentList, find_option};
+use crate::safety::command::class::CommandClass::{Destroys, Reads, Writes};
+use crate::safety::command::programs::find_option;
 use crate::safety::command::targets::{PathReach, is_device, is_sink, written};
 
 const CHANGES_OWNERS: &str =
@@ -71,6 +69,9 @@ pub fn copy(
         (None, Some((target, sources))) => (sources, *target),
         (None, None) => return CallOutcome::default(),
     };
+    if list.has("--remove-destination") {
+        findings.add(Destroys, "deletes files before it copies");
+    }
     let mode = call.option_value(&["-m", "--mode"]);
     if call.name == "install" && mode.is_some_and(sets_id) {
         findings.add(Destroys, "makes a program run with the rights of its owner");
@@ -162,15 +163,40 @@ pub fn dd(
             "writes to a place that is not known before it runs",
         ),
         Some(path) => {
-            let is_empty = call.arguments.iter().any(|a| a == "if=/dev/null");
+            let empties = ["if=/dev/null", "count=0"];
+            let is_empty = call.arguments.iter().any(|a| empties.contains(&a.as_str()));
             if is_empty && !is_sink(path) {
                 findings.add(Destroys, "empties a file");
+            }
+            let has = |name: &str| call.arguments.iter().any(|a| a.starts_with(name));
+            let is_random = has("if=/dev/urandom") || has("if=/dev/random");
+            let mut settings = call
+                .arguments
+                .iter()
+                .filter_map(|a| a.strip_prefix("conv="));
+            let keeps_rest = settings.any(|setting| setting.split(',').any(|s| s == "notrunc"));
+            if !is_sink(path) && (keeps_rest || is_random && !is_disposable(path)) {
+                findings.add(Destroys, "overwrites a part of a file");
             }
             written(path, place, findings);
         }
         None => findings.add(Reads, ""),
     }
     CallOutcome::complete()
+}
+
+/// Whether the name of a file says that it is made for a test, or that it holds nothing but bytes.
+fn is_disposable(path: &str) -> bool {
+    let name = path
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let is_made = ["test", "rand", "tmp", "temp", "sample", "dummy"];
+    path.starts_with("/tmp/")
+        || matches!(extension, "bin" | "img" | "dat" | "raw" | "key" | "iso")
+        || is_made.iter().any(|part| name.contains(part))
 }
 
 /// Judges `truncate`, which only makes files longer with `+`.
@@ -202,11 +228,24 @@ pub fn permissions(
     if is_recursive && reach > Some(PathReach::Whole) {
         findings.add_grave(Destroys, CHANGES_OWNERS);
     }
-    if paths
-        .iter()
-        .any(|path| place.protected(path) == Some("changes files of the system"))
-    {
+    let mut reasons = paths.iter().filter_map(|path| place.protected(path));
+    let is_system = reasons.any(|reason| reason == "changes files of the system");
+    if is_system {
         findings.add_grave(Destroys, "changes files of the system");
+    }
+    // What a mode adds, and the owner below a directory of the project, can be changed back.
+    let adds = mode.split(',').all(|part| {
+        let (who, added) = part.split_once('+').unwrap_or((part, "-"));
+        let is_open = who.is_empty() || who.contains(['o', 'a']);
+        who.chars().all(|c| "ugoa".contains(c))
+            && added
+                .chars()
+                .all(|c| matches!(c, 'r' | 'x' | 'X') || c == 'w' && !is_open)
+    });
+    let is_inside = reach == Some(PathReach::Inside);
+    if is_recursive && is_inside && !call.is_fed && !is_system && (call.name != "chmod" || adds) {
+        findings.add(Writes, "");
+        return CallOutcome::complete();
     }
     CallOutcome::default()
 }
@@ -299,117 +338,6 @@ pub fn fd(call: &ProgramCall<'_>) -> CallOutcome {
             let rest = rest.iter().skip(usize::from(is_next));
             inner.extend(rest.take_while(|argument| *argument != ";").cloned());
             outcome.inner.push(InnerCommand::FedArguments(inner));
-        }
-    }
-    outcome
-}
-
-/// Judges programs that change files in place, and the scripts of `sed`.
-pub fn in_place(
-    call: &ProgramCall<'_>,
-    place: &CommandPlace<'_>,
-    findings: &mut Findings,
-) -> CallOutcome {
-    if call.name == "sort" {
-        return CallOutcome::default();
-    }
-    let list = ArgumentList::new(call.arguments, &["-e", "-f", "-l"], false);
-    let in_place = list.options.iter().any(|option| {
-        "--in-place".starts_with(option.split('=').next().unwrap_or(option)) && option.len() > 3
-            || option.starts_with("-i")
-            || !option.starts_with("--")
-                && option.contains('i')
-                && option.len() < 6
-                && !option.contains('I')
-    });
-    if !in_place && call.name.ends_with("sed") {
-        findings.add(Reads, "");
-    }
-    if in_place {
-        for path in &list.operands {
-            if let Some(reason) = place.protected(path) {
-                findings.add_grave(Destroys, reason);
-            }
-        }
-        findings.add(Writes, "changes files in place");
-    }
-    if !call.name.ends_with("sed") {
-        return CallOutcome::default();
-    }
-    let others = ["-e", "-f", "-i", "-l"];
-    let mut scripts = Vec::new();
-    for option in ["-e", "--expression"] {
-        let found = find_option(call.arguments, option, &others, false);
-        scripts.extend(found.iter().map(|found| found.value(call.arguments)));
-    }
-    let files = ["-f", "--file"].map(|option| find_option(call.arguments, option, &others, false));
-    if scripts.is_empty() && files.iter().all(Vec::is_empty) {
-        // The suffix of `-i` is an argument of its own in the sed of BSD.
-        let mut operands = list.operands.iter();
-        scripts.extend(operands.find(|operand| !in_place || !operand.is_empty()));
-    }
-    if scripts.is_empty() {
-        return CallOutcome::complete();
-    }
-    match sed_effects(&scripts.join("\n")) {
-        Some(effects) => {
-            if effects.runs {
-                findings.add(Unknown, "sed runs a command");
-            }
-            for path in effects.writes.iter().filter(|path| !is_sink(path)) {
-                written(path, place, findings);
-            }
-        }
-        None => findings.add(Unknown, "the script of sed was not understood"),
-    }
-    CallOutcome::complete()
-}
-
-/// Judges `awk`, which can run commands and write files.
-pub fn awk(
-    call: &ProgramCall<'_>,
-    place: &CommandPlace<'_>,
-    findings: &mut Findings,
-) -> CallOutcome {
-    let mut outcome = CallOutcome::complete();
-    findings.add(Reads, "");
-    let list = call.list();
-    let others = ["-F", "-v", "-f", "-i", "-l", "-e", "-E"];
-    let find = |option: &str| find_option(call.arguments, option, &others, false);
-    let mut programs: Vec<&str> = Vec::new();
-    for option in ["-e", "--source"] {
-        programs.extend(find(option).iter().map(|found| found.value(call.arguments)));
-    }
-    let files = ["-f", "--file", "-E", "--exec"];
-    if programs.is_empty() && files.iter().all(|option| find(option).is_empty()) {
-        programs.extend(list.operands.first());
-    }
-    for program in programs {
-        let effects = awk_effects(program);
-        if effects.runs {
-            findings.add(Unknown, "awk runs a command");
-        }
-        outcome
-            .inner
-            .extend(effects.commands.into_iter().map(InnerCommand::Fed));
-        for path in &effects.writes {
-            match path.is_empty() || !is_sink(path) {
-                true => written(path, place, findings),
-                false => findings.add(Reads, ""),
-            }
-        }
-    }
-    for option in ["-i", "--include"] {
-        for found in find(option) {
-            match found.value(call.arguments) == "inplace" {
-                true => {
-                    findings.add(Writes, "changes files in place");
-                    for path in &list.operands {
-                        written(path, place, findings);
-                    }
-                }
-                false => findings.add(Unknown, "awk loads code that is not known"),
-            }
         }
     }
     outcome

@@ -273,6 +273,7 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
                     || is_vim_search(command)
                     || is_vim_setting(command)
                     || language.harmless.contains(&command)
+                    || is_vim_print(command)
                     || command.starts_with("help ") && is_plain(command)
             }
         }
@@ -308,6 +309,27 @@ fn is_vim_search(command: &str) -> bool {
         }
     }
     true
+}
+
+/// Whether a command of vim only prints: lines, the value of an option or variable, a path of its own.
+fn is_vim_print(command: &str) -> bool {
+    if let Some(text) = command.strip_prefix("echo ") {
+        let path = text
+            .strip_prefix("stdpath(")
+            .and_then(|rest| rest.strip_suffix(')'));
+        let is_value = |c: char| c.is_ascii_alphanumeric() || matches!(c, '&' | '$' | ':' | '_');
+        return text.chars().all(is_value)
+            || path.is_some_and(|path| path.trim_matches(['"', '\'']).chars().all(is_value));
+    }
+    let range = command.trim_end_matches("print").trim_end_matches('p');
+    let expression = range
+        .strip_prefix("g/")
+        .and_then(|rest| rest.strip_suffix('/'));
+    let is_word =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '_' | '-' | '.' | '^' | '$');
+    let is_range = |c: char| c.is_ascii_digit() || matches!(c, ',' | '%' | '$' | '.');
+    range.len() < command.len()
+        && (expression.is_some_and(|text| text.chars().all(is_word)) || range.chars().all(is_range))
 }
 
 /// Whether a command of vim sets options that only change what is shown.

@@ -91,7 +91,7 @@ const KNOWN_PACKAGES: [&str; 60] = [
 
 /// Judges package runners, which download a package and run it.
 pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
-    let takes = &[
+    let mut takes = vec![
         "-p",
         "--package",
         "--from",
@@ -101,7 +101,8 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         "-c",
         "--call",
     ];
-    let list = ArgumentList::new(call.arguments, takes, false);
+    takes.extend(programs::find(call.name).map_or(&[][..], |entry| entry.value_options()));
+    let list = ArgumentList::new(call.arguments, &takes, false);
     let first = list.operands.first().copied().unwrap_or_default();
     let second = list.operands.get(1).copied().unwrap_or_default();
     let created: String;

@@ -7,6 +7,19 @@ pub struct SedEffects {
     pub runs: bool,
     /// The files that it writes: `w`, `W`, `s///w`.
     pub writes: Vec<String>,
+    /// Whether it deletes lines that are not blank.
+    deletes: bool,
+    /// Whether it prints lines.
+    prints: bool,
+    /// Whether it does anything else.
+    changes: bool,
+}
+
+impl SedEffects {
+    /// Whether a file that the script changes in place only loses lines: it deletes, or prints some of them without the others.
+    pub fn only_deletes(&self, is_quiet: bool) -> bool {
+        !self.changes && (self.deletes || is_quiet && self.prints)
+    }
 }
 
 /// Reads a script. Returns `None` if it is not understood.
@@ -23,6 +36,20 @@ pub fn sed_effects(script: &str) -> Option<SedEffects> {
         Err(_) => return None,
     }
     Some(all)
+}
+
+/// Whether an address is an expression for blank lines only.
+fn is_blank(address: &str) -> bool {
+    let expression = address.trim().trim_matches('/');
+    let mut plain = expression.to_owned();
+    for part in ["[[:space:]]", "[[:blank:]]", "[ \\t]", "\\s", "\\t", " "] {
+        plain = plain.replace(part, "");
+    }
+    expression.starts_with('^')
+        && plain
+            .chars()
+            .all(|c| matches!(c, '^' | '$' | '*' | '+' | '\\'))
+        && plain.ends_with('$')
 }
 
 /// Why a script was not read to its end.
@@ -68,14 +95,25 @@ impl<'a> SedReader<'a> {
             if self.rest.is_empty() {
                 return Some(());
             }
+            let start = self.rest;
             self.address()?;
             self.skip(char::is_whitespace);
             if self.take(',') {
                 self.skip(char::is_whitespace);
                 self.address()?;
             }
+            let address = start.strip_suffix(self.rest).unwrap_or(start);
             self.skip(|c| c.is_whitespace() || c == '!');
-            match self.next()? {
+            let command = self.next()?;
+            match command {
+                'd' | 'D' | 'z' => effects.deletes |= !is_blank(address),
+                'p' | 'P' => effects.prints = true,
+                '{' | '}' | 'n' | '#' => {}
+                // What follows is lost.
+                'q' | 'Q' => effects.deletes = true,
+                _ => effects.changes = true,
+            }
+            match command {
                 '{' | '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P'
                 | 'x' | 'z' | 'F' => {}
                 'q' | 'Q' | 'l' | 'L' => self.skip(|c| c == ' ' || c.is_ascii_digit()),

@@ -2,7 +2,85 @@
 
 use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
+use crate::safety::command::code::commands_change;
 use crate::safety::command::targets::written;
+
+/// Options whose value is the body of a request.
+const BODIES: [&str; 8] = [
+    "-d",
+    "--data",
+    "--data-raw",
+    "--data-binary",
+    "--data-urlencode",
+    "--json",
+    "--post-data",
+    "--body-data",
+];
+
+/// Whether a part of a URL says that a request deletes or stops something: `purge`, `doDelete`, `removeUser`.
+fn is_deleting_part(part: &str) -> bool {
+    const WHOLE: [&str; 7] = [
+        "delete",
+        "destroy",
+        "purge",
+        "flush",
+        "shutdown",
+        "terminate",
+        "wipe",
+    ];
+    const VERBS: [&str; 6] = ["delete", "destroy", "remove", "purge", "wipe", "drop"];
+    let verb = part.strip_prefix("do").unwrap_or(part);
+    let starts = |name: &&str| {
+        let rest = verb
+            .get(..name.len())
+            .filter(|start| start.eq_ignore_ascii_case(name))
+            .and_then(|_| verb.get(name.len()..));
+        rest.is_some_and(|rest| {
+            let is_capital = rest.starts_with(|c: char| c.is_ascii_uppercase());
+            is_capital || rest.is_empty() && verb.len() < part.len()
+        })
+    };
+    WHOLE.contains(&part) || VERBS.iter().any(starts)
+}
+
+/// Whether the body of a request asks a service to delete: a mutation of GraphQL, an action or a query in JSON, XML or SQL.
+fn body_deletes(body: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut words = body.split(|c| !is_word(c));
+    let mutates = body.contains("mutation")
+        && words.any(|word| is_deleting_part(word) || word.split('_').any(is_deleting_part));
+    let compact: String = body.chars().filter(|c| !c.is_whitespace()).collect();
+    let acts = [
+        "action",
+        "method",
+        "command",
+        "cmd",
+        "op",
+        "operation",
+        "type",
+    ]
+    .iter()
+    .any(|key| {
+        let start = format!("\"{key}\":\"");
+        let value = compact.split(start.as_str()).nth(1).unwrap_or_default();
+        let value = value.split('"').next().unwrap_or_default();
+        value.split(['.', '_', '-', '/', ':']).any(is_deleting_part)
+    });
+    let upper = body.to_ascii_uppercase();
+    let drops = [
+        "DROP TABLE",
+        "DROP DATABASE",
+        "DROP MEASUREMENT",
+        "DROP SERIES",
+        "DELETE FROM",
+        "TRUNCATE TABLE",
+        "<DELETE>",
+    ];
+    mutates
+        || acts
+        || compact.contains("\"delete\":{")
+        || drops.iter().any(|drop| upper.contains(drop))
+}
 
 /// Judges `curl`, `wget` and their kind.
 pub fn download(
@@ -14,9 +92,13 @@ pub fn download(
     let method = call
         .option_value(&["-X", "--request", "--method"])
         .unwrap_or_default();
-    let is_delete =
-        method.eq_ignore_ascii_case("DELETE") || call.arguments.iter().any(|a| a == "DELETE");
-    // Services that delete by a path: `_delete_by_query` of Elasticsearch.
+    let is_short = matches!(call.name, "http" | "https" | "xh");
+    let is_delete = method.eq_ignore_ascii_case("DELETE")
+        || call
+            .arguments
+            .iter()
+            .any(|a| a == "DELETE" || is_short && a == "delete");
+    let bodies = call.option_values(&BODIES);
     let sends = matches!(
         method.to_ascii_uppercase().as_str(),
         "POST" | "PUT" | "PATCH"
@@ -24,28 +106,18 @@ pub fn download(
         .arguments
         .iter()
         .any(|a| matches!(a.as_str(), "POST" | "PUT" | "PATCH"))
-        || call
-            .option_value(&["-d", "--data", "--json", "--data-raw", "--post-data"])
-            .is_some();
+        || !bodies.is_empty();
+    // Services that delete by a path: `_delete_by_query` of Elasticsearch.
     let is_delete = is_delete
         || sends
             && call.arguments.iter().any(|url| {
                 let is_url = !url.starts_with(['-', '{', '[', '@']) && !url.contains(['"', ' ']);
-                let mut parts = url.split(['/', '_', '-', '?', '.']).skip(1);
-                is_url
-                    && parts.any(|part| {
-                        matches!(
-                            part,
-                            "delete"
-                                | "destroy"
-                                | "purge"
-                                | "flush"
-                                | "shutdown"
-                                | "terminate"
-                                | "wipe"
-                        )
-                    })
-            });
+                let mut parts = url.split(['/', '_', '-', '?', '&', '=', '.', ':']).skip(1);
+                is_url && parts.any(is_deleting_part)
+            })
+        || bodies.iter().any(|body| body_deletes(body))
+        // A command of FTP, POP3 or IMAP.
+        || commands_change(method);
     if is_delete {
         findings.add(Destroys, "sends a request that deletes");
     }

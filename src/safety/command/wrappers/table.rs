@@ -360,7 +360,7 @@ pub(super) static WRAPPERS: &[CommandWrapper] = &[
         &["--env", "--cwd", "--user"],
         1,
     ),
-    inner(&["lxc-attach", "machinectl"], &["shell"], &["-n"], 1),
+    inner(&["machinectl"], &["shell"], &["-n", "--uid", "-E"], 1),
     CommandWrapper {
         takes: &["-n", "--namespace", "-c", "--container", "--context"],
         skip: 1,

@@ -1,0 +1,130 @@
+//! PowerShell, whose language is not that of other shells: commands are judged by their verbs.
+
+use super::Assessor;
+use super::shell::ShellCall;
+use crate::safety::command::class::CommandClass::{
+    Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
+};
+
+/// Verbs of commands that look or compute.
+const LOOKING: [&str; 17] = [
+    "compare",
+    "convertfrom",
+    "convertto",
+    "find",
+    "format",
+    "get",
+    "group",
+    "join",
+    "measure",
+    "resolve",
+    "select",
+    "show",
+    "sort",
+    "split",
+    "test",
+    "where",
+    "write",
+];
+
+/// Verbs and short names of commands that delete or stop.
+const DESTROYING: [&str; 15] = [
+    "clear",
+    "del",
+    "disable",
+    "erase",
+    "rd",
+    "remove",
+    "reset",
+    "restart",
+    "ri",
+    "rm",
+    "rmdir",
+    "stop",
+    "suspend",
+    "uninstall",
+    "unregister",
+];
+
+/// Words with which a text fetches something.
+const FETCHING: [&str; 6] = [
+    "invoke-webrequest",
+    "invoke-restmethod",
+    "iwr",
+    "irm",
+    "curl",
+    "downloadstring",
+];
+
+impl Assessor<'_> {
+    /// Judges a call of PowerShell.
+    pub(super) fn power_shell(&mut self, call: &ShellCall<'_>) {
+        let is = |argument: &str, name: &str| {
+            let option = argument.trim_start_matches(['-', '/']).to_ascii_lowercase();
+            argument.starts_with(['-', '/']) && !option.is_empty() && name.starts_with(&option)
+        };
+        let mut arguments = call.arguments.iter();
+        let is_text = |argument: &String| is(argument, "command") || !argument.starts_with('-');
+        if arguments.any(|argument| is(argument, "encodedcommand")) {
+            let reason = "it runs a text that is not known before it runs";
+            return self.findings.add(Unknown, reason);
+        }
+        match call.arguments.iter().position(is_text) {
+            Some(at) => {
+                let rest = call.arguments.get(at..).unwrap_or_default();
+                let named = rest.first().is_some_and(|first| first.starts_with('-'));
+                let is_file = call.arguments.iter().take(at).any(|a| is(a, "file"));
+                let text = rest.get(usize::from(named)..).unwrap_or_default().join(" ");
+                match is_file || !named && text.ends_with(".ps1") {
+                    true => self.findings.add(Writes, ""),
+                    false => self.power_shell_text(&text),
+                }
+            }
+            None => self.findings.add(Writes, ""),
+        }
+    }
+
+    fn power_shell_text(&mut self, text: &str) {
+        let text = text.to_ascii_lowercase();
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '$');
+        let words: Vec<&str> = text
+            .split(|c| !is_word(c))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let verb = |word: &str| word.split('-').next().unwrap_or_default().to_owned();
+        let runs = ["iex", "invoke-expression"]
+            .iter()
+            .any(|run| words.contains(run));
+        if runs && FETCHING.iter().any(|fetch| words.contains(fetch)) {
+            return self
+                .findings
+                .add_grave(RunsDownloadedCode, "runs a download");
+        }
+        let deletes = |word: &&str| {
+            let is_format = matches!(*word, "format-volume" | "format-disk");
+            is_format || DESTROYING.contains(&verb(word).as_str())
+        };
+        if words.iter().any(deletes) {
+            return self
+                .findings
+                .add(Destroys, "deletes or stops with PowerShell");
+        }
+        let is_looking = |statement: &str| {
+            let first = statement.split_whitespace().next().unwrap_or_default();
+            let is_variable = first.starts_with('$') && first == statement.trim();
+            is_variable || first.contains('-') && LOOKING.contains(&verb(first).as_str())
+        };
+        let mut commands = words
+            .iter()
+            .filter(|word| word.contains('-') && !word.starts_with('-'));
+        let is_harmless = text.split(['|', ';', '\n']).all(is_looking)
+            && commands.all(|word| LOOKING.contains(&verb(word).as_str()))
+            && !text.contains(['>', '&', '[', '`', '(']);
+        match is_harmless {
+            true => self.findings.add(Reads, ""),
+            false => self
+                .findings
+                .add(Unknown, "it runs code that is not trivially readable"),
+        }
+    }
+}
