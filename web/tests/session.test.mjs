@@ -201,7 +201,12 @@ test("the search finds sessions by their text, with an excerpt", async () => {
   const id = await daemon.newSession("Found by its text");
   await daemon.ask(id, "where does the quetzal live");
   page = await openPage(browser, daemon);
-  await page.keyboard.press("/");
+  // The next key is a letter of the search, even if it comes at once.
+  const focused = await page.evaluate(() => {
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true }));
+    return document.activeElement.id;
+  });
+  assert.equal(focused, "search");
   await page.keyboard.type("quetzal");
   await page.locator(".excerpt", { hasText: "quetzal" }).waitFor();
   // The first letters are searched too, and are in other sessions as well.

@@ -76,6 +76,15 @@ function escape(target: EventTarget | null) {
   } else if (!document.querySelector("dialog[open]")) isReplayOpen.value = false;
 }
 
+/** Moves the focus to the search before the next key is handled: it is the first letter. */
+function focusSearch() {
+  const focus = () => field("search")?.focus();
+  if (field("search")?.checkVisibility()) return focus();
+  // A narrow page has the list of sessions in a view of its own, which is drawn in a microtask.
+  go("/");
+  queueMicrotask(focus);
+}
+
 function press(key: string): boolean {
   const isPair = firstKey.key === "g" && Date.now() - firstKey.at < PAIR_MS;
   firstKey = { key: isPair ? "" : key, at: Date.now() };
@@ -102,9 +111,7 @@ function press(key: string): boolean {
       go("/");
       return true;
     case "/":
-      // A narrow page has the list of sessions in a view of its own.
-      if (!field("search")?.checkVisibility()) go("/");
-      setTimeout(() => field("search")?.focus());
+      focusSearch();
       return true;
     case "f":
       field("log-filter")?.focus();
