@@ -225,7 +225,7 @@ pub fn wanted_output(
     let of_tty = || lock(&services.shells).of_tty(&format!("/dev/{}", tty?));
     let unknown = || {
         Error::usage("no shell with the plugin is known on this terminal")
-            .hint("source the plugin in .zshrc, and run a command; see: aish-helper doctor")
+            .hint("if the plugin is loaded here, run another command; otherwise load it in .zshrc; see: aish-helper doctor")
     };
     let shell = shell.or_else(of_tty).ok_or_else(unknown)?;
     Ok(WantedOutput::last(shell))

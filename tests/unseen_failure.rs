@@ -1,8 +1,21 @@
 //! After a failed command whose output the terminal does not tell, `llm` says so once.
 
 use crate::fakes::provider::{MODEL, Provider, Script};
+use crate::support::helper::Helper;
 use crate::support::home::Home;
 use crate::support::pty::Zsh;
+
+#[test]
+fn a_question_of_a_shell_that_the_daemon_does_not_know_says_so() {
+    let helper = Helper::saying("answer");
+    let told = |words: &[&str]| {
+        let asked = helper.call(["ask", "--shell", "77-abc", "--"]).args(words);
+        asked.run().stderr
+    };
+    let notice = "[aish] the last command and its output are not known";
+    assert!(told(&["fix", "it"]).starts_with(notice));
+    assert_eq!(told(&["write", "a", "haiku"]), "");
+}
 
 #[test]
 fn an_unseen_failure_is_mentioned_once() {

@@ -258,6 +258,9 @@ pub struct StatusArgs {
 /// `aish-helper record`
 #[derive(Debug, Args)]
 pub struct RecordArgs {
+    /// Say where the output is recorded, once it is
+    #[arg(long, hide = true)]
+    pub announce: bool,
     /// The command; by default your zsh
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

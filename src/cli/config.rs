@@ -34,7 +34,7 @@ pub fn check(paths: &Paths, json: bool) -> (String, u8) {
     };
     // Not with a problem: then the file is not used at all.
     let pending = match config::pending_changes(paths) {
-        Ok(Some(changes)) if problems.is_empty() => changes.keys(),
+        Ok(Some(changes)) if problems.is_empty() => changes.summaries(),
         _ => Vec::new(),
     };
     let text = if json {

@@ -105,6 +105,8 @@ pub fn run(paths: Paths, detach: bool) -> Result<()> {
     // A new session, so that the end of the starting shell does not end the daemon.
     let _ = nix::unistd::setsid();
     let result = open_log(&paths).and_then(|log| {
+        // What the standard library and the allocator say before an abort. The programs that the daemon starts do not inherit it.
+        let _ = nix::unistd::dup2_stderr(&log.file);
         init_logging(LogTarget::File(log));
         serve(paths, || notify_client("ready\n"))
     });
@@ -113,7 +115,7 @@ pub fn run(paths: Paths, detach: bool) -> Result<()> {
         // Nobody reads this if the client already received "ready".
         notify_client(&serde_json::to_string(&RequestFailure::from(e)).unwrap_or_default());
     }
-    // The client prints the failure; stderr is closed.
+    // The client prints the failure.
     result.or(Ok(()))
 }
 
@@ -236,6 +238,8 @@ fn init_logging(target: LogTarget) {
     let own_lines = Targets::new().with_target("aish", tracing::Level::INFO);
     let builder = tracing_subscriber::fmt()
         .with_ansi(false)
+        // What cannot be written to the log would be printed to stderr, which is the log, and that would panic.
+        .log_internal_errors(false)
         .with_target(false);
     match target {
         LogTarget::Stderr => builder

@@ -23,12 +23,12 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Pid, ttyname};
 
 use self::daemon_start::DaemonStart;
-use self::shell::Shell;
+pub(super) use self::shell::Shell;
 use super::args::{Launcher, LauncherArgs, LauncherCommand};
 use super::server;
 use crate::config::{self, ConfigOverrides, TmuxSettings};
 use crate::error::{Error, Result};
-use crate::paths::{Paths, variable};
+use crate::paths::{Paths, make_dir, variable};
 use crate::safety::text;
 
 /// Set by the plugin's side of the launcher: the process and the terminal of a shell that `aish` has started.
@@ -136,7 +136,19 @@ pub fn run(args: LauncherArgs) -> Result<u8> {
         (false, Some(paths)) => Some(session::attach(paths, &settings, &shell, mask, args.new)),
         _ => None,
     };
-    daemon.finish();
+    let daemon_failure = daemon.finish();
+    // The line about the recording says what a missing data directory costs, which is why the daemon has failed too.
+    if args.no_tmux
+        && !args.no_record
+        && let Some(paths) = &paths
+        && let Err(e) = make_dir(&paths.recordings())
+    {
+        notice(&format!("{}: zsh starts without a recording", e.message));
+        return Err(shell.exec(None));
+    }
+    if let Some(failure) = daemon_failure {
+        notice(&failure);
+    }
     match attach {
         None => {}
         Some(Ok(mut attach)) => {

@@ -1,11 +1,12 @@
 //! `aish-helper record`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::args::{RecordArgs, RecordPaneArgs};
+use super::launcher::Shell;
 use crate::client::record_pane::{self, RecordedPane};
 use crate::client::relay::{self, RECORDING_VARIABLE, RecordedCommand, RecordingPlace};
 use crate::config::{self, ConfigOverrides, ConfigStamp, RecordSettings, RecordedPanes};
@@ -26,17 +27,11 @@ pub fn run(paths: &Paths, args: RecordArgs) -> Result<u8> {
                 prints_marks: relay::is_zsh(Path::new(&program)),
                 program,
                 arguments,
+                environment: Vec::new(),
+                is_announced: args.announce,
             }
         }
-        None => {
-            let shell = shell();
-            RecordedCommand {
-                prints_marks: relay::is_zsh(&shell),
-                program: shell.into_os_string(),
-                arguments: Vec::new(),
-                shown: None,
-            }
-        }
+        None => shell(),
     };
     start_relay(&place(paths), &command)
 }
@@ -57,8 +52,10 @@ fn start_relay(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> 
             .arg(&place.notices)
             .arg(flag(command.shown.is_some()))
             .arg(flag(command.prints_marks))
+            .arg(flag(command.is_announced))
             .arg(&command.program)
             .args(&command.arguments);
+        command.set_environment(&mut relay);
         // Returns only if the program file is gone or cannot be run.
         let _ = relay.exec();
     }
@@ -80,6 +77,7 @@ pub fn relay(words: Vec<OsString>) -> Result<u8> {
     let recordings = PathBuf::from(next()?);
     let notices = PathBuf::from(next()?);
     let (is_command, prints_marks) = (next()? == "1", next()? == "1");
+    let is_announced = next()? == "1";
     let program = next()?;
     let arguments: Vec<OsString> = words.collect();
     let place = RecordingPlace {
@@ -93,6 +91,9 @@ pub fn relay(words: Vec<OsString>) -> Result<u8> {
         program,
         arguments,
         prints_marks,
+        // It is that of the relay.
+        environment: Vec::new(),
+        is_announced,
     };
     relay::run(&place, &command)
 }
@@ -136,13 +137,25 @@ pub fn pane(args: RecordPaneArgs) -> Result<()> {
     })
 }
 
-/// The user's zsh; without one, the user's shell.
-fn shell() -> PathBuf {
-    let shell = paths::variable("SHELL").map(PathBuf::from);
-    let zsh = || paths::on_path("zsh").into_iter().next();
-    match shell {
-        Some(shell) if relay::is_zsh(&shell) => shell,
-        shell => zsh().or(shell).unwrap_or_else(|| PathBuf::from("/bin/sh")),
+/// The user's zsh with the plugin, whatever .zshrc says: without the plugin, nobody tells which lines the history forgets. Without a
+/// zsh, the user's shell.
+fn shell() -> RecordedCommand {
+    let shell = Shell::find(false).ok();
+    let zsh = shell.as_ref().and_then(|shell| shell.commands(None).next());
+    let program = match &zsh {
+        Some(zsh) => zsh.get_program().to_owned(),
+        None => paths::variable("SHELL").unwrap_or_else(|| "/bin/sh".into()),
+    };
+    let environment = zsh.iter().flat_map(Command::get_envs);
+    let owned =
+        |(name, value): (&OsStr, Option<&OsStr>)| (name.to_owned(), value.map(OsStr::to_owned));
+    RecordedCommand {
+        prints_marks: relay::is_zsh(Path::new(&program)),
+        program,
+        arguments: Vec::new(),
+        shown: None,
+        environment: environment.map(owned).collect(),
+        is_announced: false,
     }
 }
 

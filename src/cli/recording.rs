@@ -24,7 +24,6 @@ use crate::recording::reader::{self, Recording, RecordingSummary};
 use crate::recording::secrets::RecordingSecrets;
 use crate::recording::{asciicast, transcript};
 use crate::safety::own_names::OwnNames;
-use crate::safety::redact::Redactor;
 use crate::safety::text::{self, one_line};
 
 /// Maximum number of characters shown of a command line.
@@ -131,12 +130,14 @@ fn source_name(source: RecordingSource) -> &'static str {
 }
 
 fn state(summary: &RecordingSummary) -> String {
-    match (summary.has_ended, summary.exit) {
+    let full = if summary.is_full { ", full" } else { "" };
+    let state = match (summary.has_ended, summary.exit) {
         (true, Some(exit)) => format!("exit {exit}"),
         (true, None) => "complete".into(),
         (false, _) if summary.is_written => "recording".into(),
         (false, _) => "cut off".into(),
-    }
+    };
+    state + full
 }
 
 fn summary_json(id: &str, summary: &RecordingSummary) -> Value {
@@ -154,18 +155,24 @@ fn summary_json(id: &str, summary: &RecordingSummary) -> Value {
         "tty": start.tty,
         "recording": summary.is_written,
         "ended": summary.has_ended,
+        "full": summary.is_full,
         "exit": summary.exit,
     })
 }
 
 fn show(paths: &Paths, recording: &Recording, json: bool) -> Result<()> {
-    let redactor = redact::known_redactor(paths)?;
+    // As an export: a value that the output shows to be secret may be a bare word of a command.
+    let redactor = RecordingSecrets::find(
+        recording,
+        &redact::known_redactor(paths)?,
+        &OwnNames::default(),
+    )?;
     let summary = recording.summary()?;
     let commands = commands(recording)?;
     let id = recording.id();
     let start = &summary.start;
     let program = start.command.as_ref().map(|words| words.join(" "));
-    let program = program.map(|line| redactor.redact(&line).into_owned());
+    let program = program.map(|line| redactor.redact(&line));
     if json {
         let mut value = summary_json(&id, &summary);
         value["command"] = json!(program);
@@ -202,7 +209,11 @@ fn show(paths: &Paths, recording: &Recording, json: bool) -> Result<()> {
     print(&out)
 }
 
-fn command_row(number: usize, command: &RecordedCommand, redactor: &Redactor) -> [String; 5] {
+fn command_row(
+    number: usize,
+    command: &RecordedCommand,
+    redactor: &RecordingSecrets,
+) -> [String; 5] {
     let took = command
         .end_us
         .map(|end| end.saturating_sub(command.start_us));
@@ -221,7 +232,7 @@ fn command_row(number: usize, command: &RecordedCommand, redactor: &Redactor) ->
     ]
 }
 
-fn command_json(command: &RecordedCommand, start_ms: u64, redactor: &Redactor) -> Value {
+fn command_json(command: &RecordedCommand, start_ms: u64, redactor: &RecordingSecrets) -> Value {
     let took = command
         .end_us
         .map(|end| end.saturating_sub(command.start_us));

@@ -77,11 +77,14 @@ fn stopped() -> Error {
 /// Returns what says which settings of the server wait for their confirmation: without it a new password looks like a wrong one.
 fn waiting_settings(paths: &Paths) -> Option<String> {
     let changes = config::pending_changes(paths).ok()??;
-    let mut keys = changes.keys();
-    keys.retain(|key| key.contains(" server."));
-    (!keys.is_empty()).then(|| {
-        let keys = keys.join("; ");
-        format!("not in force: {keys}; {CONFIRM_HINT}, then start the server again")
+    let mut settings = changes.summaries();
+    settings.retain(|one| {
+        one.trim_start_matches(['+', '-', ' '])
+            .starts_with("server.")
+    });
+    (!settings.is_empty()).then(|| {
+        let settings = settings.join("; ");
+        format!("not in force: {settings}; {CONFIRM_HINT}, then start the server again")
     })
 }
 

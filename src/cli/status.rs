@@ -11,6 +11,7 @@ use crate::paths::Paths;
 use crate::protocol::tools::{ServerInfo, ServerStatus};
 use crate::protocol::{DaemonStatus, Request, ShellId};
 use crate::recording::list;
+use crate::recording::reader::Recording;
 
 /// Shows the state of the daemon without starting one.
 ///
@@ -22,6 +23,7 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         overrides: env_overrides()?,
     };
     let recording = recording(paths);
+    let id = recording.as_ref().map(Recording::id);
     let mut connection = match connect::existing(paths, &request)? {
         ExistingDaemon::Serves(connection) => connection,
         ExistingDaemon::Leaves(version) => {
@@ -36,9 +38,9 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         }
         ExistingDaemon::Absent => {
             if json {
-                return print_json(&serde_json::json!({"running": false, "recording": recording}));
+                return print_json(&serde_json::json!({"running": false, "recording": id}));
             }
-            let recording = recording.map(|id| format_row("recording", &recorded(&id)));
+            let recording = recording.map(|found| format_row("recording", &recorded(&found)));
             return print(&format!(
                 "the daemon is not running; the next llm starts it, or run: aish-helper start\n{}",
                 recording.unwrap_or_default()
@@ -49,7 +51,7 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     if json {
         let mut value = serde_json::json!(status);
         value["running"] = true.into();
-        value["recording"] = recording.into();
+        value["recording"] = id.into();
         return print_json(&value);
     }
     let none = || "none".to_string();
@@ -108,7 +110,7 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
         ("journal", format_bytes(status.journal_bytes)),
         (
             "recording",
-            recording.as_deref().map_or_else(String::new, recorded),
+            recording.as_ref().map_or_else(String::new, recorded),
         ),
     ];
     let text: String = rows
@@ -119,15 +121,21 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
     print(&text)
 }
 
-/// Returns the id of the recording of this terminal, if it is recorded now.
-fn recording(paths: &Paths) -> Option<String> {
+/// Returns the recording of this terminal, if it is recorded now.
+fn recording(paths: &Paths) -> Option<Recording> {
     let tty = format!("/dev/{}", terminal::tty_name()?);
     let dir = list::of_terminal(&paths.recordings(), &tty)?;
-    Some(dir.file_name()?.to_string_lossy().into_owned())
+    Recording::open(&dir).ok()
 }
 
-fn recorded(id: &str) -> String {
-    format!("this terminal is recorded: {id}")
+fn recorded(recording: &Recording) -> String {
+    let full = match recording.summary() {
+        Ok(summary) if summary.is_full => {
+            "; it is full ([record] max_bytes), so nothing more is recorded"
+        }
+        _ => "",
+    };
+    format!("this terminal is recorded: {}{full}", recording.id())
 }
 
 /// Formats a row; a terminal gets it wrapped at word ends.

@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
@@ -20,6 +21,8 @@ pub(super) struct NonceNotices {
     nonce: String,
     /// The shells that have got it: output can forge a greeting, and each costs a file.
     served: BTreeSet<String>,
+    /// The last one of each process that has got it.
+    current: Vec<ShellId>,
 }
 
 /// Maximum number of shells in one recording that get the nonce.
@@ -31,21 +34,44 @@ impl NonceNotices {
             directory,
             nonce,
             served: BTreeSet::new(),
+            current: Vec::new(),
+        }
+    }
+
+    /// Whether a shell of the same process has got the nonce, as before `exec zsh`.
+    pub(super) fn knows_process(&self, shell: &ShellId) -> bool {
+        self.current.iter().any(|known| known.pid() == shell.pid())
+    }
+
+    /// Tells the shells to print no more marks, as far as they can be told.
+    pub(super) fn withdraw(&self) {
+        for shell in self.current.iter().filter(|shell| is_alive(shell)) {
+            self.write(shell, "");
+        }
+    }
+
+    fn write(&self, shell: &ShellId, nonce: &str) {
+        if let Some(directory) = &self.directory {
+            let _ = leave_nonce(&directory.join(shell.as_str()), nonce);
         }
     }
 
     /// Leaves the nonce to a shell. Without it, nothing that follows is recorded, so a failure is not reported.
     pub(super) fn leave(&mut self, shell: &ShellId) {
         let is_new = self.served.len() < MAX_SHELLS
-            && shell
-                .pid()
-                .is_some_and(|pid| kill(Pid::from_raw(pid), None).is_ok())
+            && is_alive(shell)
             && self.served.insert(shell.as_str().to_owned());
-        let directory = self.directory.as_ref();
-        if let Some(directory) = directory.filter(|_| is_new && !self.nonce.is_empty()) {
-            let _ = leave_nonce(&directory.join(shell.as_str()), &self.nonce);
+        if is_new && !self.nonce.is_empty() {
+            self.current.retain(|known| known.pid() != shell.pid());
+            self.current.push(shell.clone());
+            self.write(shell, &self.nonce);
         }
     }
+}
+
+fn is_alive(shell: &ShellId) -> bool {
+    let exists = |pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH);
+    shell.pid().is_some_and(exists)
 }
 
 /// Leaves the nonce of the marks for the shell, whose prompt hook reads and removes the file (`_aish_notice`); with an empty one

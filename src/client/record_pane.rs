@@ -12,7 +12,7 @@ use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use rustix::termios::tcgetwinsize;
 
 use super::connect;
-use super::mark_nonce::{NonceNotices, leave_nonce};
+use super::mark_nonce::NonceNotices;
 use super::relay::reads_unseen;
 use crate::error::Result;
 use crate::protocol::ShellId;
@@ -66,16 +66,16 @@ pub fn run(pane: &RecordedPane, is_off: &mut dyn FnMut() -> bool) -> Result<()> 
     let writer = RecordingWriter::create(&pane.recordings, &start, pane.max_bytes)?;
     let mut recorder = Recorder::start(writer)?;
     let nonce = uuid::Uuid::new_v4().simple().to_string();
-    leave_nonce(&pane.notice, &nonce)?;
     let mut parser = MarkParser::new(&nonce);
     let mut input = io::stdin().lock();
     let mut buffer = vec![0; OUTPUT];
     // Before the first mark it is not known which commands the history forgets.
     let mut knows_commands = false;
     let mut left = false;
-    // Shells that have replaced the first one, or run in it.
+    // Shells that run in the first one.
     let mut others = 0_usize;
     let mut notices = NonceNotices::new(pane.notice.parent().map(Path::to_owned), nonce);
+    notices.leave(&pane.shell);
     while !left {
         let length = match input.read(&mut buffer) {
             Ok(0) => break,
@@ -107,7 +107,7 @@ pub fn run(pane: &RecordedPane, is_off: &mut dyn FnMut() -> bool) -> Result<()> 
             OutputPart::Mark(mark) => {
                 match &mark {
                     Mark::Hello(shell) => {
-                        others += 1;
+                        others += usize::from(!notices.knows_process(shell));
                         notices.leave(shell);
                     }
                     Mark::Bye if others > 0 => others -= 1,
@@ -123,7 +123,7 @@ pub fn run(pane: &RecordedPane, is_off: &mut dyn FnMut() -> bool) -> Result<()> 
     if !left && open_terminal(&pane.tty).is_ok() {
         // The user has closed the pipe or has put another program in its place, which must not get marks; or panes are no longer
         // recorded.
-        leave_nonce(&pane.notice, "")?;
+        notices.withdraw();
     }
     Ok(())
 }

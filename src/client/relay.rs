@@ -57,6 +57,22 @@ pub struct RecordedCommand {
     pub prints_marks: bool,
     /// The command as given by the user; `None` for a shell.
     pub shown: Option<Vec<String>>,
+    /// Variables to set for it, or to remove.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+    /// Whether to say where the output is recorded.
+    pub is_announced: bool,
+}
+
+impl RecordedCommand {
+    /// Sets the variables of the command for a program.
+    pub fn set_environment(&self, program: &mut Command) {
+        for (name, value) in &self.environment {
+            match value {
+                Some(value) => program.env(name, value),
+                None => program.env_remove(name),
+            };
+        }
+    }
 }
 
 /// Where and how much to record.
@@ -82,7 +98,12 @@ pub struct RecordingPlace {
 pub fn run(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> {
     refuse_nested(place)?;
     match start(place, command) {
-        Ok(relay) => Ok(relay.run()),
+        Ok(relay) => {
+            if command.is_announced {
+                announce(&place.recordings);
+            }
+            Ok(relay.run())
+        }
         Err(StartFailure::Program(e)) => Ok(not_run(command, &e)),
         Err(StartFailure::Relay(e)) => {
             say(&format!("not recorded: {}", e.message));
@@ -250,6 +271,7 @@ fn spawn(
 fn plain(command: &RecordedCommand) -> Command {
     let mut program = Command::new(&command.program);
     program.args(&command.arguments);
+    command.set_environment(&mut program);
     program
 }
 
@@ -261,6 +283,17 @@ fn not_run(command: &RecordedCommand, e: &io::Error) -> u8 {
         io::ErrorKind::NotFound => 127,
         _ => 126,
     }
+}
+
+/// Says that the shell of `aish --no-tmux` is recorded. The terminal is in raw mode.
+fn announce(recordings: &Path) {
+    let recordings = recordings.to_string_lossy();
+    let line = format!(
+        "[aish] the output of this shell, not your input, is recorded in {} (off: aish --no-tmux --no-record)",
+        one_line(&recordings, 300)
+    );
+    // A closed stderr cannot be reported anywhere.
+    let _ = write!(io::stderr(), "{line}\r\n");
 }
 
 fn say(line: &str) {

@@ -1,5 +1,5 @@
 //! Compares a configuration with the one that a person has seen last: what asks less, runs something else or sends data
-//! elsewhere counts only after a confirmation, and so does what is sent in addition, and what is recorded less or shorter.
+//! elsewhere counts only after a confirmation, and so does what is sent in addition, and what the history keeps less or shorter.
 //! Everything else counts at once.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::mcp::{ServerSettings, ServerTransport, TokenSource, shown_words};
 use super::model::{KeySource, LocalServer, ModelSettings};
 use super::settings::{
     Config, ContextSettings, HistorySettings, IntentSettings, McpSettings, PolicySettings,
-    RecordedPanes, ShellSettings, ToolSettings,
+    RecordSettings, RecordedPanes, ShellSettings, ToolSettings,
 };
 use crate::safety::policy::{PolicyRule, RuleEffect, RuleSet};
 use crate::secret::fingerprint;
@@ -24,15 +24,17 @@ mod rules;
 mod sent_parts;
 mod server;
 mod share;
+mod shown_values;
 mod switches;
 
 use limits::{
-    BYTES, COMMANDS, DAYS, OUTPUT_BYTES, PANES, RECORD_BYTES, RECORD_DAYS, RECORDS, RESULT_BYTES,
-    SANDBOX, SENT_OUTPUT, TOOL_DEPTH,
+    BYTES, COMMANDS, DAYS, OUTPUT_BYTES, PANES, RECORDS, RESULT_BYTES, SANDBOX, SENT_OUTPUT,
+    TOOL_DEPTH,
 };
 use prices::SeenPrice;
 use server::SeenHttp;
 use share::SeenShare;
+pub(super) use shown_values::changed_values;
 
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
@@ -117,7 +119,13 @@ impl SeenConfig {
             shell,
             context,
             history,
-            record,
+            record:
+                RecordSettings {
+                    panes,
+                    // Recordings are for the person, not a record of what aish did.
+                    max_days: _,
+                    max_bytes: _,
+                },
             mcp,
             tools,
             // What is offered, not what is allowed.
@@ -210,15 +218,13 @@ impl SeenConfig {
                 (OUTPUT_BYTES, count(output_bytes)),
                 (TOOL_DEPTH, u64::from(*max_tool_depth)),
                 (RESULT_BYTES, count(max_result_bytes)),
-                (PANES, u64::from(record.panes != RecordedPanes::Off)),
+                (PANES, u64::from(*panes != RecordedPanes::Off)),
                 (SANDBOX, limits::reach(*sandbox)),
             ]),
             least: limits(&[
                 (DAYS, u64::from(*max_days)),
                 (RECORDS, *max_records),
                 (BYTES, *max_bytes),
-                (RECORD_DAYS, u64::from(record.max_days)),
-                (RECORD_BYTES, record.max_bytes),
             ]),
             budget: budget::limits(budget),
             job_command: jobs.command.clone(),

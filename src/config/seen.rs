@@ -23,13 +23,25 @@ pub struct ConfigChanges {
 }
 
 impl ConfigChanges {
-    /// Returns the keys of the changed settings, with `+` or `-`. Not their values: a command may hold a secret.
-    pub fn keys(&self) -> Vec<String> {
-        let key = |text: &str| text.split([' ', ':']).next().unwrap_or_default().to_owned();
-        let lines = self.lines.iter();
-        lines
-            .map(|(sign, text)| format!("{sign} {}", key(text)))
-            .collect()
+    /// Returns the changed settings: `KEY: OLD -> NEW`, or where a value may hold a secret, as a command or an address, the key
+    /// with `+` or `-`.
+    pub fn summaries(&self) -> Vec<String> {
+        let mut summaries = Vec::new();
+        let mut lines = self.lines.iter().peekable();
+        while let Some((sign, text)) = lines.next() {
+            let next = lines.peek().map(|(sign, text)| (*sign, text.as_str()));
+            match loosening::changed_values((*sign, text), next) {
+                Some((key, old, new)) => {
+                    summaries.push(format!("{key}: {old} -> {new}"));
+                    lines.next();
+                }
+                None => {
+                    let key = text.split([' ', ':']).next().unwrap_or_default();
+                    summaries.push(format!("{sign} {key}"));
+                }
+            }
+        }
+        summaries
     }
 }
 

@@ -213,13 +213,18 @@ fn push_output(out: &mut String, output: &CommandOutput) {
         text.trim_end_matches('\n')
             .replace("</output", "<\\/output")
     };
-    if output.head.is_empty() && output.tail.is_empty() {
-        out.push_str("[no output]");
-        return;
-    }
-    out.push_str(&quoted(&output.head));
-    if output.omitted > 0 {
-        let _ = write!(out, "\n[… {} bytes left out …]\n", output.omitted);
+    let is_empty = output.head.is_empty() && output.tail.is_empty();
+    match output.omitted {
+        0 if is_empty => out.push_str("[no output]"),
+        0 => out.push_str(&quoted(&output.head)),
+        // What was lost is no evidence that there was nothing.
+        omitted if is_empty => {
+            let _ = write!(out, "[the output was lost: {omitted} bytes]");
+        }
+        omitted => {
+            let head = quoted(&output.head);
+            let _ = write!(out, "{head}\n[… {omitted} bytes left out …]\n");
+        }
     }
     out.push_str(&quoted(&output.tail));
 }
@@ -272,6 +277,17 @@ fn points_at(prompt: &str, command: &str) -> bool {
     let is_it = |word: &str| word.eq_ignore_ascii_case("it");
     let mut words = prompt.split(|c: char| !c.is_alphanumeric());
     is_about(prompt, command) || words.any(is_it)
+}
+
+/// Returns whether the words of a prompt ask about a failure of something just done, whatever the last command was.
+pub fn is_about_failure(prompt: &str) -> bool {
+    let points = |word: &str| {
+        ["it", "that", "this"]
+            .iter()
+            .any(|one| word.eq_ignore_ascii_case(one))
+    };
+    let mut words = prompt.split(|c: char| !c.is_alphanumeric());
+    words.any(points) && is_about(prompt, "")
 }
 
 /// Returns the notice that the output of the last command does not go along to another aish server, if the prompt points at it.
@@ -400,6 +416,39 @@ mod tests {
             unseen_failure("why", &ShellContext::default(), REASON),
             None
         );
+    }
+
+    #[test]
+    fn output_that_was_lost_is_not_told_as_none() {
+        for (head, tail, omitted, shown) in [
+            ("", "", 0, "[no output]"),
+            ("", "", 9, "[the output was lost: 9 bytes]"),
+            ("a\n", "", 0, "a"),
+            ("a\n", "", 9, "a\n[… 9 bytes left out …]\n"),
+            ("a\n", "z\n", 9, "a\n[… 9 bytes left out …]\nz"),
+        ] {
+            let output = CommandOutput {
+                head: head.into(),
+                tail: tail.into(),
+                omitted,
+            };
+            let mut out = String::new();
+            push_output(&mut out, &output);
+            assert_eq!(out, shown);
+        }
+    }
+
+    #[test]
+    fn a_question_about_a_failure_points_at_something() {
+        for (prompt, is_about) in [
+            ("fix it", true),
+            ("why did that fail?", true),
+            ("What does this error mean", true),
+            ("why is the sky blue", false),
+            ("sort it", false),
+        ] {
+            assert_eq!(is_about_failure(prompt), is_about, "{prompt}");
+        }
     }
 
     #[test]

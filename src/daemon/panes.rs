@@ -22,8 +22,8 @@ pub struct PaneRecordings {
 }
 
 impl PaneRecordings {
-    /// Starts to record the pane of a shell that greets the daemon, and those of all shells if the configuration has changed, in a
-    /// task of its own. A pane that is recorded stays so: its recorder ends by itself when the configuration says so.
+    /// Starts to record the pane of a shell that greets the daemon, and those of the last shells of all terminals if the
+    /// configuration has changed, in a task of its own. A pane that is recorded stays so: its recorder ends by itself when the configuration says so.
     pub fn update(&self, services: &Arc<SharedServices>, greeted: Option<ShellId>) {
         let (services, applied) = (services.clone(), self.applied.clone());
         tokio::spawn(async move {
@@ -38,7 +38,7 @@ impl PaneRecordings {
             }
             let shells = match is_same {
                 true => greeted.into_iter().collect(),
-                false => lock(&services.shells).greeted(),
+                false => lock(&services.shells).last_greeted(),
             };
             for shell in shells {
                 if let Err(e) = start(&services, &config, &shell).await {

@@ -10,9 +10,9 @@ use super::pending_greetings::ClientPeer;
 use super::request_link::{connect, holding, link_end, reply};
 use crate::error::Result;
 use crate::history::journal::now_ms;
+use crate::history::record::CONTINUED;
 use crate::protocol::{self, AskAccepted, AskRequest, kind};
 use crate::requests;
-use crate::session::conversation::CONTINUED;
 use crate::session::feed::{FeedOrigin, HangUpPolicy};
 use crate::turn::{plan, preview, task};
 

@@ -464,6 +464,9 @@ pub enum RecordBody {
     Unknown,
 }
 
+/// The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model.
+pub const CONTINUED: &str = "The command has ended; go on.";
+
 /// Returns whether a command line asks aish: it took as long as the model, and its output is not the user's.
 pub fn is_aish(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or("");

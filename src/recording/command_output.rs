@@ -48,6 +48,8 @@ pub struct RenderedOutput {
     /// Bytes of output that were left out because there are too many, or because they were not recorded. Answers to password
     /// prompts are not output.
     pub omitted: u64,
+    /// Why the recording lacks some of the output, if it does; [`GapReason::NotInHistory`] before any other reason.
+    pub lacking: Option<GapReason>,
 }
 
 impl RenderedOutput {
@@ -68,6 +70,7 @@ impl RenderedOutput {
             lines: lines.len(),
             columns,
             omitted: omitted as u64,
+            lacking: None,
         }
     }
 }
@@ -97,7 +100,7 @@ fn fitting<'l>(lines: impl Iterator<Item = &'l String>) -> usize {
 }
 
 /// Returns what a command, which started at `started_ms`, left on the terminal `tty`, `/dev/pts/3`, if that terminal is
-/// recorded now and the recording has the command from its start to its end. `is_command` gets id and text of each command: with
+/// recorded now and the recording has the command from its start to its end, or is full. `is_command` gets id and text of each command: with
 /// type-ahead, two commands can start in the same millisecond and have the same id.
 ///
 /// # Errors
@@ -113,8 +116,18 @@ pub fn of_command(
     };
     let recording = Recording::open(&dir)?;
     let is_expected = started_ms >= recording.start.ms;
-    let patience = is_expected.then_some(EVENT_PATIENCE);
-    match find(&recording, is_command, patience)? {
+    let mut found = find(&recording, &is_command, None)?;
+    if found.is_none() && is_expected {
+        // A full recording gets no more events.
+        if recording.summary()?.is_full {
+            return Ok(Some(RenderedOutput {
+                lacking: Some(GapReason::Limit),
+                ..RenderedOutput::default()
+            }));
+        }
+        found = find(&recording, &is_command, Some(EVENT_PATIENCE))?;
+    }
+    match found {
         Some(bytes) => bytes.rendered(&recording, TIME_LIMIT).map(Some),
         None => Ok(None),
     }
@@ -133,6 +146,8 @@ pub(super) struct CommandBytes {
     alternate: Vec<(u64, bool)>,
     /// Bytes in gaps.
     gaps: u64,
+    /// Why there are gaps, as in [`RenderedOutput::lacking`].
+    lacking: Option<GapReason>,
 }
 
 /// Returns the bytes of a command from its start to its end. Without its end, what follows may be of another command.
@@ -171,6 +186,7 @@ pub(super) fn find(
                     resizes: Vec::new(),
                     alternate: Vec::new(),
                     gaps: 0,
+                    lacking: None,
                 });
             }
             (RecordingEvent::CommandEnd { command_id, .. }, Some(bytes)) => {
@@ -191,6 +207,10 @@ pub(super) fn find(
                 if reason != GapReason::EchoOff =>
             {
                 found.gaps = found.gaps.saturating_add(bytes);
+                found.lacking = match reason {
+                    GapReason::NotInHistory => Some(reason),
+                    _ => found.lacking.or(Some(reason)),
+                };
             }
             (RecordingEvent::Resize { cols, rows }, Some(found))
                 if found.resizes.len() < MAX_CHANGES =>
@@ -231,6 +251,7 @@ impl CommandBytes {
         if head_end >= self.to {
             let mut rendered = RenderedOutput::of_lines(&head, columns);
             rendered.omitted = rendered.omitted.saturating_add(self.gaps);
+            rendered.lacking = self.lacking;
             return Ok(rendered);
         }
         let tail_start = head_end.max(self.to.saturating_sub(END));
@@ -253,6 +274,7 @@ impl CommandBytes {
             lines,
             columns,
             omitted,
+            lacking: self.lacking,
         })
     }
 

@@ -9,7 +9,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::event::{EVENTS_FILE, OUTPUT_FILE, RecordingEvent, RecordingLine, RecordingStart};
+use super::event::{
+    EVENTS_FILE, GapReason, OUTPUT_FILE, RecordingEvent, RecordingLine, RecordingStart,
+};
 use super::list;
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::read_own;
@@ -61,6 +63,8 @@ pub struct RecordingSummary {
     pub has_ended: bool,
     /// Exit code of the recorded command.
     pub exit: Option<i32>,
+    /// Whether the recording has reached its maximum size, so that it lacks later output.
+    pub is_full: bool,
 }
 
 impl Recording {
@@ -196,7 +200,14 @@ impl Recording {
         file.seek(SeekFrom::Start(from)).context(cannot)?;
         file.take(TAIL).read_to_end(&mut tail).context(cannot)?;
         // A torn last line is ignored: the last event is the one before.
-        let last = tail.split(|b| *b == b'\n').rev().find_map(parse_line);
+        let mut lines = tail.split(|b| *b == b'\n').rev().filter_map(parse_line);
+        let last = lines.next();
+        // Of a full recording these gaps are what there is to write.
+        let is_gap = |line: &RecordingLine| {
+            let reason = GapReason::Limit;
+            matches!(line.event, RecordingEvent::Gap { reason: r, .. } if r == reason)
+        };
+        let is_full = last.iter().any(is_gap) || lines.any(|line| is_gap(&line));
         let end = last.as_ref().and_then(|line| match line.event {
             RecordingEvent::End { exit } => Some(exit),
             _ => None,
@@ -208,6 +219,7 @@ impl Recording {
             is_written: list::is_being_written(&self.dir),
             has_ended: end.is_some(),
             exit: end.flatten(),
+            is_full,
         })
     }
 }

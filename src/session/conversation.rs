@@ -9,7 +9,7 @@ use super::hub::SessionHub;
 use super::lock;
 use crate::error::{Error, Result};
 use crate::history::journal::{JournalLog, new_record};
-use crate::history::record::{Record, RecordBody, RecordIds};
+use crate::history::record::{CONTINUED, Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
 use crate::safety::policy::GrantSet;
 use crate::workspace::ReadFiles;
@@ -213,9 +213,6 @@ impl Session {
         })
     }
 }
-
-/// The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model.
-pub const CONTINUED: &str = "The command has ended; go on.";
 
 /// Returns how many prompts that nobody typed follow the last one that was typed.
 pub fn continued_turns(records: &[Record]) -> u32 {

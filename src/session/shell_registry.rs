@@ -76,6 +76,8 @@ struct ShellState {
     tty: String,
     /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
     terminal: Option<BTreeMap<String, String>>,
+    /// The number of its last greeting among those of all shells.
+    greeting: u64,
     commands: VecDeque<KeptCommand>,
     /// Another shell has greeted from the same terminal since the last line: what is entered there, nobody counts here.
     hosts_shell: bool,
@@ -115,6 +117,8 @@ pub struct ShellRegistry {
     shells: HashMap<ShellId, ShellState>,
     /// Shells that ended since [`ShellRegistry::ended`] was last called.
     ended: HashSet<ShellId>,
+    /// Number of greetings.
+    greetings: u64,
     log: Option<Arc<JournalLog>>,
     /// The login name of the user.
     user: Option<String>,
@@ -130,6 +134,7 @@ impl ShellRegistry {
         let mut shells = ShellRegistry {
             shells: HashMap::new(),
             ended: HashSet::new(),
+            greetings: 0,
             log: log.map(Arc::new),
             user,
         };
@@ -208,6 +213,13 @@ impl ShellRegistry {
             ShellEvent::Hello {
                 pid, tty, terminal, ..
             } => {
+                // `exec zsh` runs no exit hook.
+                let is_replaced = |id: &ShellId, other: &mut ShellState| {
+                    id != shell && other.pid == Some(pid) && other.tty == tty
+                };
+                let replaced = self.shells.extract_if(|id, other| is_replaced(id, other));
+                self.ended.extend(replaced.map(|(id, _)| id));
+                self.greetings += 1;
                 let others = self.shells.iter_mut();
                 for (_, other) in others.filter(|(id, other)| *id != shell && other.tty == tty) {
                     other.hosts_shell = true;
@@ -216,6 +228,7 @@ impl ShellRegistry {
                 state.pid = Some(pid);
                 state.tty = tty;
                 state.terminal = Some(terminal);
+                state.greeting = self.greetings;
                 // A shell greets again when an event could not be sent.
                 if let Some(last) = state.commands.back_mut() {
                     last.unrecorded_after = None;
@@ -311,10 +324,24 @@ impl ShellRegistry {
         })
     }
 
-    /// Returns the shells that have greeted this daemon.
-    pub fn greeted(&self) -> Vec<ShellId> {
-        let greeted = self.shells.iter().filter(|(_, s)| s.terminal.is_some());
-        greeted.map(|(shell, _)| shell.clone()).collect()
+    /// Returns whether a shell has greeted this daemon.
+    pub fn has_greeted(&self, shell: &ShellId) -> bool {
+        let state = self.shells.get(shell);
+        state.is_some_and(|state| state.terminal.is_some())
+    }
+
+    /// Returns the shell of each terminal that has greeted this daemon last, of those whose process exists.
+    pub fn last_greeted(&self) -> Vec<ShellId> {
+        let mut last: HashMap<&str, (u64, &ShellId)> = HashMap::new();
+        for (shell, state) in &self.shells {
+            if state.terminal.is_some() && state.pid.is_some_and(is_alive) {
+                let found = last.entry(&state.tty).or_insert((state.greeting, shell));
+                if state.greeting > found.0 {
+                    *found = (state.greeting, shell);
+                }
+            }
+        }
+        last.into_values().map(|(_, shell)| shell.clone()).collect()
     }
 
     /// Returns the shell of a terminal device that ran a command last.
@@ -371,15 +398,39 @@ mod tests {
         ShellId::parse(shell).unwrap()
     }
 
-    #[test]
-    fn what_is_entered_in_another_shell_of_the_terminal_is_not_counted() {
-        let mut shells = ShellRegistry::new(None, Vec::new(), None);
-        let hello = || ShellEvent::Hello {
-            pid: 1,
+    fn hello(pid: i32) -> ShellEvent {
+        ShellEvent::Hello {
+            pid,
             tty: "/dev/pts/1".into(),
             zsh: String::new(),
             terminal: BTreeMap::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_last_shell_of_a_terminal_counts_and_one_that_was_replaced_has_ended() {
+        let mut shells = ShellRegistry::new(None, Vec::new(), None);
+        let ours = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("cat");
+        let child = child.stdin(std::process::Stdio::piped()).spawn();
+        let mut child = child.unwrap();
+        let inner = i32::try_from(child.id()).unwrap();
+        for (shell, pid) in [("outer", ours), ("inner", inner)] {
+            shells.take(&id(shell), hello(pid), None);
+            assert_eq!(shells.last_greeted(), [id(shell)]);
+        }
+        assert_eq!(shells.ended(), HashSet::new());
+        shells.take(&id("replacing"), hello(inner), None);
+        assert_eq!(shells.last_greeted(), [id("replacing")]);
+        assert_eq!(shells.ended(), HashSet::from([id("inner")]));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(shells.last_greeted(), [id("outer")]);
+    }
+
+    #[test]
+    fn what_is_entered_in_another_shell_of_the_terminal_is_not_counted() {
+        let mut shells = ShellRegistry::new(None, Vec::new(), None);
         let command = |text: &str| ShellEvent::Command {
             pid: 1,
             tty: "/dev/pts/1".into(),
@@ -399,11 +450,11 @@ mod tests {
                 .map(|kept| (kept.unrecorded_after.is_some(), kept.hosts_shell));
             told.collect()
         };
-        for event in [hello(), command("ls")] {
+        for event in [hello(1), command("ls")] {
             shells.take(&id("outer"), event, None);
         }
         assert_eq!(told(&shells), [(true, false)]);
-        shells.take(&id("inner"), hello(), None);
+        shells.take(&id("inner"), hello(2), None);
         assert_eq!(told(&shells), [(false, false)]);
         shells.take(&id("outer"), command("zsh"), None);
         assert_eq!(told(&shells), [(true, false), (true, true)]);

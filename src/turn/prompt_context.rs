@@ -24,6 +24,10 @@ const RESOURCE_BYTES: usize = 1 << 20;
 /// Maximum number of characters of a command in the line about its output.
 const COMMAND_CHARS: usize = 60;
 
+/// The notice about a shell that the daemon does not know.
+const UNKNOWN_SHELL: &str =
+    "the last command and its output are not known: the daemon has not heard from this shell yet";
+
 /// A prompt with its context, and what the user is told about the output of the last command.
 #[derive(Debug)]
 pub struct PromptContent {
@@ -70,11 +74,13 @@ pub fn content(
         Some(RecordBody::ShellCommand { env, .. }) => env.iter().filter(wanted).cloned().collect(),
         _ => Vec::new(),
     };
+    let is_unknown = matches!(last, LastOutput::UnknownShell);
     let (read, failure) = match last {
         LastOutput::NotWanted => (None, None),
         LastOutput::Read(output) => (Some(output), None),
         LastOutput::Unread(reason) => (None, Some((reason, false))),
         LastOutput::Unreadable(reason) => (None, Some((reason, true))),
+        LastOutput::UnknownShell => (None, None),
     };
     let is_untold = matches!(failure, Some((_, true)));
     session.with_records(|records| {
@@ -134,6 +140,7 @@ pub fn content(
         let notice = match &read {
             _ if ask.follows => facts.finished.last().and_then(followed_line),
             Some(read) => Some(attached_line(read)),
+            None if is_unknown => Some(UNKNOWN_SHELL.to_owned()),
             None if ask.output == OutputChoice::Always => failure.map(|(reason, _)| reason),
             None => failure.and_then(|(reason, stays)| {
                 let line = context::unseen_failure(&ask.text, &facts, &reason)?;
@@ -206,6 +213,8 @@ pub enum LastOutput {
     Unread(String),
     /// The same, and it stays so as long as the shell runs.
     Unreadable(String),
+    /// It would go along, but no event of the shell has reached this daemon, so that its last command is not known.
+    UnknownShell,
 }
 
 /// Reads the output of the last command if it goes along with the prompt.
@@ -235,6 +244,14 @@ pub async fn last_output(
         OutputChoice::Always => true,
         OutputChoice::Never => false,
     };
+    let is_missing = last.is_none()
+        && ask.output == OutputChoice::Auto
+        && ask.attachments.is_empty()
+        && context::is_about_failure(&ask.text)
+        && !lock(&services.shells).has_greeted(shell);
+    if is_missing && chosen.config.context.output_bytes > 0 {
+        return LastOutput::UnknownShell;
+    }
     if !is_wanted || chosen.config.context.output_bytes == 0 {
         return LastOutput::NotWanted;
     }
@@ -248,6 +265,10 @@ pub async fn last_output(
         Ok(_) => LastOutput::NotWanted,
         // Asked last: the recording of a shell is readable in every terminal.
         Err(e) => match unreadable {
+            // There the way out that the line names does not help.
+            Some(_) if terminal_output::is_recorded(services, shell).await => {
+                LastOutput::Unreadable(e.message)
+            }
             Some(terminal) => LastOutput::Unreadable(format!(
                 "{terminal} does not tell its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
             )),

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, RecordBody, is_aish};
 use crate::protocol::{AskRequest, ShellId, TerminalOutput};
 use crate::recording::command_output::{self, RenderedOutput};
+use crate::recording::event::GapReason;
 use crate::recording::list;
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
@@ -76,9 +77,61 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
         terminal,
     } = on_screen.ok_or_else(no_commands)?;
     let position = position(&commands, wanted.command)?;
-    if let Some(recorded) = recorded(services, &tty, &commands, position).await {
-        return Ok(recorded);
+    let recorded = recorded(services, &tty, &commands, position).await;
+    let lacking = recorded.as_ref().and_then(|output| output.lacking);
+    let is_empty = |output: &RenderedOutput| output.head.is_empty() && output.tail.is_empty();
+    let part = match recorded.filter(|output| lacking.is_none() || !is_empty(output)) {
+        None => None,
+        Some(output) => {
+            let doubts = Doubts {
+                is_partial: lacking.is_some(),
+                ..Doubts::default()
+            };
+            let told = told(&commands, position, output, "recording", doubts)?;
+            if lacking.is_none() {
+                return Ok(told);
+            }
+            Some(told)
+        }
+    };
+    // The lines of a shell that ran in the command may be private, wherever they are read.
+    let from_screen = match lacking {
+        Some(GapReason::NotInHistory) => None,
+        _ => Some(on_terminal(tty, terminal, commands, position, wanted).await),
+    };
+    match (from_screen, part) {
+        (Some(Ok(shown)), None) => Ok(shown),
+        (Some(Ok(shown)), Some(_)) if !shown.is_partial && !shown.is_tail => Ok(shown),
+        (_, Some(part)) => Ok(part),
+        (from_screen, None) => Err(match (lacking, from_screen) {
+            (None, Some(Err(e))) => e,
+            (lacking, _) => Error::runtime(lacks(lacking)),
+        }),
     }
+}
+
+/// Says that a recording has nothing of a command's output, and why.
+fn lacks(lacking: Option<GapReason>) -> String {
+    let why = match lacking {
+        Some(GapReason::Limit) => "it has reached its maximum size ([record] max_bytes)",
+        Some(GapReason::DiskFull) => "the disk was full",
+        Some(GapReason::Dropped) => "the disk was slower than the output",
+        Some(GapReason::NotInHistory) => {
+            "another shell ran in that command, and its private lines cannot be told"
+        }
+        _ => "it was left out",
+    };
+    format!("the recording lacks the output of that command: {why}")
+}
+
+/// Reads the output of a command from the screen of its terminal.
+async fn on_terminal(
+    tty: String,
+    terminal: Option<BTreeMap<String, String>>,
+    commands: Vec<KeptCommand>,
+    position: usize,
+    wanted: WantedOutput,
+) -> Result<TerminalOutput> {
     if commands.get(position).is_some_and(|kept| kept.hosts_shell) {
         return Err(Error::runtime(
             "another shell ran in that command, and its private lines cannot be told",
@@ -102,10 +155,12 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
 
 /// Whether the output of the commands of a shell can be read, from its terminal or from its recording.
 pub async fn is_readable(services: &SharedServices, wanted: &WantedOutput) -> bool {
-    if unreadable(services, wanted).is_none() {
-        return true;
-    }
-    let Some(shown) = lock(&services.shells).on_screen(&wanted.shell) else {
+    unreadable(services, wanted).is_none() || is_recorded(services, &wanted.shell).await
+}
+
+/// Whether the terminal of a shell is recorded.
+pub async fn is_recorded(services: &SharedServices, shell: &ShellId) -> bool {
+    let Some(shown) = lock(&services.shells).on_screen(shell) else {
         return false;
     };
     let recordings = services.paths.recordings();
@@ -257,13 +312,13 @@ fn cut(
     )
 }
 
-/// Returns the output of the command if its terminal is recorded, which is more certain than what the screen shows.
+/// Returns the output of the command as its recording has it, which is more certain than what the screen shows.
 async fn recorded(
     services: &SharedServices,
     tty: &str,
     commands: &[KeptCommand],
     position: usize,
-) -> Option<TerminalOutput> {
+) -> Option<RenderedOutput> {
     let Some(RecordBody::ShellCommand {
         shell,
         start_ms,
@@ -284,8 +339,7 @@ async fn recorded(
         command_output::of_command(&recordings, &tty, start_ms, is_command)
     });
     let output = tokio::time::timeout(terminal::TIME_LIMIT, read).await;
-    let output = output.ok()?.ok()?.ok()??;
-    told(commands, position, output, "recording", Doubts::default()).ok()
+    output.ok()?.ok()?.ok()?
 }
 
 /// What may be wrong with an output.
@@ -320,6 +374,7 @@ fn told(
         lines,
         columns,
         omitted,
+        lacking: _,
     } = output;
     let redactor = global_redactor();
     let (head, keys_in_head) = redactor.redact_cut_keys(&head, doubts.is_tail);

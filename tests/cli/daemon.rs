@@ -13,6 +13,21 @@ use crate::cli::prompt::half;
 use crate::fakes::provider::{Part, Script, text_event};
 use crate::support::helper::{Helper, RunningProgram};
 
+#[test]
+fn what_a_detached_daemon_says_before_an_abort_is_in_its_log() {
+    let helper = Helper::saying("x");
+    helper.call(["start"]).run().ok();
+    let stderr = format!("/proc/{}/fd/2", helper.daemon());
+    let target = std::fs::read_link(stderr).expect("the daemon's stderr");
+    assert_eq!(
+        target,
+        helper
+            .path("state/daemon.log")
+            .canonicalize()
+            .expect("the log")
+    );
+}
+
 /// Reads frames of a socket until one of this kind comes.
 fn frame(socket: &mut UnixStream, decoder: &mut FrameDecoder, wanted: u8) -> Vec<u8> {
     let mut buffer = [0; 4096];

@@ -55,6 +55,36 @@ fn a_turn_goes_on_with_each_output_until_the_model_is_done() {
 }
 
 #[test]
+fn a_line_of_aish_begins_behind_output_without_a_line_end() {
+    let turns = [
+        "CMD: printf '[1-done]'\n",
+        "CMD: printf '[2-done]'; (exit 3)\n",
+        "All is well.",
+    ];
+    let helper = Helper::new(turns.map(|text| Script::tokens([text])));
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm diagnose it\r");
+    for n in 1..=2 {
+        zsh.wait_for("the question", |screen| {
+            count(screen, "[c] run and continue") == n
+        });
+        zsh.press_until("c", &format!("[{n}-done]"));
+    }
+    zsh.wait_text("All is well.");
+    zsh.prompt();
+    let text = |row: Vec<vt100::Cell>| row.iter().map(vt100::Cell::contents).collect::<String>();
+    let rows: Vec<String> = zsh.rows().into_iter().map(text).collect();
+    let starts = |at: usize, text: &str| rows.get(at).is_some_and(|row| row.starts_with(text));
+    let is_shown = |texts: &[&str]| {
+        let from = |at: usize| (at..).zip(texts).all(|(at, text)| starts(at, text));
+        (0..rows.len()).any(from)
+    };
+    let notice = "[aish] continues with";
+    assert!(is_shown(&["[1-done]", notice]), "{rows:#?}");
+    assert!(is_shown(&["[2-done]", "exit 3", notice]), "{rows:#?}");
+}
+
+#[test]
 fn y_runs_one_command_and_ends() {
     let helper = chain();
     let mut zsh = Zsh::start(&helper.home);

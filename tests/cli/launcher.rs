@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use pty_process::blocking::Command as PtyCommand;
 
+use crate::record::recording::Recorded;
 use crate::support::PATIENCE;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
@@ -305,6 +306,41 @@ fn without_tmux_zsh_runs_in_the_relay() {
 }
 
 #[test]
+fn a_recorded_shell_has_the_plugin_whatever_zshrc_says() {
+    for (program, args) in [("aish", &["record"][..]), ("aish-helper", &["record"])] {
+        let terminals = Terminals::new();
+        let home = &terminals.home;
+        std::fs::write(
+            home.path(".zshrc"),
+            "setopt hist_ignore_space\nPS1='<1> '\n",
+        )
+        .expect(".zshrc");
+        let command = PtyCommand::new(program).args(args).env_clear();
+        let zsh = Zsh::spawn(home, command.envs(terminals.env()));
+        zsh.wait_text("<1>");
+        has_plugin(&zsh, "");
+        says(&zsh, " print hid''den", "hidden\n");
+        says(&zsh, "print sh''own", "shown\n");
+        zsh.send("exit 3\r");
+        assert_eq!(zsh.ended(), Some(3));
+        let recorded = Recorded::only(home);
+        assert!(recorded.contains("shown") && !recorded.contains("hidden"));
+        assert_eq!(recorded.start.command, None);
+    }
+    // A command is run as it is given.
+    let terminals = Terminals::new();
+    let words = [
+        "record",
+        "--",
+        "zsh",
+        "-c",
+        "print plugin:${(t)_aish}:$ZDOTDIR:",
+    ];
+    let zsh = terminals.start(&words);
+    zsh.wait_text("plugin:::");
+}
+
+#[test]
 fn in_a_recorded_terminal_the_shell_is_not_recorded_twice() {
     let terminals = Terminals::new();
     let command = PtyCommand::new("aish-helper").args(["record", "--", "zsh"]);
@@ -582,6 +618,25 @@ fn what_fails_besides_is_one_line_and_zsh_starts() {
     let text = screen("AISH_HOME", "relative");
     assert!(
         text.starts_with("[aish] AISH_HOME is a relative path: relative\n"),
+        "{text}"
+    );
+    // A data directory that cannot be created costs the recording and the daemon.
+    std::fs::create_dir_all(terminals.home.path("other")).expect("a directory");
+    std::fs::write(terminals.home.path("other/data"), "").expect("a file in the way");
+    let other = terminals.home.path("other").display().to_string();
+    let text = screen("AISH_HOME", &other);
+    let lines: Vec<&str> = text.lines().collect();
+    let (reason, rest) = lines.split_first().expect("a line");
+    assert!(
+        reason.starts_with("[aish] cannot create the directory ")
+            && text
+                .replace('\n', "")
+                .contains("zsh starts without a recording"),
+        "{text}"
+    );
+    assert!(
+        rest.iter()
+            .all(|line| !line.contains("aish]") && !line.contains("aish:")),
         "{text}"
     );
     terminals.config("[tmux]\nattach_on_start = 3\n");

@@ -139,6 +139,31 @@ fn list_and_show_tell_what_was_recorded() {
 
 /// A recorder locks the events while it writes.
 #[test]
+fn what_an_export_redacts_is_not_shown_with_the_commands() {
+    // The output shows that the word is secret; the command line alone does not.
+    let mut recording = RecordingFixture::new(ID, 80, 24);
+    recording.command(1, "cat token");
+    recording
+        .output("export API_TOKEN=Xq7vTz19LmWe4Kd8\r\n")
+        .command_end(1, 0);
+    recording.command(2, "login Xq7vTz19LmWe4Kd8");
+    recording.output("ok\r\n").command_end(2, 0).end(0);
+    let helper = saved(&recording);
+    let run = |args: &[&str]| helper.call(["recording"]).args(args).run().ok();
+    for args in [
+        &["export", ID, "--format", "text"][..],
+        &["show", ID],
+        &["show", ID, "--json"],
+    ] {
+        let text = run(args);
+        assert!(
+            text.contains("login ") && !text.contains("Xq7vTz"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_recording_that_is_written_says_so_and_is_not_deleted() {
     let helper = Helper::new([]);
     let mut open = RecordingFixture::new(ID, 90, 20);

@@ -11,7 +11,7 @@ pub mod links;
 #[cfg(target_os = "linux")]
 mod panes;
 #[cfg(target_os = "linux")]
-mod recording;
+pub mod recording;
 pub mod recordings;
 mod replay;
 mod retention;

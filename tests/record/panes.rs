@@ -314,6 +314,60 @@ fn open_panes_follow_the_configuration() {
     assert_eq!(tmux.recordings(), [dir]);
 }
 
+#[test]
+fn a_shell_that_has_replaced_another_one_is_recorded() {
+    let helper = Helper::saying("x");
+    let on = || helper.config("[record]\npanes = \"tmux\"\n");
+    let tmux = Tmux::start(&helper, "zsh -d -i");
+    tmux.wait_text("<1>");
+    tmux.type_line("true");
+    tmux.wait_text("<2>");
+    // Several, so that the one that runs is not found by chance.
+    for _ in 0..3 {
+        tmux.type_line("clear; exec zsh -d -i");
+        tmux.wait_text("<1>");
+        tmux.type_line("true");
+        tmux.wait_text("<2>");
+    }
+    // With `marks 40.`, the shell has the nonce.
+    let until_marks = |shown: &str| {
+        helper.until(&format!("the shell says marks {shown}"), || {
+            tmux.type_line("clear; print marks ${#_aish[marks]}.");
+            let screen = tmux.run(&["capture-pane", "-p", "-t", "0"]);
+            screen.contains(&format!("marks {shown}."))
+        });
+    };
+    on();
+    until_marks("40");
+    let dir = tmux.recordings()[0].clone();
+    tmux.type_line("print o''ne");
+    tmux.wait_text("one\n");
+    // Now one replaces a recorded shell, and gets the nonce from the recorder.
+    tmux.type_line("clear; exec zsh -d -i");
+    tmux.wait_text("<1>");
+    until_marks("40");
+    tmux.type_line("print t''wo");
+    tmux.wait_text("two\n");
+    helper.config("");
+    tmux.type_line("print th''ree");
+    tmux.wait_text("three\n");
+    let recorded = tmux.read(&dir);
+    let commands = recorded.commands();
+    for wanted in ["print o''ne", "print t''wo"] {
+        assert!(commands.contains(&command(wanted, 0)), "{commands:?}");
+    }
+    assert!(!recorded.contains("three"));
+    // The shell that runs now is told that nobody takes its marks.
+    until_marks("0");
+    on();
+    until_marks("40");
+    tmux.type_line("print fo''ur");
+    tmux.wait_text("four\n");
+    tmux.type_line("exit");
+    let recorded = tmux.read(&tmux.recordings()[1]);
+    assert!(recorded.output_of("print fo''ur").starts_with("four\r\n"));
+}
+
 /// Size of the burst, and of the same with CR before each LF: six times what the server of tmux may grow.
 const BURST: (u64, u64) = (50_000_000, 50_625_000);
 /// Size at which the recording of the burst stops.

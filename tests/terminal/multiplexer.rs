@@ -64,7 +64,11 @@ impl<'a> Shell<'a> {
         std::fs::write(home.path(".screenrc"), screenrc).expect(".screenrc");
         if kind == Kind::RecordedPane {
             let config = home.read("aish/config/config.toml");
-            helper.config_file(&(config + "[record]\npanes = \"tmux\"\n"));
+            let panes = "[record]\npanes = \"tmux\"\n";
+            helper.config_file(&match config.contains("[record]\n") {
+                true => config.replace("[record]\n", panes),
+                false => config + panes,
+            });
         }
         // The daemon, so that it knows the first command too.
         helper.call(["start"]).run().ok();

@@ -1,5 +1,7 @@
 //! What happens around commands: private lines, a cleared screen, empty lines, a resized pane, other panes, a long output.
 
+use serde_json::json;
+
 use super::multiplexer::{Kind, Shell};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
@@ -98,6 +100,54 @@ fn of_an_output_longer_than_the_scrollback_the_end_is_told() {
     assert_eq!(told["certainty"], "end", "{told}");
     let output = told["output"].as_str().expect("text");
     assert!(output.ends_with("\n4999\n5000\n") && !output.contains("before"));
+}
+
+#[test]
+fn what_a_full_recording_lacks_is_read_from_the_screen_or_not_told() {
+    let helper = Helper::with(Provider::answering(|_| Script::tokens(["fine"])));
+    helper.config("[record]\nmax_bytes = 1048576\n");
+    let mut shell = Shell::start(&helper, Kind::RecordedPane, PROMPT);
+    shell.run("seq 400000 | tail -n 200000");
+    let told = shell.output(1);
+    assert_eq!(
+        (&told["source"], &told["certainty"]),
+        (&json!("recording"), &json!("part"))
+    );
+    assert!(
+        told["output"]
+            .as_str()
+            .expect("text")
+            .starts_with("200001\n")
+    );
+    shell.run("sh -c 'echo the cause; exit 2'");
+    let told = shell.output(1);
+    let whole = (&told["source"], &told["certainty"], &told["output"]);
+    assert_eq!(
+        whole,
+        (&json!("tmux"), &json!("whole"), &json!("the cause\n"))
+    );
+    shell.run("aish-helper status >$HOME/status; aish-helper recording list --json >$HOME/list");
+    let status = helper.home.read("status");
+    assert!(status.contains("it is full"), "{status}");
+    let list: serde_json::Value = serde_json::from_str(&helper.home.read("list")).expect("JSON");
+    assert_eq!(list[0]["full"], true);
+    // Neither has it now.
+    shell.run("sh -c 'echo the cause; exit 2'");
+    shell.tmux(&["send-keys", "-R", ";", "clear-history"]);
+    shell.run("llm fix it");
+    let content = helper.content();
+    assert!(
+        content.contains("output not captured") && !content.contains("<output"),
+        "{content}"
+    );
+    let screen = shell.screen();
+    let line = screen.replace('\n', " ");
+    assert!(
+        line.contains(
+            "exited with 2; the recording lacks the output of that command: it has reached"
+        ),
+        "{screen}"
+    );
 }
 
 #[test]

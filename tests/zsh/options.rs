@@ -98,6 +98,39 @@ fn the_plugin_works_with_any_options() {
     }
 }
 
+/// Debian's zshrc installs such a hook of the line editor.
+#[test]
+fn nothing_is_warned_of_around_another_hook() {
+    let home = Home::with_stub("print -r -- answered");
+    home.zshrc(&format!(
+        "{}\nzle-line-finish() {{ true }}\nzle -N zle-line-finish\nzshaddhistory_functions=( keep )\nkeep() {{ return 0 }}\n\
+         setopt warn_nested_var warn_create_global no_interactive_comments",
+        source_plugin()
+    ));
+    let events = Events::listen(&home);
+    let mut zsh = Zsh::start(&home);
+    events.hello();
+    for line in ["", "print one", "llm what's up", "r print"] {
+        zsh.run(line);
+    }
+    // A function around the hook: the line is rewritten.
+    zsh.run("zle-line-finish() { _aish_line_finish \"$@\" }; print two");
+    zsh.run("llm what's more");
+    zsh.run("print $zshaddhistory_functions");
+    let screen = zsh.screen();
+    assert!(
+        !screen.contains("enclosing") && !screen.contains("globally"),
+        "{screen}"
+    );
+    assert!(screen.contains("\nkeep\n"), "{screen}");
+    let asked: Vec<String> = home
+        .calls()
+        .into_iter()
+        .filter_map(|mut call| call.pop())
+        .collect();
+    assert_eq!(asked, ["what's up", "what's more"]);
+}
+
 #[test]
 fn tracing_shows_a_line_for_each_hook_and_no_more() {
     let home = Home::with_stub(":");

@@ -59,7 +59,7 @@ pub struct ActivityView {
     pub text: String,
     /// Its duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// `person` or `rule`, if something was decided.
+    /// `person` or `rule`, if something was decided; `chain` for a prompt that nobody typed.
     pub decided_by: Option<String>,
     /// The session.
     pub session_id: Option<String>,

@@ -51,7 +51,7 @@ pub(super) fn check_config(paths: &Paths) -> Vec<CheckResult> {
 fn waiting(changes: &ConfigChanges) -> String {
     format!(
         "changes that loosen it are not in force: {}",
-        changes.keys().join("; ")
+        changes.summaries().join("; ")
     )
 }
 

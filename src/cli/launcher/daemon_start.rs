@@ -6,8 +6,6 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use super::notice;
-
 /// How long the shell waits for the daemon. Later its hooks find it, or start another one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -29,12 +27,10 @@ impl DaemonStart {
         DaemonStart { failure, deadline }
     }
 
-    /// Waits for the daemon until the deadline, and says why it could not be started.
-    pub(super) fn finish(self) {
+    /// Waits for the daemon until the deadline, and returns why it could not be started.
+    pub(super) fn finish(self) -> Option<String> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if let Ok(Some(failure)) = self.failure.recv_timeout(left) {
-            notice(&failure);
-        }
+        self.failure.recv_timeout(left).ok().flatten()
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn recorded_here(paths: &Paths) -> Option<RecordingStart> {
     relay::recorded_here(&paths.recordings(), within.as_deref())
 }
 
-/// Runs the shell in this terminal through the relay, and says so. Without the relay the shell runs alone. Returns why neither
+/// Runs the shell in this terminal through the relay, which says so. Without the relay the shell runs alone. Returns why neither
 /// could start.
 pub(super) fn run_shell(shell: &Shell, paths: &Paths) -> Error {
     if let Some(recording) = recorded_here(paths) {
@@ -38,11 +38,8 @@ pub(super) fn run_shell(shell: &Shell, paths: &Paths) -> Error {
         return shell.exec(None);
     }
     if let Some(zsh) = shell.commands(None).next() {
-        notice(&format!(
-            "the output of this shell, not your input, is recorded in {} (off: aish --no-tmux --no-record)",
-            paths.recordings().display()
-        ));
-        let words = [OsString::from("--"), zsh.get_program().to_owned()];
+        let program = zsh.get_program().to_owned();
+        let words = ["--announce".into(), "--".into(), program];
         let words = words.into_iter().chain(zsh.get_args().map(OsString::from));
         let failure = match recording(words) {
             Ok(mut command) => {

@@ -26,7 +26,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A zsh with the plugin.
 #[derive(Debug)]
-pub(super) struct Shell {
+pub(in crate::cli) struct Shell {
     /// The programs to try, in order; at least one.
     programs: Vec<PathBuf>,
     login: bool,
@@ -37,7 +37,7 @@ impl Shell {
     ///
     /// # Errors
     /// There is no zsh.
-    pub(super) fn find(login: bool) -> Result<Shell> {
+    pub(in crate::cli) fn find(login: bool) -> Result<Shell> {
         let own = variable("SHELL").map(PathBuf::from);
         let is_zsh = |shell: &PathBuf| shell.is_absolute() && shell.ends_with("zsh");
         let places = ZSH_PLACES.iter().map(PathBuf::from);
@@ -83,7 +83,7 @@ impl Shell {
 
     /// Returns the commands that start zsh with the plugin, the best one first. Each is prepared when it is asked for, and a
     /// zsh that does not run is left out and said.
-    pub(super) fn commands<'a>(
+    pub(in crate::cli) fn commands<'a>(
         &'a self,
         environment: Option<&'a [(OsString, OsString)]>,
     ) -> impl Iterator<Item = Command> + 'a {

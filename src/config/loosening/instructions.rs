@@ -3,23 +3,22 @@
 use super::{ConfigChange, SeenConfig, changed};
 use crate::config::settings::Config;
 
+/// The keys of the instructions.
+pub(super) const INSTRUCTIONS: [&str; 3] = ["system_prompt", "system_append", "default_prompt"];
+
 /// Keeps instructions that a person has not seen, and says so. The built-in ones need no confirmation.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
+    let [prompt, append, default] = INSTRUCTIONS;
     let settings = [
         (
-            "system_prompt",
+            prompt,
             "the built-in one",
             &seen.system_prompt,
             &mut now.system_prompt,
         ),
+        (append, "unset", &seen.system_append, &mut now.system_append),
         (
-            "system_append",
-            "unset",
-            &seen.system_append,
-            &mut now.system_append,
-        ),
-        (
-            "default_prompt",
+            default,
             "unset",
             &seen.default_prompt,
             &mut now.default_prompt,

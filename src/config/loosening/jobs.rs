@@ -3,6 +3,9 @@
 use super::{ConfigChange, SeenConfig, changed};
 use crate::config::settings::Config;
 
+/// The key of the address of web searches.
+pub(super) const SEARCH_URL: &str = "tools.search_url";
+
 /// Keeps the server of web searches, and says so.
 pub(super) fn take_back_search(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let new = &now.tools.search_url;
@@ -11,7 +14,7 @@ pub(super) fn take_back_search(seen: &SeenConfig, now: &mut Config, lines: &mut 
     }
     let shown = |url: Option<&String>| url.map_or("unset".to_owned(), |url| format!("{url:?}"));
     let (old, new) = (shown(seen.search_url.as_ref()), shown(new.as_ref()));
-    changed(lines, "tools.search_url", &old, &new);
+    changed(lines, SEARCH_URL, &old, &new);
     now.tools.search_url.clone_from(&seen.search_url);
 }
 

@@ -12,8 +12,6 @@ pub(super) const RESULT_BYTES: &str = "mcp.max_result_bytes";
 pub(super) const DAYS: &str = "history.max_days";
 pub(super) const RECORDS: &str = "history.max_records";
 pub(super) const BYTES: &str = "history.max_bytes";
-pub(super) const RECORD_DAYS: &str = "record.max_days";
-pub(super) const RECORD_BYTES: &str = "record.max_bytes";
 /// 0 for no panes.
 pub(super) const PANES: &str = "record.panes";
 
@@ -73,8 +71,6 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
             RECORDS => set(&mut now.history.max_records, *old),
             PANES => now.record.panes = RecordedPanes::Off,
             SANDBOX => now.tools.sandbox = sandbox(*old),
-            RECORD_DAYS => set(&mut now.record.max_days, *old),
-            RECORD_BYTES => set(&mut now.record.max_bytes, *old),
             _ => set(&mut now.history.max_bytes, *old),
         }
     }

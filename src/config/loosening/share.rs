@@ -6,6 +6,9 @@ use super::{ConfigChange, SeenConfig, changed};
 use crate::config::settings::Config;
 use crate::config::share_settings::{ShareMode, ShareSettings, ShareTarget};
 
+/// The key of the place of the pages.
+pub(super) const TARGET: &str = "share.target";
+
 /// What a person has seen of `[share]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SeenShare {
@@ -55,7 +58,7 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
     }
     if let Some(bucket) = new.bucket.as_ref().filter(|_| new.bucket != old.bucket) {
         let old = old.bucket.as_deref().unwrap_or("local");
-        changed(lines, "share.target", old, bucket);
+        changed(lines, TARGET, old, bucket);
         now.share.target = ShareTarget::Local;
         // Without a bucket, a session would be shared elsewhere than the user has said.
         if now.share.mode == ShareMode::Auto {

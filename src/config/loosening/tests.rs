@@ -256,6 +256,7 @@ fn loosened_settings_are_shown_and_taken_back() {
 #[test]
 fn tightening_and_neutral_changes_count_at_once() {
     for (old, new) in [
+        ("", "[record]\nmax_bytes = 1048576\nmax_days = 1\n"),
         ("[policy.rules]\n\"s.x\" = \"allow\"\n", ""),
         (
             "[policy.rules]\n\"s.x\" = \"allow\"\n",
@@ -294,6 +295,40 @@ fn tightening_and_neutral_changes_count_at_once() {
         let (seen, mut now) = (SeenConfig::of(&config(old)), config(new));
         take_back(&seen, &mut now);
         assert_eq!(now, config(new), "{new}");
+    }
+}
+
+#[test]
+fn a_summary_has_values_that_are_no_secrets() {
+    for (old, new, summary) in [
+        (
+            "",
+            "[record]\npanes = \"tmux\"\n",
+            "record.panes: off -> tmux",
+        ),
+        (
+            "",
+            "[history]\nsync = false\nmax_days = 1\n",
+            "history.sync: true -> false; history.max_days: 90 -> 1",
+        ),
+        (
+            "",
+            "system_prompt = \"hunter2\"\n",
+            "- system_prompt; + system_prompt",
+        ),
+        (
+            "",
+            "[tools]\nsearch_url = \"https://s.example\"\n",
+            "- tools.search_url; + tools.search_url",
+        ),
+        ("", SERVER, "+ mcp.servers.s"),
+        ("", MODEL, "+ models.a"),
+    ] {
+        let (seen, mut now) = (SeenConfig::of(&config(old)), config(new));
+        let lines = take_back(&seen, &mut now);
+        let digest = String::new();
+        let changes = crate::config::ConfigChanges { digest, lines };
+        assert_eq!(changes.summaries().join("; "), summary);
     }
 }
 

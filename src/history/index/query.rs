@@ -46,7 +46,7 @@ pub struct ActivityEntry {
     pub what: String,
     /// Duration.
     pub ms: Option<u64>,
-    /// `person` or `rule`, if a decision was made.
+    /// `person` or `rule`, if a decision was made; `chain` for a prompt that nobody typed.
     pub by: Option<String>,
     /// The session.
     pub session: Option<String>,

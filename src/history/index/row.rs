@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use self::line::{Bare, IndexedLine};
 use super::usage::{UsageSource, UsageSum};
-use crate::history::record::{current_type, is_aish};
+use crate::history::record::{CONTINUED, current_type, is_aish};
 use crate::safety::redact::global_redactor;
 
 /// Types of activities, as shown and filtered by `aish-helper activity`.
@@ -64,7 +64,7 @@ pub struct IndexRow {
     pub what: String,
     /// Duration.
     pub ms: Option<u64>,
-    /// `person` or `rule`, if a decision was made.
+    /// `person` or `rule`, if a decision was made; `chain` for a prompt that nobody typed.
     pub by: Option<&'static str>,
     /// The session.
     pub session: Option<String>,
@@ -320,6 +320,7 @@ fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
             _ => Some("person"),
         },
         "command_approval" if line.choice.as_deref() == Some("denied") => Some("rule"),
+        "prompt" if line.text.as_deref() == Some(CONTINUED) => Some("chain"),
         "policy" if line.change.as_deref() == Some("lapsed") => None,
         "prompt" | "command_approval" | "command_result" | "shell_command" | "policy" | "model" => {
             Some("person")

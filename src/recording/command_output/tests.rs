@@ -177,6 +177,44 @@ fn gaps_are_counted() {
     });
     let found = of(&recording, "1-a@1", ENOUGH).unwrap();
     assert_eq!((found.head.as_str(), found.omitted), ("Password:\nok", 7));
+    assert_eq!(found.lacking, Some(GapReason::Dropped));
+}
+
+#[test]
+fn an_output_with_gaps_says_why_it_is_not_whole() {
+    let gap = |reason| RecordingEvent::Gap { reason, bytes: 9 };
+    let limit = GapReason::Limit;
+    for (reasons, lacking, omitted) in [
+        (vec![], None, 0),
+        (vec![GapReason::EchoOff], None, 0),
+        (vec![limit], Some(limit), 9),
+        (
+            vec![GapReason::DiskFull, limit],
+            Some(GapReason::DiskFull),
+            18,
+        ),
+        (
+            vec![limit, GapReason::NotInHistory, limit],
+            Some(GapReason::NotInHistory),
+            27,
+        ),
+    ] {
+        let mut recording = TestRecording::new(40, 10);
+        recording.event(RecordingEvent::CommandStart {
+            command_id: "1-a@1".into(),
+            text: None,
+        });
+        for reason in reasons {
+            recording.event(gap(reason));
+        }
+        recording.event(RecordingEvent::CommandEnd {
+            command_id: "1-a@1".into(),
+            exit: 0,
+        });
+        let found = of(&recording, "1-a@1", ENOUGH).unwrap();
+        assert_eq!((found.lacking, found.omitted), (lacking, omitted));
+        assert_eq!(found.head, "");
+    }
 }
 
 #[test]

@@ -220,6 +220,23 @@ fn a_summary_needs_only_both_ends() {
         (summary.length_us, summary.has_ended, summary.exit),
         (5_000_000, true, Some(3))
     );
+    let gap = "{\"us\":9,\"offset\":3,\"type\":\"gap\",\"reason\":\"limit\",\"bytes\":7}\n";
+    for (events, is_full) in [
+        (middle.clone(), false),
+        (format!("{middle}{gap}"), true),
+        (
+            format!("{middle}{gap}{{\"us\":10,\"offset\":3,\"type\":\"prompt\"}}\n"),
+            true,
+        ),
+        (gap.replace("limit", "disk_full"), false),
+    ] {
+        let (_dir, opened) = recording(&format!("{START}\n{events}"), b"abc");
+        assert_eq!(
+            opened.unwrap().summary().unwrap().is_full,
+            is_full,
+            "{events}"
+        );
+    }
     let (_dir, opened) = recording(&format!("{START}\n{middle}"), b"abc");
     let summary = opened.unwrap().summary().unwrap();
     assert_eq!((summary.length_us, summary.has_ended), (10, false));

@@ -293,6 +293,13 @@ fn each_record_has_its_words() {
 }
 
 #[test]
+fn a_prompt_of_a_chain_was_typed_by_nobody() {
+    for (text, by) in [(CONTINUED, "chain"), ("go on", "person")] {
+        assert_eq!(of("user", json!({"text": text})).by, Some(by));
+    }
+}
+
+#[test]
 fn what_a_call_does_is_what_the_gate_took_it_for() {
     let act = json!({"server": "a", "tool": "t.x", "variant": "call_tool_read", "operation": "write",
         "intent": {"operation_type": "read", "reason": "r"}, "annotations": {"readOnlyHint": true}});
