@@ -163,6 +163,11 @@ impl Paths {
         self.run.join("notices")
     }
 
+    /// Directory of the pages of shares.
+    pub fn shares(&self) -> PathBuf {
+        self.data.join("shares")
+    }
+
     /// Directory of the kept copies of files that tools have changed, one directory for each session.
     pub fn undo(&self) -> PathBuf {
         self.data.join("undo")
@@ -269,6 +274,39 @@ pub fn link_target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
+/// Ends the name of a temporary file, behind the id of the process and a number.
+const TEMPORARY: &str = ".aish-new";
+
+/// Removes temporary files that killed processes have left in these directories: they may hold what was removed since. One that is
+/// being written is locked, and the kernel unlocks it when its process is killed.
+pub fn remove_leftovers(dirs: &[&Path]) {
+    let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir).ok());
+    for entry in entries.flatten().flatten() {
+        let path = entry.path();
+        let is_left = || {
+            let lock = read_own(&path).map(|file| Flock::lock(file, BEING_WRITTEN));
+            lock.is_ok_and(|lock| lock.is_ok())
+        };
+        if entry.file_name().to_str().is_some_and(is_temporary)
+            && is_left()
+            && let Err(e) = fs::remove_file(&path)
+        {
+            tracing::warn!("cannot remove {}: {e}", path.display());
+        }
+    }
+}
+
+/// How a temporary file is locked.
+const BEING_WRITTEN: FlockArg = FlockArg::LockExclusiveNonblock;
+
+fn is_temporary(name: &str) -> bool {
+    let writer = name
+        .strip_suffix(TEMPORARY)
+        .and_then(|name| name.rsplit_once('.'));
+    let number = writer.and_then(|(_, writer)| writer.split_once('-'));
+    number.is_some_and(|(pid, number)| pid.parse::<u32>().is_ok() && number.parse::<u64>().is_ok())
+}
+
 /// Numbers the temporary files of this process: two writers of one file must not share one.
 static TEMPORARY_FILES: AtomicU64 = AtomicU64::new(0);
 
@@ -279,13 +317,15 @@ fn write_and_rename(target: &Path, content: &[u8], mode: u32) -> io::Result<()> 
 fn write_temporary(target: &Path, content: &[u8], mode: u32, sync: bool) -> io::Result<()> {
     let number = TEMPORARY_FILES.fetch_add(1, Ordering::Relaxed);
     let mut temporary = target.as_os_str().to_owned();
-    temporary.push(format!(".{}-{number}.aish-new", std::process::id()));
+    temporary.push(format!(".{}-{number}{TEMPORARY}", std::process::id()));
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(&temporary)?;
+        // Where locks do not work, nothing is swept either.
+        let _lock = Flock::lock(file.try_clone()?, BEING_WRITTEN).ok();
         file.write_all(content)?;
         // Not by `open`, where the umask would take away from the mode of the old file.
         file.set_permissions(fs::Permissions::from_mode(mode))?;
@@ -386,6 +426,35 @@ mod tests {
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn temporary_files_of_processes_that_are_gone_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let (dir, missing) = (home.path(), home.path().join("missing"));
+        let kept = [
+            "12-3.aish-new",
+            "b.12.aish-new",
+            "c.12-x.aish-new",
+            "d.12-3.html",
+        ];
+        for name in ["a.html.12-3.aish-new", "e.1-0.aish-new"]
+            .iter()
+            .chain(&kept)
+        {
+            fs::write(dir.join(name), "x").unwrap();
+        }
+        let written = File::create(dir.join("f.1-1.aish-new")).unwrap();
+        let written = Flock::lock(written, BEING_WRITTEN).unwrap();
+        remove_leftovers(&[&missing, dir]);
+        let mut expected = kept.map(OsString::from).to_vec();
+        expected.push("f.1-1.aish-new".into());
+        expected.sort();
+        assert_eq!(names(dir), expected);
+        drop(written);
+        remove_leftovers(&[dir]);
+        expected.retain(|name| name != "f.1-1.aish-new");
+        assert_eq!(names(dir), expected);
     }
 
     fn names(dir: &Path) -> Vec<OsString> {

@@ -93,8 +93,9 @@ pub fn token(path: &Path) -> Result<String> {
 /// # Errors
 /// A file cannot be written.
 pub fn replace(paths: &Paths) -> Result<()> {
-    create(&token_file(paths))?;
-    create(&browser_file(paths)).map(drop)
+    // The token last: until all is done, the old one counts.
+    create(&browser_file(paths))?;
+    create(&token_file(paths)).map(drop)
 }
 
 /// Returns the token and the bearer of the browsers, as far as they exist and can be read.

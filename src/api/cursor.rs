@@ -6,8 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Length of the end of a round's id that a cursor holds, in characters.
-const ROUND: usize = 12;
+use crate::session::feed::{FeedPosition, TurnFeed};
+
+/// Length of the end of an id that a cursor holds, in characters.
+const TAIL: usize = 12;
 
 /// A position in the events of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,12 +26,8 @@ pub struct Cursor {
     pub text: usize,
     /// Tag of the feed whose events were delivered; empty if there is none.
     pub feed: String,
-    /// Number of its entries that were delivered.
-    pub entry: usize,
-    /// Number of the tool call whose output was delivered, among those of the feed that print; 0 if there is none.
-    pub call: usize,
-    /// Number of bytes delivered of that output.
-    pub output: usize,
+    /// How much of the feed was delivered.
+    pub position: FeedPosition,
 }
 
 impl Cursor {
@@ -41,9 +39,21 @@ impl Cursor {
         }
     }
 
-    /// Whether this can be a position in a session with this number of records.
-    pub fn fits(&self, records: usize) -> bool {
-        self.record < records || self.record == records && self.part == 0
+    /// Returns the cursor as clients of the session get it: it is valid only there.
+    pub fn text_in(&self, session: &str) -> String {
+        format!("{self}.{}", tail(session))
+    }
+
+    /// Reads a cursor of a session.
+    ///
+    /// # Errors
+    /// The text is not a cursor, or one of another session.
+    pub fn parse_in(session: &str, text: &str) -> Result<Cursor, InvalidCursor> {
+        let (cursor, of) = text.rsplit_once('.').ok_or(InvalidCursor)?;
+        match of == tail(session) {
+            true => cursor.parse(),
+            false => Err(InvalidCursor),
+        }
     }
 
     /// Whether the answer of this round was begun.
@@ -63,18 +73,12 @@ impl Cursor {
         self.text = 0;
     }
 
-    /// Counts output of a tool call as delivered.
-    pub fn count_output(&mut self, call: usize, bytes: usize) {
-        if self.call != call {
-            (self.call, self.output) = (call, 0);
+    /// Begins the events of a feed, unless they were begun.
+    pub fn begin_feed(&mut self, feed: &TurnFeed) {
+        if self.feed != feed.tag {
+            feed.tag.clone_into(&mut self.feed);
+            self.position = feed.position_behind(self.record);
         }
-        self.output += bytes;
-    }
-
-    /// Begins the events of a feed.
-    pub fn begin_feed(&mut self, tag: &str) {
-        tag.clone_into(&mut self.feed);
-        (self.entry, self.call, self.output) = (0, 0, 0);
     }
 
     /// Counts the next record as delivered.
@@ -85,10 +89,8 @@ impl Cursor {
     }
 }
 
-fn tail(round: &str) -> &str {
-    round
-        .get(round.len().saturating_sub(ROUND)..)
-        .unwrap_or(round)
+fn tail(id: &str) -> &str {
+    id.get(id.len().saturating_sub(TAIL)..).unwrap_or(id)
 }
 
 impl fmt::Display for Cursor {
@@ -100,10 +102,13 @@ impl fmt::Display for Cursor {
             round,
             text,
             feed,
+            position,
+        } = self;
+        let FeedPosition {
             entry,
             call,
             output,
-        } = self;
+        } = position;
         write!(
             f,
             "{record}.{part}.{live}.{round}.{text}.{feed}.{entry}.{call}.{output}"
@@ -130,9 +135,11 @@ impl FromStr for Cursor {
             round: name(round)?,
             text: number(text)?,
             feed: name(feed)?,
-            entry: number(entry)?,
-            call: number(call)?,
-            output: number(output)?,
+            position: FeedPosition {
+                entry: number(entry)?,
+                call: number(call)?,
+                output: number(output)?,
+            },
         })
     }
 }
@@ -141,13 +148,13 @@ impl FromStr for Cursor {
 const MAX: usize = 1 << 40;
 
 fn number(text: &str) -> Result<usize, InvalidCursor> {
-    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let number = text.parse().ok().filter(|n| is_number && *n < MAX);
-    number.ok_or(InvalidCursor)
+    // Only as it is written: no sign and no leading zero.
+    let is_written = |n: &usize| *n < MAX && n.to_string() == text;
+    text.parse().ok().filter(is_written).ok_or(InvalidCursor)
 }
 
 fn name(text: &str) -> Result<String, InvalidCursor> {
-    let is_name = text.len() <= ROUND && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    let is_name = text.len() <= TAIL && text.bytes().all(|b| b.is_ascii_alphanumeric());
     match is_name {
         true => Ok(text.to_owned()),
         false => Err(InvalidCursor),
@@ -165,14 +172,29 @@ mod tests {
         cursor.text = 512;
         cursor.live = 7;
         cursor.feed = "1a2b3c4d".to_owned();
-        cursor.entry = 3;
-        cursor.count_output(2, 9);
+        cursor.position = FeedPosition {
+            entry: 3,
+            call: 2,
+            output: 9,
+        };
         let text = cursor.to_string();
         assert_eq!(text, "12.0.7.0123456789ab.512.1a2b3c4d.3.2.9");
         assert_eq!(text.parse(), Ok(cursor.clone()));
         assert!(cursor.is_of("0198f3c2-0000-7000-8000-0123456789ab"));
         assert!(!cursor.is_of("0198f3c2-0000-7000-8000-0123456789ac"));
         assert_eq!("0.0.0..0..0.0.0".parse(), Ok(Cursor::default()));
+        let (session, other) = (
+            "0198f3c2-0000-7000-8000-00000000000a",
+            "0198f3c2-0000-7000-8000-00000000000b",
+        );
+        let text = cursor.text_in(session);
+        assert_eq!(text, "12.0.7.0123456789ab.512.1a2b3c4d.3.2.9.00000000000a");
+        assert_eq!(Cursor::parse_in(session, &text), Ok(cursor.clone()));
+        assert_eq!(Cursor::parse_in(other, &text), Err(InvalidCursor));
+        assert_eq!(
+            Cursor::parse_in(session, &cursor.to_string()),
+            Err(InvalidCursor)
+        );
     }
 
     #[test]
@@ -183,6 +205,7 @@ mod tests {
             "1.2.3",
             "-1.0.0..0..0.0.0",
             "+1.0.0..0..0.0.0",
+            "01.0.0..0..0.0.0",
             "1.0.0..0..0.0.0.0",
             "1.0.0.<script>.0..0.0.0",
             "1.0.0..0../.0.0.0",

@@ -1,6 +1,6 @@
 //! The events of a session, derived from its records and from the feed of its running turn.
 //!
-//! Each call of [`next`] gives one event and moves the cursor behind it. What is in the journal decides: an answer that is
+//! Each call of [`record_event`] gives one event of a record and moves the cursor behind it. What is in the journal decides: an answer that is
 //! read while it runs and one that is read later give the same events, except for how its text is cut into deltas. Events
 //! of the feed that have no record (a question, the output of a running tool) exist only while the turn runs.
 
@@ -17,7 +17,6 @@ use crate::protocol::QuestionOutcome;
 use crate::safety::redact::global_redactor;
 use crate::safety::utf8;
 use crate::session::conversation::Session;
-use crate::session::feed::{TurnEvent, TurnFeed};
 
 /// Maximum size of the text of one event, in bytes, so that a client that does not read holds little memory.
 pub const MAX_TEXT: usize = 4096;
@@ -85,41 +84,27 @@ impl SearchedAnswer {
     }
 }
 
-/// Returns the next event of a session and moves the cursor behind it; `None` when there is nothing more now.
-pub fn next(session: &Session, cursor: &mut Cursor, answer: &SearchedAnswer) -> Option<ApiEvent> {
-    let of_record = session.with_records(|records| {
-        let record = records.get(cursor.record)?;
-        Some(record_event(record, cursor, answer))
-    });
-    of_record.or_else(|| live_event(session, cursor))
-}
-
-/// Returns the next event of a session whose records were all read.
-pub fn live_event(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
-    let feed = session.hub.running();
-    if let Some(feed) = &feed {
-        if cursor.feed != feed.tag {
-            cursor.begin_feed(&feed.tag);
-        }
-        let event = text_event(feed, cursor)
-            .or_else(|| feed_event(feed, cursor))
-            .or_else(|| output_event(feed, cursor));
-        if let Some(event) = event {
-            cursor.live += 1;
-            return Some(event);
-        }
+/// Whether a cursor can be a position in a session with these records.
+pub fn fits(cursor: &Cursor, records: &[Record]) -> bool {
+    if cursor.round.is_empty() && cursor.text > 0 {
+        return false;
     }
-    // The answer was begun and has no record: its request failed, and another one was made or the turn has ended.
-    let is_running = |feed: &TurnFeed| {
-        feed.live_text((&cursor.round, 0), 0)
-            .is_some_and(|l| cursor.is_of(&l.round))
+    let Some(record) = records.get(cursor.record) else {
+        return cursor.record == records.len() && cursor.part == 0;
     };
-    if !cursor.round.is_empty() && !feed.as_deref().is_some_and(is_running) {
-        cursor.end_answer();
-        cursor.live += 1;
-        return Some(live("message.end", json!({ "finish": "discarded" })));
+    match &record.body {
+        RecordBody::User { .. } => cursor.part <= 2,
+        RecordBody::Assistant { text, calls, .. } => {
+            let is_begun = cursor.is_of(message_id(record));
+            // Of the text, or of what clients get of it since a secret in it is known.
+            let is_within =
+                |at: usize| text.is_char_boundary(at) || redact(text).is_char_boundary(at);
+            cursor.part <= calls.len() + 1
+                && (is_begun || cursor.part == 0)
+                && (!is_begun || is_within(cursor.text))
+        }
+        _ => cursor.part == 0,
     }
-    None
 }
 
 /// Returns the next event of one record.
@@ -317,90 +302,9 @@ fn shorten(value: &mut Value) {
     }
 }
 
-fn live(kind: &'static str, payload: Value) -> ApiEvent {
-    ApiEvent {
-        kind,
-        timestamp_ms: None,
-        payload,
-        is_recorded: false,
-    }
-}
-
-fn redact(text: &str) -> Cow<'_, str> {
+/// Returns a text without secrets.
+pub fn redact(text: &str) -> Cow<'_, str> {
     global_redactor().redact(text)
-}
-
-/// Returns the next piece of the running answer.
-fn text_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
-    let part = feed.live_text((&cursor.round, cursor.text), MAX_TEXT)?;
-    if part.text.is_empty() {
-        return None;
-    }
-    if !cursor.is_of(&part.round) {
-        if !cursor.round.is_empty() {
-            // The answer before it was discarded; its end comes first.
-            return None;
-        }
-        cursor.begin(&part.round);
-        let start = json!({ "message_id": part.round, "role": "assistant" });
-        return Some(live("message.start", start));
-    }
-    cursor.text += part.text.len();
-    Some(live(
-        "message.delta",
-        json!({ "message_id": part.round, "text": part.text }),
-    ))
-}
-
-/// Returns the next piece of the output of the running tool call.
-fn output_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
-    let part = feed.live_output((cursor.call, cursor.output), MAX_TEXT)?;
-    if part.text.is_empty() {
-        return None;
-    }
-    cursor.count_output(part.number, part.text.len());
-    let payload = json!({ "call_id": part.call, "text": part.text });
-    Some(live("tool.delta", payload))
-}
-
-/// Returns the next event of the feed that clients are told.
-fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
-    while let Some((event, behind)) = feed.event_from(cursor.entry) {
-        cursor.entry = behind;
-        let told = match &*event {
-            TurnEvent::Notice(text) => Some(("x.notice", json!({ "text": redact(text) }))),
-            TurnEvent::CallStarted(call) => Some((
-                "x.tool.running",
-                json!({ "call_id": call.id, "name": redact(&call.name) }),
-            )),
-            TurnEvent::ApprovalRequested(_) | TurnEvent::ElicitationRequested(_) => {
-                question(&event).map(|question| ("x.question.open", question))
-            }
-            TurnEvent::QuestionClosed {
-                id,
-                answered_in,
-                outcome,
-            } => Some((
-                "x.question.close",
-                json!({
-                    "question_id": id,
-                    "answered_in": answered_in,
-                    "outcome": outcome_word(*outcome),
-                }),
-            )),
-            // The answer's text has the proposals; records tell the rest.
-            TurnEvent::Started { .. }
-            | TurnEvent::Proposal(_)
-            | TurnEvent::NewTools(_)
-            | TurnEvent::CallOutput(_)
-            | TurnEvent::CallProgress(_)
-            | TurnEvent::CallFinished(_) => None,
-        };
-        if let Some((kind, payload)) = told {
-            return Some(live(kind, payload));
-        }
-    }
-    None
 }
 
 /// Returns the state of a session: a key that changes with it, and what clients are told.

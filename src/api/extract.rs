@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use axum::body::HttpBody;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::body::{Bytes, HttpBody};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
+use super::exact_json::{self, BodyFault};
 use super::problem::Problem;
 use crate::safety::redact::global_redactor;
 
@@ -41,8 +41,16 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
             )
             .header(header::ACCEPT_ENCODING, "identity"));
         }
+        if !is_json(request.headers()) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "usage",
+                "the body is not declared as JSON",
+                "send JSON with the header Content-Type: application/json",
+            ));
+        }
         DefaultBodyLimit::max(MAX).apply(&mut request);
-        let read = axum::Json::<Value>::from_request(request, state);
+        let read = Bytes::from_request(request, state);
         let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, read).await else {
             let seconds = BODY_TIMEOUT.as_secs();
             let message = format!("the body did not arrive within {seconds} s");
@@ -54,11 +62,18 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
                 hint,
             ));
         };
-        let body = match read {
-            Ok(axum::Json(body)) => body,
-            Err(rejection) => return Err(body_problem(&rejection, MAX)),
-        };
+        let body = read.map_err(|rejection| match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => too_large(MAX),
+            _ => Problem::bad_request(one_line(&rejection.body_text()), BODY_HINT),
+        })?;
         let invalid = |message: &str| Problem::invalid(one_line(message), BODY_HINT);
+        let body = exact_json::parse(&body).map_err(|fault| match fault {
+            BodyFault::Syntax(message) => {
+                let message = one_line(&format!("the body is not JSON: {message}"));
+                Problem::bad_request(message, BODY_HINT)
+            }
+            BodyFault::Inexact(message) => invalid(&message),
+        })?;
         // The fields in order, as an array, would be accepted too.
         if !body.is_object() {
             return Err(invalid("the body is not a JSON object"));
@@ -80,18 +95,14 @@ fn too_large(maximum: usize) -> Problem {
     )
 }
 
-fn body_problem(rejection: &JsonRejection, maximum: usize) -> Problem {
-    let status = rejection.status();
-    if status == StatusCode::PAYLOAD_TOO_LARGE {
-        return too_large(maximum);
-    }
-    let hint = match rejection {
-        JsonRejection::MissingJsonContentType(_) => {
-            "send JSON with the header Content-Type: application/json"
-        }
-        _ => BODY_HINT,
-    };
-    Problem::new(status, "usage", one_line(&rejection.body_text()), hint)
+/// Whether the body is declared as JSON, or as a format that is written in it.
+fn is_json(headers: &HeaderMap) -> bool {
+    let declared = headers.get(header::CONTENT_TYPE);
+    let declared = declared.and_then(|declared| declared.to_str().ok());
+    let essence = declared.and_then(|declared| declared.split(';').next());
+    let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
+    let subtype = essence.strip_prefix("application/").unwrap_or_default();
+    subtype == "json" || subtype.ends_with("+json")
 }
 
 /// The parameters in the path.

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::ApiState;
 use super::cursor::Cursor;
+use super::event_order;
 use super::events::{self, ApiEvent, SearchedAnswer};
 use super::pairing::PairingId;
 use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq, unpaired};
@@ -48,7 +49,11 @@ impl GlobalCursor {
 
     /// Reads a cursor; `None` if the text is none.
     pub fn parse(text: &str) -> Option<GlobalCursor> {
-        let id = |text: &str| Some(uuid::Uuid::parse_str(text).ok()?.to_string());
+        // Only in the form that ids have.
+        let id = |text: &str| {
+            let id = uuid::Uuid::parse_str(text).ok()?.to_string();
+            (id == text).then_some(id)
+        };
         let mut fields = text.split('_');
         let record = id(fields.next()?)?;
         let mut within = BTreeMap::new();
@@ -96,6 +101,8 @@ pub struct GlobalStream {
     answer: SearchedAnswer,
     /// What was told of the state of each session last.
     status: HashMap<String, String>,
+    /// The number of the last event of each session.
+    seq: HashMap<String, u64>,
 }
 
 impl GlobalStream {
@@ -115,6 +122,7 @@ impl GlobalStream {
             closed: changed,
             answer: SearchedAnswer::default(),
             status: HashMap::new(),
+            seq: HashMap::new(),
         }
     }
 
@@ -201,6 +209,14 @@ impl GlobalStream {
         };
         let within = self.cursor.within.remove(&session.id);
         let mut cursor = within.unwrap_or_else(|| Cursor::after(number));
+        // What was told of the running turn is told again unless the cursor says so.
+        let has_place = self.cursor.within.len() < MAX_WITHIN;
+        if has_place && let Some(event) = event_order::earlier_event(session, &mut cursor) {
+            let seq = seq(number, &event, &cursor);
+            self.cursor.within.insert(session.id.clone(), cursor);
+            self.append(&session.id, seq, &event, out);
+            return true;
+        }
         if let Some(unsearched) = self.answer.unsearched(&record) {
             self.answer.search(unsearched).await;
         }
@@ -212,12 +228,20 @@ impl GlobalStream {
             self.cursor.record = record.id;
         }
         // What runs goes on behind the record.
-        let has_place = self.cursor.within.len() < MAX_WITHIN;
         if !is_complete || has_place && session.hub.running().is_some() {
             self.cursor.within.insert(session.id.clone(), cursor);
         }
-        append(&session.id, seq, &self.cursor.text(), &event, out);
+        self.append(&session.id, seq, &event, out);
         true
+    }
+
+    /// Appends an event of a session. Its number is larger than that of the event before it also where the position in the session
+    /// was forgotten in between.
+    fn append(&mut self, session: &str, seq: u64, event: &ApiEvent, out: &mut Vec<u8>) {
+        let last = self.seq.entry(session.to_owned()).or_default();
+        *last = seq.max(*last + 1);
+        let seq = *last;
+        append(session, seq, &self.cursor.text(), event, out);
     }
 
     /// Returns the number of the next record of a session. Once the session was seen, records are counted: those of several
@@ -232,7 +256,7 @@ impl GlobalStream {
             // A position that the session cannot have was made up.
             match within
                 .remove(id)
-                .filter(|cursor| cursor.fits(records.len()))
+                .filter(|cursor| events::fits(cursor, records))
             {
                 Some(cursor) => {
                     let number = cursor.record;
@@ -258,13 +282,13 @@ impl GlobalStream {
             let Some(mut cursor) = within.or_else(begun) else {
                 return;
             };
-            let event = events::live_event(session, &mut cursor);
+            let event = event_order::live_event(session, &mut cursor);
             let seq = event
                 .as_ref()
                 .map_or(0, |event| seq(records, event, &cursor));
             self.cursor.within.insert(id.clone(), cursor);
             let Some(event) = event else { break };
-            append(id, seq, &self.cursor.text(), &event, out);
+            self.append(id, seq, &event, out);
         }
         let has_ended = |cursor: &Cursor| !runs && cursor.part == 0 && cursor.round.is_empty();
         if self.cursor.within.get(id).is_some_and(has_ended) {
@@ -294,7 +318,7 @@ impl GlobalStream {
                 cursor.live = within.live;
             }
             let seq = seq(number, &event, &cursor);
-            append(&session.id, seq, &self.cursor.text(), &event, out);
+            self.append(&session.id, seq, &event, out);
         }
     }
 
@@ -322,11 +346,7 @@ impl GlobalStream {
 /// Waits until one of the feeds has something behind its position.
 async fn any_changed(feeds: &[(Arc<TurnFeed>, Cursor)]) {
     let changes = feeds.iter().map(|(feed, cursor)| {
-        let change = feed.live_changed(
-            (&cursor.round, cursor.text),
-            cursor.entry,
-            (cursor.call, cursor.output),
-        );
+        let change = feed.live_changed((&cursor.round, cursor.text), cursor.position);
         Box::pin(change) as Pin<Box<dyn Future<Output = ()> + Send>>
     });
     let changes: Vec<_> = changes.collect();
@@ -364,6 +384,10 @@ mod tests {
             "1".to_owned(),
             format!("{id}_"),
             format!("{id}_{id}"),
+            id.simple().to_string(),
+            id.to_string().to_uppercase(),
+            id.urn().to_string(),
+            format!("{id}_{}_0.0.0..0..0.0.0", id.braced()),
             format!("{id}_0_0"),
             format!("{id}_{id}_1.2.3"),
             format!("{id}_x_0.0.0..0..0.0.0"),

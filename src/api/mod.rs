@@ -6,7 +6,9 @@
 
 mod credentials;
 mod cursor;
+mod event_order;
 mod events;
+mod exact_json;
 mod extract;
 mod file_body;
 mod global_stream;

@@ -3,7 +3,7 @@
 use super::types::ProposalView;
 use crate::chat::FinishReason;
 use crate::history::record::RecordBody;
-use crate::safety::command_extractor::{AnswerPiece, CommandExtractor};
+use crate::safety::command_extractor::{AnswerPiece, CommandExtractor, ProposalLimit};
 
 /// Returns the lines of a recorded answer that propose commands, in their order. `answer` is its text as clients get it. Of an
 /// answer that did not come to its own end the last command may be incomplete, and is left out.
@@ -28,22 +28,28 @@ fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
         line += part.matches('\n').count();
         (first_line, part.split_inclusive('\n').count())
     };
+    // The terminal offers no more than these.
+    let mut limit = ProposalLimit::default();
+    let mut block = (0, 0);
     let mut take = |piece| match piece {
         AnswerPiece::Text(text) => {
             lines_of(text.len());
         }
-        AnswerPiece::Command { text, taken: 0 } => {
-            if let Some(block) = found.last_mut() {
-                block.commands.push(text);
-            }
-        }
         AnswerPiece::Command { text, taken } => {
-            let (first_line, lines) = lines_of(taken);
-            found.push(ProposalView {
-                first_line,
-                lines,
-                commands: vec![text],
-            });
+            if taken > 0 {
+                block = lines_of(taken);
+            }
+            if !limit.admits(&text) {
+                return;
+            }
+            match found.last_mut() {
+                Some(last) if taken == 0 && last.first_line == block.0 => last.commands.push(text),
+                _ => found.push(ProposalView {
+                    first_line: block.0,
+                    lines: block.1,
+                    commands: vec![text],
+                }),
+            }
         }
     };
     let mut extractor = CommandExtractor::default();
@@ -58,6 +64,7 @@ fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::safety::command_extractor::MAX_PROPOSALS;
 
     /// The lines and the commands of each proposal.
     fn found(answer: &str, is_whole: bool) -> Vec<(String, Vec<String>)> {
@@ -118,6 +125,24 @@ mod tests {
                 .collect();
             assert_eq!(found(answer, true), expected, "{answer:?}");
         }
+    }
+
+    #[test]
+    fn no_more_is_proposed_than_the_terminal_offers() {
+        let answer: String = (0..60).map(|n| format!("CMD: echo {n}\n")).collect();
+        let proposals = found(&answer, true);
+        assert_eq!(proposals.len(), MAX_PROPOSALS);
+        assert_eq!(proposals[49].1, ["echo 49"]);
+        // Of a block, as many as fit; a command that does not fit leaves its room to a shorter one.
+        let block = format!("```\n{answer}```\n");
+        let proposals = found(&block, true);
+        assert_eq!(proposals.len(), 1);
+        assert_eq!(proposals[0].1.len(), MAX_PROPOSALS);
+        let long = format!("CMD: echo {}\n", "x".repeat(60 << 10));
+        let answer = format!("{}CMD: id\n", long.repeat(6));
+        let proposals = found(&answer, true);
+        assert_eq!(proposals.len(), 5);
+        assert_eq!(proposals[4].1, ["id"]);
     }
 
     #[test]

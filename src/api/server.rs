@@ -310,8 +310,9 @@ impl ApiServer {
             hostname: status.hostname,
             port: status.port,
         });
-        self.end().await;
+        // First: where it fails, the server goes on with the old token.
         credentials::replace(&services.paths)?;
+        self.end().await;
         if address.is_some() {
             self.listen(services, cancel, may_use, address).await?;
         }

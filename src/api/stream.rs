@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::ApiState;
 use super::cursor::Cursor;
+use super::event_order;
 use super::events::{self, ApiEvent, SearchedAnswer};
 use super::pairing::PairingId;
 use crate::history::journal::now_ms;
@@ -145,7 +146,7 @@ impl SessionStream {
                 Wake::Changed => {}
                 Wake::Heartbeat => {
                     self.base.heartbeat = Instant::now() + HEARTBEAT;
-                    let payload = json!({ "next_cursor": self.cursor.to_string() });
+                    let payload = json!({ "next_cursor": self.cursor.text_in(&self.session) });
                     self.append("x.heartbeat", payload, &mut out);
                     return Some(Bytes::from(out));
                 }
@@ -180,11 +181,12 @@ impl SessionStream {
             if let Some(unsearched) = unsearched {
                 self.answer.search(unsearched).await;
             }
-            let Some(event) = events::next(session, &mut self.cursor, &self.answer) else {
+            let Some(event) = event_order::next(session, &mut self.cursor, &self.answer) else {
                 break;
             };
             let seq = seq(record, &event, &self.cursor);
-            append(&self.session, seq, &self.cursor.to_string(), &event, out);
+            let cursor = self.cursor.text_in(&self.session);
+            append(&self.session, seq, &cursor, &event, out);
         }
         if out.len() >= CHUNK {
             return;
@@ -196,7 +198,7 @@ impl SessionStream {
         }
         if !self.base.is_caught_up {
             self.base.is_caught_up = true;
-            let payload = json!({ "next_cursor": self.cursor.to_string() });
+            let payload = json!({ "next_cursor": self.cursor.text_in(&self.session) });
             self.append("x.caught_up", payload, out);
             self.base.has_ended = !self.base.follows;
         }
@@ -212,7 +214,8 @@ impl SessionStream {
             is_recorded: false,
         };
         let seq = seq(self.cursor.record, &event, &self.cursor);
-        append(&self.session, seq, &self.cursor.to_string(), &event, out);
+        let cursor = self.cursor.text_in(&self.session);
+        append(&self.session, seq, &cursor, &event, out);
     }
 
     /// Waits for something new.
@@ -223,17 +226,12 @@ impl SessionStream {
         let Cursor {
             round,
             text,
-            entry,
-            call,
-            output,
+            position,
             ..
         } = &self.cursor;
         let of_feed = async {
             match &feed {
-                Some(feed) => {
-                    feed.live_changed((round, *text), *entry, (*call, *output))
-                        .await
-                }
+                Some(feed) => feed.live_changed((round, *text), *position).await,
                 None => std::future::pending().await,
             }
         };

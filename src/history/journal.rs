@@ -410,6 +410,11 @@ impl JournalLog {
         self.writer.append(&self.file, lines)
     }
 
+    /// Returns how many writes have failed so far, whoever was told of them.
+    pub fn failures(&self) -> u64 {
+        self.file.failures()
+    }
+
     /// Waits until everything queued was written.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ pub(super) struct LogFile {
     reopen: Reopen,
     /// First failure since the last call of `outcome`.
     failure: Mutex<Option<Error>>,
+    /// Number of failures so far.
+    failures: AtomicU64,
 }
 
 impl LogFile {
@@ -39,6 +41,7 @@ impl LogFile {
             file: Mutex::new(file.map(Arc::new)),
             reopen,
             failure: Mutex::default(),
+            failures: AtomicU64::default(),
         }
     }
 
@@ -77,8 +80,14 @@ impl LogFile {
     fn note(&self, result: Result<()>) {
         if let Err(e) = result {
             tracing::warn!("{}", e.message);
+            self.failures.fetch_add(1, Ordering::Relaxed);
             locked(&self.failure).get_or_insert(e);
         }
+    }
+
+    /// Returns how many tasks have failed so far.
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Returns the first failure since this was called last.

@@ -159,9 +159,10 @@ fn fault(outcome: &CallEnd) -> ErrorKind {
         CallEnd::Rejected(_) | CallEnd::Unread(_) | CallEnd::NoSuchTool | CallEnd::NoObject => {
             ErrorKind::Usage
         }
-        CallEnd::Denied(_) | CallEnd::Blocked(_) | CallEnd::NoTerminal | CallEnd::Unanswered(_) => {
-            ErrorKind::Approval
-        }
+        CallEnd::Denied(_)
+        | CallEnd::Blocked(_)
+        | CallEnd::NoTerminal(_)
+        | CallEnd::Unanswered(_) => ErrorKind::Approval,
         CallEnd::Stopped | CallEnd::Interrupted => ErrorKind::Interrupted,
         CallEnd::Failed(_) | CallEnd::Unrecorded(_) | CallEnd::TooDeep | CallEnd::Said { .. } => {
             ErrorKind::Runtime
@@ -178,7 +179,9 @@ fn why(outcome: &CallEnd) -> String {
         }
         CallEnd::Blocked(rule) => format!("denied by the rule {rule}"),
         CallEnd::Unanswered(why) => why.clone(),
-        CallEnd::NoTerminal => "the call needs approval, and there is no terminal to ask on".into(),
+        CallEnd::NoTerminal(asks) => {
+            format!("the call needs approval ({asks}), and there is no terminal to ask on")
+        }
         CallEnd::Denied(_) | CallEnd::Stopped => "you denied the call".into(),
         CallEnd::NoSuchTool => "no such tool".into(),
         CallEnd::NoObject => "the arguments are not a JSON object".into(),

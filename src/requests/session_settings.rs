@@ -41,20 +41,22 @@ pub async fn serve(
     };
     let session = chosen(services, session, shell, !changes.is_empty(), record_ids).await?;
     if let Some(session) = session.as_ref().filter(|_| !changes.is_empty()) {
-        let bodies = changes
-            .into_iter()
-            .map(|(name, value)| match (name, value) {
-                (SettingName::Model, Some(model)) => RecordBody::Model { model },
-                (name, value) => RecordBody::SessionSetting {
-                    setting: name.as_str().to_owned(),
-                    value,
-                },
-            });
-        session.record_all(record_ids, bodies)?;
+        session.record_all(record_ids, changes.into_iter().map(setting_record))?;
         session.log_handle()?.written().await?;
     }
     let setting = |name| in_force(&config, by_variable, session.as_ref(), name);
     Ok(SettingName::ALL.map(setting).to_vec())
+}
+
+/// Returns the record of a changed setting.
+pub fn setting_record((name, value): (SettingName, Option<String>)) -> RecordBody {
+    match (name, value) {
+        (SettingName::Model, Some(model)) => RecordBody::Model { model },
+        (name, value) => RecordBody::SessionSetting {
+            setting: name.as_str().to_owned(),
+            value,
+        },
+    }
 }
 
 /// Checks changes without making them.

@@ -17,6 +17,30 @@ use raw_html::RawHtmlScanner;
 const LONGEST: usize = 64 << 10;
 const MOST_LINES: usize = 200;
 
+/// Maximum number of commands that a turn proposes, and maximum size of all of them in bytes. Further ones are not offered.
+pub const MAX_PROPOSALS: usize = 50;
+/// See [`MAX_PROPOSALS`].
+pub const MAX_PROPOSAL_BYTES: usize = 256 << 10;
+
+/// Counts the proposed commands.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProposalLimit {
+    commands: usize,
+    bytes: usize,
+}
+
+impl ProposalLimit {
+    /// Whether a further command may be proposed; it counts then.
+    pub fn admits(&mut self, command: &str) -> bool {
+        let bytes = self.bytes + command.len();
+        let is_admitted = self.commands < MAX_PROPOSALS && bytes <= MAX_PROPOSAL_BYTES;
+        if is_admitted {
+            (self.commands, self.bytes) = (self.commands + 1, bytes);
+        }
+        is_admitted
+    }
+}
+
 /// Removed around a command.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 

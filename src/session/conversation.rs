@@ -117,6 +117,10 @@ impl Session {
                 .into_iter()
                 .map(|body| new_record(record_ids.clone(), body)),
         );
+        // Before anybody can read the records: clients must not get them before the events that precede them.
+        if let Some(feed) = self.hub.running() {
+            (start..records.len()).for_each(|number| feed.mark_record(number));
+        }
         let log = log.as_ref().map_err(Clone::clone);
         let written = log.and_then(|log| log.write(&records[start..]));
         drop(kept);

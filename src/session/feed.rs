@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use self::live::{LiveOutputText, LiveText};
+pub use self::live::{FeedPosition, LiveOutputText, LiveText};
 pub use self::origin::{FeedOrigin, HangUpPolicy};
 pub use self::page_answer::{AnswerPlace, AnswerRefusal, ClosedQuestion, THE_API, THE_PAGE};
 pub use self::watcher::{FeedItem, FeedWatcher};
@@ -119,7 +119,10 @@ struct FeedState {
     last_watcher: u64,
     end: Option<TurnEnd>,
     live: live::LiveAnswer,
-    output: live::LiveOutput,
+    /// The output of each call that prints, in the order of their starts.
+    outputs: Vec<live::LiveOutput>,
+    /// For each record of the session that was written while the turn runs: its number, and how many entries there were.
+    marks: Vec<(usize, usize)>,
 }
 
 #[derive(Debug)]
@@ -275,13 +278,22 @@ impl TurnFeed {
         match event {
             TurnEvent::CallProgress(text) => state.progress = (state.progress.0 + 1, text),
             event => {
-                // A watcher that attaches later must not see the progress of a call that has ended.
+                let entry = state.entries.len();
                 match &event {
-                    TurnEvent::CallStarted(call) if call.prints => state.output.begin(&call.id),
-                    TurnEvent::CallOutput(text) => state.output.push(text),
-                    TurnEvent::CallFinished(_) => {
+                    TurnEvent::CallStarted(call) if call.prints => {
+                        state.outputs.push(live::LiveOutput::begin(&call.id, entry));
+                    }
+                    TurnEvent::CallOutput(text) => {
+                        if let Some(output) = state.outputs.last_mut() {
+                            output.push(text);
+                        }
+                    }
+                    TurnEvent::CallFinished(call) => {
+                        // A watcher that attaches later must not see the progress of a call that has ended.
                         state.progress.1.clear();
-                        state.output.end();
+                        if let Some(output) = state.outputs.last_mut() {
+                            output.end(&call.id, entry);
+                        }
                     }
                     _ => {}
                 }

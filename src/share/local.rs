@@ -23,7 +23,7 @@ impl LocalPages {
     /// Returns the pages of the user.
     pub fn new(paths: &Paths) -> LocalPages {
         LocalPages {
-            dir: paths.data.join("shares"),
+            dir: paths.shares(),
         }
     }
 

@@ -12,7 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::{AnswerSummary, ShownCost};
 use crate::safety::budget::ModelPrice;
-use crate::safety::command_extractor::{AnswerPiece, CommandExtractor};
+use crate::safety::command_extractor::{
+    AnswerPiece, CommandExtractor, MAX_PROPOSAL_BYTES, MAX_PROPOSALS, ProposalLimit,
+};
 use crate::safety::redact::global_redactor;
 use crate::safety::{policy, utf8};
 use crate::session::feed::TurnEvent;
@@ -25,9 +27,6 @@ use super::outcome::{CallEnd, CallOutcome, CallSummary, recorded};
 pub const MAX_TEXT: usize = 4 << 20;
 /// Maximum reasoning of a turn that is shown, in bytes.
 const MAX_REASONING: usize = 1 << 20;
-/// Maximum number of commands that a turn proposes, and maximum size of all of them in bytes.
-const MAX_PROPOSALS: usize = 50;
-const MAX_PROPOSAL_BYTES: usize = 256 << 10;
 
 /// Maximum number of times that a paused answer is continued.
 const MAX_CONTINUATIONS: u32 = 5;
@@ -103,6 +102,7 @@ pub struct TurnMachine {
     open_line: bool,
     /// Proposed commands of all rounds.
     proposals: Vec<String>,
+    limit: ProposalLimit,
     /// Number of commands of this round that are not proposed, because there are too many.
     unproposed: usize,
     calls: Vec<ToolCall>,
@@ -145,6 +145,7 @@ impl TurnMachine {
             reasoning: 0,
             open_line: false,
             proposals: Vec::new(),
+            limit: ProposalLimit::default(),
             unproposed: 0,
             calls: Vec::new(),
             pending: VecDeque::new(),
@@ -233,7 +234,7 @@ impl TurnMachine {
                     self.open_line = !text.ends_with('\n');
                     TurnEffect::Text(text)
                 }
-                AnswerPiece::Command { text, .. } if !self.may_propose(&text) => {
+                AnswerPiece::Command { text, .. } if !self.limit.admits(&text) => {
                     self.unproposed += 1;
                     continue;
                 }
@@ -245,11 +246,6 @@ impl TurnMachine {
             });
         }
         effects
-    }
-
-    fn may_propose(&self, command: &str) -> bool {
-        let bytes: usize = self.proposals.iter().map(String::len).sum();
-        self.proposals.len() < MAX_PROPOSALS && bytes + command.len() <= MAX_PROPOSAL_BYTES
     }
 
     /// Returns the notices about what this round's limits left out.

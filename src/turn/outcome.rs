@@ -11,6 +11,9 @@ use crate::safety::redact::global_redactor;
 const NAME_CHARS: usize = 80;
 const WHY_CHARS: usize = 300;
 
+/// Begin of the recorded reason of a call that nobody could be asked about; what asks follows.
+const NO_TERMINAL: &str = "there is no terminal to ask on";
+
 /// Outcome of one call.
 #[derive(Debug)]
 pub struct CallOutcome {
@@ -72,8 +75,8 @@ pub enum CallEnd {
     Rejected(String),
     /// The target or its arguments are invalid; the error for the model.
     Unread(String),
-    /// There was no terminal to ask on.
-    NoTerminal,
+    /// The call had to be asked about for this reason, and there was no terminal to ask on.
+    NoTerminal(String),
     /// Nobody answered the question in time; the reason with the time limit.
     Unanswered(String),
     /// The arguments are not a JSON object.
@@ -100,7 +103,7 @@ impl CallEnd {
             CallEnd::Denied(_) | CallEnd::Stopped => CallStatus::Denied,
             CallEnd::Blocked(_)
             | CallEnd::Rejected(_)
-            | CallEnd::NoTerminal
+            | CallEnd::NoTerminal(_)
             | CallEnd::Unanswered(_)
             | CallEnd::Unrecorded(_) => CallStatus::Blocked,
             CallEnd::Unread(_) | CallEnd::NoObject | CallEnd::NoSuchTool | CallEnd::TooDeep => {
@@ -193,8 +196,8 @@ impl CallEnd {
                 reason = Some(why.clone());
                 why
             }
-            CallEnd::NoTerminal => {
-                reason = Some("there is no terminal to ask on".into());
+            CallEnd::NoTerminal(asks) => {
+                reason = Some(format!("{NO_TERMINAL}: {asks}"));
                 "[denied: there is no terminal to ask on]".into()
             }
             CallEnd::Unanswered(why) => {

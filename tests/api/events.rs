@@ -46,7 +46,7 @@ fn every_cut_gives_every_event_once_and_in_order() {
         "authorization: Bearer {}\r\nlast-event-id: {}\r\n",
         server.token, last.id
     );
-    let path = format!("/v1/sessions/{session}/events?follow=false&since=0.0.0..0..0.0.0");
+    let path = format!("/v1/sessions/{session}/events?follow=false&since=x");
     let response = server.send_with("GET", &path, &headers, None);
     assert!(!response.text().contains("message."), "{}", response.text());
 }
@@ -217,6 +217,17 @@ fn all_sessions_are_followed_by_one_stream() {
         .filter_map(|event| event.data["payload"]["text"].as_str())
         .collect();
     assert_eq!(prompts, ["in a terminal", "grey", "over HTTP", "grey"]);
+    // Also the numbers of states grow, which belong to no position.
+    while seen.last().is_none_or(|event| event.kind != "agent.status") {
+        seen.push(stream.next().expect("the state of the session"));
+    }
+    let mut numbers: std::collections::HashMap<String, u64> = Default::default();
+    for event in seen.iter().filter(|event| event.data["session_id"] != "") {
+        let seq = event.data["seq"].as_u64().unwrap();
+        let of_session = event.data["session_id"].to_string();
+        let before = numbers.insert(of_session, seq);
+        assert!(before.is_none_or(|before| before < seq), "{seen:#?}");
+    }
     // Behind a restart the records since the cursor come once, from sessions that are not open.
     let since = begin.data["payload"]["next_cursor"]
         .as_str()
@@ -418,6 +429,12 @@ fn forged_cursors_are_refused() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);
     let session = server.session();
+    let own = &session[session.len() - 12..];
+    let other = server.session();
+    let refused = |cursor: &str| {
+        let path = format!("/v1/sessions/{session}/events?follow=false&since={cursor}");
+        server.send("GET", &path, None).problem(400);
+    };
     for cursor in [
         "x",
         "1",
@@ -430,20 +447,23 @@ fn forged_cursors_are_refused() {
         "18446744073709551616.0.0..0..0.0.0",
         "0.0.0..0..99999999999999999999.0.0",
     ] {
-        let path = format!("/v1/sessions/{session}/events?follow=false&since={cursor}");
-        server.send("GET", &path, None).problem(400);
+        refused(cursor);
+        refused(&format!("{cursor}.{own}"));
     }
+    refused("1.0.0..0..0.0.0");
+    let foreign = server.get(&format!("/v1/sessions/{other}"))["next_cursor"].clone();
+    refused(foreign.as_str().unwrap());
     let future = "ffffffff-ffff-7fff-bfff-ffffffffffff";
     let path = format!("/v1/events?follow=false&since={future}");
     server.send("GET", &path, None).problem(400);
     // Positions that no stream has given, but that harm nothing.
     for cursor in [
         "0.0.0.ffffffffffff.7.ffffffff.12.0.0",
-        "0.0.0..99999999..99999999.0.0",
+        "0.0.0..0.99999999.99999999.0.0",
     ] {
         assert!(
             !server
-                .all_events(&session, &format!("&since={cursor}"))
+                .all_events(&session, &format!("&since={cursor}.{own}"))
                 .is_empty()
         );
     }

@@ -231,6 +231,14 @@ fn a_ticket_is_used_once_and_rotation_voids_everything() {
     redeem(unused.trim().split_once("#t=").unwrap().1).problem(401);
     let mut stream = server.events("/v1/events");
     stream.until("x.caught_up");
+    // A rotation that fails changes nothing.
+    let file = helper.path("state/server-token");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir_all(file.join("in the way")).unwrap();
+    let failed = helper.call(["serve", "token", "rotate"]).run();
+    assert_ne!(failed.code, 0, "{}", failed.stderr);
+    assert_eq!(with(&server.token), 200);
+    std::fs::remove_dir_all(&file).unwrap();
     helper.call(["serve", "token", "rotate"]).run().ok();
     assert_eq!(stream.next(), None);
     assert_eq!(with(&bearer), 401);

@@ -123,6 +123,10 @@ fn malformed_requests_are_refused() {
     )
     .problem(400);
     with("content-type: application/json\r\n", &"[".repeat(100_000)).problem(400);
+    let deep = format!("{{\"title\":{}{}}}", "{\"a\":".repeat(500), "}".repeat(500));
+    let problem = with("content-type: application/vnd.x+json; a=b\r\n", &deep).problem(400);
+    let message = problem["message"].as_str().unwrap();
+    assert!(message.contains("recursion limit exceeded"), "{message}");
     let huge = format!("{{\"title\":\"{}\"}}", "x".repeat(3 << 20));
     let problem = with("content-type: application/json\r\n", &huge).problem(413);
     assert_eq!(problem["kind"], "limit");

@@ -363,3 +363,53 @@ fn a_session_works_in_the_directory_that_was_set() {
     }
     assert_eq!(server.get(&path)["cwd"], "/");
 }
+
+#[test]
+fn a_page_of_long_messages_ends_early() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let mut events = server.events(&format!("/v1/sessions/{session}/events"));
+    for _ in 0..3 {
+        server.prompt(&session, &"long ".repeat(150_000));
+        events.until("message.end");
+        events.until("message.end");
+    }
+    let (mut path, mut pages) = (format!("/v1/sessions/{session}/messages"), Vec::new());
+    loop {
+        let page = server.get(&path);
+        pages.push(page["messages"].as_array().unwrap().len());
+        let Some(before) = page["next_before"].as_u64() else {
+            break;
+        };
+        path = format!("/v1/sessions/{session}/messages?before={before}");
+    }
+    // Each of an answer and a prompt, which takes all the room.
+    assert_eq!(pages, [2, 2, 2]);
+}
+
+#[test]
+fn a_session_that_cannot_be_written_is_not_created() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let journal = helper.path("data/journal");
+    let kept = helper.path("data/kept");
+    fs::rename(&journal, &kept).unwrap();
+    fs::write(&journal, "").unwrap();
+    for body in [json!({}), json!({ "title": "Cats" })] {
+        server
+            .send("POST", "/v1/sessions", Some(&body))
+            .problem(500);
+    }
+    fs::remove_file(&journal).unwrap();
+    fs::rename(&kept, &journal).unwrap();
+    let list = server.get("/v1/sessions");
+    let ids: Vec<_> = list["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| &s["id"])
+        .collect();
+    assert_eq!(ids, [&json!(session)]);
+}

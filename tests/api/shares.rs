@@ -124,6 +124,38 @@ fn a_deleted_session_takes_its_page_with_it_and_a_new_share_replaces_the_old_one
 }
 
 #[test]
+fn a_change_whose_page_cannot_be_removed_changes_nothing() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    helper.ask("what are cats?");
+    let session = server.last_session();
+    let path = format!("/v1/sessions/{session}");
+    let preview = server.post(&format!("{path}/share"), &json!({}), 200);
+    let digest = &preview["digest"];
+    server.post(&format!("{path}/share"), &json!({ "digest": digest }), 201);
+    let shares = helper.path("data/shares");
+    let page = fs::read_dir(&shares)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    fs::remove_file(&page).unwrap();
+    fs::create_dir(&page).unwrap();
+    let before = server.get(&path);
+    let change = json!({ "title": "new", "cwd": "/", "share_state": "private" });
+    server.send("PATCH", &path, Some(&change)).problem(500);
+    let after = server.get(&path);
+    for field in ["title", "cwd", "records", "share_state"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    fs::remove_dir(&page).unwrap();
+    let changed = server.send("PATCH", &path, Some(&change)).json(200);
+    assert_eq!(changed["title"], "new");
+    assert_eq!(changed["share_state"], "private");
+}
+
+#[test]
 fn a_share_that_was_interrupted_is_listed_and_can_be_removed() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);

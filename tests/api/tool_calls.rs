@@ -95,10 +95,32 @@ fn a_tool_is_called_through_the_policy() {
     let asked = server
         .send("POST", "/v1/tools/fs.read/call", Some(&arguments))
         .problem(403);
-    assert!(
-        asked["message"].as_str().unwrap().contains("approval"),
-        "{asked}"
-    );
+    let message = asked["message"].as_str().unwrap();
+    assert!(message.contains("approval"), "{asked}");
+    // What asks is named, here and in the record.
+    assert!(message.contains("default"), "{asked}");
+    for (body, named) in [
+        (
+            r#"{"arguments":{"n":12345678901234567890123}}"#,
+            "12345678901234567890123",
+        ),
+        (r#"{"arguments":{"n":-0}}"#, "-0"),
+        (r#"{"arguments":{"n":1,"n":2}}"#, "name \"n\" twice"),
+    ] {
+        let problem = server
+            .raw(&format!(
+                "POST /v1/tools/fs.read/call HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\nauthorization: Bearer {}\r\n\
+                 content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                server.port,
+                server.token,
+                body.len()
+            ))
+            .problem(422);
+        assert!(
+            problem["message"].as_str().unwrap().contains(named),
+            "{problem}"
+        );
+    }
     for (name, body, status) in [
         ("fs.none", arguments.clone(), 404),
         ("aish.none", arguments.clone(), 422),
@@ -122,6 +144,11 @@ fn a_tool_is_called_through_the_policy() {
         record["type"] == "tool" && record["name"] == "fs.write" && record["status"] != "success"
     };
     assert!(records.iter().any(denied), "{records:#?}");
+    let unasked = |record: &Value| {
+        let reason = record["reason"].as_str().unwrap_or_default();
+        record["type"] == "tool" && reason.starts_with("there is no terminal to ask on: ")
+    };
+    assert!(records.iter().any(unasked), "{records:#?}");
 }
 
 #[test]

@@ -592,7 +592,8 @@ fn session_view_shows_calls_and_decisions() {
         head,
         " 63 bytes\n│ line 1\n│ line 2\n│ line 3\n│ line 4\n│ line 5\n│ … 4 more lines\n"
     );
-    let denied = "[denied without a terminal: w fs.write {}]\n┌ w fs.write · blocked\n│ ";
+    let denied =
+        "[denied without a terminal: policy.default: w fs.write {}]\n┌ w fs.write · blocked\n│ ";
     assert!(text.starts_with(denied), "{text}");
     assert!(text.ends_with("└\ndone\n\n> again\ntwo\n"), "{text}");
     let list = tools

@@ -41,7 +41,8 @@ async fn indexed<T: Send + 'static>(
 #[utoipa::path(get, path = "/v1/activity", operation_id = "list_activity", tag = "activity", params(ActivityQuery),
     responses(
         (status = 200, description = "The activities", body = ActivityList),
-        (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
+        (status = 400, description = "A parameter is not valid", body = ProblemDocument),
+        (status = 500, description = "The index cannot be read or written", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Parameters(query): Parameters<ActivityQuery>,
@@ -95,7 +96,8 @@ pub async fn list(
 #[utoipa::path(get, path = "/v1/stats", operation_id = "get_statistics", tag = "activity", params(StatsQuery),
     responses(
         (status = 200, description = "The sums", body = StatsView),
-        (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
+        (status = 400, description = "A parameter is not valid", body = ProblemDocument),
+        (status = 500, description = "The index cannot be read or written", body = ProblemDocument)))]
 pub async fn stats(
     State(state): State<ApiState>,
     Parameters(query): Parameters<StatsQuery>,

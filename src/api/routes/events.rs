@@ -1,5 +1,7 @@
 //! Server-sent events.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
@@ -11,6 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::api::ApiState;
 use crate::api::credentials::Access;
 use crate::api::cursor::Cursor;
+use crate::api::events;
 use crate::api::extract::{InPath, Parameters};
 use crate::api::global_stream::{GlobalCursor, GlobalStream};
 use crate::api::pairing::PairingId;
@@ -18,6 +21,7 @@ use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::stream::SessionStream;
 use crate::api::types::{EventFilter, SentEvent};
 use crate::error::Result;
+use crate::session::feed::TurnFeed;
 
 /// How far back the events of all sessions can begin.
 const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
@@ -46,10 +50,14 @@ pub async fn of_session(
 ) -> Answer<Response> {
     let session = super::session(&state, &id).await?;
     let cursor = match since(&headers, filter.since)? {
-        Some(text) => text.parse().map_err(|_| bad_cursor())?,
+        Some(text) => Cursor::parse_in(&id, &text).map_err(|_| bad_cursor())?,
         None => Cursor::default(),
     };
-    if !session.with_records(|records| cursor.fits(records.len())) {
+    let is_position =
+        |feed: Arc<TurnFeed>| feed.tag != cursor.feed || feed.has_position(cursor.position);
+    if !session.with_records(|records| events::fits(&cursor, records))
+        || !session.hub.running().is_none_or(is_position)
+    {
         return Err(bad_cursor());
     }
     drop(session);

@@ -39,13 +39,19 @@ const PAGE: (usize, usize) = (50, 200);
 /// Maximum length of a prompt, in characters.
 const MAX_PROMPT: usize = 1_000_000;
 
+/// Size of the texts and images of a page from which it has no further message, in bytes.
+const PAGE_BYTES: usize = 1 << 20;
+
 /// How long the reply to a prompt waits for the record that its turn makes.
 const RECORDED_WITHIN: Duration = Duration::from_secs(1);
+
+/// What to do about a prompt that cannot be recorded.
+const NOT_WRITTEN: &str = "see whether the disk of the data directory is full, then send the prompt again; the daemon's log has the cause";
 
 /// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters.
 const MAX_BODY: usize = 8 << 20;
 
-/// Lists the messages of a session, newest first.
+/// Lists the messages of a session, newest first. A page ends early behind 1 MiB of texts; `next_before` says where it goes on.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), MessageFilter),
     responses(
@@ -60,7 +66,7 @@ pub async fn list(
     let limit = super::within("limit", filter.limit, PAGE)?;
     super::at_most(filter.before, "before", 1_000_000_000)?;
     let session = super::session(&state, &id).await?;
-    let page = session.with_records(|records| {
+    let (found, next_before, next_cursor) = session.with_records(|records| {
         let end = filter.before.unwrap_or(records.len()).min(records.len());
         let older = records[..end].iter().enumerate().rev();
         // A prompt whose turn has begun is listed once.
@@ -68,19 +74,52 @@ pub async fn list(
             RecordBody::WaitingPrompt { .. } => !has_begun(&records[*number..], message_id(record)),
             _ => role(record).is_some(),
         };
-        let mut found = older.filter(is_message);
-        let page: Vec<_> = found.by_ref().take(limit).collect();
-        let last = page.last().map(|(number, _)| *number);
-        MessagePage {
-            messages: page
-                .iter()
-                .filter_map(|(number, record)| message(*number, record))
-                .collect(),
-            next_before: last.filter(|_| found.next().is_some()),
-            next_cursor: Cursor::after(records.len()).to_string(),
+        let mut older = older.filter(is_message);
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while found.len() < limit
+            && bytes < PAGE_BYTES
+            && let Some((number, record)) = older.next()
+        {
+            bytes += size(record);
+            found.push((number, record.clone()));
         }
+        let last = found.last().map(|(number, _)| *number);
+        let next_before = last.filter(|_| older.next().is_some());
+        let next_cursor = Cursor::after(records.len()).text_in(&id);
+        (found, next_before, next_cursor)
     });
-    Ok(Json(page))
+    drop(session);
+    // On another thread: the search for secrets in long texts must not delay other requests.
+    let work = tokio::task::spawn_blocking(move || {
+        let messages = found.iter();
+        messages
+            .filter_map(|(number, record)| message(*number, record))
+            .collect()
+    });
+    let messages = work
+        .await
+        .map_err(|e| Error::runtime(format!("the messages cannot be read: {e}")))?;
+    Ok(Json(MessagePage {
+        messages,
+        next_before,
+        next_cursor,
+    }))
+}
+
+/// Returns the size of the texts of a record, in bytes. Images are shared with its copies.
+fn size(record: &Record) -> usize {
+    match &record.body {
+        RecordBody::User { text, content, .. } => text.len() + content.len(),
+        RecordBody::WaitingPrompt { text } => text.len(),
+        RecordBody::Assistant { text, calls, .. } => {
+            let calls = calls.iter().map(|call| call.arguments.len());
+            text.len() + calls.sum::<usize>()
+        }
+        RecordBody::Tool {
+            text, arguments, ..
+        } => text.len() + arguments.as_ref().map_or(0, String::len),
+        _ => 0,
+    }
 }
 
 fn role(record: &Record) -> Option<Role> {
@@ -136,6 +175,7 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
         (status = 403, description = "A prompt pack of the session was not approved", body = ProblemDocument),
         (status = 404, description = "There is no such session", body = ProblemDocument),
         (status = 409, description = "There is no such agent, model or selection of tools, or the configuration is not valid", body = ProblemDocument),
+        (status = 500, description = "The prompt cannot be recorded; its answer is cancelled", body = ProblemDocument),
         (status = 503, description = "The daemon is stopping", body = ProblemDocument)))]
 pub async fn send(
     State(state): State<ApiState>,
@@ -173,6 +213,8 @@ pub async fn send(
         started_ms: now_ms(),
         hang_up: HangUpPolicy::Continue,
     };
+    let log = session.log_handle()?;
+    let failures = log.failures();
     drop(session);
     let feed = TurnFeed::new(origin, state.cancel.child_token());
     let kept = services.last_variables.clone();
@@ -189,6 +231,11 @@ pub async fn send(
     task::spawn(services, client.feed.clone(), plan);
     if let Some(session) = session {
         keep(&state, &client.feed, changes, &session, &record_ids).await;
+    }
+    if log.failures() > failures {
+        client.feed.cancel_token().cancel();
+        let error = Error::runtime("the prompt cannot be recorded: the write has failed");
+        return Err(error.hint(NOT_WRITTEN).into());
     }
     let accepted = MessageAccepted {
         message_id,

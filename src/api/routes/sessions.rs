@@ -19,6 +19,7 @@ use crate::api::types::{
 };
 use crate::error::{Error, ErrorKind};
 use crate::history::record::{Record, RecordBody};
+use crate::history::session_list::MAX_TITLE;
 use crate::history::shown_record;
 use crate::protocol::{SessionInfo, SettingName, SettingsRequest};
 use crate::requests::share::CredentialSource;
@@ -116,7 +117,8 @@ fn status_of(session: &Session) -> SessionState {
     responses(
         (status = 201, description = "The session", body = SessionDetail,
             headers(("location" = String, description = "Its path"))),
-        (status = 409, description = "There is no such model, prompt pack, selection of tools or directory, or the configuration is not valid", body = ProblemDocument)))]
+        (status = 409, description = "There is no such model, prompt pack, selection of tools or directory, or the configuration is not valid", body = ProblemDocument),
+        (status = 500, description = "The session cannot be written; it is not created", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     JsonBody(mut change): JsonBody<SessionChange>,
@@ -128,7 +130,11 @@ pub async fn create(
         let session = state.services.sessions.create(None, &record_ids);
         session.id.clone()
     };
-    apply(&state, &id, change).await?;
+    if let Err(problem) = apply(&state, &id, change).await {
+        // Nobody knows its id.
+        let _ = requests::delete_session(&state.services, CredentialSource::Kept, &id).await;
+        return Err(problem);
+    }
     let detail = detail(&state, &id).await?;
     let location = format!("/v1/sessions/{id}");
     Ok((
@@ -159,7 +165,8 @@ pub async fn get(
     responses(
         (status = 200, description = "The session", body = SessionDetail),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "There is no such model, prompt pack, selection of tools or directory, or the configuration is not valid", body = ProblemDocument)))]
+        (status = 409, description = "There is no such model, prompt pack, selection of tools or directory, or the configuration is not valid", body = ProblemDocument),
+        (status = 500, description = "A page of the session cannot be removed, and nothing was changed; or the session cannot be written", body = ProblemDocument)))]
 pub async fn change(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
@@ -178,7 +185,8 @@ pub async fn change(
     responses(
         (status = 204, description = "The session is deleted"),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "An answer of the session is running", body = ProblemDocument)))]
+        (status = 409, description = "An answer of the session is running", body = ProblemDocument),
+        (status = 500, description = "A page or a file of the session cannot be removed", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,
@@ -368,29 +376,32 @@ async fn check_settings(
     checked.map_err(super::unfit)
 }
 
+/// Makes changes that were checked. First what may fail outside of the session, then all records in one write.
 async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> {
-    let record_ids = super::record_ids(state);
-    let session = super::session(state, id).await?;
+    let mut records = Vec::new();
     if let Some(cwd) = &change.cwd {
-        let body = RecordBody::SessionSetting {
+        records.push(RecordBody::SessionSetting {
             setting: super::CWD.to_owned(),
             value: Some(cwd.clone()),
-        };
-        session.record(&record_ids, body)?;
+        });
     }
-    let request = settings_request(Some(id.to_owned()), &change, super::cwd(&session));
-    drop(session);
-    if !request.changes.is_empty() {
-        session_settings::serve(&state.services, request, &record_ids).await?;
+    let changes = settings_request(None, &change, None).changes;
+    records.extend(changes.into_iter().map(session_settings::setting_record));
+    if let Some(title) = change.title {
+        let title = global_redactor().redact(title.trim());
+        let title = title.chars().take(MAX_TITLE).collect();
+        records.push(RecordBody::Title { title });
     }
     if change.share_state == Some(ShareStateChange::Private) {
         requests::share::unshare(&state.services, CredentialSource::Kept, id).await?;
     }
-    if let Some(title) = change.title {
-        let session = Some(id.to_owned());
-        requests::rename_session(&state.services, session, None, &title, &record_ids).await?;
-    }
-    Ok(())
+    let session = super::session(state, id).await?;
+    let written = session
+        .record_all(&super::record_ids(state), records)
+        .and_then(|()| Ok(session.log_handle()?.written()));
+    // A session that is used must not be held while waiting.
+    drop(session);
+    Ok(written?.await?)
 }
 
 async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
@@ -409,7 +420,7 @@ async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
         usage,
         cwd: super::cwd(&session),
         waiting: session.hub.waiting(),
-        next_cursor: Cursor::after(records).to_string(),
+        next_cursor: Cursor::after(records).text_in(&session.id),
     })
 }
 

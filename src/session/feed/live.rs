@@ -20,13 +20,14 @@ pub(super) struct LiveAnswer {
     decoder: Utf8Stream,
 }
 
-/// The output of the tool call that runs, without secrets: a secret may be printed in several pieces.
+/// The output of a tool call that prints, without secrets: a secret may be printed in several pieces.
 #[derive(Debug, Default)]
 pub(super) struct LiveOutput {
-    /// Number of the call among those of the turn that print, from 1; 0 before the first one.
-    number: usize,
     /// Id of the call.
     call: String,
+    /// Number of the feed's entry for the start of the call, and of that for its end.
+    start: usize,
+    end: Option<usize>,
     stream: Option<RedactStream>,
     /// What is certain.
     text: Vec<u8>,
@@ -35,14 +36,14 @@ pub(super) struct LiveOutput {
 }
 
 impl LiveOutput {
-    /// Begins the output of a call.
-    pub(super) fn begin(&mut self, call: &str) {
-        *self = LiveOutput {
-            number: self.number + 1,
+    /// Begins the output of a call, whose start is this entry of the feed.
+    pub(super) fn begin(call: &str, entry: usize) -> LiveOutput {
+        LiveOutput {
             call: call.to_owned(),
+            start: entry,
             stream: Some(global_redactor().stream()),
             ..LiveOutput::default()
-        };
+        }
     }
 
     /// Appends output.
@@ -55,11 +56,14 @@ impl LiveOutput {
         }
     }
 
-    /// Ends the output.
-    pub(super) fn end(&mut self) {
-        if let Some(mut stream) = self.stream.take() {
+    /// Ends the output, if it is that of this call, whose end is this entry of the feed.
+    pub(super) fn end(&mut self, call: &str, entry: usize) {
+        if self.call == call
+            && let Some(mut stream) = self.stream.take()
+        {
             stream.finish(&mut self.text);
             self.settled.clear();
+            self.end = Some(entry);
         }
     }
 
@@ -71,12 +75,21 @@ impl LiveOutput {
 /// A part of the output of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveOutputText {
-    /// Number of the call among those of the turn that print, from 1.
-    pub number: usize,
     /// Id of the call.
     pub call: String,
     /// The text from the wanted position. Half a character at its end is left out.
     pub text: String,
+}
+
+/// A position in the events of a feed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FeedPosition {
+    /// Number of entries that were read.
+    pub entry: usize,
+    /// Number of calls that print among those whose start was read.
+    pub call: usize,
+    /// Number of bytes that were read of the output of the last one of them.
+    pub output: usize,
 }
 
 /// A part of a running answer.
@@ -93,7 +106,60 @@ fn is_of(round: &str, tail: &str) -> bool {
     !tail.is_empty() && round.ends_with(tail)
 }
 
+impl FeedState {
+    /// Number of entries that were pushed before the record with this number of the session was written; all of them, if it
+    /// was not written yet.
+    fn entries_before(&self, record: usize) -> usize {
+        let mark = self.marks.binary_search_by_key(&record, |mark| mark.0);
+        let mark = mark.ok().and_then(|at| self.marks.get(at));
+        mark.map_or(self.entries.len(), |mark| mark.1)
+    }
+}
+
 impl TurnFeed {
+    /// Notes that the record with this number of the session is written now. Clients get it behind the events so far.
+    pub fn mark_record(&self, record: usize) {
+        let mut state = lock(&self.state);
+        let entries = state.entries.len();
+        state.marks.push((record, entries));
+    }
+
+    /// Whether the record with this number was written by now, and while the turn ran.
+    pub fn has_record(&self, record: usize) -> bool {
+        let state = lock(&self.state);
+        let mark = state.marks.binary_search_by_key(&record, |mark| mark.0);
+        mark.is_ok()
+    }
+
+    /// Returns where a client begins that has got this number of records, and nothing of the feed: behind the last of them.
+    pub fn position_behind(&self, records: usize) -> FeedPosition {
+        let state = lock(&self.state);
+        let before = state.marks.partition_point(|mark| mark.0 < records);
+        let before = before.checked_sub(1).and_then(|at| state.marks.get(at));
+        let entry = before.map_or(0, |mark| mark.1);
+        let call = state.outputs.partition_point(|output| output.start < entry);
+        let last = call.checked_sub(1).and_then(|at| state.outputs.get(at));
+        // The output of a call that still runs is told from its beginning.
+        let ended = last.filter(|output| output.end.is_some_and(|end| end < entry));
+        FeedPosition {
+            entry,
+            call,
+            output: ended.map_or(0, LiveOutput::len),
+        }
+    }
+
+    /// Whether a client can have got this much of the feed.
+    pub fn has_position(&self, position: FeedPosition) -> bool {
+        let state = lock(&self.state);
+        let output = position.call.checked_sub(1);
+        let output = output.and_then(|at| state.outputs.get(at));
+        let length = match position.call {
+            0 => Some(0),
+            _ => output.map(LiveOutput::len),
+        };
+        position.entry <= state.entries.len() && length.is_some_and(|n| position.output <= n)
+    }
+
     /// Begins the answer of a round.
     pub fn begin_round(&self, round: Option<&str>) {
         let mut state = lock(&self.state);
@@ -144,15 +210,11 @@ impl TurnFeed {
         Some(LiveText { round, text })
     }
 
-    /// Returns at most `limit` bytes of the output of the call that runs or has ended last. `from` says how many bytes were read
-    /// already of which call, by its number.
-    pub fn live_output(&self, from: (usize, usize), limit: usize) -> Option<LiveOutputText> {
+    /// Returns at most `limit` bytes of the output of a call behind a position.
+    pub fn live_output(&self, position: FeedPosition, limit: usize) -> Option<LiveOutputText> {
         let state = lock(&self.state);
-        let output = &state.output;
-        if output.number == 0 {
-            return None;
-        }
-        let mut start = if output.number == from.0 { from.1 } else { 0 };
+        let output = state.outputs.get(position.call.checked_sub(1)?)?;
+        let mut start = position.output;
         let byte_at = |at| output.text.iter().chain(&output.settled).nth(at);
         // A cursor that was made up may point into a character.
         while start > 0 && byte_at(start).is_some_and(|byte| byte & 0xC0 == 0x80) {
@@ -167,16 +229,17 @@ impl TurnFeed {
         let bytes: Vec<u8> = bytes.copied().collect();
         let whole = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
         Some(LiveOutputText {
-            number: output.number,
             call: output.call.clone(),
             text: String::from_utf8_lossy(&bytes[..whole]).into_owned(),
         })
     }
 
-    /// Returns the next event from this number on, and the number behind it.
-    pub fn event_from(&self, number: usize) -> Option<(Arc<TurnEvent>, usize)> {
+    /// Returns the next event from this number on, and the number behind it: of those before the record with the number
+    /// `record`, if that was written.
+    pub fn event_from(&self, number: usize, record: usize) -> Option<(Arc<TurnEvent>, usize)> {
         let state = lock(&self.state);
-        let later = state.entries.iter().enumerate().skip(number);
+        let end = state.entries_before(record);
+        let later = state.entries.iter().enumerate().take(end).skip(number);
         let mut events = later.filter_map(|(at, entry)| match entry {
             FeedEntry::Event(event) => Some((event.clone(), at + 1)),
             FeedEntry::Text { .. } => None,
@@ -207,7 +270,7 @@ impl TurnFeed {
     }
 
     /// Waits until there is something behind these positions, or the turn has ended.
-    pub async fn live_changed(&self, round: (&str, usize), number: usize, output: (usize, usize)) {
+    pub async fn live_changed(&self, round: (&str, usize), position: FeedPosition) {
         let has_more = |state: &FeedState| {
             let live = &state.live;
             let has_text = match live.round.as_deref() {
@@ -215,15 +278,15 @@ impl TurnFeed {
                 // The answer that was read has ended, or a new one has begun.
                 _ => !round.0.is_empty() || !live.text.is_empty(),
             };
-            let mut later = state.entries.iter().skip(number);
+            let mut later = state.entries.iter().skip(position.entry);
             let has_event = later.any(|entry| matches!(entry, FeedEntry::Event(_)));
-            let read = match state.output.number == output.0 {
-                true => output.1,
-                false => 0,
-            };
+            let output = position.call.checked_sub(1);
+            let output = output.and_then(|at| state.outputs.get(at));
+            let read = position.output;
             // Less than a character may be left.
-            let has_output = state.output.len() > read + 3
-                || state.output.stream.is_none() && state.output.len() > read;
+            let has_output = output.is_some_and(|output| {
+                output.len() > read + 3 || output.stream.is_none() && output.len() > read
+            });
             (has_text || has_event || has_output || state.end.is_some()).then_some(())
         };
         self.wait_for(has_more).await;

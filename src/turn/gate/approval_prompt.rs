@@ -21,8 +21,9 @@ use crate::safety::policy::{
 };
 use crate::session::feed::{GivenAnswer, TurnEvent};
 use crate::tools::builtin::PreparedCall;
-use crate::turn::background_notice::{self, question_patience};
+use crate::turn::background_notice::{self, minutes, question_patience};
 use crate::turn::call_context::CallContext;
+use crate::turn::outcome::CallEnd;
 use crate::turn::tool_view::tool_info;
 
 /// What a question shows as the server of a built-in tool.
@@ -73,10 +74,33 @@ pub enum Refusal {
     Denied(Option<String>),
     /// The user denied it and stopped the turn, or the turn was cancelled.
     Stopped,
-    /// No client with a terminal watches the turn.
-    NoTerminal,
+    /// No client with a terminal watches the turn; what requires the question.
+    NoTerminal(String),
     /// Nobody answered for this long.
     TimedOut(Duration),
+}
+
+impl Refusal {
+    /// Returns the decision as it is recorded, its reason, and how the call ends.
+    pub(super) fn decided(self) -> (ApprovalDecision, Option<String>, CallEnd) {
+        match self {
+            Refusal::Denied(words) => (ApprovalDecision::No, words.clone(), CallEnd::Denied(words)),
+            Refusal::NoTerminal(asks) => (
+                ApprovalDecision::NoTerminal,
+                Some(asks.clone()),
+                CallEnd::NoTerminal(asks),
+            ),
+            Refusal::TimedOut(patience) => {
+                let why = format!("nobody answered within {}", minutes(patience));
+                (
+                    ApprovalDecision::TimedOut,
+                    Some(why.clone()),
+                    CallEnd::Unanswered(why),
+                )
+            }
+            Refusal::Stopped => (ApprovalDecision::Stop, None, CallEnd::Stopped),
+        }
+    }
 }
 
 impl CallGate<'_> {
@@ -217,6 +241,7 @@ impl CallGate<'_> {
         question: ApprovalRequest,
     ) -> Result<(ApprovalScope, String), Refusal> {
         let offers = question.offers.clone();
+        let asks = question.why.clone();
         let (verdict, arguments) = self.ask(question).await?;
         let scope = match verdict {
             ApprovalVerdict::Once => ApprovalScope::Once,
@@ -225,7 +250,7 @@ impl CallGate<'_> {
             ApprovalVerdict::Always => ApprovalScope::Always,
             ApprovalVerdict::No { words } => return Err(Refusal::Denied(words)),
             ApprovalVerdict::Stop => return Err(Refusal::Stopped),
-            ApprovalVerdict::NoTerminal => return Err(Refusal::NoTerminal),
+            ApprovalVerdict::NoTerminal => return Err(Refusal::NoTerminal(asks)),
         };
         // A scope that was not offered was not shown either, so only the call itself is approved.
         match offers.contains(&scope) {
@@ -243,6 +268,7 @@ impl CallGate<'_> {
         let stop = Err(Refusal::Stopped);
         question.digest = question.shown_digest();
         let (id, digest) = (question.id.clone(), question.digest.clone());
+        let asks = question.why.clone();
         let CallContext { services, feed, .. } = self.context;
         let event = TurnEvent::ApprovalRequested(Box::new(question));
         let answer = feed.open_question(&id, &digest, event);
@@ -280,7 +306,7 @@ impl CallGate<'_> {
                 close(ended);
                 match ended {
                     QuestionOutcome::TimedOut => Err(Refusal::TimedOut(patience)),
-                    _ => Err(Refusal::NoTerminal),
+                    _ => Err(Refusal::NoTerminal(asks)),
                 }
             }
         }

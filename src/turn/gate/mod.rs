@@ -34,7 +34,6 @@ use crate::safety::policy::{
 use crate::session::feed::{AnswerPlace, TurnEvent};
 use crate::session::lock;
 use crate::tools::builtin;
-use crate::turn::background_notice::minutes;
 use crate::turn::call_context::CallContext;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 use crate::turn::tool_execution::AllowedCall;
@@ -438,19 +437,7 @@ impl<'a> CallGate<'a> {
 
     /// Records a denial and reports it to the clients.
     fn deny(&self, call: &ToolCall, at: usize, refusal: Refusal) -> CallEnd {
-        let (decision, why, outcome) = match refusal {
-            Refusal::Denied(words) => (ApprovalDecision::No, words.clone(), CallEnd::Denied(words)),
-            Refusal::NoTerminal => (ApprovalDecision::NoTerminal, None, CallEnd::NoTerminal),
-            Refusal::TimedOut(patience) => {
-                let why = format!("nobody answered within {}", minutes(patience));
-                (
-                    ApprovalDecision::TimedOut,
-                    Some(why.clone()),
-                    CallEnd::Unanswered(why),
-                )
-            }
-            Refusal::Stopped => (ApprovalDecision::Stop, None, CallEnd::Stopped),
-        };
+        let (decision, why, outcome) = refusal.decided();
         self.record_denial(call, at, decision, why);
         self.report(call, at, outcome)
     }

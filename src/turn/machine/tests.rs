@@ -314,7 +314,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
             "",
         ),
         (
-            CallEnd::NoTerminal,
+            CallEnd::NoTerminal("op:write".into()),
             "blocked [denied: there is no terminal to ask on]",
             "",
         ),
