@@ -64,9 +64,23 @@ fn string_end(json: &[u8], at: usize) -> usize {
     json.len()
 }
 
+/// Digits that name every double-precision number, as many programs write them.
+const DOUBLE_DIGITS: usize = 17;
+
 fn is_exact(number: &str) -> bool {
-    let read = serde_json::from_str::<Number>(number);
-    read.is_ok_and(|read| decimal(&read.to_string()) == decimal(number))
+    let Ok(read) = serde_json::from_str::<Number>(number) else {
+        return false;
+    };
+    let wanted = decimal(number);
+    if decimal(&read.to_string()) == wanted {
+        return true;
+    }
+    // `0.10000000000000001` is the same number as `0.1`.
+    let digits = wanted.as_ref().map_or(0, |(_, digits, _)| digits.len());
+    let is_float = number.contains(['.', 'e', 'E']) && (1..=DOUBLE_DIGITS).contains(&digits);
+    read.as_f64().is_some_and(|double| {
+        is_float && decimal(&format!("{double:.precision$e}", precision = digits - 1)) == wanted
+    })
 }
 
 /// Returns the value of a number: its sign, its digits from the first to the last that is not 0, and the power of ten of the last.
@@ -199,6 +213,8 @@ mod tests {
             "0e5",
             "-0.0",
             "0.30000000000000004",
+            "0.10000000000000001",
+            "4.9406564584124654e-324",
             "1.7976931348623157e308",
             r#"{"a": "-0 12345678901234567890123 \" 1e999", "b": {"a": null}, "c": [true, {}, {}]}"#,
         ] {

@@ -31,6 +31,7 @@ fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
     // The terminal offers no more than these.
     let mut limit = ProposalLimit::default();
     let mut block = (0, 0);
+    let mut is_beyond = false;
     let mut take = |piece| match piece {
         AnswerPiece::Text(text) => {
             lines_of(text.len());
@@ -38,8 +39,12 @@ fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
         AnswerPiece::Command { text, taken } => {
             if taken > 0 {
                 block = lines_of(taken);
+                is_beyond = false;
             }
-            if !limit.admits(&text) {
+            is_beyond |= !limit.admits(&text);
+            if is_beyond {
+                // A block of which some are not offered stays text: its lines would hide them.
+                found.pop_if(|last| last.first_line == block.0);
                 return;
             }
             match found.last_mut() {
@@ -133,11 +138,13 @@ mod tests {
         let proposals = found(&answer, true);
         assert_eq!(proposals.len(), MAX_PROPOSALS);
         assert_eq!(proposals[49].1, ["echo 49"]);
-        // Of a block, as many as fit; a command that does not fit leaves its room to a shorter one.
-        let block = format!("```\n{answer}```\n");
+        // A block stays text if not all of it fits; a command that does not fit leaves its room to a shorter one.
+        let block = format!("CMD: first\n```\n{answer}```\n");
         let proposals = found(&block, true);
-        assert_eq!(proposals.len(), 1);
-        assert_eq!(proposals[0].1.len(), MAX_PROPOSALS);
+        assert_eq!(
+            proposals,
+            [("CMD: first\n".to_owned(), vec!["first".to_owned()])]
+        );
         let long = format!("CMD: echo {}\n", "x".repeat(60 << 10));
         let answer = format!("{}CMD: id\n", long.repeat(6));
         let proposals = found(&answer, true);

@@ -121,7 +121,6 @@ const HOME_SECRETS: &[&str] = &[
     ".config/chromium",
     ".config/gcloud",
     ".config/containers/auth.json",
-    ".config/fish",
     ".config/gh",
     ".config/git/credentials",
     ".config/github-copilot",

@@ -94,10 +94,12 @@ fn a_prompt_that_waits_is_listed_until_its_turn() {
     assert_eq!(server.send("POST", &cancel, None).status, 204);
     until_waiting(&mut events, &[id(&second)]);
     helper.provider.open("rest");
-    until_waiting(&mut events, &[]);
+    // Of the first answer, the second prompt and its answer.
+    events.until("message.end");
     events.until("message.end");
     let (end, _) = events.until("message.end");
     assert_eq!(end.data["payload"]["role"], "assistant");
+    assert_eq!(server.get(&path)["waiting"], json!([]));
     assert_eq!(
         messages(&server, &session),
         [

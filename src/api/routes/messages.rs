@@ -19,7 +19,7 @@ use crate::api::types::{
     CancelFilter, MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole,
     Role, ToolCallView,
 };
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::protocol::{
@@ -213,8 +213,6 @@ pub async fn send(
         started_ms: now_ms(),
         hang_up: HangUpPolicy::Continue,
     };
-    let log = session.log_handle()?;
-    let failures = log.failures();
     drop(session);
     let feed = TurnFeed::new(origin, state.cancel.child_token());
     let kept = services.last_variables.clone();
@@ -228,14 +226,26 @@ pub async fn send(
     let (session_id, message_id) = plan.ids();
     let (session, record_ids) = (plan.session.clone(), plan.record_ids.clone());
     let changes = services.sessions.changes.subscribe();
+    let log = session.as_ref().map(|session| session.log_handle());
+    let failures = match log.transpose()? {
+        Some(log) => log.failures(),
+        None => 0,
+    };
     task::spawn(services, client.feed.clone(), plan);
     if let Some(session) = session {
-        keep(&state, &client.feed, changes, &session, &record_ids).await;
-    }
-    if log.failures() > failures {
-        client.feed.cancel_token().cancel();
-        let error = Error::runtime("the prompt cannot be recorded: the write has failed");
-        return Err(error.hint(NOT_WRITTEN).into());
+        let kept = keep(
+            &state,
+            &client.feed,
+            changes,
+            &session,
+            &record_ids,
+            failures,
+        );
+        if let Err(e) = kept.await {
+            client.feed.cancel_token().cancel();
+            let error = Error::runtime(format!("the prompt cannot be recorded: {}", e.message));
+            return Err(error.hint(NOT_WRITTEN).into());
+        }
     }
     let accepted = MessageAccepted {
         message_id,
@@ -246,13 +256,18 @@ pub async fn send(
 
 /// Returns once the prompt of a turn that was spawned is in the file of its session, so that the end of the daemon cannot lose
 /// what was accepted. The turn records the prompt; where it has to wait or has failed before, the prompt gets a record of its own.
+/// `failures` is how many writes of the session had failed before the turn.
+///
+/// # Errors
+/// The prompt cannot be written.
 async fn keep(
     state: &ApiState,
     feed: &TurnFeed,
     mut changes: watch::Receiver<u64>,
     session: &Session,
     record_ids: &RecordIds,
-) {
+    failures: u64,
+) -> Result<()> {
     let prompt = record_ids.prompt.as_deref().unwrap_or_default();
     let is_recorded = || session.with_records(|records| has_begun(records, prompt));
     if !session.hub.waiting().iter().any(|id| id == prompt) {
@@ -268,12 +283,16 @@ async fn keep(
     }
     if !is_recorded() {
         let text = feed.origin.prompt.clone();
-        if let Err(e) = session.record(record_ids, RecordBody::WaitingPrompt { text }) {
-            feed.notice(e.message);
-        }
+        let waiting = RecordBody::WaitingPrompt { text };
+        return session.record_written(record_ids, waiting).await;
     }
     let journal = state.services.sessions.journal.clone();
     let _ = tokio::task::spawn_blocking(move || journal.drain()).await;
+    // The turn has taken the failure itself.
+    match session.log_handle()?.failures() > failures {
+        true => Err(Error::runtime("the write has failed")),
+        false => Ok(()),
+    }
 }
 
 fn check(message: &NewMessage) -> Answer<()> {

@@ -11,7 +11,7 @@ use super::class::CommandClass;
 use super::interpreters::code_options;
 use super::word::UNKNOWN;
 use uses::{SHELL_WORDS, UseRule};
-use verbs::{DELETING, STOPPING, is_deletion};
+use verbs::{STOPPING, is_deletion, names_deletion};
 
 pub use arguments::{ArgumentList, find_option};
 pub use uses::ArgumentUse;
@@ -204,11 +204,14 @@ pub fn find(name: &str) -> Option<&'static ProgramEntry> {
         TABLE.get(plain).filter(|_| plain.len() > 1)
     });
     entry.or_else(|| {
-        let script = name.strip_suffix(".sh").or(name.strip_suffix(".exe"));
+        // A script of a package, as kafka-topics.sh: one like test.sh is the user's own.
+        let script = name.strip_suffix(".sh").filter(|name| name.contains('-'));
+        let script = script.or(name.strip_suffix(".exe"));
+        // Behind the target, which has two parts or more.
         let part = name
             .rsplit('-')
             .next()
-            .filter(|part| TOOLCHAIN.contains(part));
+            .filter(|part| TOOLCHAIN.contains(part) && name.matches('-').count() > 1);
         TABLE.get(script.or(part)?)
     })
 }
@@ -246,13 +249,8 @@ impl ProgramEntry {
             }
         }
         // The table has no line for each subcommand of each program.
-        let mut words = list.operands.iter().take(3);
-        let may_delete = is_general
-            && !TAKES_FILES.contains(&name)
-            && words.any(|word| {
-                let mut parts = word.split(':');
-                is_deletion(word) || parts.any(|part| DELETING.contains(&part))
-            });
+        let may_delete =
+            is_general && !TAKES_FILES.contains(&name) && names_deletion(name, &list.operands);
         let changes = matches!(verdict.class, CommandClass::Writes | CommandClass::Network);
         let reads = verdict.class == CommandClass::Reads && !SHELL_WORDS.contains(&name);
         let mut options = DELETING_OPTIONS.iter();

@@ -404,7 +404,7 @@ pub fn input_role(arguments: &[String]) -> InputRole {
         "ssh-keygen"
             if !has_option(
                 operands,
-                &['l', 'y', 'i', 'e', 'F', 'H', 'B', 'R', 'D', 'r'],
+                &['l', 'y', 'Y', 'i', 'e', 'F', 'H', 'B', 'R', 'D', 'r'],
             ) =>
         {
             InputRole::Answers

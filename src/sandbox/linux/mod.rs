@@ -205,6 +205,11 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     };
     let home = policy.home.take().or_else(of_user);
     policy.home = home.map(|home| home.canonicalize().unwrap_or(home));
+    // Go itself may be unpacked there; otherwise it holds the user's projects.
+    let go = policy.home.as_deref().map(|home| home.join("go"));
+    if let Some(go) = go.filter(|go| go.join("VERSION").is_file()) {
+        policy.read.push(go);
+    }
     policy.hidden.extend(linked_secrets(policy));
     Ok(())
 }

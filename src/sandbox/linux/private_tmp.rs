@@ -1,14 +1,18 @@
 //! The private temporary directory of a sandbox.
 
+use std::ffi::{CStr, CString};
 use std::fs::{self, DirBuilder, DirEntry, File};
 use std::io::Result as IoResult;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::fcntl::{Flock, FlockArg};
-use nix::unistd::Uid;
+use nix::NixPath;
+use nix::dir::Dir;
+use nix::fcntl::{AT_FDCWD, Flock, FlockArg, OFlag, openat, renameat};
+use nix::sys::stat::Mode;
+use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 
 use crate::error::{Error, ErrorContext, Result};
 
@@ -109,22 +113,82 @@ pub(super) fn remove_abandoned(parent: &Path) {
 }
 
 /// Removes a directory with its content. What cannot be removed stays in a directory that only this user can open.
+///
+/// `fs::remove_dir_all` calls itself for each level, and a command may have made so many that the stack ends. Here, directories
+/// in directories are moved up until none is left. No program does this: the command may have put its own `rm` into `PATH`.
 fn remove(path: &Path) {
     if fs::remove_dir(path).is_ok() {
         return;
     }
-    // fs::remove_dir_all calls itself for each level, and a command may have made so many that the stack ends.
-    let run = |program: &str, options: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(options).arg("--").arg(path);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(Stdio::null()).status()
-    };
-    if !run("rm", &["-rf"]).is_ok_and(|status| status.success()) {
-        // Directories in which their owner may not write.
-        let _ = run("chmod", &["-R", "u+rwX"]);
-        let _ = run("rm", &["-rf"]);
+    if let Ok(root) = open_dir(AT_FDCWD, path) {
+        let mut moved = 0;
+        // Each round removes the directories of the one before, until nothing more can be done.
+        let mut is_changed = true;
+        while is_changed {
+            is_changed = false;
+            for name in entries(&root) {
+                is_changed |= remove_entry(&root, &name, &mut moved);
+            }
+        }
     }
+    let _ = fs::remove_dir(path);
+}
+
+/// Removes an entry, or what is in it. Directories in it that are not empty move to `root`. Returns whether anything was done.
+fn remove_entry(root: &OwnedFd, name: &CStr, moved: &mut u64) -> bool {
+    if unlink(root, name) {
+        return true;
+    }
+    let Ok(dir) = open_dir(root, name) else {
+        return false;
+    };
+    let mut is_changed = false;
+    for inner in entries(&dir) {
+        if unlink(&dir, &inner) {
+            is_changed = true;
+            continue;
+        }
+        // To move a directory, its owner must be able to write it.
+        let _ = open_dir(&dir, &*inner);
+        // The command may have taken some of these names.
+        is_changed |= (0..3).any(|_| {
+            *moved += 1;
+            let place = format!(".aish-removed-{moved}");
+            renameat(&dir, &*inner, root, place.as_str()).is_ok()
+        });
+    }
+    unlink(root, name) || is_changed
+}
+
+fn unlink(dir: &OwnedFd, name: &CStr) -> bool {
+    let by = |flag| unlinkat(dir, name, flag).is_ok();
+    by(UnlinkatFlags::NoRemoveDir) || by(UnlinkatFlags::RemoveDir)
+}
+
+/// Opens a directory, not through a symlink, and lets its owner do everything in it.
+fn open_dir<P: ?Sized + NixPath>(at: impl AsFd, name: &P) -> nix::Result<OwnedFd> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let found = openat(
+        at,
+        name,
+        flags | OFlag::O_PATH | OFlag::O_NOFOLLOW,
+        Mode::empty(),
+    )?;
+    let own = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let _ = fs::set_permissions(own, fs::Permissions::from_mode(0o700));
+    openat(&found, ".", flags | OFlag::O_RDONLY, Mode::empty())
+}
+
+fn entries(dir: &OwnedFd) -> Vec<CString> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let Ok(mut dir) = Dir::openat(dir, ".", flags, Mode::empty()) else {
+        return Vec::new();
+    };
+    let names = dir.iter().flatten();
+    let names = names.map(|entry| entry.file_name().to_owned());
+    names
+        .filter(|name| ![c".", c".."].contains(&name.as_c_str()))
+        .collect()
 }
 
 fn is_old_and_own(entry: &DirEntry) -> IoResult<bool> {
@@ -148,10 +212,29 @@ mod tests {
     use std::fs::FileTimes;
     use std::os::unix::fs::symlink;
 
-    use nix::fcntl::{OFlag, openat};
-    use nix::sys::stat::{Mode, mkdirat};
+    use nix::sys::stat::mkdirat;
 
     use super::*;
+
+    #[test]
+    fn whatever_a_command_leaves_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("left");
+        let outside = parent.path().join("outside");
+        fs::create_dir_all(path.join("a/b/c")).unwrap();
+        fs::create_dir_all(path.join(".aish-removed-1/x")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "x").unwrap();
+        fs::write(path.join("a/b/c/file"), "x").unwrap();
+        symlink(&outside, path.join("a/link")).unwrap();
+        symlink(&outside, path.join("a/b/link")).unwrap();
+        for dir in ["a/b/c", "a/b", "a"] {
+            fs::set_permissions(path.join(dir), fs::Permissions::from_mode(0o0)).unwrap();
+        }
+        remove(&path);
+        assert!(!path.exists());
+        assert!(outside.join("file").exists());
+    }
 
     #[test]
     fn a_directory_of_any_depth_is_removed() {

@@ -193,8 +193,11 @@ fn updated<'a, 'b>(
     while let Some((line, behind)) = rest.split_first() {
         let marker = line.text.trim_end();
         let is_blank = line.text.trim().is_empty();
-        // Blank lines before the first hunk and behind the end of the file belong to none.
-        let is_outside = hunks.last().is_none_or(|hunk| hunk.at_end);
+        // Empty lines before the first hunk, and blank ones behind the end of the file, belong to none.
+        let is_outside = match hunks.last() {
+            Some(hunk) => hunk.at_end,
+            None => line.text.is_empty(),
+        };
         if is_file_header(line.text) {
             break;
         } else if is_blank && (is_outside || ends_here(behind)) {

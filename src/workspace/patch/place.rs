@@ -112,6 +112,9 @@ fn place<'a>(
             }
             match unique_place(file, hunk, &old, &starts, rule) {
                 Ok(Some(first)) => {
+                    if !is_whole && let Some(other) = whole_elsewhere(file, hunk, &starts, first) {
+                        return Err(not_unique(&[first, other]));
+                    }
                     // A stricter match above is rather what is meant, and no hunk can be there any more.
                     let is_above = hunk.headers.is_empty() && done.has_above(&old, index);
                     return match is_above {
@@ -126,6 +129,21 @@ fn place<'a>(
         }
     }
     Err(ambiguous.unwrap_or_else(|| absent(file, hunk)))
+}
+
+/// Returns another place at which all lines of a hunk match by some rule, with the blank ones at its end.
+fn whole_elsewhere(
+    file: &TextFile,
+    hunk: &PatchHunk,
+    starts: &[usize],
+    place: usize,
+) -> Option<usize> {
+    let old = old_lines(&hunk.lines);
+    let found = RULES.into_iter().find_map(|rule| {
+        let found = unique_place(file, hunk, &old, starts, rule);
+        found.ok().flatten()
+    });
+    found.filter(|found| *found != place)
 }
 
 /// Returns the lines of a hunk, and then fewer and fewer of the blank ones at its end: one before the next header is often not

@@ -226,7 +226,7 @@ fn a_loose_match_below_is_not_taken_for_a_stricter_one_above() {
 #[test]
 fn blank_lines_of_the_patch_choose_no_place() {
     // Before the first hunk, and behind the end of the file.
-    for hunks in ["\n@@\n-a\n+b\n", "\n \n-a\n+b\n", "@@\n-a\n+b\n\n"] {
+    for hunks in ["\n@@\n-a\n+b\n", "\n\n-a\n+b\n", "@@\n-a\n+b\n\n"] {
         assert_eq!(patched("a\n\nif x:\n  a\n", hunks), "b\n\nif x:\n  a\n");
     }
     assert_eq!(
@@ -238,11 +238,17 @@ fn blank_lines_of_the_patch_choose_no_place() {
         "*** Update File: f\n\n*** Move to: g\n\n@@\n-a\n+b\n",
     );
     assert_eq!(moved.unwrap(), files(&[("g", "b\n")]));
-    // Between two hunks: an exact match without the blank line comes before a loose one with it.
+    // With its marker, it is a line of the file.
+    assert_eq!(patched("a\nx\n\na\n", " \n-a\n+b\n"), "a\nx\n\nb\n");
+    // Between two hunks: it may be one of the file or not, and both are possible.
     let text = "def f():\n    x = 1\n    y = 2\ndef g():\n    if a:\n        x = 1\n\n        z\n";
     let hunks = "@@\n-    x = 1\n+    x = 2\n\n@@\n-        z\n+        zz\n";
-    let expected = text.replacen("x = 1", "x = 2", 1).replace("z\n", "zz\n");
-    assert_eq!(patched(text, hunks), expected);
+    let message = refused(text, hunks).message;
+    assert!(message.contains("lines 2, 6"), "{message}");
+    // Elsewhere, there is no blank line.
+    let other = text.replace("x = 1\n\n", "x = 1\n");
+    let expected = other.replacen("x = 1", "x = 2", 1).replace("z\n", "zz\n");
+    assert_eq!(patched(&other, hunks), expected);
 }
 
 #[test]

@@ -56,6 +56,22 @@ const FETCHING: [&str; 6] = [
     "downloadstring",
 ];
 
+/// Options of the program with a value, and their short names.
+const VALUED: [&str; 12] = [
+    "configurationfile",
+    "configurationname",
+    "custompipename",
+    "ep",
+    "ex",
+    "executionpolicy",
+    "inputformat",
+    "outputformat",
+    "settingsfile",
+    "version",
+    "windowstyle",
+    "workingdirectory",
+];
+
 impl Assessor<'_> {
     /// Judges a call of PowerShell.
     pub(super) fn power_shell(&mut self, call: &ShellCall<'_>) {
@@ -64,18 +80,28 @@ impl Assessor<'_> {
             argument.starts_with(['-', '/']) && !option.is_empty() && name.starts_with(&option)
         };
         let mut arguments = call.arguments.iter();
-        let is_text = |argument: &String| is(argument, "command") || !argument.starts_with('-');
         if arguments.any(|argument| is(argument, "encodedcommand")) {
             let reason = "it runs a text that is not known before it runs";
             return self.findings.add(Unknown, reason);
         }
-        match call.arguments.iter().position(is_text) {
+        let named = call
+            .arguments
+            .iter()
+            .position(|argument| is(argument, "command"));
+        let is_value = |at: usize| {
+            let before = at.checked_sub(1).and_then(|at| call.arguments.get(at));
+            before.is_some_and(|option| VALUED.iter().any(|name| is(option, name)))
+        };
+        let first = call.arguments.iter().enumerate();
+        let mut first = first.filter(|(at, argument)| !argument.starts_with('-') && !is_value(*at));
+        match named.or(first.next().map(|(at, _)| at)) {
             Some(at) => {
                 let rest = call.arguments.get(at..).unwrap_or_default();
-                let named = rest.first().is_some_and(|first| first.starts_with('-'));
                 let is_file = call.arguments.iter().take(at).any(|a| is(a, "file"));
-                let text = rest.get(usize::from(named)..).unwrap_or_default().join(" ");
-                match is_file || !named && text.ends_with(".ps1") {
+                let is_script = rest.first().is_some_and(|word| word.ends_with(".ps1"));
+                let is_named = usize::from(named.is_some());
+                let text = rest.get(is_named..).unwrap_or_default().join(" ");
+                match named.is_none() && (is_file || is_script) {
                     true => self.findings.add(Writes, ""),
                     false => self.power_shell_text(&text),
                 }
@@ -111,13 +137,13 @@ impl Assessor<'_> {
         }
         let is_looking = |statement: &str| {
             let first = statement.split_whitespace().next().unwrap_or_default();
-            let is_variable = first.starts_with('$') && first == statement.trim();
+            let is_variable = first.is_empty() || first.starts_with('$');
             is_variable || first.contains('-') && LOOKING.contains(&verb(first).as_str())
         };
         let mut commands = words
             .iter()
             .filter(|word| word.contains('-') && !word.starts_with('-'));
-        let is_harmless = text.split(['|', ';', '\n']).all(is_looking)
+        let is_harmless = text.split(['|', ';', '\n', '{', '}']).all(is_looking)
             && commands.all(|word| LOOKING.contains(&verb(word).as_str()))
             && !text.contains(['>', '&', '[', '`', '(']);
         match is_harmless {

@@ -218,13 +218,17 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
     }
 }
 
-/// Returns a statement of SQL, in upper case, without its texts, quoted names and comments. Returns `None` if it is something else, or
+/// Returns a statement of SQL, in upper case, without its texts and comments. Returns `None` if it is something else, or
 /// may run a text, or has a text whose end depends on the database.
 fn without_texts(upper: &str) -> Option<String> {
     const STATEMENTS: [&str; 9] = [
         "SELECT", "INSERT", "WITH", "EXPLAIN", "SHOW", "VALUES", "UPDATE", "DESCRIBE", "COMMENT",
     ];
-    const RUNNING: [&str; 12] = [
+    const RUNNING: [&str; 16] = [
+        "ADD_JOB",
+        "CRON.",
+        "RUN_COMMAND",
+        "SCHEDULE",
         "EXEC",
         "PREPARE",
         "DBLINK",
@@ -252,8 +256,11 @@ fn without_texts(upper: &str) -> Option<String> {
             text if text.starts_with('\'') => (1, "'"),
             text if text.starts_with('"') => (1, "\""),
             text if text.starts_with("-- ") => (2, "\n"),
-            // MySQL runs what stands in `/*!`.
-            text if text.starts_with("/*") && !text.starts_with("/*!") => (2, "*/"),
+            // A comment or not, by the database.
+            text if text.starts_with("--") => return None,
+            // MySQL and MariaDB run what stands in `/*!` and `/*M!`.
+            text if text.starts_with("/*!") || text.starts_with("/*M!") => return None,
+            text if text.starts_with("/*") => (2, "*/"),
             text => {
                 let (first, others) = text.split_at(1);
                 plain.push_str(first);
@@ -264,7 +271,15 @@ fn without_texts(upper: &str) -> Option<String> {
         let text = after.get(skipped..)?;
         plain.push(' ');
         rest = match text.find(end) {
-            Some(at) => text.get(at + end.len()..)?,
+            // In some databases, comments are nested.
+            Some(at) if end == "*/" && text.get(..at)?.contains("/*") => return None,
+            Some(at) => {
+                // The name of a function, too.
+                if end == "\"" {
+                    plain.push_str(text.get(..at)?);
+                }
+                text.get(at + end.len()..)?
+            }
             None if end == "\n" => "",
             None => return None,
         };

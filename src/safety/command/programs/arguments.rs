@@ -161,8 +161,20 @@ impl<'a> ArgumentList<'a> {
                 let is_off = matches!(value, "none" | "false" | "no" | "off" | "0" | "");
                 given == *name && !is_off
             }),
-            false => self.has_surely(name),
+            false => self.options.contains(name) || self.is_in_flags(name),
         })
+    }
+
+    /// Whether the letter of an option is in a cluster of usual flags: anything else may be the value of an option.
+    fn is_in_flags(&self, option: &str) -> bool {
+        const FLAGS: &str = "adfinpqrsvy";
+        let is_flag = |c: char| FLAGS.contains(c) || option.ends_with(c);
+        let clusters = self
+            .options
+            .iter()
+            .filter_map(|given| given.strip_prefix('-'));
+        let of_flags = clusters.filter(|letters| letters.len() < 5 && letters.chars().all(is_flag));
+        option.len() == 2 && self.has_surely(option) && of_flags.count() > 0
     }
 
     /// Whether an option is given: as a letter of a cluster, as a long option with or without a value, or abbreviated.

@@ -66,3 +66,29 @@ pub(super) fn is_deletion(word: &str) -> bool {
             .any(|part| DELETING.contains(&part.to_ascii_lowercase().as_str()))
             || DELETING.iter().any(|verb| is_camel(verb)))
 }
+
+/// Subcommands behind which names follow that the user has chosen: of packages, tests, targets.
+const NAMING: [&str; 11] = [
+    "add", "bench", "get", "i", "info", "install", "nextest", "require", "show", "test", "view",
+];
+
+/// Programs whose `run` is followed by a name and not by a task.
+const RUNNING: [&str; 4] = ["cargo", "dotnet", "go", "vitest"];
+
+/// Whether the first operands of a program name a subcommand that deletes.
+pub(super) fn names_deletion(program: &str, operands: &[&str]) -> bool {
+    let is_naming = operands.first().is_some_and(|first| {
+        NAMING.contains(first) || *first == "run" && RUNNING.contains(&program)
+    });
+    let is_test = |word: &str| {
+        ["check", "lint", "test"]
+            .iter()
+            .any(|name| word.starts_with(name))
+    };
+    !is_naming
+        && operands.iter().take(3).enumerate().any(|(at, word)| {
+            let is_subcommand = at == 0 && !is_test(word) || at == 1;
+            let mut parts = word.split(':');
+            parts.any(|part| DELETING.contains(&part)) || is_subcommand && is_deletion(word)
+        })
+}

@@ -164,7 +164,10 @@ pub fn dd(
         ),
         Some(path) => {
             let empties = ["if=/dev/null", "count=0"];
-            let is_empty = call.arguments.iter().any(|a| empties.contains(&a.as_str()));
+            // With an offset, count=0 makes a sparse file longer.
+            let is_longer = call.arguments.iter().any(|a| a.starts_with("seek="));
+            let is_empty =
+                !is_longer && call.arguments.iter().any(|a| empties.contains(&a.as_str()));
             if is_empty && !is_sink(path) {
                 findings.add(Destroys, "empties a file");
             }

@@ -103,10 +103,14 @@ impl<'a> SedReader<'a> {
                 self.address()?;
             }
             let address = start.strip_suffix(self.rest).unwrap_or(start);
+            let behind = self.rest;
             self.skip(|c| c.is_whitespace() || c == '!');
+            let is_inverted = behind
+                .strip_suffix(self.rest)
+                .is_some_and(|skipped| skipped.contains('!'));
             let command = self.next()?;
             match command {
-                'd' | 'D' | 'z' => effects.deletes |= !is_blank(address),
+                'd' | 'D' | 'z' => effects.deletes |= is_inverted || !is_blank(address),
                 'p' | 'P' => effects.prints = true,
                 '{' | '}' | 'n' | '#' => {}
                 // What follows is lost.
