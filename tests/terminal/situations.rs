@@ -108,11 +108,11 @@ fn what_a_full_recording_lacks_is_read_from_the_screen_or_not_told() {
     helper.config("[record]\nmax_bytes = 1048576\n");
     let mut shell = Shell::start(&helper, Kind::RecordedPane, PROMPT);
     shell.run("seq 400000 | tail -n 200000");
-    let told = shell.output(1);
-    assert_eq!(
-        (&told["source"], &told["certainty"]),
-        (&json!("recording"), &json!("part"))
-    );
+    // On a busy machine, to read the recording may take longer than a prompt waits for it; then the screen is read.
+    let mut tries = (0..20).map(|_| shell.output(1));
+    let told = tries.find(|told| told["source"] == "recording");
+    let told = told.expect("the recording is read");
+    assert_eq!(told["certainty"], "part");
     assert!(
         told["output"]
             .as_str()

@@ -34,7 +34,7 @@ after(() => stopAll(daemon, browser, terminal));
 /** Starts a recorded shell in the terminal. */
 async function record() {
   await terminal.line("aish-helper record");
-  await until(async () => /record ready> $/.test(await terminal.text()));
+  await until(async () => /aish-helper record .*ready> $/.test(await terminal.text()));
 }
 
 const recorded = async () => JSON.parse(await daemon.command("recording", "list", "--json"));

@@ -171,7 +171,7 @@ test("sharing works with the keyboard alone", async () => {
 test("recordings are shared only if they are asked for, and read without a script", async () => {
   terminal = await Terminal.start(daemon);
   await terminal.line("aish-helper record");
-  await until(async () => /record ready> $/.test(await terminal.text()));
+  await until(async () => /aish-helper record .*ready> $/.test(await terminal.text()));
   await terminal.line("llm about the recording");
   await terminal.shows("Second part.");
   await terminal.line(`print -r 'token=${SECRET} <b>bold</b>'`);
