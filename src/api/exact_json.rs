@@ -6,6 +6,8 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
+use crate::safety::json_text::string_end;
+
 /// Why a body is refused.
 #[derive(Debug)]
 pub enum BodyFault {
@@ -49,19 +51,6 @@ fn inexact_number(json: &[u8]) -> Option<&str> {
         }
     }
     None
-}
-
-/// Returns the position after a string that begins at `at`.
-fn string_end(json: &[u8], at: usize) -> usize {
-    let mut end = at + 1;
-    while let Some(byte) = json.get(end) {
-        match byte {
-            b'\\' => end += 2,
-            b'"' => return end + 1,
-            _ => end += 1,
-        }
-    }
-    json.len()
 }
 
 /// Digits that name every double-precision number, as many programs write them.

@@ -410,7 +410,7 @@ impl JournalLog {
         self.writer.append(&self.file, lines)
     }
 
-    /// Returns how many writes have failed so far, whoever was told of them.
+    /// Returns the number of failed writes so far, including those that were already reported to a caller.
     pub fn failures(&self) -> u64 {
         self.file.failures()
     }

@@ -110,7 +110,7 @@ fn marked_numbers(json: &str) -> Cow<'_, str> {
 }
 
 /// Returns the position after a string that begins at `at`.
-fn string_end(bytes: &[u8], at: usize) -> usize {
+pub fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut end = at + 1;
     while let Some(byte) = bytes.get(end) {
         match byte {

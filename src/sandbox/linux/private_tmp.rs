@@ -114,8 +114,8 @@ pub(super) fn remove_abandoned(parent: &Path) {
 
 /// Removes a directory with its content. What cannot be removed stays in a directory that only this user can open.
 ///
-/// `fs::remove_dir_all` calls itself for each level, and a command may have made so many that the stack ends. Here, directories
-/// in directories are moved up until none is left. No program does this: the command may have put its own `rm` into `PATH`.
+/// `fs::remove_dir_all` is recursive: a command can nest directories so deeply that the stack overflows. This moves nested
+/// directories up until they are empty. It starts no `rm`, because the command may have put a program of that name into `PATH`.
 fn remove(path: &Path) {
     if fs::remove_dir(path).is_ok() {
         return;
