@@ -220,3 +220,54 @@ fn a_prompt_that_fails_before_its_turn_records_it_is_not_lost() {
     );
     assert_eq!(server.get(&format!("/v1/sessions/{session}"))["prompts"], 0);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_full_disk_nothing_is_accepted_that_is_not_kept() {
+    let helper = gated();
+    let server = Server::start(&helper);
+    let session = server.session();
+    let path = format!("/v1/sessions/{session}");
+    server.prompt(&session, "first");
+    helper.provider.wait_gate("rest");
+    let file = helper.path(&format!("data/journal/{session}.jsonl"));
+    let before = fs::read_to_string(&file).unwrap();
+    helper.limit_files(Some(20));
+    let refused = |method: &str, path: &str, body: Value| {
+        let answer = server.send(method, path, Some(&body)).json(500);
+        assert!(
+            answer["message"]
+                .as_str()
+                .is_some_and(|m| m.contains("cannot write the history")),
+            "{answer}"
+        );
+        assert!(
+            answer["hint"]
+                .as_str()
+                .is_some_and(|h| h.contains("disk") || h.contains("free space")),
+            "{answer}"
+        );
+    };
+    refused(
+        "POST",
+        &format!("{path}/messages"),
+        json!({ "content": "not kept" }),
+    );
+    refused("PATCH", &path, json!({ "title": "not kept" }));
+    refused("POST", "/v1/sessions", json!({ "title": "not kept" }));
+    helper.limit_files(None);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    // Neither does the prompt that was refused wait, nor is it answered.
+    server.prompt(&session, "kept");
+    helper.provider.open("rest");
+    let written = || fs::read_to_string(&file).unwrap();
+    helper.until("both are answered", || written().contains("grey"));
+    let asked = helper.provider.requests();
+    assert_eq!(asked.len(), 2);
+    let request = asked[1].json.to_string();
+    assert!(
+        request.contains("kept") && !request.contains("not kept"),
+        "{request}"
+    );
+    assert!(!written().contains("not kept"), "{}", written());
+}

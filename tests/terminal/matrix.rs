@@ -142,6 +142,12 @@ matrix! {
     in_tmux_with_a_transient_prompt: Tmux, TRANSIENT;
     in_screen_with_a_plain_prompt: Screen, PLAIN;
     in_screen_with_a_prompt_of_two_lines: Screen, TWO_LINES;
+    in_screen_with_user_and_directory: Screen, USER_AND_DIRECTORY;
+    in_screen_with_a_right_prompt: Screen, RIGHT;
+    in_screen_with_the_exit_code_in_the_prompt: Screen, EXIT_CODE;
+    in_screen_without_prompt_sp: Screen, NO_PROMPT_SP;
+    in_screen_with_a_prompt_like_powerlevel10k: Screen, POWERLINE;
+    in_screen_with_a_transient_prompt: Screen, TRANSIENT;
     by_the_relay_with_a_plain_prompt: Relay, PLAIN;
     by_the_relay_with_a_prompt_of_two_lines: Relay, TWO_LINES;
     by_the_relay_with_a_right_prompt: Relay, RIGHT;
