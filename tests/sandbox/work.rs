@@ -1,10 +1,16 @@
 //! What must work inside the sandbox, and what is told about it.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, FileTimes};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use aish::sandbox::{Denial, SandboxLevel, SandboxPolicy, denials, support};
 
+use nix::sys::signal::Signal;
+
 use super::place::{Holder, Place, SANDBOXES, stderr, stdout};
+use crate::support::helper::Helper;
 use crate::support::home::helper;
 
 /// Ordinary work. The identity of git comes from the environment, and the toolchain from the real home directory.
@@ -273,4 +279,52 @@ fn network_is_ip_only() {
             );
         }
     }
+}
+
+#[test]
+fn a_daemon_removes_what_a_killed_sandbox_left() {
+    let helper = Helper::saying("fine");
+    let temporary = helper.path("../temporary");
+    let workspace = helper.path("../workspace");
+    fs::create_dir(&temporary).unwrap();
+    fs::create_dir(&workspace).unwrap();
+    let left = || -> BTreeSet<PathBuf> {
+        let entries = fs::read_dir(&temporary).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    // The second one runs when the daemon starts.
+    let mut sandboxes = Vec::new();
+    for number in 1..=2 {
+        let script = "echo x >$TMPDIR/file; echo ready; exec sleep 1000";
+        let call = helper
+            .program("aish-helper")
+            .args(["sandbox", "--", "sh", "-c", script])
+            .env("TMPDIR", &temporary)
+            .dir(workspace.clone());
+        let sandbox = call.start();
+        sandbox.stdout.wait_text("ready");
+        let made: Vec<_> = left().into_iter().collect();
+        assert_eq!(made.len(), number, "{made:?}");
+        sandboxes.push((sandbox, made));
+    }
+    let (killed, [abandoned]) = (&sandboxes[0].0, &sandboxes[0].1[..]) else {
+        panic!("one directory");
+    };
+    killed.signal(Signal::SIGKILL);
+    fs::write(temporary.join("aish-sandbox-notes"), "").unwrap();
+    let before = left();
+    for path in &before {
+        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        let times = FileTimes::new().set_modified(hour_ago);
+        let file = fs::File::open(path).unwrap();
+        file.set_times(times).unwrap();
+    }
+    let status = helper
+        .call(["ask", "is it gone?"])
+        .env("TMPDIR", &temporary);
+    status.run().ok();
+    helper.until("it is gone", || !abandoned.exists());
+    let kept: BTreeSet<_> = before.into_iter().filter(|path| path != abandoned).collect();
+    assert_eq!(left(), kept);
+    assert!(sandboxes[1].0.runs());
 }
