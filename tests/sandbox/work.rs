@@ -324,7 +324,10 @@ fn a_daemon_removes_what_a_killed_sandbox_left() {
         .env("TMPDIR", &temporary);
     status.run().ok();
     helper.until("it is gone", || !abandoned.exists());
-    let kept: BTreeSet<_> = before.into_iter().filter(|path| path != abandoned).collect();
+    let kept: BTreeSet<_> = before
+        .into_iter()
+        .filter(|path| path != abandoned)
+        .collect();
     assert_eq!(left(), kept);
     assert!(sandboxes[1].0.runs());
 }

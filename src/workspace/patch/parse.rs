@@ -16,6 +16,8 @@ const END_OF_FILE: &str = "*** End of File";
 struct PatchLine<'a> {
     number: usize,
     text: &'a str,
+    /// Only blank lines stand before the next file or the end.
+    is_last: bool,
 }
 
 /// Reads a patch. Space around the markers, a here-document around the patch (`<<'EOF'`, with or without `apply_patch`), a
@@ -30,9 +32,12 @@ pub fn parse_patch(text: &str) -> Result<Vec<PatchOperation>, WorkspaceError> {
         .map(|(index, text)| PatchLine {
             number: index + 1,
             text,
+            is_last: false,
         })
         .collect();
-    let mut rest = body(&lines)?;
+    let mut lines = body(&lines)?.to_vec();
+    mark_last(&mut lines);
+    let mut rest = &lines[..];
     let mut operations = Vec::new();
     while let Some((line, behind)) = rest.split_first() {
         if line.text.trim().is_empty() {
@@ -156,9 +161,7 @@ fn added<'a, 'b>(
         if let Some(added) = line.text.strip_prefix('+') {
             text.push_str(added);
             text.push('\n');
-        } else if line.text.trim() == END_OF_FILE
-            || line.text.trim().is_empty() && ends_here(behind)
-        {
+        } else if line.text.trim() == END_OF_FILE || line.text.trim().is_empty() && line.is_last {
             // Blank lines before the next file.
         } else if is_file_header(line.text.trim()) {
             break;
@@ -170,10 +173,15 @@ fn added<'a, 'b>(
     Ok((PatchOperation::Add { path, text }, rest))
 }
 
-/// Whether only blank lines stand before the next file or the end.
-fn ends_here(rest: &[PatchLine<'_>]) -> bool {
-    let next = rest.iter().find(|line| !line.text.trim().is_empty());
-    next.is_none_or(|line| is_file_header(line.text))
+/// Notes of each line whether only blank lines stand between it and the next file or the end.
+fn mark_last(lines: &mut [PatchLine<'_>]) {
+    let mut is_last = true;
+    for line in lines.iter_mut().rev() {
+        line.is_last = is_last;
+        if !line.text.trim().is_empty() {
+            is_last = is_file_header(line.text);
+        }
+    }
 }
 
 fn is_file_header(line: &str) -> bool {
@@ -200,7 +208,7 @@ fn updated<'a, 'b>(
         };
         if is_file_header(line.text) {
             break;
-        } else if is_blank && (is_outside || ends_here(behind)) {
+        } else if is_blank && (is_outside || line.is_last) {
             // Nothing.
         } else if let Some(target) = line.text.trim().strip_prefix(MOVE)
             && hunks.is_empty()

@@ -23,12 +23,17 @@ const fn rule(stage: MatchStage, folded: bool) -> LineRule {
     LineRule { stage, folded }
 }
 
+/// Maximum number of parts of a hunk that are looked up before the one without blank lines at its end.
+const MAX_PARTS: usize = 8;
+
 /// Where a hunk belongs.
 struct HunkPlace<'a> {
     first: usize,
     /// The lines of the hunk that were looked up: without blank lines at its end that the file does not have.
     lines: &'a [HunkLine],
     rule: LineRule,
+    /// The lines are only added, at the end of the file.
+    is_appended: bool,
 }
 
 /// Returns the new version of a file, and the loosest stage at which a hunk matched.
@@ -64,7 +69,7 @@ pub(super) fn apply_hunks(
             true => MatchStage::Punctuation,
             false => place.rule.stage,
         });
-        match is_appended(hunk) {
+        match place.is_appended {
             // Later hunks may be anywhere above.
             true => appended.push(place),
             false => {
@@ -85,12 +90,6 @@ pub(super) fn apply_hunks(
         });
     }
     Ok((file.with_lines(&output.lines), loosest(stages)))
-}
-
-/// Whether a hunk only adds lines, at the end of the file.
-fn is_appended(hunk: &PatchHunk) -> bool {
-    let adds = hunk.lines.iter().all(|line| line.old().is_none());
-    adds && (hunk.headers.is_empty() || hunk.at_end)
 }
 
 fn place<'a>(
@@ -119,7 +118,12 @@ fn place<'a>(
                     let is_above = hunk.headers.is_empty() && done.has_above(&old, index);
                     return match is_above {
                         true => Err(absent(file, hunk)),
-                        false => Ok(HunkPlace { first, lines, rule }),
+                        false => Ok(HunkPlace {
+                            first,
+                            lines,
+                            rule,
+                            is_appended: false,
+                        }),
                     };
                 }
                 Ok(None) => {}
@@ -148,12 +152,18 @@ fn whole_elsewhere(
 
 /// Returns the lines of a hunk, and then fewer and fewer of the blank ones at its end: one before the next header is often not
 /// meant as a line of the file.
+///
+/// The last part is the one without any of them; of those before it there are at most [`MAX_PARTS`], as each one costs a search
+/// of the file.
 fn parts(lines: &[HunkLine]) -> Vec<&[HunkLine]> {
     let mut parts = vec![lines];
     let mut lines = lines;
     while let [rest @ .., HunkLine::Context(last)] = lines
         && last.trim().is_empty()
     {
+        if parts.len() > MAX_PARTS {
+            parts.pop();
+        }
         parts.push(rest);
         lines = rest;
     }
@@ -269,7 +279,8 @@ fn insertion<'a>(
     lines: &'a [HunkLine],
     starts: &[usize],
 ) -> Result<HunkPlace<'a>, WorkspaceError> {
-    let first = match (is_appended(hunk), starts) {
+    let is_appended = hunk.headers.is_empty() || hunk.at_end;
+    let first = match (is_appended, starts) {
         (true, _) => file.real_line_count(),
         (false, [header]) => header + 1,
         (false, several) => return Err(not_unique(several)),
@@ -278,6 +289,7 @@ fn insertion<'a>(
         first,
         lines,
         rule: RULES[0],
+        is_appended,
     })
 }
 

@@ -249,6 +249,25 @@ fn blank_lines_of_the_patch_choose_no_place() {
     let other = text.replace("x = 1\n\n", "x = 1\n");
     let expected = other.replacen("x = 1", "x = 2", 1).replace("z\n", "zz\n");
     assert_eq!(patched(&other, hunks), expected);
+    // Behind lines that are only added.
+    for blank in ["", "\n", "\n\n"] {
+        let hunks = format!("@@\n+new\n{blank}@@\n-c\n+C\n");
+        assert_eq!(patched("a\nb\nc\n", &hunks), "a\nb\nC\nnew\n");
+    }
+}
+
+#[test]
+fn many_blank_lines_take_no_time_of_their_own() {
+    let blank = "\n".repeat(200_000);
+    let hunks = format!("@@\n-a\n+b\n{blank}");
+    assert_eq!(patched("a\n", &hunks), "b\n");
+    // A search of the file for each of them would take hours.
+    let refusal = refused("a\n", &format!("@@\n-a\n{blank}@@\n-c\n"));
+    assert!(
+        refusal.message.contains("not in the file"),
+        "{}",
+        refusal.message
+    );
 }
 
 #[test]
