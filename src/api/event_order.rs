@@ -1,13 +1,24 @@
-//! The events of a session in their order: its records, and between them what the feed of the running turn has from before
-//! each.
+//! Merges the records of a session with the events of its running turn, in the order in which they happened.
+
+use std::sync::Arc;
 
 use serde_json::json;
 
 use super::cursor::Cursor;
-use super::events::{ApiEvent, MAX_TEXT, SearchedAnswer, outcome_word, record_event, redact};
+use super::events::{self, ApiEvent, MAX_TEXT, SearchedAnswer, outcome_word, record_event, redact};
 use super::question::question;
 use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
+
+/// Whether a cursor can be a position in a session.
+pub fn fits(session: &Session, cursor: &Cursor) -> bool {
+    let is_in_feed = |feed: Arc<TurnFeed>| {
+        feed.has_text((&cursor.round, cursor.text))
+            && (feed.tag != cursor.feed || feed.has_position(cursor.position))
+    };
+    session.with_records(|records| events::fits(cursor, records))
+        && session.hub.running().is_none_or(is_in_feed)
+}
 
 /// Returns the next event of a session and moves the cursor behind it; `None` when there is nothing more now.
 pub fn next(session: &Session, cursor: &mut Cursor, answer: &SearchedAnswer) -> Option<ApiEvent> {

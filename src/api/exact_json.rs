@@ -56,7 +56,15 @@ fn inexact_number(json: &[u8]) -> Option<&str> {
 /// Digits that name every double-precision number, as many programs write them.
 const DOUBLE_DIGITS: usize = 17;
 
+/// Number of digits up to which every integer is kept.
+const INTEGER_DIGITS: usize = 18;
+
 fn is_exact(number: &str) -> bool {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_integer = digits.bytes().all(|b| b.is_ascii_digit());
+    if is_integer && digits.len() <= INTEGER_DIGITS && number != "-0" {
+        return true;
+    }
     let Ok(read) = serde_json::from_str::<Number>(number) else {
         return false;
     };
@@ -74,27 +82,27 @@ fn is_exact(number: &str) -> bool {
 
 /// Returns the value of a number: its sign, its digits from the first to the last that is not 0, and the power of ten of the last.
 /// The integer `-0` differs from 0 and from `-0.0`, which it would become.
-fn decimal(number: &str) -> Option<(bool, String, i64)> {
+fn decimal(number: &str) -> Option<(bool, String, i128)> {
     let (is_negative, number) = match number.strip_prefix('-') {
         Some(number) => (true, number),
         None => (false, number),
     };
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        Some((mantissa, exponent)) => (mantissa, i128::from(exponent.parse::<i64>().ok()?)),
         None => (number, 0),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{whole}{fraction}");
     let significant = digits.trim_end_matches('0');
     let dropped = digits.len() - significant.len();
-    let exponent = exponent - fraction.len() as i64 + dropped as i64;
+    let exponent = exponent - fraction.len() as i128 + dropped as i128;
     match significant.trim_start_matches('0') {
         "" => {
             let is_integer = !number.contains(['.', 'e', 'E']);
             Some((
                 is_negative,
                 String::new(),
-                i64::from(is_negative && is_integer),
+                i128::from(is_negative && is_integer),
             ))
         }
         significant => Some((is_negative, significant.to_owned(), exponent)),
@@ -177,6 +185,8 @@ mod tests {
             (r#"{"a": {"b": [-0]}}"#, "-0"),
             ("0.10000000000000000001", "0.10000000000000000001"),
             ("1e-400", "1e-400"),
+            ("1.5e-9223372036854775808", "1.5e-9223372036854775808"),
+            ("0e99999999999999999999", "0e99999999999999999999"),
             (r#"{"a": 1, "b": 2, "a": 1}"#, "\"a\""),
             (r#"[{"x": {"a": 1, "\u0061": 2}}]"#, "\"a\""),
         ] {
@@ -200,6 +210,9 @@ mod tests {
             "1E3",
             "0.0",
             "0e5",
+            "0e9223372036854775807",
+            "999999999999999999",
+            "-100000000000000000",
             "-0.0",
             "0.30000000000000004",
             "0.10000000000000001",

@@ -19,6 +19,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of the body of most requests, in bytes.
 const MAX_BODY: usize = 2 << 20;
 
+/// Size from which a body is parsed on another thread, in bytes: other requests must not wait for that.
+const LARGE: usize = 64 << 10;
+
 /// A JSON body of at most `MAX` bytes.
 #[derive(Debug)]
 pub struct JsonBody<T, const MAX: usize = MAX_BODY>(pub T);
@@ -67,7 +70,16 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
             _ => Problem::bad_request(one_line(&rejection.body_text()), BODY_HINT),
         })?;
         let invalid = |message: &str| Problem::invalid(one_line(message), BODY_HINT);
-        let body = exact_json::parse(&body).map_err(|fault| match fault {
+        let parsed = match body.len() > LARGE {
+            // The work panics only if the program has a fault; it is then done here.
+            true => {
+                let shared = body.clone();
+                let parsed = tokio::task::spawn_blocking(move || exact_json::parse(&shared));
+                parsed.await.unwrap_or_else(|_| exact_json::parse(&body))
+            }
+            false => exact_json::parse(&body),
+        };
+        let body = parsed.map_err(|fault| match fault {
             BodyFault::Syntax(message) => {
                 let message = one_line(&format!("the body is not JSON: {message}"));
                 Problem::bad_request(message, BODY_HINT)

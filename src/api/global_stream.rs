@@ -190,21 +190,14 @@ impl GlobalStream {
 
     /// Appends the next event of the oldest record behind the cursor. Returns false if there is none.
     async fn append_record(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) -> bool {
-        let mut oldest: Option<(&SharedSession, usize, Record)> = None;
+        let mut next: Vec<(String, &SharedSession, usize)> = Vec::new();
         for session in sessions {
             let number = self.next_record(session);
-            session.with_records(|records| {
-                let is_older = |record: &&Record| {
-                    let (_, _, oldest) = oldest.as_ref()?;
-                    Some(record.id < oldest.id)
-                };
-                let record = records.get(number);
-                if let Some(record) = record.filter(|record| is_older(record).unwrap_or(true)) {
-                    oldest = Some((session, number, record.clone()));
-                }
-            });
+            let id = session.with_records(|records| Some(records.get(number)?.id.clone()));
+            next.extend(id.map(|id| (id, session, number)));
         }
-        let Some((session, number, record)) = oldest else {
+        let Some((record_id, session, number)) = next.into_iter().min_by(|a, b| a.0.cmp(&b.0))
+        else {
             return false;
         };
         let within = self.cursor.within.remove(&session.id);
@@ -217,15 +210,21 @@ impl GlobalStream {
             self.append(&session.id, seq, &event, out);
             return true;
         }
-        if let Some(unsearched) = self.answer.unsearched(&record) {
+        let unsearched =
+            session.with_records(|records| self.answer.unsearched(records.get(number)?));
+        if let Some(unsearched) = unsearched {
             self.answer.search(unsearched).await;
         }
-        let event = events::record_event(&record, &mut cursor, &self.answer);
+        let event = session.with_records(|records| {
+            let record = records.get(number)?;
+            Some(events::record_event(record, &mut cursor, &self.answer))
+        });
+        let Some(event) = event else { return false };
         let seq = seq(number, &event, &cursor);
         self.next.insert(session.id.clone(), cursor.record);
         let is_complete = cursor.record > number;
-        if is_complete && record.id > self.cursor.record {
-            self.cursor.record = record.id;
+        if is_complete && record_id > self.cursor.record {
+            self.cursor.record = record_id;
         }
         // What runs goes on behind the record.
         if !is_complete || has_place && session.hub.running().is_some() {
@@ -252,20 +251,17 @@ impl GlobalStream {
         }
         let (id, within) = (&session.id, &mut self.cursor.within);
         let after = &self.cursor.record;
-        let number = session.with_records(|records| {
-            // A position that the session cannot have was made up.
-            match within
-                .remove(id)
-                .filter(|cursor| events::fits(cursor, records))
-            {
-                Some(cursor) => {
-                    let number = cursor.record;
-                    within.insert(id.clone(), cursor);
-                    number
-                }
-                None => records.partition_point(|record| record.id <= *after),
+        // A position that the session cannot have was made up.
+        let position = within.remove(id);
+        let number = match position.filter(|cursor| event_order::fits(session, cursor)) {
+            Some(cursor) => {
+                let number = cursor.record;
+                within.insert(id.clone(), cursor);
+                number
             }
-        });
+            None => session
+                .with_records(|records| records.partition_point(|record| record.id <= *after)),
+        };
         self.next.insert(id.clone(), number);
         number
     }

@@ -60,9 +60,7 @@ impl StreamBase {
             _permit: permit,
         }
     }
-}
 
-impl StreamBase {
     /// Gives way to other tasks, which a client that reads fast must not keep waiting, and marks what has changed as seen. Returns
     /// whether anything had changed; `None` if the stream is over.
     pub async fn look(&mut self) -> Option<bool> {

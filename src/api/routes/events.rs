@@ -1,19 +1,19 @@
 //! Server-sent events.
 
-use std::sync::Arc;
+use std::convert::Infallible;
 
 use axum::Extension;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::api::ApiState;
 use crate::api::credentials::Access;
 use crate::api::cursor::Cursor;
-use crate::api::events;
+use crate::api::event_order;
 use crate::api::extract::{InPath, Parameters};
 use crate::api::global_stream::{GlobalCursor, GlobalStream};
 use crate::api::pairing::PairingId;
@@ -21,7 +21,6 @@ use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::stream::SessionStream;
 use crate::api::types::{EventFilter, SentEvent};
 use crate::error::Result;
-use crate::session::feed::TurnFeed;
 
 /// How far back the events of all sessions can begin.
 const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
@@ -53,22 +52,16 @@ pub async fn of_session(
         Some(text) => Cursor::parse_in(&id, &text).map_err(|_| bad_cursor())?,
         None => Cursor::default(),
     };
-    let is_position =
-        |feed: Arc<TurnFeed>| feed.tag != cursor.feed || feed.has_position(cursor.position);
-    if !session.with_records(|records| events::fits(&cursor, records))
-        || !session.hub.running().is_none_or(is_position)
-    {
+    if !event_order::fits(&session, &cursor) {
         return Err(bad_cursor());
     }
     drop(session);
     let follows = filter.follow.unwrap_or(true);
     let permit = permit(&state, follows)?;
     let stream = SessionStream::new(state, id, cursor, follows, permit, pairing(access));
-    let chunks = stream::unfold(stream, |mut stream| async {
-        let chunk = stream.chunk().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), stream))
-    });
-    Ok(event_stream(Body::from_stream(chunks)))
+    Ok(event_stream(stream, |mut stream| async {
+        Some((stream.chunk().await?, stream))
+    }))
 }
 
 /// Streams the events of all sessions: those behind the cursor, or from now on.
@@ -109,11 +102,9 @@ pub async fn of_all(
     let follows = filter.follow.unwrap_or(true);
     let permit = permit(&state, follows)?;
     let stream = GlobalStream::new(state, cursor, changed, follows, permit, pairing(access));
-    let chunks = stream::unfold(stream, |mut stream| async {
-        let chunk = stream.chunk().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), stream))
-    });
-    Ok(event_stream(Body::from_stream(chunks)))
+    Ok(event_stream(stream, |mut stream| async {
+        Some((stream.chunk().await?, stream))
+    }))
 }
 
 fn pairing(access: Access) -> Option<PairingId> {
@@ -171,8 +162,14 @@ fn permit(state: &ApiState, follows: bool) -> Answer<Option<OwnedSemaphorePermit
     Ok(Some(permit))
 }
 
-fn event_stream(body: Body) -> Response {
-    let mut response = Response::new(body);
+/// Returns a response with the chunks of a stream, which `next` takes from it one by one.
+fn event_stream<S, F>(stream: S, next: impl FnMut(S) -> F + Send + 'static) -> Response
+where
+    S: Send + 'static,
+    F: Future<Output = Option<(Bytes, S)>> + Send + 'static,
+{
+    let chunks = stream::unfold(stream, next).map(Ok::<_, Infallible>);
+    let mut response = Response::new(Body::from_stream(chunks));
     let value = HeaderValue::from_static("text/event-stream");
     response.headers_mut().insert(header::CONTENT_TYPE, value);
     response

@@ -148,6 +148,15 @@ impl TurnFeed {
         }
     }
 
+    /// Whether a client can have got this many bytes of the round that is named by the end of its id. Of a round that is not the
+    /// running one, nothing is known.
+    pub fn has_text(&self, round: (&str, usize)) -> bool {
+        let state = lock(&self.state);
+        let live = &state.live;
+        let is_current = live.round.as_deref().is_some_and(|id| is_of(id, round.0));
+        !is_current || live.text.is_char_boundary(round.1)
+    }
+
     /// Whether a client can have got this much of the feed.
     pub fn has_position(&self, position: FeedPosition) -> bool {
         let state = lock(&self.state);
@@ -202,10 +211,7 @@ impl TurnFeed {
         let state = lock(&self.state);
         let round = state.live.round.clone()?;
         let start = if is_of(&round, from.0) { from.1 } else { 0 };
-        let live = &state.live.text;
-        // A cursor that was made up may point into a character.
-        let start = (start..live.len()).find(|at| live.is_char_boundary(*at));
-        let rest = start.and_then(|at| live.get(at..)).unwrap_or_default();
+        let rest = state.live.text.get(start..).unwrap_or_default();
         let text = utf8::prefix(rest, limit).to_owned();
         Some(LiveText { round, text })
     }
@@ -259,14 +265,22 @@ impl TurnFeed {
 
     /// Returns the questions that are open.
     pub fn open_questions(&self) -> Vec<Arc<TurnEvent>> {
-        let mut events = self.events();
         let state = lock(&self.state);
-        events.retain(|event| match &**event {
-            TurnEvent::ApprovalRequested(question) => state.is_open(&question.id),
-            TurnEvent::ElicitationRequested(question) => state.is_open(&question.id),
-            _ => false,
+        if state.questions.is_empty() {
+            return Vec::new();
+        }
+        let open = state.entries.iter().filter_map(|entry| {
+            let FeedEntry::Event(event) = entry else {
+                return None;
+            };
+            let id = match &**event {
+                TurnEvent::ApprovalRequested(question) => &question.id,
+                TurnEvent::ElicitationRequested(question) => &question.id,
+                _ => return None,
+            };
+            state.is_open(id).then(|| event.clone())
         });
-        events
+        open.collect()
     }
 
     /// Waits until there is something behind these positions, or the turn has ended.
