@@ -1,20 +1,16 @@
 //! Where the proposed commands of an answer stand in its text.
 
 use super::types::ProposalView;
-use crate::chat::FinishReason;
 use crate::history::record::RecordBody;
-use crate::safety::command_extractor::{AnswerPiece, CommandExtractor, ProposalLimit};
+use crate::safety::command_extractor::{AnswerPiece, ProposalLimit, pieces};
 
-/// Returns the lines of a recorded answer that propose commands, in their order. `answer` is its text as clients get it. Of an
-/// answer that did not come to its own end the last command may be incomplete, and is left out.
+/// Returns the lines of a recorded answer that propose commands, in their order. `answer` is its text as clients get it. If the
+/// answer was cut off, its last command may be incomplete and is left out.
 pub fn proposals(body: &RecordBody, answer: &str) -> Vec<ProposalView> {
-    let RecordBody::Assistant {
-        finish, omitted, ..
-    } = body
-    else {
-        return Vec::new();
-    };
-    find(answer, *finish == FinishReason::Stop && *omitted == 0)
+    match body {
+        RecordBody::Assistant { .. } => find(answer, body.is_whole_answer()),
+        _ => Vec::new(),
+    }
 }
 
 fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
@@ -32,7 +28,7 @@ fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
     let mut limit = ProposalLimit::default();
     let mut block = (0, 0);
     let mut is_beyond = false;
-    let mut take = |piece| match piece {
+    pieces(answer, is_whole, |piece| match piece {
         AnswerPiece::Text(text) => {
             lines_of(text.len());
         }
@@ -56,13 +52,7 @@ fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
                 }),
             }
         }
-    };
-    let mut extractor = CommandExtractor::default();
-    extractor.push(answer, &mut take);
-    match is_whole {
-        true => extractor.finish(&mut take),
-        false => extractor.cut_off(&mut take),
-    }
+    });
     found
 }
 

@@ -464,7 +464,7 @@ pub struct ManualCallArgs {
     /// Sensitivity of the data: public, internal, private or unknown
     #[arg(long, value_name = "LEVEL")]
     pub sensitivity: Option<String>,
-    /// Answer the question with yes; only in a terminal
+    /// Answer the question about this call with yes; only in a terminal
     #[arg(long)]
     pub yes: bool,
     /// Print status, text and record id as JSON

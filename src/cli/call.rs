@@ -25,8 +25,10 @@ pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
         CallCommand::ToolWrite(args) => (OperationClass::Write, args),
         CallCommand::ToolDestructive(args) => (OperationClass::Destructive, args),
     };
-    let (json, answers_yes) = (args.json, args.yes);
-    let request = Request::Call(Box::new(call_request(operation, args)?));
+    let (json, is_approved) = (args.json, args.yes);
+    let call = call_request(operation, args)?;
+    let answers_yes = is_approved.then(|| call.arguments.clone());
+    let request = Request::Call(Box::new(call));
     let mut output = AnswerOutput::new(OutputOptions {
         format: OutputFormat::ProgressOnly,
         reasoning: false,

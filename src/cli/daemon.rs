@@ -105,9 +105,11 @@ pub fn run(paths: Paths, detach: bool) -> Result<()> {
     // A new session, so that the end of the starting shell does not end the daemon.
     let _ = nix::unistd::setsid();
     let result = open_log(&paths).and_then(|log| {
-        // What the standard library and the allocator say before an abort. The programs that the daemon starts do not inherit it.
+        // What the allocator says before an abort. The programs that the daemon starts do not inherit it.
         let _ = nix::unistd::dup2_stderr(&log.file);
         init_logging(LogTarget::File(log));
+        // Through the log, which has no secrets: what a panic says may quote text.
+        std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
         serve(paths, || notify_client("ready\n"))
     });
     if let Err(e) = &result {

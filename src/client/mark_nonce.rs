@@ -25,8 +25,11 @@ pub(super) struct NonceNotices {
     current: Vec<ShellId>,
 }
 
-/// Maximum number of shells in one recording that get the nonce.
+/// Maximum number of shells that have the nonce at a time.
 const MAX_SHELLS: usize = 32;
+
+/// Maximum number of shells that get it in one recording. Each `exec zsh` is one more.
+const MAX_SERVED: usize = 1000;
 
 impl NonceNotices {
     pub(super) fn new(directory: Option<PathBuf>, nonce: String) -> NonceNotices {
@@ -58,11 +61,14 @@ impl NonceNotices {
 
     /// Leaves the nonce to a shell. Without it, nothing that follows is recorded, so a failure is not reported.
     pub(super) fn leave(&mut self, shell: &ShellId) {
-        let is_new = self.served.len() < MAX_SHELLS
-            && is_alive(shell)
-            && self.served.insert(shell.as_str().to_owned());
-        if is_new && !self.nonce.is_empty() {
-            self.current.retain(|known| known.pid() != shell.pid());
+        if self.nonce.is_empty() || self.served.len() >= MAX_SERVED || !is_alive(shell) {
+            return;
+        }
+        self.current
+            .retain(|known| known.pid() != shell.pid() && is_alive(known));
+        let is_new =
+            self.current.len() < MAX_SHELLS && self.served.insert(shell.as_str().to_owned());
+        if is_new {
             self.current.push(shell.clone());
             self.write(shell, &self.nonce);
         }

@@ -67,8 +67,9 @@ pub struct RequestLoop<'a> {
     unasked: Option<UnaskedQuestion>,
     /// The request follows a turn that it did not start.
     follows: bool,
-    /// Questions about calls are answered with yes, where there is a terminal.
-    pub answers_yes: bool,
+    /// Arguments of the call whose question is answered with yes, where there is a terminal: not a later one, such as whether its
+    /// command runs again outside of the sandbox.
+    pub answers_yes: Option<String>,
     /// A signal ended the following, and the turn continues.
     pub left: bool,
     /// This client's terminal, as the daemon names it in events.
@@ -111,7 +112,7 @@ impl<'a> RequestLoop<'a> {
             missing_terminal: false,
             unasked: None,
             follows: matches!(request, Request::Attach(_)),
-            answers_yes: false,
+            answers_yes: None,
             left: false,
             tty: terminal::tty_name(),
             answered: None,
@@ -346,11 +347,14 @@ impl<'a> RequestLoop<'a> {
         // Events of other calls do not end the question.
         let ended_by = |event: &Event| end_by_close(event, &question.id);
         let new_tools = self.output.new_tools().cloned();
-        let answers_yes = self.answers_yes;
-        let answer = self.ask(name, &ended_by, |prompt| match answers_yes {
+        let is_answered = self.answers_yes.take_if(|arguments| {
+            let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+            value(arguments) == value(&question.arguments)
+        });
+        let answer = self.ask(name, &ended_by, |prompt| match is_answered {
             // Given on the command line of this terminal. The daemon checks that the terminal is the user's.
-            true => Ok((ApprovalVerdict::Once, question.arguments.clone())),
-            false => approve::ask(prompt, question, new_tools.as_ref(), run_dir),
+            Some(_) => Ok((ApprovalVerdict::Once, question.arguments.clone())),
+            None => approve::ask(prompt, question, new_tools.as_ref(), run_dir),
         });
         let (verdict, arguments) = match answer {
             Ok(answer) => answer,

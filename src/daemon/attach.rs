@@ -259,7 +259,7 @@ fn frames(
                         model: model.clone(),
                     })?;
                 }
-                replay.text(text, *finish == FinishReason::Stop && *omitted == 0)?;
+                replay.text(text, record.body.is_whole_answer())?;
                 if *omitted > 0 {
                     let text = format!("the rest of the answer was not recorded: {omitted} bytes");
                     replay.event(&Event::Notice { text })?;

@@ -58,6 +58,16 @@ pub enum AnswerPiece {
     },
 }
 
+/// Handles the pieces of an answer that has ended. One that is not whole was cut off: its last command may be incomplete, and is text.
+pub fn pieces(answer: &str, is_whole: bool, mut emit: impl FnMut(AnswerPiece)) {
+    let mut extractor = CommandExtractor::default();
+    extractor.push(answer, &mut emit);
+    match is_whole {
+        true => extractor.finish(&mut emit),
+        false => extractor.cut_off(&mut emit),
+    }
+}
+
 /// The position of the stream within a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePosition {

@@ -7,7 +7,7 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 use super::object::ShareObject;
 use super::replay::SharedRecording;
 use super::snapshot::{SharedMessage, SharedRole, Snapshot};
-use crate::safety::command_extractor::{AnswerPiece, CommandExtractor};
+use crate::safety::command_extractor::{AnswerPiece, pieces};
 
 /// The style sheet, within the page. Its digest is part of the page's policy.
 const STYLE: &str = "\
@@ -69,7 +69,7 @@ fn article(message: &SharedMessage) -> Markup {
         article {
             @match message.role {
                 SharedRole::User => { h2 { "Prompt" } p { (lines(&message.text)) } }
-                SharedRole::Assistant => { h2 { "Answer of " (name) } (answer(&message.text)) }
+                SharedRole::Assistant => { h2 { "Answer of " (name) } (answer(&message.text, !message.is_cut_off)) }
                 SharedRole::Tool => { h2 { "Tool " (name) } pre { (visible(&message.text)) } }
                 SharedRole::Command => { h2 { "Command" } pre { (visible(&message.text)) } }
             }
@@ -155,18 +155,15 @@ fn is_web_link(target: &str) -> bool {
 }
 
 /// Returns an answer as HTML: Markdown, and proposed commands as code.
-fn answer(text: &str) -> Markup {
+fn answer(text: &str, is_whole: bool) -> Markup {
     let (mut out, mut pending) = (String::new(), String::new());
-    let mut take = |piece| match piece {
+    pieces(text, is_whole, |piece| match piece {
         AnswerPiece::Text(text) => pending.push_str(&text),
         AnswerPiece::Command { text, .. } => {
             out.push_str(&markdown(&std::mem::take(&mut pending)).into_string());
             out.push_str(&html! { pre { code { (visible(&text)) } } }.into_string());
         }
-    };
-    let mut extractor = CommandExtractor::default();
-    extractor.push(text, &mut take);
-    extractor.finish(&mut take);
+    });
     out.push_str(&markdown(&pending).into_string());
     PreEscaped(out)
 }
@@ -245,12 +242,17 @@ mod tests {
     use crate::share::snapshot::RemovedCounts;
 
     fn page(role: SharedRole, text: &str) -> String {
+        page_of(role, text, false)
+    }
+
+    fn page_of(role: SharedRole, text: &str, is_cut_off: bool) -> String {
         let snapshot = Snapshot {
             title: text.to_owned(),
             messages: vec![SharedMessage {
                 role,
                 name: text.to_owned(),
                 text: text.to_owned(),
+                is_cut_off,
             }],
             recordings: vec![SharedRecording {
                 duration_ms: 61_000,
@@ -317,6 +319,11 @@ mod tests {
             "Try *one*:\n\nCMD: ls *.log && x=<y\n- CMD: pwd\n\nDone.\n",
         );
         let expected = "<p>Try <em>one</em>:</p>\n<pre><code>ls *.log &amp;&amp; x=&lt;y</code></pre><pre><code>pwd</code></pre><p>Done.</p>";
+        assert!(page.contains(expected), "{page}");
+        // Of an answer that was cut off, the last one may be incomplete.
+        let text = "CMD: pwd\nCMD: rm -rf /tmp/build";
+        let page = page_of(SharedRole::Assistant, text, true);
+        let expected = "<pre><code>pwd</code></pre><p>CMD: rm -rf /tmp/build</p>";
         assert!(page.contains(expected), "{page}");
     }
 

@@ -32,6 +32,9 @@ pub struct SharedMessage {
     pub name: String,
     /// The text.
     pub text: String,
+    /// It is an answer that did not come to its end: the last command that it proposes may be incomplete.
+    #[serde(skip)]
+    pub is_cut_off: bool,
 }
 
 /// What a message of a share is.
@@ -188,6 +191,7 @@ impl Cleaner<'_> {
             role,
             name: self.clean(&name),
             text: self.clean(&text),
+            is_cut_off: role == SharedRole::Assistant && !body.is_whole_answer(),
         })
     }
 

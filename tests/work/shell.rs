@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Work, answer_all};
 use crate::fakes::provider::Script;
+use crate::support::pty::Zsh;
 use crate::tools::Frame;
 
 const SHELL: &str = "[policy.rules]\nshell = \"allow\"\n";
@@ -132,6 +133,24 @@ fn a_blocked_command_runs_outside_of_the_sandbox_after_a_yes() {
     let records = work.helper.records();
     let of_shell = |r: &&Value| r["type"] == "tool" && r["name"] == "shell";
     assert_eq!(records.iter().filter(of_shell).count(), 2);
+}
+
+#[test]
+fn a_yes_on_the_command_line_answers_one_question() {
+    for rules in ["", SHELL] {
+        let work = Work::new([], rules);
+        let mut zsh = Zsh::start(&work.helper.home);
+        zsh.run(&format!("cd {}", work.path("").display()));
+        let arguments = json!({"command": "print in >inside.txt; print out >../outside.txt"});
+        zsh.send(format!(
+            "clear; aish-helper call tool-write --tool-name=aish:shell --json_args '{arguments}' --yes\r"
+        ));
+        zsh.wait_text("it runs outside of the sandbox");
+        zsh.press_until("n", "no\r\n");
+        zsh.prompt();
+        assert_eq!(work.read("inside.txt"), "in\n", "{rules}");
+        assert!(!work.helper.home.path("outside.txt").exists());
+    }
 }
 
 #[test]

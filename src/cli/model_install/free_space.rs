@@ -14,8 +14,10 @@ const MARGIN: u64 = 256 << 20;
 pub fn check_free_space(dir: &Path, needed: u64) -> Result<()> {
     let found = nix::sys::statvfs::statvfs(dir)
         .context(|| format!("cannot read the free space of {}", dir.display()))?;
-    // The types of the fields differ between systems.
-    #[allow(clippy::unnecessary_cast)]
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "the types of the fields differ between systems"
+    )]
     let free = (found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64);
     check(free, needed).map_err(|reason| {
         Error::runtime(format!("{}: {reason}", dir.display()))

@@ -68,8 +68,12 @@ impl DownloadProgress {
     fn line(&self, done: u64, total: Option<u64>, width: usize) -> String {
         let moved = done.saturating_sub(self.kept.unwrap_or_default());
         let seconds = self.started.elapsed().as_secs_f64();
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-        #[allow(clippy::cast_sign_loss)]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is shown with three digits"
+        )]
         let rate = match seconds > 0.5 {
             true => (moved as f64 / seconds) as u64,
             false => 0,

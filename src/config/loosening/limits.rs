@@ -71,7 +71,9 @@ pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<Con
             RECORDS => set(&mut now.history.max_records, *old),
             PANES => now.record.panes = RecordedPanes::Off,
             SANDBOX => now.tools.sandbox = sandbox(*old),
-            _ => set(&mut now.history.max_bytes, *old),
+            BYTES => set(&mut now.history.max_bytes, *old),
+            // `SeenConfig::of` names no other key.
+            _ => {}
         }
     }
 }
