@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::notice;
 use super::query::output;
+use crate::client::relay;
 use crate::error::{Error, Result};
 use crate::paths::{on_path, variable};
 
@@ -39,7 +40,7 @@ impl Shell {
     /// There is no zsh.
     pub(in crate::cli) fn find(login: bool) -> Result<Shell> {
         let own = variable("SHELL").map(PathBuf::from);
-        let is_zsh = |shell: &PathBuf| shell.is_absolute() && shell.ends_with("zsh");
+        let is_zsh = |shell: &PathBuf| shell.is_absolute() && relay::is_zsh(shell);
         let places = ZSH_PLACES.iter().map(PathBuf::from);
         let mut programs: Vec<PathBuf> = Vec::new();
         for file in own
