@@ -280,6 +280,7 @@ fn call(out: &mut Writer, chance: &mut Chance, record_ids: &mut RecordIds) {
         by: Some(named(by)),
         why: Some(format!("rule '{server}.*' of config.toml:12")),
         digest: Some(digest),
+        files: Vec::new(),
     };
     out.put(chance, record_ids, body);
 }

@@ -16,7 +16,7 @@ mod values;
 
 pub(crate) use names::current_type;
 pub use names::upgrade;
-pub use parts::{Call, CommandOutput, OutputOrigin, RecordedAnnotations, UsedPack};
+pub use parts::{Call, CommandOutput, OutputOrigin, RecordedAnnotations, RecordedFile, UsedPack};
 pub use values::{ApprovalDecision, CommandDecision, DecidedBy, PolicyChange, ServerEvent};
 
 /// Version that is written. It grows when a record changes in a way that an older reader would misread.
@@ -341,6 +341,9 @@ pub enum RecordBody {
             skip_serializing_if = "Option::is_none"
         )]
         digest: Option<String>,
+        /// The files of which the model knows the content by the result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<RecordedFile>,
     },
     /// A rule or a grant changed.
     Policy {

@@ -22,6 +22,7 @@ const OPAQUE: &[&str] = &[
     "operation",
     "operation_type",
     "result_sha256",
+    "sha256",
     "status",
     "token",
     "type",

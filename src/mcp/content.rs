@@ -72,6 +72,7 @@ pub fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> Cal
         images: converted.images,
         told: Vec::new(),
         bytes,
+        files: Vec::new(),
     }
 }
 

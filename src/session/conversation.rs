@@ -1,6 +1,7 @@
 //! One session: its records, its turn lock, and the grants of its user.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +14,7 @@ use crate::history::record::{CONTINUED, Record, RecordBody, RecordIds};
 use crate::protocol::ShellId;
 use crate::safety::policy::GrantSet;
 use crate::workspace::ReadFiles;
+use crate::workspace::changes::FileDigest;
 
 /// A session. Any task may add records; turns run one at a time.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub struct Session {
     pub cut_reported: AtomicBool,
     /// Whether a summary was offered since the conversation last filled less of the model's context window.
     pub compaction_offered: AtomicBool,
-    /// The files that the model has read or written in this session. Kept in memory only.
+    /// The files that the model has read or written in this session.
     pub read_files: Arc<ReadFiles>,
     /// MCP servers that were unavailable at the last call of [`Session::newly_unavailable`], with the reason.
     unavailable: Mutex<BTreeMap<String, String>>,
@@ -54,6 +56,7 @@ impl Session {
         records: Vec<Record>,
         changes: &SessionChanges,
     ) -> SharedSession {
+        let read_files = Arc::new(known_files(&records));
         Arc::new(Session {
             turn: Arc::default(),
             hub: SessionHub::new(id.clone(), changes.clone()),
@@ -66,7 +69,7 @@ impl Session {
             dropped_prompts: AtomicUsize::new(0),
             cut_reported: AtomicBool::new(false),
             compaction_offered: AtomicBool::new(false),
-            read_files: Arc::default(),
+            read_files,
             unavailable: Mutex::default(),
         })
     }
@@ -216,6 +219,20 @@ impl Session {
                 .map_or(0, |r| r.timestamp_ms)
         })
     }
+}
+
+/// Returns the files that the model has read or written by these records.
+fn known_files(records: &[Record]) -> ReadFiles {
+    let known = ReadFiles::default();
+    for record in records {
+        if let RecordBody::Tool { files, .. } = &record.body {
+            for file in files {
+                let digest = file.sha256.as_deref().and_then(FileDigest::from_hex);
+                known.set(Path::new(&file.path), digest.map(|digest| digest.0));
+            }
+        }
+    }
+    known
 }
 
 /// Returns how many prompts that nobody typed follow the last one that was typed.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chat::{ImageContent, ToolDefinition};
 use crate::safety::policy::{Approved, ExactCall};
+use crate::workspace::KnownFile;
 
 /// The future of one call. Boxed, so that sources of different types can be held side by side; a call costs far more
 /// than the allocation.
@@ -71,6 +72,8 @@ pub struct CallResult {
     /// The text is what a terminal got, and this line goes before what the terminal shows of it. A long text keeps its end
     /// as well as its beginning.
     pub terminal: Option<String>,
+    /// The files of which the model knows the content by the result.
+    pub files: Vec<KnownFile>,
 }
 
 /// Why a call has no result.

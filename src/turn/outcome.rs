@@ -4,8 +4,10 @@
 
 use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
-use crate::history::record::{Call, DecidedBy, RecordBody, RecordedCall};
+use crate::history::record::{Call, DecidedBy, RecordBody, RecordedCall, RecordedFile};
 use crate::safety::redact::global_redactor;
+use crate::workspace::KnownFile;
+use crate::workspace::changes::FileDigest;
 
 /// Maximum number of characters of a tool name and of a reason in a notice. Both can be text of the model.
 const NAME_CHARS: usize = 80;
@@ -62,6 +64,8 @@ pub enum CallEnd {
         digest: String,
         /// The arguments that were sent, if the user edited them.
         edited: Option<String>,
+        /// The files of which the model knows the content by the result.
+        files: Vec<KnownFile>,
     },
     /// The call has no result. The reason is shown to the user and never sent to the model.
     Failed(String),
@@ -151,6 +155,7 @@ impl CallEnd {
         let status = self.status();
         let (mut pictures, mut size, mut failure) = (Vec::new(), 0, None);
         let (mut by, mut reason, mut sum) = (account.by, account.why, None);
+        let mut known = Vec::new();
         let text = match self {
             CallEnd::Said {
                 mut text,
@@ -159,9 +164,11 @@ impl CallEnd {
                 bytes,
                 digest,
                 edited,
+                files,
                 ..
             } => {
                 sum = Some(digest);
+                known = files.into_iter().filter_map(recorded_file).collect();
                 pictures = images.into_iter().map(|i| (i.mime, i.data)).collect();
                 size = bytes;
                 for line in told {
@@ -227,8 +234,17 @@ impl CallEnd {
             by,
             why: reason,
             digest: sum,
+            files: known,
         }
     }
+}
+
+/// Returns a known file as it is recorded; `None` if its path is no text.
+fn recorded_file((path, digest): KnownFile) -> Option<RecordedFile> {
+    Some(RecordedFile {
+        path: path.to_str()?.to_owned(),
+        sha256: digest.map(|digest| FileDigest(digest).to_string()),
+    })
 }
 
 /// Returns a call as it is recorded with its answer.

@@ -420,5 +420,6 @@ async fn outcome(
         bytes: result.bytes,
         digest,
         edited,
+        files: result.files,
     }
 }

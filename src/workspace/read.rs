@@ -229,8 +229,15 @@ fn text(
             ));
         }
         sha256 = Some(Sha256::digest(&bytes).into());
-        let (decoded, remark) = decode(&bytes, encoding);
+        let (mut decoded, remark) = decode(&bytes, encoding);
         remarks.extend(remark.map(str::to_owned));
+        // An edit takes each CR for a line end too.
+        let is_cr_only = memchr::memchr(b'\n', &decoded).is_none();
+        if is_cr_only && memchr::memchr(b'\r', &decoded).is_some() {
+            let line_ends = decoded.to_mut().iter_mut().filter(|byte| **byte == b'\r');
+            line_ends.for_each(|byte| *byte = b'\n');
+            remarks.push("lines end with CR".to_owned());
+        }
         window.push(&decoded);
     } else if matches!(encoding, TextEncoding::Utf16Le | TextEncoding::Utf16Be) {
         let reason = format!(
@@ -338,8 +345,10 @@ fn lines(
     if found.cut > 0 {
         let limit = grouped(MAX_LINE_CHARS as u64);
         remarks.push(format!(
-            "{} lines are cut at {limit} characters",
-            grouped(found.cut)
+            "{} lines are cut at {limit} characters; for the rest of a line use shell: sed -n LINEp FILE | cut -c{}-{}",
+            grouped(found.cut),
+            MAX_LINE_CHARS + 1,
+            2 * MAX_LINE_CHARS,
         ));
     }
     if next_line.is_none() && !found.ends_in_newline && found.lines > 0 {

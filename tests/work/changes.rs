@@ -134,6 +134,98 @@ fn an_edit_of_the_arguments_is_asked_about_anew() {
 }
 
 #[test]
+fn what_was_read_must_still_be_there_after_a_restart() {
+    let calls = [
+        ("read_file", json!({"path": "a.txt"})),
+        ("write_file", json!({"path": "b.txt", "content": "model\n"})),
+        ("write_file", json!({"path": "a.txt", "content": "all\n"})),
+        (
+            "edit_file",
+            json!({"path": "b.txt", "old_text": "model", "new_text": "x"}),
+        ),
+    ];
+    let mut script: Vec<Script> = Vec::new();
+    for (n, (tool, arguments)) in calls.iter().enumerate() {
+        let id = format!("c{n}");
+        script.push(Script::calls("", &[(&id, tool, &arguments.to_string())]));
+        if n % 2 == 1 {
+            script.push(Script::tokens(["done"]));
+        }
+    }
+    let work = Work::new(
+        script,
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n\"fs.write\" = \"allow\"\n",
+    );
+    work.write("a.txt", "one\n");
+    let mut client = work.ask("x");
+    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    assert_eq!(work.read("b.txt"), "model\n");
+    work.helper.call(["stop"]).run().ok();
+    work.write("a.txt", "one\nof the user\n");
+    work.write("b.txt", "model\nof the user\n");
+    let mut client = work.ask("y");
+    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    let results = work.results();
+    assert_eq!(results.len(), 4, "the session goes on: {results:?}");
+    for result in &results[2..] {
+        assert!(
+            result.contains("has changed since you read it"),
+            "{results:?}"
+        );
+    }
+    assert_eq!(work.read("a.txt"), "one\nof the user\n");
+    assert_eq!(work.read("b.txt"), "model\nof the user\n");
+}
+
+#[test]
+fn what_may_not_be_written_is_refused_before_a_question() {
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** End Patch";
+    let work = Work::calling(
+        &[
+            (
+                "edit_file",
+                json!({"path": "a.txt", "old_text": "one", "new_text": "1"}),
+            ),
+            ("write_file", json!({"path": "a.txt", "content": "1\n"})),
+            ("patch", json!({"patch": patch})),
+        ],
+        READS,
+    );
+    work.write("a.txt", "one\n");
+    let read_only = std::fs::Permissions::from_mode(0o444);
+    std::fs::set_permissions(work.path("a.txt"), read_only).unwrap();
+    let mut client = work.ask("x");
+    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    for result in work.results() {
+        assert!(result.contains("is read-only (mode 444)"), "{result}");
+    }
+    assert_eq!(work.read("a.txt"), "one\n");
+}
+
+#[test]
+fn a_file_that_moves_is_shown_as_one() {
+    let patch = "*** Begin Patch\n*** Update File: old.txt\n*** Move to: new.txt\n@@\n two\n-three\n+3\n*** End Patch";
+    let work = Work::calling(&[("patch", json!({"patch": patch}))], READS);
+    work.write("old.txt", "one\ntwo\nthree\n");
+    let mut client = work.ask("x");
+    let question = client.question();
+    assert_eq!(
+        difference(&question),
+        [
+            "@moved old.txt → new.txt  +1 -1",
+            " one",
+            " two",
+            "-three",
+            "+3"
+        ]
+    );
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    assert_eq!(work.read("new.txt"), "one\ntwo\n3\n");
+    assert!(!work.path("old.txt").exists());
+}
+
+#[test]
 fn a_patch_changes_all_files_or_none_and_deletions_count_as_destructive() {
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Add File: new/b.txt\n+b\n*** Delete File: c.txt\n*** Delete File: link\n*** End Patch";
     let broken = "*** Begin Patch\n*** Add File: d.txt\n+d\n*** Update File: a.txt\n@@\n-absent\n+x\n*** End Patch";

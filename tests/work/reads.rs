@@ -1,10 +1,14 @@
 //! Reading: one question for the workspace, one for each path outside of it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use aish::protocol::AskRequest;
 use aish::protocol::tools::ApprovalVerdict;
 use serde_json::json;
 
 use super::{Work, answer_all};
+use crate::fakes::provider::{Provider, Script};
+use crate::support::helper::Helper;
 
 #[test]
 fn the_workspace_is_asked_about_once_and_named() {
@@ -160,6 +164,41 @@ fn aish_own_files_and_start_up_files_are_asked_about_whatever_is_allowed() {
     assert_eq!(questions.len(), 5, "{questions:#?}");
     assert_eq!(work.read("fine.txt"), "fine\n");
     assert!(!work.path(".mcp.json").exists() && !work.path(".git/hooks").exists());
+}
+
+#[test]
+fn many_hits_are_paged() {
+    let count = AtomicUsize::new(0);
+    let provider =
+        Provider::answering(move |request| match count.fetch_add(1, Ordering::Relaxed) {
+            0 => Script::calls("", &[("c0", "grep", "{\"pattern\": \"needle\"}")]),
+            1 => {
+                let text = request.json.to_string();
+                let told = text.split("read_result with key ").nth(1);
+                let words: Vec<&str> = told.expect("how to go on").split(' ').collect();
+                let [key, "and", "offset", offset, ..] = words[..] else {
+                    panic!("{words:?}");
+                };
+                let offset: u64 = offset.parse().expect("a number");
+                let arguments = json!({"key": key, "offset": offset}).to_string();
+                Script::calls("", &[("c1", "read_result", &arguments)])
+            }
+            _ => Script::tokens(["done"]),
+        });
+    let work = Work::with(
+        Helper::with(provider),
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n",
+    );
+    let lines: Vec<String> = (0..6000)
+        .map(|n| format!("needle number {n} of many"))
+        .collect();
+    work.write("a.txt", &lines.join("\n"));
+    let mut client = work.ask("x");
+    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    let results = work.results();
+    let hits = |text: &str| text.matches("of many").count();
+    assert!(hits(&results[0]) > 1000, "{results:?}");
+    assert_eq!(results.iter().map(|text| hits(text)).sum::<usize>(), 6000);
 }
 
 #[test]

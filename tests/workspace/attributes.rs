@@ -41,6 +41,36 @@ fn the_mode_survives() {
     }
 }
 
+/// Without the right to keep them, writing clears setuid and setgid, as for every user but root.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_mode_survives_where_writing_clears_a_part_of_it() {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let run = std::process::Command::new("setpriv")
+        .args(["--bounding-set=-fsetid", "--"])
+        .arg(std::env::current_exe().expect("a program"))
+        .args(["--exact", "workspace::attributes::the_mode_survives"])
+        .args(["workspace::attributes::the_mode_of_a_linked_file_survives"])
+        .output()
+        .expect("setpriv of util-linux");
+    let told = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && told.contains("2 passed"), "{run:?}");
+}
+
+#[test]
+fn the_mode_of_a_linked_file_survives() {
+    let project = Project::new();
+    project.write("f", "old\n").chmod("f", 0o4755);
+    fs::hard_link(project.path("f"), project.path("second")).expect("a link");
+    let change = project.editing("f", "old", "new").expect("an edit");
+    let summary = commit(vec![change], None).expect("a commit");
+    assert_eq!(summary.files[0].method, ReplaceMethod::InPlace);
+    assert_eq!(mode(&project, "second"), 0o4755);
+    assert_eq!(project.read("second"), b"new\n");
+}
+
 #[test]
 fn a_new_file_has_the_mode_of_the_umask() {
     let project = Project::new();

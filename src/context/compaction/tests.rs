@@ -55,6 +55,7 @@ fn tool(text: &str) -> Record {
         by: None,
         why: None,
         digest: None,
+        files: Vec::new(),
     })
 }
 

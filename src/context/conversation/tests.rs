@@ -74,6 +74,7 @@ fn tool(call: &str, status: &str, text: &str) -> Record {
         by: None,
         why: None,
         digest: None,
+        files: Vec::new(),
     })
 }
 

@@ -42,6 +42,15 @@ pub struct OutputOrigin {
     pub lines: usize,
 }
 
+/// A file that a tool has read or changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedFile {
+    /// Its absolute path.
+    pub path: String,
+    /// SHA-256 of its content, in hexadecimal; `None` for one that is gone.
+    pub sha256: Option<String>,
+}
+
 /// A prompt pack that was used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedPack {

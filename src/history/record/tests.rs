@@ -142,6 +142,10 @@ fn every_body() -> Vec<RecordBody> {
             by: Some(DecidedBy::Person),
             why: some(),
             digest: some(),
+            files: vec![RecordedFile {
+                path: word(),
+                sha256: some(),
+            }],
         },
         RecordBody::Policy {
             change: PolicyChange::Granted,

@@ -1,7 +1,7 @@
 //! Performs approved calls of the built-in tools that work on files, commands and pages.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -33,7 +33,7 @@ use crate::workspace::grep::grep;
 use crate::workspace::list::list_dir;
 use crate::workspace::read::{FileContent, read_file};
 use crate::workspace::read_context::{ListedText, OutputLimits, ReadContext};
-use crate::workspace::{PathError, ResolvedPath, shown_path};
+use crate::workspace::{KnownFile, PathError, ResolvedPath, shown_path};
 
 /// Tells a task on another thread that its call was cancelled. The task looks between files and lines.
 struct CancelOnDrop(Arc<AtomicBool>);
@@ -130,6 +130,12 @@ fn text(result: Result<String, String>) -> Result<CallResult, CallError> {
     })
 }
 
+/// Limits of searches and listings. What does not fit the model's part of a result is read with `read_result`.
+const SEARCH_LIMITS: OutputLimits = OutputLimits {
+    lines: 50_000,
+    bytes: 2 << 20,
+};
+
 fn perform_blocking(
     scope: &WorkScope,
     work: PreparedWork,
@@ -141,6 +147,10 @@ fn perform_blocking(
         limits: OutputLimits::default(),
         cancelled,
     };
+    let search = &ReadContext {
+        limits: SEARCH_LIMITS,
+        ..*context
+    };
     let listed = |listed: Result<ListedText, PathError>| {
         text(listed.map(|listed| listed.text).map_err(|e| e.message))
     };
@@ -150,18 +160,28 @@ fn perform_blocking(
             offset,
             limit,
         } => read(scope, context, &path, (offset, limit)),
-        PreparedWork::ListDir { path, depth } => listed(list_dir(context, &path, depth)),
-        PreparedWork::Grep(request) => listed(grep(context, &request)),
-        PreparedWork::FindFiles { pattern, dir } => listed(find_files(context, &pattern, &dir)),
+        PreparedWork::ListDir { path, depth } => listed(list_dir(search, &path, depth)),
+        PreparedWork::Grep(request) => listed(grep(search, &request)),
+        PreparedWork::FindFiles { pattern, dir } => listed(find_files(search, &pattern, &dir)),
         PreparedWork::SearchFiles(query) => {
-            listed(search_files(context, &query, &scope.workspace.top()))
+            listed(search_files(search, &query, &scope.workspace.top()))
         }
         PreparedWork::SearchHistory(query) => text(scope.history.search(&query)),
         PreparedWork::Git(request) => {
             let answer = git(context, &request);
             text(answer.map(|answer| answer.text).map_err(|e| e.message))
         }
-        PreparedWork::Change(prepared) => text(commit(scope, prepared)),
+        PreparedWork::Change(prepared) => {
+            let mut files = Vec::new();
+            let changed = commit(scope, prepared).map(|(told, changed)| {
+                files = changed;
+                told
+            });
+            Ok(CallResult {
+                files,
+                ..text(changed)?
+            })
+        }
         PreparedWork::Shell(_)
         | PreparedWork::FetchUrl(_)
         | PreparedWork::SearchWeb { .. }
@@ -187,7 +207,11 @@ fn read(
     match read_file(&context, path, offset) {
         Ok(FileContent::Text(lines)) => {
             scope.read.set(&path.absolute, lines.sha256);
-            text(Ok(lines.text))
+            let read = text(Ok(lines.text))?;
+            Ok(CallResult {
+                files: vec![(path.absolute.clone(), lines.sha256)],
+                ..read
+            })
         }
         Ok(FileContent::Image { media_type, bytes }) => {
             let note = format!("image: {media_type}, {} bytes", bytes.len());
@@ -207,12 +231,15 @@ fn read(
 }
 
 /// Makes prepared changes in files, and keeps what was there.
-fn commit(scope: &WorkScope, prepared: Vec<PreparedChange>) -> Result<String, String> {
+fn commit(
+    scope: &WorkScope,
+    prepared: Vec<PreparedChange>,
+) -> Result<(String, Vec<KnownFile>), String> {
     let told = |e: WorkspaceError| match e.hint {
         Some(hint) => format!("{}; {hint}", e.message),
         None => e.message,
     };
-    let new: Vec<(PathBuf, Option<[u8; 32]>)> = prepared
+    let new: Vec<KnownFile> = prepared
         .iter()
         .map(|change| {
             let digest = match change.after() {
@@ -242,7 +269,7 @@ fn commit(scope: &WorkScope, prepared: Vec<PreparedChange>) -> Result<String, St
         };
         text.push_str(&format!("{what} {}\n", shown_path(&file.path)));
     }
-    Ok(text)
+    Ok((text, new))
 }
 
 /// Runs a command, and tells its output with its exit code.

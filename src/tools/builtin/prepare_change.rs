@@ -24,6 +24,9 @@ const MAX_DIFFERENCE: usize = 8 << 20;
 /// Number of bytes that a line takes in a frame beside its text.
 const LINE_COST: usize = 32;
 
+/// The old path of each file that moves, by its new one.
+type MovedFiles = BTreeMap<PathBuf, PathBuf>;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFileArguments {
@@ -119,7 +122,7 @@ pub(super) fn write_file(
             "{path} already has this content"
         )));
     }
-    change_call(scope, vec![change])
+    change_call(scope, vec![change], &MovedFiles::new())
 }
 
 pub(super) fn edit_file(
@@ -143,7 +146,7 @@ pub(super) fn edit_file(
     let edited = edit::edit(&file, &snapshot.bytes, request).map_err(in_file)?;
     let change = PreparedChange::write(path.clone(), Some(snapshot), edited.bytes);
     let change = change.map_err(|e| failed(e, None))?;
-    change_call(scope, vec![change])
+    change_call(scope, vec![change], &MovedFiles::new())
 }
 
 pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
@@ -171,6 +174,7 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
         failed(e, file)
     })?;
     let mut changes: Vec<PreparedChange> = Vec::new();
+    let mut moves = MovedFiles::new();
     for file in patched {
         let link = match file.is_unlinked {
             true => FinalLink::Meant,
@@ -190,7 +194,8 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
             )));
         }
         let attributes = file.moved_from.and_then(|from| {
-            let (_, before) = files.get(&(from, FinalLink::Followed))?;
+            let (from, before) = files.get(&(from, FinalLink::Followed))?;
+            moves.insert(target.absolute.clone(), from.absolute.clone());
             before.as_ref().map(|before| before.attributes().clone())
         });
         match (file.bytes, before) {
@@ -206,7 +211,7 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
     if changes.is_empty() {
         return Err(PrepareError::from("the patch changes nothing".to_owned()));
     }
-    change_call(scope, changes)
+    change_call(scope, changes, &moves)
 }
 
 /// Resolves a path of a patch, and reads what is there.
@@ -238,11 +243,13 @@ fn find(
 fn change_call(
     scope: &WorkScope,
     changes: Vec<PreparedChange>,
+    moves: &MovedFiles,
 ) -> Result<PreparedCall, PrepareError> {
-    let shown: Vec<(char, String)> = changes
-        .iter()
-        .flat_map(|change| shown_change(change, scope.workspace.cwd()))
-        .collect();
+    // Before a person is asked about what must fail.
+    for change in &changes {
+        change.check_access().map_err(|e| failed(e, None))?;
+    }
+    let shown = shown_changes(&changes, moves, scope.workspace.cwd());
     let size: usize = shown.iter().map(|(_, text)| text.len() + LINE_COST).sum();
     if size > MAX_DIFFERENCE {
         let limit = MAX_DIFFERENCE >> 20;
@@ -260,6 +267,45 @@ fn change_call(
     call.difference = shown;
     call.operation = deletes.then_some(OperationClass::Destructive);
     Ok(call)
+}
+
+/// Returns the differences that changes make, each below a heading with the path. A file that moves is shown as one.
+fn shown_changes(
+    changes: &[PreparedChange],
+    moves: &MovedFiles,
+    cwd: &Path,
+) -> Vec<(char, String)> {
+    let is_move = |from: &PreparedChange, to: &PreparedChange| {
+        moves.get(to.path()) == Some(from.path()) && *from.after() == FileVersion::Absent
+    };
+    let mut shown = Vec::new();
+    for change in changes {
+        let source = changes.iter().find(|from| is_move(from, change));
+        match source {
+            Some(source) => shown.extend(shown_move(source, change, cwd)),
+            None if changes.iter().any(|to| is_move(change, to)) => {}
+            None => shown.extend(shown_change(change, cwd)),
+        }
+    }
+    shown
+}
+
+/// Returns the difference of a file that moves, below a heading with both paths.
+fn shown_move(from: &PreparedChange, to: &PreparedChange, cwd: &Path) -> Vec<(char, String)> {
+    let text = |version: Option<&FileSnapshot>| version.map(|file| file.bytes.to_vec());
+    let (old, replaced) = (text(from.before()), text(to.before()));
+    let FileVersion::Present { bytes, .. } = to.after() else {
+        return shown_change(to, cwd);
+    };
+    let mut lines = shown_difference(to.path(), old.as_deref(), Some(bytes), cwd);
+    if let Some((_, heading)) = lines.first_mut() {
+        let name = |path: &Path| shown_path(path.strip_prefix(cwd).unwrap_or(path));
+        *heading = format!("moved {} → {heading}", name(from.path()));
+    }
+    if let Some(replaced) = replaced {
+        lines.extend(shown_difference(to.path(), Some(&replaced), None, cwd));
+    }
+    lines
 }
 
 /// Returns the difference that a change makes, below a heading with the path.

@@ -148,6 +148,7 @@ fn said(text: &str) -> CallEnd {
         bytes: text.len() as u64,
         digest: String::new(),
         edited: None,
+        files: Vec::new(),
     }
 }
 
@@ -287,6 +288,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         bytes: 12,
         digest: String::new(),
         edited: None,
+        files: Vec::new(),
     };
     let edited = CallEnd::Said {
         text: "ok".into(),
@@ -299,6 +301,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         bytes: 2,
         digest: String::new(),
         edited: Some("{\"x\":2}".into()),
+        files: Vec::new(),
     };
     let table: Vec<(CallEnd, &str, &str)> = vec![
         (error, "tool_error no such file", ""),

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -69,10 +70,7 @@ impl<'a> FileWork<'a> {
             (None, Some(_)) => return Err(change.stale("created")),
             _ => {}
         }
-        // Removing a link is a right in its directory.
-        if let Some(before) = before.as_ref().filter(|before| !before.is_link) {
-            check_access(change, before)?;
-        }
+        change.check_access()?;
         let is_linked = before.as_ref().is_some_and(|before| before.links > 1);
         let method = match change.after {
             FileVersion::Present { .. } if is_linked => ReplaceMethod::InPlace,
@@ -153,12 +151,12 @@ impl<'a> FileWork<'a> {
             Err(error) => return Err(failed(error)),
         };
         self.progress = FileProgress::Staged;
-        let dressed = match (replaced, given) {
-            (Some(before), given) => staging::dress(&staged, before, given),
-            (None, Some(given)) => given.apply_allowed(&staged),
+        let dress = |staged: &File| match (replaced, given) {
+            (Some(before), given) => staging::dress(staged, before, given),
+            (None, Some(given)) => given.apply_allowed(staged),
             (None, None) => Ok(()),
         };
-        match dressed {
+        match dress(&staged) {
             Err(error) if is_refusal(&error) && is_replacement => {
                 self.discard_staged().map_err(failed)?;
                 self.method = ReplaceMethod::InPlace;
@@ -166,7 +164,8 @@ impl<'a> FileWork<'a> {
             }
             dressed => dressed.map_err(failed)?,
         }
-        staging::fill(&staged, bytes, &mut || observer(CommitStep::Write)).map_err(failed)?;
+        let mut step = || observer(CommitStep::Write);
+        staging::fill(&staged, bytes, &mut step, &mut |file| dress(file)).map_err(failed)?;
         Ok(false)
     }
 
@@ -182,9 +181,9 @@ impl<'a> FileWork<'a> {
                 staging::overwrite(&file, length, bytes, &mut || {
                     observer(CommitStep::Overwrite)
                 })
-                .and_then(|()| match (attributes, &self.before) {
-                    (Some(given), Some(before)) => staging::set_mode_in_place(&file, before, given),
-                    _ => Ok(()),
+                .and_then(|()| match &self.before {
+                    Some(before) => staging::set_mode_in_place(&file, before, attributes.as_ref()),
+                    None => Ok(()),
                 })
             }
             FileVersion::Present { .. } | FileVersion::Link(_) => {
@@ -313,8 +312,9 @@ impl<'a> FileWork<'a> {
                             staging::create_link(dir, &self.backup_name, text)?;
                         } else {
                             let old = staging::create_beside(dir, &self.backup_name, true)?;
-                            staging::dress(&old, before, None)?;
-                            staging::fill(&old, &before.bytes, &mut || Ok(()))?;
+                            let mut dress = |old: &File| staging::dress(old, before, None);
+                            dress(&old)?;
+                            staging::fill(&old, &before.bytes, &mut || Ok(()), &mut dress)?;
                         }
                         renameat(
                             dir,
@@ -384,30 +384,46 @@ fn open_parent(
     Ok(path.open_parent()?)
 }
 
-fn check_access(change: &PreparedChange, before: &FileSnapshot) -> Result<(), WorkspaceError> {
-    // A rename would replace the file all the same, but the mode says that it is not meant to change.
-    if before.mode & 0o222 == 0 {
-        return Err(change
-            .fault(format_args!("is read-only (mode {:03o})", before.mode))
-            .hint("make it writable first if it should change"));
-    }
-    let (dir, name) = change.target.open_parent()?;
-    match faccessat(
-        dir,
-        name.as_os_str(),
-        AccessFlags::W_OK,
-        AtFlags::AT_EACCESS,
-    ) {
-        Ok(()) => Ok(()),
-        Err(Errno::EACCES | Errno::EPERM) => {
-            Err(change.fault("permission denied: it may not be written"))
-        }
-        Err(Errno::EROFS) => Err(change.fault("is on a read-only file system")),
-        Err(error) => Err(change.fault(error.desc())),
-    }
-}
-
 impl PreparedChange {
+    /// Checks that the file may be written, or made or removed in its directory.
+    ///
+    /// # Errors
+    /// The modes or the file system say that it is not meant to change.
+    pub fn check_access(&self) -> Result<(), WorkspaceError> {
+        let replaced = self.before.as_ref().filter(|before| !before.is_link);
+        // A rename would replace the file all the same, but the mode says that it is not meant to change.
+        if let Some(before) = replaced.filter(|before| before.mode & 0o222 == 0) {
+            return Err(self
+                .fault(format_args!("is read-only (mode {:03o})", before.mode))
+                .hint("make it writable first if it should change"));
+        }
+        let (dir, name) = match self.target.open_parent() {
+            // The directory will be made.
+            Err(error) if error.fault == PathFault::Missing && self.before.is_none() => {
+                return Ok(());
+            }
+            opened => opened?,
+        };
+        let may_write = |name: &OsStr, what: &str| match faccessat(
+            &dir,
+            name,
+            AccessFlags::W_OK,
+            AtFlags::AT_EACCESS,
+        ) {
+            Ok(()) => Ok(()),
+            Err(Errno::EACCES | Errno::EPERM) => {
+                Err(self.fault(format_args!("permission denied: {what} may not be written")))
+            }
+            Err(Errno::EROFS) => Err(self.fault("is on a read-only file system")),
+            Err(error) => Err(self.fault(error.desc())),
+        };
+        match replaced {
+            Some(_) if self.after != FileVersion::Absent => may_write(&name, "it"),
+            // Making and removing are rights in the directory.
+            _ => may_write(OsStr::new("."), "its directory"),
+        }
+    }
+
     pub(super) fn stale(&self, what: &str) -> WorkspaceError {
         self.fault(format_args!("was {what} since it was read"))
             .hint("nothing was changed: read the file again")

@@ -54,12 +54,21 @@ pub(super) fn create_beside(
     )?))
 }
 
-/// Writes all bytes of a new file and syncs it.
-pub(super) fn fill(mut file: &File, bytes: &[u8], step: BeforeStep<'_>) -> io::Result<()> {
+/// Writes all bytes of a new file, gives it its attributes and syncs it.
+///
+/// They are set before too: until then the file must not be open to more people than the old one. Writing clears setuid, setgid
+/// and capabilities.
+pub(super) fn fill(
+    mut file: &File,
+    bytes: &[u8],
+    step: BeforeStep<'_>,
+    attributes: &mut dyn FnMut(&File) -> io::Result<()>,
+) -> io::Result<()> {
     for chunk in bytes.chunks(CHUNK_BYTES) {
         step()?;
         file.write_all(chunk)?;
     }
+    attributes(file)?;
     step()?;
     file.sync_all()
 }
@@ -80,12 +89,18 @@ pub(super) fn dress(
     }
 }
 
-/// Sets the mode of a file that was overwritten; it keeps its owner and its access control list.
+/// Sets the mode of a file that was overwritten; it keeps its owner and its access control list. Without other attributes, it gets
+/// back those that writing clears.
 pub(super) fn set_mode_in_place(
     file: &File,
     before: &FileSnapshot,
-    given: &FileAttributes,
+    given: Option<&FileAttributes>,
 ) -> io::Result<()> {
+    let Some(given) = given else {
+        // Only the owner may, and the new version is there all the same.
+        let _ = before.attributes.apply_allowed(file);
+        return Ok(());
+    };
     let wanted = given.completed(&before.attributes);
     match wanted.differs_in_mode_only(&before.attributes) {
         true => set_mode(file, wanted.mode()),
