@@ -270,6 +270,7 @@ fn info(id: String, updated_ms: u64, summary: SessionSummary) -> SessionInfo {
         prompts: summary.prompts,
         title: summary.title,
         excerpt: summary.excerpt,
+        found_record: summary.found_record,
     }
 }
 
@@ -404,9 +405,7 @@ pub async fn new_session(
     SessionInfo {
         id: session.id.clone(),
         updated_ms: crate::history::journal::now_ms(),
-        prompts: 0,
-        title: String::new(),
-        excerpt: String::new(),
+        ..SessionInfo::default()
     }
 }
 

@@ -39,6 +39,9 @@ pub struct SessionView {
     /// The text around the words of a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<String>,
+    /// Id of the record that the excerpt is from; absent for a title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excerpt_record_id: Option<String>,
 }
 
 /// What happens in a session.

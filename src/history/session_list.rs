@@ -26,6 +26,8 @@ pub struct SessionSummary {
     pub title: String,
     /// The text around the words of a search; empty without a search.
     pub excerpt: String,
+    /// Id of the record that the excerpt is from, if the log of the session shows that record.
+    pub found_record: Option<String>,
 }
 
 impl Journal {
@@ -76,6 +78,9 @@ impl Journal {
             }
             if searched {
                 summary.excerpt = find(&record, words).unwrap_or_default();
+                if !summary.excerpt.is_empty() && !is_title {
+                    summary.found_record = record["id"].as_str().map(str::to_owned);
+                }
             }
         }
         summary.title = start(&given.or(first).unwrap_or_default(), MAX_TITLE).to_owned();

@@ -241,7 +241,7 @@ pub struct DaemonStatus {
 }
 
 /// A session in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionInfo {
     /// The session's id.
     pub id: String,
@@ -254,6 +254,9 @@ pub struct SessionInfo {
     /// The text around the words of a search.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub excerpt: String,
+    /// Id of the record that the excerpt is from, if the log of the session shows that record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_record: Option<String>,
 }
 
 /// The journal records of a session.

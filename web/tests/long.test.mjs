@@ -46,6 +46,14 @@ test("earlier and later messages load while scrolling, with few elements", async
   await scrollUntil("bottom", () => page.getByText(`Prompt number ${MESSAGES / 2}:`).isVisible());
 });
 
+test("a print says that it has not all messages", async () => {
+  const words = page.getByText("Only the messages that the page has loaded are printed.");
+  assert.ok(!(await words.isVisible()));
+  await page.emulateMedia({ media: "print" });
+  assert.ok(await words.isVisible());
+  await page.emulateMedia({ media: null });
+});
+
 /** Keeps back the pages of messages that an end of the window asks for, until they are released. */
 async function holdPages(page) {
   let release, hold;
@@ -254,5 +262,37 @@ test("a long answer streams with few elements and without long tasks, and the vi
   assert.ok(most <= MAX_ELEMENTS, `${most} elements`);
   await until(() => page.locator(".log").evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 40));
   await page.getByText("const n = 2999;").waitFor();
+  assert.deepEqual(page.problems, []);
+});
+
+test("a long table is shown in part, and whole in steps", async () => {
+  const session = await daemon.newSession("Table");
+  await page.goto(daemon.address(`/s/${session}`));
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.locator("#prompt").fill("a long table");
+  await page.keyboard.press("Enter");
+  await page.locator(".answer-facts").waitFor();
+  for (const [isReloaded, shown, hidden] of [[false, "999", "0"], [true, "0", "999"]]) {
+    if (isReloaded) await page.reload();
+    const cell = (text) => page.locator("td", { hasText: new RegExp(`^${text}$`) });
+    await cell(shown).waitFor();
+    assert.equal(await cell(hidden).count(), 0);
+    assert.ok((await elements()) <= 1000, "too many elements");
+    await page.evaluate(() => {
+      window.most = 0;
+      const count = () => document.querySelectorAll("*").length;
+      let before = count();
+      new MutationObserver(() => {
+        const now = count();
+        window.most = Math.max(window.most, now - before);
+        before = now;
+      }).observe(document.querySelector(".answer"), { childList: true, subtree: true });
+    });
+    await page.getByRole("button", { name: /^Show all/ }).click();
+    await until(async () => (await page.locator("tr").count()) === 1001);
+    await page.getByRole("button", { name: /^Show all/ }).waitFor({ state: "detached" });
+    const most = await page.evaluate(() => window.most);
+    assert.ok(most <= 1000, `${most} elements at once`);
+  }
   assert.deepEqual(page.problems, []);
 });

@@ -60,6 +60,10 @@ export async function startProvider() {
       say(`# ${"Long".repeat(40)}\n\n${row("column")}\n${row("-").replace(/\d+/g, "")}\n${row("cell")}`);
       return end("stop", usage);
     }
+    if (prompt.includes("long table")) {
+      say(`|a|b|c|d|e|f|g|h|i|j|\n|-|-|-|-|-|-|-|-|-|-|\n${LONG_TABLE}`);
+      return end("stop", usage);
+    }
     if (prompt.includes("fails")) {
       send({ error: { message: "out of order" } });
       return answer.end();
@@ -135,6 +139,9 @@ def free(path: str) -> int:
 
 Then tell me what you see.
 `;
+
+/** Rows of 10,000 cells. */
+const LONG_TABLE = Array.from({ length: 1000 }, (_, n) => `|${"x|".repeat(9)}${n}|\n`).join("");
 
 /** An answer of 150 KB with all kinds of blocks. */
 const FLOOD = Array.from({ length: 3000 }, (_, n) => {

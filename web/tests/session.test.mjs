@@ -45,7 +45,9 @@ test("an answer can be cancelled", async () => {
   await prompt("slow one to cancel");
   await page.locator(".answer", { hasText: "First part." }).waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
-  await page.getByText("The answer was cancelled.").waitFor();
+  await page.locator(".message .problem", { hasText: "The answer was cancelled." }).waitFor();
+  // That is what is told, and not only its text.
+  await page.locator("[role=status] p", { hasText: /^The answer was cancelled. First part./ }).waitFor({ state: "attached" });
   daemon.provider.release();
 });
 
@@ -57,14 +59,16 @@ test("the stream resumes after the daemon was killed, without loss or repetition
   await page.locator(".message.assistant").nth(1).getByText("First part.").waitFor();
   await page.locator("#prompt").fill("a draft");
   await daemon.kill();
-  await page.getByText("reconnecting…").or(page.getByText("the daemon does not answer").first()).waitFor();
+  await page.getByText(/reconnecting…|the daemon does not answer/).first().waitFor();
   // What is typed is not lost when it cannot be sent.
   await page.locator("#prompt").press("Enter");
   await page.getByRole("alert").getByText("the daemon does not answer").waitFor();
   assert.equal(await page.locator("#prompt").inputValue(), "a draft");
   await daemon.launch();
   await page.getByText("live", { exact: true }).waitFor();
-  await page.getByText("The answer was cut off").waitFor();
+  await page.locator(".message .problem", { hasText: "The answer was cut off" }).waitFor();
+  // Why the draft was not sent stays until it is.
+  assert.ok(await page.getByRole("alert").getByText("the daemon does not answer").isVisible());
   await daemon.ask(id, "one after the crash");
   await page.locator(".message.assistant").nth(2).getByText("First part. Second part.").waitFor();
   assert.equal(await page.locator(".message.user").count(), 3);
@@ -119,6 +123,15 @@ test("a page that watched a call shows its arguments whole", async () => {
   await until(async () => (await call.locator("pre").innerText()).includes(LONG));
   await page.getByRole("button", { name: "Cancel" }).click();
   assert.deepEqual(page.problems, []);
+});
+
+test("a page that watched a long prompt has it whole", async () => {
+  await openSession("Long prompt");
+  await prompt(`${"many words ".repeat(10_000)}the end`);
+  await page.locator(".answer-facts").waitFor();
+  await page.locator(".message.user").getByRole("button", { name: "Show all" }).click();
+  await page.locator(".prompt-text", { hasText: /the end$/ }).waitFor();
+  assert.equal(await page.getByText("not shown").count(), 0);
 });
 
 test("a tool call is one line that opens to its arguments and its result", async () => {
@@ -213,6 +226,21 @@ test("the search finds sessions by their text, with an excerpt", async () => {
   await until(async () => (await page.locator(".sessions li").count()) === 1);
   await page.locator(".sessions a").click();
   await page.locator(".prompt-text", { hasText: "quetzal" }).waitFor();
+});
+
+test("a session that was found opens at the place that was found", async () => {
+  const id = await daemon.newSession("With a place");
+  await daemon.ask(id, "the axolotl lives in water");
+  for (let n = 0; n < 3; n++) await daemon.ask(id, `${"a long prompt\n".repeat(30)} ${n}`);
+  page = await openPage(browser, daemon);
+  await page.locator("#search").fill("axolotl");
+  await page.locator(".excerpt", { hasText: "axolotl" }).click();
+  const found = page.locator(".message.user.target", { hasText: "axolotl" });
+  await until(() => found.evaluate((message) => message.getBoundingClientRect().top < innerHeight && message === document.activeElement));
+  // The title is no message: it opens the session as ever.
+  await page.locator("#search").fill("With a place");
+  await page.locator(".excerpt", { hasText: "With a place" }).waitFor();
+  assert.equal(await page.locator(".sessions a").getAttribute("href"), `/s/${id}`);
 });
 
 test("a link to a record shows it with its chain", async () => {
@@ -313,4 +341,101 @@ test("a new session works in the directory of the one that was shown", async () 
   const created = new URL(page.url()).pathname.split("/")[2];
   assert.equal((await daemon.api("GET", `/v1/sessions/${created}`)).cwd, "/usr");
   await page.context().close();
+});
+
+/** Holds a request back until it is released. */
+async function hold(method, path, status) {
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route(path, async (route) => {
+    if (route.request().method() !== method) return route.continue();
+    await released;
+    await (status ? route.fulfill({ status, json: { message: "not now" } }) : route.continue());
+  });
+  return release;
+}
+
+test("what is typed while a prompt is being sent stays, and a prompt that was not sent comes back", async () => {
+  await openSession("Typing");
+  const field = page.locator("#prompt");
+  for (const status of [undefined, 503]) {
+    const release = await hold("POST", "**/messages", status);
+    await prompt("first prompt");
+    assert.equal(await field.inputValue(), "");
+    await page.keyboard.type("second thought");
+    release();
+    if (status) {
+      await page.getByRole("alert").getByText("not now").waitFor();
+      assert.equal(await field.inputValue(), "first prompt\nsecond thought");
+    } else {
+      await page.locator(".prompt-text", { hasText: "first prompt" }).waitFor();
+      await page.locator(".answer-facts").waitFor();
+      assert.equal(await field.inputValue(), "second thought");
+    }
+    await page.unrouteAll();
+  }
+  await page.reload();
+  assert.equal(await field.inputValue(), "first prompt\nsecond thought");
+  assert.equal(await page.locator(".prompt-text").count(), 1);
+});
+
+test("a prompt that is too long is refused, and is not cut", async () => {
+  await openSession("Too long");
+  const field = page.locator("#prompt");
+  await field.focus();
+  await page.evaluate((text) => document.execCommand("insertText", false, text), "z".repeat(1_200_000));
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").waitFor();
+  assert.equal((await field.inputValue()).length, 1_200_000);
+});
+
+test("the Enter that ends a composition does not send", async () => {
+  await openSession("Composing");
+  await page.locator("#prompt").fill("日本");
+  // As in Safari, where the composition has ended already.
+  const isTaken = await page.locator("#prompt").evaluate((field) =>
+    !field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true, cancelable: true })));
+  assert.equal(isTaken, false);
+  assert.equal(await page.locator("#prompt").inputValue(), "日本");
+});
+
+test("a new session is made once, and gets what is typed meanwhile", async () => {
+  const count = async () => (await daemon.api("GET", "/v1/sessions?limit=200")).sessions.length;
+  page = await openPage(browser, daemon);
+  const before = await count();
+  for (const way of ["key", "button"]) {
+    const release = await hold("POST", "**/v1/sessions");
+    if (way === "key") await page.locator("h1").press("n");
+    else await page.getByRole("button", { name: "New session" }).first().dblclick();
+    await page.keyboard.type("note to self");
+    release();
+    await page.waitForFunction(() => document.activeElement.id === "prompt");
+    await page.keyboard.type("!");
+    assert.equal(await page.locator("#prompt").inputValue(), "note to self!");
+    await page.unrouteAll();
+    await page.goto(daemon.address("/"));
+    await page.locator(".home").waitFor();
+  }
+  assert.equal(await count(), before + 2);
+});
+
+test("a copy of the session has long results whole", async () => {
+  await openSession("Copying");
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await prompt("read the log");
+  await page.locator(".answer", { hasText: "The tool has answered." }).waitFor();
+  await page.locator(".menu summary").click();
+  await page.getByRole("button", { name: "Copy as Markdown" }).click();
+  await page.getByText("Copied.").waitFor();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  assert.ok(copied.includes("line 1 of the log") && copied.includes("line 300 of the log"));
+});
+
+test("the draft for a session that was deleted elsewhere can be copied", async () => {
+  const id = await openSession("Deleted elsewhere");
+  await page.locator("#prompt").fill("many words");
+  await daemon.api("DELETE", `/v1/sessions/${id}`);
+  await page.getByRole("heading", { name: "This session was deleted." }).waitFor();
+  await page.locator("main pre", { hasText: "many words" }).waitFor();
+  await page.getByRole("button", { name: "Copy the prompt" }).waitFor();
 });

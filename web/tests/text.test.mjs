@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const modules = ["api/sse", "text/ansi", "text/entities", "text/lexer", "text/markdown", "text/segments", "text/visible", "state/items", "state/live"];
+const modules = ["api/sse", "text/ansi", "text/entities", "text/format", "text/lexer", "text/markdown", "text/portion", "text/segments", "text/visible", "state/items", "state/live"];
 const bundle = await build({
   stdin: { contents: modules.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: root },
   bundle: true,
@@ -17,7 +17,9 @@ const bundle = await build({
 const source = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
 // Modules of the page look at its address when they are loaded.
 globalThis.location = { pathname: "/" };
-const { EventParser, GrowingLexer, ansiSpans, applyEvent, decodeEntities, linkResults, safeHref, segments, visible } = await import(
+const {
+  EventParser, GrowingLexer, ansiSpans, applyEvent, decodeEntities, duration, linkResults, portion, safeHref, segments, unanswered, visible,
+} = await import(
   `data:text/javascript;base64,${source}`
 );
 
@@ -66,6 +68,50 @@ test("SGR becomes classes, other escapes are dropped", () => {
     { text: "b", classes: "ansi-on-12" },
   ]);
   assert.deepEqual(ansiSpans("x\u001b"), [{ text: "x", classes: "" }]);
+  for (const [codes, classes] of [
+    ["4:3", "ansi-underline"], ["4;4:0", ""], ["38:2::255:0:0", "ansi-9"], ["38:2:255:0:0", "ansi-9"], ["48:5:1", "ansi-on-1"],
+    ["38:2::255:0:0;1", "ansi-bold ansi-9"], ["58;5;1", ""], ["58:2::1:3:4;3", "ansi-italic"], [">4;1", ""],
+  ]) assert.equal(ansiSpans(`\u001b[${codes}mx`)[0].classes, classes, codes);
+});
+
+test("lines that a program writes over are shown as a terminal shows them", () => {
+  const red = (text) => `\u001b[31m${text}\u001b[0m`;
+  for (const [output, shown] of [
+    ["10%\r 20%\r100%\nend\r\n", "100%\nend\n"], ["abc\rX", "Xbc"], ["abc\b\bX\n", "aXc\n"], ["N\bNA\bA", "NA"], ["\b\bx\r\r\ny", "x\ny"],
+    ["a long line\r\u001b[Kshort", "short"], ["a long line\u001b[2K\rshort", "short"], ["kept\r", "kept"],
+  ]) assert.equal(ansiSpans(output).map(({ text }) => text).join(""), shown, JSON.stringify(output));
+  assert.deepEqual(ansiSpans(`${red("red")}\rG`), [{ text: "G", classes: "" }, { text: "ed", classes: "ansi-1" }]);
+  // A string that does not end takes its line only.
+  assert.deepEqual(ansiSpans("a\u001b]0;title\nb\u001bPq"), [{ text: "a\nb", classes: "" }]);
+});
+
+test("a duration has no 60 seconds", () => {
+  const shown = [999, 1000, 59_940, 59_960, 119_600, 125_000].map(duration);
+  assert.deepEqual(shown, ["999 ms", "1.0 s", "59.9 s", "1 min 0 s", "2 min 0 s", "2 min 5 s"]);
+});
+
+test("a table or a list of thousands is shown in part, from its start or its end", () => {
+  const lines = (line) => Array.from({ length: 2000 }, (_, n) => line(n)).join("\n");
+  const first = (text, isEnd) => portion(new GrowingLexer().lex(text), 400, isEnd);
+  for (const isEnd of [false, true]) {
+    const table = first(`| a | b |\n| - | - |\n${lines((n) => `| ${n} | x |`)}\n`, isEnd);
+    const rows = table.tokens[0].rows.map(([cell]) => cell.text);
+    assert.ok(table.isCut && rows.length > 50 && rows.length < 200, `${rows.length} rows`);
+    assert.equal(rows.at(isEnd ? -1 : 0), isEnd ? "1999" : "0");
+    const list = first(`> ${lines((n) => `${n + 1}. item *${n}*`).replaceAll("\n", "\n> ")}\n`, isEnd);
+    const [{ items, start }] = list.tokens[0].tokens;
+    assert.ok(list.isCut && items.length > 50 && items.length < 400, `${items.length} items`);
+    assert.equal(start, isEnd ? 2001 - items.length : 1);
+  }
+  const short = first("one\n\n- two\n\n```\nthree\n```\n", false);
+  assert.deepEqual([short.isCut, short.tokens.length], [false, new GrowingLexer().lex("one\n\n- two\n\n```\nthree\n```\n").length]);
+});
+
+test("prompts without an answer are found", () => {
+  const keys = (kinds, isOver) => unanswered([...kinds].map((kind, key) => ({ kind: { u: "user", a: "assistant", t: "tool", w: "waiting", n: "notice" }[kind], key: `${key}` })), isOver).map(Number);
+  for (const [kinds, isOver, expected] of [
+    ["uau", true, [2]], ["uau", false, []], ["uua", true, [0]], ["unwa", true, []], ["utu", true, [2]], ["ua", true, []], ["unu", true, [0, 2]],
+  ]) assert.deepEqual(keys(kinds, isOver), expected, `${kinds} ${isOver}`);
 });
 
 test("commands stand where the server says", () => {

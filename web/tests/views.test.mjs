@@ -107,7 +107,10 @@ test("what is told is told again if it is the same, and questions are", async ()
   await page.evaluate(() => {
     window.told = [];
     const region = document.querySelector("div.off-screen[role=status]");
-    new MutationObserver(() => window.told.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true });
+    // What is added is told, and not what is there already.
+    const added = (changes) => changes.flatMap(({ addedNodes }) => [...addedNodes]).forEach((node) => window.told.push(node.textContent));
+    new MutationObserver(added).observe(region, { childList: true, characterData: true, subtree: true });
+    if (region.ariaAtomic !== "false") window.told.push("Everything in the region is told.");
   });
   const told = (words) => page.evaluate((part) => window.told.filter((text) => text.includes(part)).length, words);
   for (const n of [1, 2]) {
@@ -121,6 +124,8 @@ test("what is told is told again if it is the same, and questions are", async ()
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.getByRole("region", { name: "Open questions" }).waitFor({ state: "detached" });
   }
+  const all = await page.evaluate(() => window.told);
+  assert.deepEqual(all.filter((text) => /Everything|(A question|Answer:).*(A question|Answer:)/s.test(text)), []);
 });
 
 test("a call whose question was open when the answer was cancelled says so", async () => {
@@ -294,4 +299,185 @@ test("earlier messages that cannot be loaded are said to be missing", async () =
     return page.locator(".prompt-text", { hasText: /^prompt 0$/ }).count();
   });
   assert.deepEqual(page.problems, []);
+});
+
+const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
+
+test("the focus stays in the page when what had it is gone", async () => {
+  const id = await daemon.newSession("Focus");
+  page = await openPage(browser, daemon);
+  await page.locator(`.sessions a[href="/s/${id}"]`).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement.id === "prompt");
+  await page.getByText("live", { exact: true }).waitFor();
+
+  // The menu closes when the focus leaves it, and gives it back after a dialog or an action.
+  const menu = page.locator(".menu");
+  const more = menu.locator("summary");
+  const choose = async (name) => {
+    await more.focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name }).focus();
+    await page.keyboard.press("Enter");
+  };
+  for (const name of ["Rename…", "Delete…"]) {
+    await choose(name);
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    assert.equal(await focused(), "More");
+  }
+  await choose("Copy as Markdown");
+  await page.locator(".toast").waitFor();
+  assert.equal(await focused(), "More");
+  await page.keyboard.press("Enter");
+  for (let n = 0; n < 6; n++) {
+    assert.ok(await menu.evaluate((element) => element.open));
+    await page.keyboard.press("Tab");
+  }
+  assert.ok(!(await menu.evaluate((element) => element.open)));
+
+  // Cancel is gone with the answer.
+  await prompt("slow one to cancel");
+  await page.locator(".answer", { hasText: "First part." }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Cancel" }).waitFor({ state: "detached" });
+  assert.equal(await focused(), "prompt");
+  daemon.provider.release();
+
+  // The way back leads to the link of the session, or where there is no list to the view.
+  await page.goBack();
+  await page.locator(".home").waitFor();
+  assert.match(await focused(), /^Focus/);
+  await page.goForward();
+  await page.locator("#prompt").focus();
+  await page.setViewportSize({ width: 320, height: 640 });
+  await page.getByRole("link", { name: "Sessions" }).click();
+  await page.locator("#search").waitFor();
+  assert.match(await focused(), /^Focus/);
+  await page.goBack();
+  await page.locator("#prompt").waitFor();
+  await page.waitForFunction(() => document.activeElement !== document.body);
+});
+
+/** What of the page is outside of the view, and what lies over something else. */
+const misplaced = () => page.evaluate(() => {
+  const box = (selector) => document.querySelector(selector)?.getBoundingClientRect();
+  const wrong = [];
+  for (const button of document.querySelectorAll(".composer-actions button")) {
+    const { top, bottom, left, right } = button.getBoundingClientRect();
+    if (top < 0 || left < 0 || bottom > innerHeight || right > innerWidth) wrong.push(`${button.textContent} is at ${Math.round(top)}`);
+  }
+  const order = [".bar", ".provenance", ".log", ".questions", ".composer form"].filter(box);
+  for (let n = 1; n < order.length - 1; n++) {
+    if (box(order[n]).top < box(order[n - 1]).bottom - 1) wrong.push(`${order[n]} lies over ${order[n - 1]}`);
+  }
+  if (box(".log").height < 60) wrong.push("no place for messages");
+  return wrong;
+});
+
+test("an open question leaves the messages and the buttons in view", async () => {
+  const id = await openSession("Placed");
+  await prompt("read the log");
+  await page.locator(".answer-facts").nth(1).waitFor();
+  await prompt("please use the tool for long text");
+  await page.getByRole("region", { name: "Open questions" }).waitFor();
+  const { messages } = await daemon.api("GET", `/v1/sessions/${id}/messages`);
+  const result = messages.find((message) => message.role === "tool");
+  for (const path of [`/s/${id}`, `/s/${id}/r/${result.record_id}`]) {
+    await page.goto(daemon.address(path));
+    for (const [width, height] of [[1100, 800], [900, 500], [640, 320], [320, 640]]) {
+      await page.setViewportSize({ width, height });
+      await page.getByRole("region", { name: "Open questions" }).waitFor();
+      if (path.includes("/r/")) await page.locator(".provenance").waitFor();
+      assert.deepEqual(await misplaced(), [], `${path} at ${width} x ${height}`);
+      // The question is seen when it is opened, also where everything scrolls together.
+      await page.reload();
+      await until(async () => {
+        const top = (await page.locator(".question h2").boundingBox()).y;
+        return top > 0 && top < (await page.locator(".composer form").boundingBox()).y - 20;
+      });
+      // All of the question can be reached.
+      await page.locator(".question .end").scrollIntoViewIfNeeded();
+      const end = await page.locator(".question .end").boundingBox();
+      const form = await page.locator(".composer form").boundingBox();
+      assert.ok(end.y > 0 && end.y <= form.y, `the end of the question at ${width} x ${height}`);
+    }
+  }
+  await page.getByRole("button", { name: "Cancel" }).click();
+});
+
+test("all loaded messages are printed, dark on white", async () => {
+  const id = await daemon.newSession("Printed");
+  for (let n = 0; n < 8; n++) await daemon.ask(id, `${"a long prompt\n".repeat(30)} ${n}`);
+  page = await openPage(browser, daemon, `/s/${id}`, { colorScheme: "dark" });
+  await page.locator(".answer-facts").nth(7).waitFor();
+  await page.emulateMedia({ media: "print" });
+  const log = await page.locator(".log").boundingBox();
+  const last = await page.locator(".answer-facts").last().boundingBox();
+  assert.ok(log.height > 8 * 30 * 16 && last.y < log.y + log.height);
+  for (const hidden of [".sidebar", ".composer", ".bar-actions", ".message-actions button"]) assert.ok(!(await page.locator(hidden).first().isVisible()), hidden);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).color), "rgb(28, 35, 37)");
+  const pages = (await page.pdf()).toString("latin1").match(/\/Type \/Page\b/g).length;
+  assert.ok(pages >= 4, `${pages} pages`);
+});
+
+test("a prompt whose answer was lost says so", async () => {
+  const session = "019b0000-0000-7000-8000-000000000010";
+  const records = [
+    { type: "session", session, shell: null },
+    ...["first", "second"].map((words) => ({ type: "user", prompt: words, rendered: words, shell: null, cwd: "/", ids: { prompt: words } })),
+  ];
+  const line = (record, n) => JSON.stringify({ v: 2, id: `019b0000-0000-7000-8000-00000000001${n + 1}`, timestamp_ms: 1764170000000 + n, ...record });
+  await daemon.addJournal({ [`${session}.jsonl`]: records.map((record, n) => `${line(record, n)}\n`).join("") });
+  page = await openPage(browser, daemon, `/s/${session}`);
+  const lost = page.locator(".message.user", { hasText: "Not answered" });
+  await until(async () => (await lost.count()) === 2);
+  await prompt("slow third");
+  await page.locator(".answer", { hasText: "First part." }).waitFor();
+  assert.equal(await lost.count(), 2);
+  daemon.provider.release();
+  await page.locator(".answer-facts").waitFor();
+  assert.equal(await lost.count(), 2);
+});
+
+test("a selection in a paragraph that grows stays", async () => {
+  await openSession("Selected");
+  await prompt("steady answer");
+  await page.locator(".answer", { hasText: "More words. More words." }).waitFor();
+  const selected = () => page.evaluate(() => getSelection().toString());
+  const length = await page.evaluate(() => {
+    const text = document.querySelector(".answer p").firstChild;
+    getSelection().setBaseAndExtent(text, 0, text, 10);
+    return text.data.length;
+  });
+  assert.equal(await selected(), "First part");
+  await page.waitForFunction((before) => document.querySelector(".answer").textContent.length > before + 20, length);
+  assert.equal(await selected(), "First part");
+  daemon.provider.release();
+  await page.locator(".answer-facts").waitFor();
+  assert.equal(await page.locator(".answer p").innerText().then((text) => text.replace(/More words\. /g, "")), "First part. Second part.");
+});
+
+test("the current session is marked where colours are forced", async () => {
+  const id = await daemon.newSession("Current");
+  page = await openPage(browser, daemon, `/s/${id}`, { forcedColors: "active" });
+  const border = (selector) => page.locator(selector).first().evaluate((link) => getComputedStyle(link).borderLeftWidth);
+  await page.locator(".sessions a[aria-current]").waitFor();
+  assert.deepEqual([await border(".sessions a[aria-current]"), await border(".sessions a:not([aria-current])")], ["4px", "0px"]);
+});
+
+test("titles can be read whole, and the words below the list are in line", async () => {
+  const title = "A long title ".repeat(14).trim();
+  await openSession(title);
+  assert.equal(await page.locator("h1").getAttribute("title"), title);
+  assert.equal(await page.locator(".sessions a[aria-current] .session-title").getAttribute("title"), title);
+  const bottoms = await page.locator(".sidebar-foot > *").evaluateAll((all) =>
+    all.map((element) => {
+      const range = document.createRange();
+      range.selectNodeContents(element);
+      return range.getBoundingClientRect().bottom;
+    }));
+  assert.ok(Math.max(...bottoms) - Math.min(...bottoms) < 0.1, bottoms.join(", "));
 });

@@ -101,6 +101,7 @@ fn view(
         status,
         share_state,
         excerpt: is_search.then_some(info.excerpt),
+        excerpt_record_id: info.found_record,
     }
 }
 

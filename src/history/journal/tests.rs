@@ -100,8 +100,14 @@ fn prompts_are_counted_by_type_and_not_by_text() {
     log.append(RecordIds::default(), title).unwrap();
     assert_eq!(summary(&[]).unwrap().title, "Überschrift");
     // All words in one record, in any case.
-    assert_eq!(summary(&["cond", "se"]).unwrap().excerpt, "second");
-    assert_eq!(summary(&["über"]).unwrap().excerpt, "Überschrift");
+    let found = summary(&["cond", "se"]).unwrap();
+    assert_eq!(found.excerpt, "second");
+    let (_, records) = journal.open("s").unwrap();
+    assert_eq!(found.found_record, Some(records[2].id.clone()));
+    // The log of a session does not show its title.
+    let found = summary(&["über"]).unwrap();
+    assert_eq!(found.excerpt, "Überschrift");
+    assert_eq!(found.found_record, None);
     assert_eq!(summary(&["first", "second"]), None);
     assert_eq!(summary(&["v"]), None, "names of fields are no text");
     // As JSON these texts have other characters.

@@ -10,6 +10,8 @@ export interface SessionView {
   status: SessionState;
   share_state: "private" | "shared";
   excerpt?: string;
+  /** Id of the record that the excerpt is from. */
+  excerpt_record_id?: string;
 }
 
 export interface SessionList {

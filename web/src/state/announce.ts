@@ -2,24 +2,25 @@
 
 import { signal } from "@preact/signals";
 
-/** What is told, with a number: the same text a second time is told too. */
-export const announcement = signal({ id: 0, text: "" });
+/** What is told, each with a number: the same text a second time is told too. */
+export const announcements = signal<{ id: number; text: string }[]>([]);
 export const note = signal<{ text: string; isError: boolean } | null>(null);
 
 /** Length of an announced answer, in characters. */
 const LONGEST = 600;
 /** Time for which a note stays, in milliseconds. */
 const NOTE_MS = 6000;
-/** Time within which one announcement does not replace another but is added to it, in milliseconds. */
+/** Time within which an announcement does not replace those before it: they may not have been told yet. */
 const TOGETHER_MS = 500;
 let noteTimer = 0;
 let lastAt = -TOGETHER_MS;
 
 export function announce(text: string) {
-  const { id, text: before } = announcement.peek();
+  const known = announcements.peek();
   const now = performance.now();
   const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
-  announcement.value = { id: id + 1, text: now - lastAt < TOGETHER_MS ? `${before} ${shown}` : shown };
+  const next = { id: (known.at(-1)?.id ?? 0) + 1, text: shown };
+  announcements.value = now - lastAt < TOGETHER_MS ? [...known, next] : [next];
   lastAt = now;
 }
 

@@ -1,7 +1,7 @@
 // A whole session as text.
 
 import { get, sessionPath } from "../api/client";
-import type { MessagePage, MessageView } from "../api/types";
+import type { MessagePage, MessageView, RecordView } from "../api/types";
 import { WAITING, text } from "./items";
 
 const PAGE = 200;
@@ -23,7 +23,14 @@ export async function sessionAsJson(id: string): Promise<string> {
 }
 
 export async function sessionAsMarkdown(id: string, title: string): Promise<string> {
-  const parts = (await allMessages(id)).map(messageAsMarkdown);
+  const messages = await allMessages(id);
+  // Pages of messages have only the beginning of a long result.
+  for (const message of messages) {
+    if (message.omitted === 0) continue;
+    const { record } = await get<RecordView>(sessionPath(id, `/records/${encodeURIComponent(message.record_id)}`));
+    message.content = text(record.text);
+  }
+  const parts = messages.map(messageAsMarkdown);
   return `# ${title.replace(/\s+/g, " ")}\n\n${parts.filter(Boolean).join("\n\n")}\n`;
 }
 

@@ -58,6 +58,15 @@ export function emptyItem(kind: Item["kind"], messageId: string): Item {
 /** Type of the record of a prompt that was accepted before its turn had recorded it. */
 export const WAITING = "waiting_prompt";
 
+/** How an answer has ended, unless it is complete. */
+export const FINISH_WORDS: Record<string, string> = {
+  length: "The answer reached the length limit.",
+  content_filter: "The provider's content filter ended the answer.",
+  interrupted: "The answer was cancelled.",
+  error: "The answer failed.",
+  cut_off: "The answer was cut off: the daemon ended.",
+};
+
 export function fromMessage(message: MessageView): Item {
   return {
     key: message.role === "tool" || message.role === "command" ? message.record_id : message.id,
@@ -123,6 +132,20 @@ export function linkResults(items: Item[]): Item[] {
     else linked.push(item);
   }
   return linked;
+}
+
+/** Keys of the prompts without an answer: another prompt follows, or nothing in a session where nothing happens. */
+export function unanswered(items: Item[], isOver: boolean): string[] {
+  const keys: string[] = [];
+  let last: string | null = null;
+  for (const { kind, key } of items) {
+    if (kind === "user") {
+      if (last) keys.push(last);
+      last = key;
+    } else if (kind === "assistant" || kind === "tool") last = null;
+  }
+  if (last && isOver) keys.push(last);
+  return keys;
 }
 
 /** The greatest number of a record that the entry shows. */

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { isReplayOpen } from "./replay";
-import { createSession } from "./sessions";
+import { createSession, typeAhead } from "./sessions";
 import { go, route } from "./route";
 
 export const isHelpOpen = signal(false);
@@ -30,6 +30,9 @@ let firstKey = { key: "", at: 0 };
 
 const field = (id: string) => document.getElementById(id);
 const messages = () => [...document.querySelectorAll<HTMLElement>("[data-message]")];
+
+/** Whether a key belongs to an input method. Safari sends the Enter that ends a composition after it, with this code. */
+export const isComposing = (event: KeyboardEvent) => event.isComposing || event.keyCode === 229;
 
 function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && !!target.closest("input, textarea, select, [contenteditable]");
@@ -134,10 +137,10 @@ function press(key: string): boolean {
 
 export function watchKeys(): () => void {
   const listener = (event: KeyboardEvent) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isComposing(event)) return;
     if (event.key === "Escape") return escape(event.target);
     if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
-    if (press(event.key)) event.preventDefault();
+    if (typeAhead(event.key) || press(event.key)) event.preventDefault();
   };
   document.addEventListener("keydown", listener);
   return () => document.removeEventListener("keydown", listener);

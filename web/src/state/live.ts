@@ -1,17 +1,41 @@
 // Applies the events of a session to its window.
 
+import type { Signal } from "@preact/signals";
 import type { EventEnvelope, Fields, ProposalView, Question, StatusPayload } from "../api/types";
 import { byteLength } from "../text/format";
 import { announce } from "./announce";
-import { type Item, WAITING, emptyItem, findCall, newCall, optionalNumber, text, toolResult, withCall } from "./items";
+import { FINISH_WORDS, type Item, WAITING, emptyItem, findCall, newCall, optionalNumber, text, toolResult, withCall } from "./items";
 import { pairing } from "./pairing";
-import type { SessionModel } from "./session";
 import { refreshSoon } from "./sessions";
 
 /** Output of a running call that is kept, in characters. */
 const MAX_OUTPUT = 64 * 1024;
 
-export function applyEvent(model: SessionModel, event: EventEnvelope) {
+/** What events change of a session. */
+export interface LiveSession {
+  /** The running answer, or the prompt whose events are arriving. */
+  live: Item | null;
+  readonly status: Signal<StatusPayload>;
+  readonly hasNewer: Signal<boolean>;
+  readonly isDeleted: Signal<boolean>;
+  /** Whether a message is in the window and complete. */
+  has(messageId: string): boolean;
+  hasRecord(recordId: string): boolean;
+  /** Drops a prompt that waited: its message has begun. */
+  dropWaiting(messageId: string): void;
+  /** Adds a complete entry at the end. */
+  add(item: Item): void;
+  /** Changes entries of the window and the running answer. */
+  update(change: (items: Item[]) => void): void;
+  /** Reads a message again: its events were not all of it. */
+  reload(recordId: string): Promise<void>;
+  /** Reads the title, the settings and the usage again. */
+  refreshDetail(): void;
+  /** Plans one update of the view. */
+  plan(): void;
+}
+
+export function applyEvent(model: LiveSession, event: EventEnvelope) {
   const payload = event.payload ?? {};
   const time = Date.parse(event.ts) || Date.now();
   switch (event.type) {
@@ -49,7 +73,7 @@ export function applyEvent(model: SessionModel, event: EventEnvelope) {
   }
 }
 
-function startMessage(model: SessionModel, payload: Fields, time: number) {
+function startMessage(model: LiveSession, payload: Fields, time: number) {
   const id = text(payload.message_id);
   model.dropWaiting(id);
   if (model.has(id)) return;
@@ -58,7 +82,7 @@ function startMessage(model: SessionModel, payload: Fields, time: number) {
   model.plan();
 }
 
-function addText(model: SessionModel, payload: Fields) {
+function addText(model: LiveSession, payload: Fields) {
   const { live } = model;
   if (live?.messageId !== payload.message_id || !live) return;
   const omitted = live.omitted + (optionalNumber(payload.omitted) ?? 0);
@@ -66,7 +90,7 @@ function addText(model: SessionModel, payload: Fields) {
   model.plan();
 }
 
-function endMessage(model: SessionModel, payload: Fields, time: number) {
+function endMessage(model: LiveSession, payload: Fields, time: number) {
   const { live } = model;
   if (payload.finish === "discarded") {
     model.live = null;
@@ -79,15 +103,16 @@ function endMessage(model: SessionModel, payload: Fields, time: number) {
   const item: Item = { ...live, recordId, proposals, detail, timestampMs: time, isLive: false };
   model.live = null;
   model.add(item);
-  if (item.kind !== "assistant") return model.refreshDetail();
   const length = optionalNumber(payload.length);
-  const isOther = length !== undefined && length !== byteLength(item.text);
+  const isOther = item.omitted > 0 || (length !== undefined && length !== byteLength(item.text));
   if (isOther || payload.proposals === null || item.calls.some(({ isCut }) => isCut)) void model.reload(recordId);
-  if (item.text.trim()) announce(`Answer: ${item.text}`);
   model.refreshDetail();
+  if (item.kind !== "assistant") return;
+  const finish = FINISH_WORDS[text(payload.finish)];
+  if (finish || item.text.trim()) announce(`${finish ?? "Answer:"} ${item.text}`);
 }
 
-function startCall(model: SessionModel, payload: Fields) {
+function startCall(model: LiveSession, payload: Fields) {
   const isCut = !!optionalNumber(payload.omitted);
   const call = { ...newCall(text(payload.call_id), text(payload.name), text(payload.arguments)), isCut };
   model.update((items) => {
@@ -99,7 +124,7 @@ function startCall(model: SessionModel, payload: Fields) {
   });
 }
 
-function runCall(model: SessionModel, payload: Fields) {
+function runCall(model: LiveSession, payload: Fields) {
   model.update((items) => {
     const place = findCall(items, items.length, text(payload.call_id));
     const item = place && items[place[0]];
@@ -107,7 +132,7 @@ function runCall(model: SessionModel, payload: Fields) {
   });
 }
 
-function addOutput(model: SessionModel, payload: Fields) {
+function addOutput(model: LiveSession, payload: Fields) {
   model.update((items) => {
     const place = findCall(items, items.length, text(payload.call_id));
     const item = place && items[place[0]];
@@ -117,7 +142,7 @@ function addOutput(model: SessionModel, payload: Fields) {
   });
 }
 
-function endCall(model: SessionModel, payload: Fields, time: number) {
+function endCall(model: LiveSession, payload: Fields, time: number) {
   const recordId = text(payload.record_id);
   if (model.hasRecord(recordId)) return;
   const id = text(payload.call_id);
@@ -136,7 +161,7 @@ function endCall(model: SessionModel, payload: Fields, time: number) {
   model.add({ ...item, text: text(payload.text), omitted, isLive: false });
 }
 
-function setStatus(model: SessionModel, status: StatusPayload) {
+function setStatus(model: LiveSession, status: StatusPayload) {
   const before = model.status.value;
   showStatus(model, { ...status, questions: status.questions ?? [] });
   if (before.status !== status.status) refreshSoon();
@@ -144,20 +169,20 @@ function setStatus(model: SessionModel, status: StatusPayload) {
 }
 
 /** Shows a status, and tells of the questions that are new in it: they come with it or by themselves. */
-function showStatus(model: SessionModel, status: StatusPayload) {
+function showStatus(model: LiveSession, status: StatusPayload) {
   const known = model.status.value.questions;
   model.status.value = status;
   const isNew = (question: Question) => !known.some(({ question_id }) => question_id === question.question_id);
   if (status.questions.some(isNew)) announce(`A question is open.${pairing.value ? "" : " Answer it in the terminal."}`);
 }
 
-function openQuestion(model: SessionModel, question: Question) {
+function openQuestion(model: LiveSession, question: Question) {
   const { questions } = model.status.value;
   if (questions.some((known) => known.question_id === question.question_id)) return;
   showStatus(model, { ...model.status.value, status: "waiting", questions: [...questions, question] });
 }
 
-function closeQuestion(model: SessionModel, payload: Fields) {
+function closeQuestion(model: LiveSession, payload: Fields) {
   const id = text(payload.question_id);
   const questions = model.status.value.questions.filter((question) => question.question_id !== id);
   model.status.value = { ...model.status.value, questions };
@@ -165,12 +190,12 @@ function closeQuestion(model: SessionModel, payload: Fields) {
   if (place) announce(`The question was answered in ${place}: ${text(payload.outcome).replaceAll("_", " ")}.`);
 }
 
-function addNotice(model: SessionModel, words: string, time: number, key: string) {
+function addNotice(model: LiveSession, words: string, time: number, key: string) {
   if (!words.trim()) return;
   model.add({ ...emptyItem("notice", key), text: words, timestampMs: time, isLive: false });
 }
 
-function addRecord(model: SessionModel, record: Fields | undefined, time: number) {
+function addRecord(model: LiveSession, record: Fields | undefined, time: number) {
   const id = text(record?.id);
   if (!record || model.hasRecord(id)) return;
   if (record.type === "command_approval" || record.type === "command_result") {

@@ -8,7 +8,7 @@ import { describe, get, sessionPath } from "../api/client";
 import { EventStream, type Connection } from "../api/stream";
 import type { EventEnvelope, MessagePage, OutlineEntry, RecordView, SessionDetail, StatusPayload } from "../api/types";
 import { type Item, type Place, askingAnswer, findPlace, fromMessage, lastNumber, linkResults, showsRecord } from "./items";
-import { applyEvent } from "./live";
+import { type LiveSession, applyEvent } from "./live";
 import { refreshSoon, rememberDirectory } from "./sessions";
 
 const FIRST_PAGE = 40;
@@ -29,7 +29,7 @@ const PATIENCE_MS = 60;
 /** The status before the first one is told. */
 const UNKNOWN: StatusPayload = { status: "idle", questions: [], waiting: [] };
 
-export class SessionModel {
+export class SessionModel implements LiveSession {
   readonly detail = signal<SessionDetail | null>(null);
   readonly items = signal<Item[]>([]);
   readonly status = signal<StatusPayload>(UNKNOWN);
@@ -50,7 +50,6 @@ export class SessionModel {
 
   /** Whether the view is at its end and follows it. */
   isFollowing = true;
-  /** The running answer, or the prompt whose events are arriving. */
   live: Item | null = null;
   private list: Item[] = [];
   private stream: EventStream | null = null;
@@ -78,6 +77,12 @@ export class SessionModel {
   /** Whether an answer is running, as far as that can be known. */
   isBusy(): boolean {
     return this.status.value.status !== "idle" && this.connection.value !== "no_answer";
+  }
+
+  /** Whether the window ends with the last message, and no other is about to come. */
+  isOver(): boolean {
+    const status = this.status.value;
+    return status !== UNKNOWN && status.status === "idle" && !this.hasNewer.value;
   }
 
   /** Shows the session as an address names it: at its end, or around a record. */
@@ -298,9 +303,8 @@ export class SessionModel {
     return waits && this.connection.value !== "no_answer" ? "end" : "within";
   }
 
-  // What events change. Each of these plans one update of the view.
+  // What events change, as LiveSession describes it. Each of these plans one update of the view.
 
-  /** Whether a message is in the window and complete. */
   has(messageId: string): boolean {
     return this.list.some((item) => item.messageId === messageId && !item.isLive);
   }
@@ -309,12 +313,10 @@ export class SessionModel {
     return this.list.some((item) => showsRecord(item, recordId));
   }
 
-  /** Drops a prompt that waited: its message has begun. */
   dropWaiting(messageId: string) {
     this.list = this.list.filter((item) => item.kind !== "waiting" || item.messageId !== messageId);
   }
 
-  /** Adds a complete entry at the end. */
   add(item: Item) {
     if (item.kind !== "notice" && !this.isFollowing) this.unseen.value += 1;
     if (!this.hasNewer.value && !this.isFollowing && this.list.length >= WINDOW) this.hasNewer.value = true;
@@ -324,7 +326,6 @@ export class SessionModel {
     this.plan();
   }
 
-  /** Changes entries of the window and the running answer. */
   update(change: (items: Item[]) => void) {
     const items = this.live ? [...this.list, this.live] : [...this.list];
     change(items);
@@ -333,7 +334,6 @@ export class SessionModel {
     this.plan();
   }
 
-  /** Reads a message again: its events were not all of it. */
   async reload(recordId: string) {
     const path = sessionPath(this.id, `/records/${encodeURIComponent(recordId)}`);
     try {
@@ -391,7 +391,6 @@ export class SessionModel {
     this.loads.value += 1;
   }
 
-  /** Reads the title, the settings and the usage again. */
   refreshDetail() {
     clearTimeout(this.detailTimer);
     this.detailTimer = window.setTimeout(() => this.loadDetail(), REFRESH_MS);

@@ -5,6 +5,7 @@ import { ApiProblem, describe, get, write } from "../api/client";
 import { EventStream } from "../api/stream";
 import type { SessionDetail, SessionList, SessionView } from "../api/types";
 import { access } from "./auth";
+import { storeDraft } from "./drafts";
 import { go, sessionAddress } from "./route";
 import { showNote } from "./announce";
 
@@ -103,7 +104,28 @@ export function rememberDirectory(cwd: string | undefined) {
   directory = cwd ?? directory;
 }
 
+/** Characters typed since a new session was asked for: its first prompt. Null while none is asked for. */
+let typedAhead: string | null = null;
+let created: string | null = null;
+
+/** Whether this page has just made the session: once, for its prompt to take the focus. */
+export function isJustCreated(id: string): boolean {
+  if (created !== id) return false;
+  created = null;
+  return true;
+}
+
+/** Takes a key for the prompt of the session that is being made. */
+export function typeAhead(key: string): boolean {
+  if (typedAhead === null || key.length !== 1) return false;
+  typedAhead += key;
+  return true;
+}
+
+/** Makes a session and shows it; one at a time. */
 export async function createSession() {
+  if (typedAhead !== null) return;
+  typedAhead = "";
   const create = (cwd?: string) => write<SessionDetail>("POST", "/v1/sessions", { cwd });
   try {
     // It may be gone since.
@@ -112,10 +134,16 @@ export async function createSession() {
       if (isGone(error)) return create();
       throw error;
     });
-    if (session) go(sessionAddress(session.id));
+    if (session) {
+      created = session.id;
+      storeDraft(session.id, typedAhead);
+      go(sessionAddress(session.id));
+    }
     refreshSoon();
   } catch (error) {
     const { message, hint } = describe(error);
     showNote(`No new session: ${message}${hint ? `; ${hint}` : ""}`, true);
+  } finally {
+    typedAhead = null;
   }
 }

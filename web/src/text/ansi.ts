@@ -1,4 +1,5 @@
-// Colours and weights of terminal output (SGR). All other escape sequences are dropped.
+// Colours and weights of terminal output (SGR), and lines that are written over, such as those of a progress bar. All other
+// escape sequences are dropped.
 
 export interface AnsiSpan {
   text: string;
@@ -12,31 +13,54 @@ interface Style {
   flags: Set<string>;
 }
 
-// CSI sequences; OSC, DCS, APC, PM and SOS strings up to their end; other two-character escapes.
+// CSI sequences; OSC, DCS, APC, PM and SOS strings up to their end, or to that of the line: one that never ends must not hide
+// what follows; other two-character escapes.
 const ESCAPE =
-  /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~])|(?:\u001b[\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c|$)|\u001b[ -/]*[0-~]?/g;
+  /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~])|(?:\u001b[\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\u0007\u001b\u009c\n]*(?:\u0007|\u001b\\|\u009c|(?=\n)|$)|\u001b[ -/]*[0-~]?/g;
 
 const FLAGS: Record<number, string> = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
 const FLAG_ENDS: Record<number, string[]> = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"] };
 
 /** Splits output into spans of one style. */
-export function ansiSpans(text: string): AnsiSpan[] {
+export function ansiSpans(output: string): AnsiSpan[] {
+  const text = output.replace(/\r+\n/g, "\n");
   const spans: AnsiSpan[] = [];
   const style: Style = { foreground: null, background: null, flags: new Set() };
   let end = 0;
-  const add = (part: string) => {
-    if (!part) return;
-    const names = classes(style);
+  const add = (part: string, names: string) => {
     const last = spans[spans.length - 1];
     if (last && last.classes === names) last.text += part;
-    else spans.push({ text: part, classes: names });
+    else if (part) spans.push({ text: part, classes: names });
+  };
+  const isRewritten = /[\r\b]/.test(text);
+  /** The characters of the line that is written, and where the next one goes. */
+  const line: AnsiSpan[] = [];
+  let column = 0;
+  const endLine = () => {
+    for (const { text: char, classes: names } of line) add(char, names);
+    line.length = column = 0;
+  };
+  const write = (part: string) => {
+    const names = classes(style);
+    if (!isRewritten) return add(part, names);
+    for (const char of part) {
+      if (char === "\r") column = 0;
+      else if (char === "\b") column = Math.max(0, column - 1);
+      else if (char === "\n") {
+        endLine();
+        add(char, names);
+      } else line[column++] = { text: char, classes: names };
+    }
   };
   for (const match of text.matchAll(ESCAPE)) {
-    add(text.slice(end, match.index));
+    write(text.slice(end, match.index));
     end = match.index + match[0].length;
     if (match[2] === "m") apply(style, match[1] ?? "");
+    // Erases the rest of the line, or all of it.
+    if (match[2] === "K") line.length = column = match[1] === "2" ? 0 : Math.min(column, line.length);
   }
-  add(text.slice(end));
+  write(text.slice(end));
+  endLine();
   return spans;
 }
 
@@ -47,16 +71,24 @@ function classes(style: Style): string {
   return names.join(" ");
 }
 
+/** Codes of colours that have more numbers: of the text, of its background, of its underline. */
+const EXTENDED = [38, 48, 58];
+
 function apply(style: Style, parameters: string) {
-  const codes = parameters.split(/[;:]/).map((code) => Number(code) || 0);
+  // With one of these the sequence sets something of the terminal.
+  if (/[<=>?]/.test(parameters)) return;
+  const codes = parameters.split(";");
   for (let i = 0; i < codes.length; i++) {
-    const code = codes[i] ?? 0;
-    if (code === 38 || code === 48) {
-      const [colour, used] = extended(codes.slice(i + 1));
+    const [code = 0, ...more] = (codes[i] ?? "").split(":").map(Number);
+    if (EXTENDED.includes(code)) {
+      // 38:2:R:G:B, or with a colour space, which may be empty: 38:2::R:G:B.
+      const rgb = more[0] === 2 && more.length > 4 ? [2, ...more.slice(2)] : more;
+      const [colour, used] = extended(more.length ? rgb : codes.slice(i + 1).map(Number));
       if (code === 38) style.foreground = colour;
-      else style.background = colour;
-      i += used;
-    } else set(style, code);
+      else if (code === 48) style.background = colour;
+      if (more.length === 0) i += used;
+    } else if (code === 4 && more.length) set(style, more[0] ? 4 : 24);
+    else set(style, code);
   }
 }
 

@@ -17,11 +17,15 @@ export const fullTime = (ms: number) => full.format(new Date(ms));
 export const number = (value: number) => count.format(value);
 
 export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  return `${minutes} min ${Math.round((ms % 60_000) / 1000)} s`;
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  const tenths = (ms / 1000).toFixed(1);
+  if (Number(tenths) < 60) return `${tenths} s`;
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
+
+/** The command that continues a session in the terminal. */
+export const attachCommand = (id: string) => `llm --attach ${id.slice(-8)}`;
 
 /** A position in a recording, such as 1:05. */
 export function clockTime(ms: number): string {

@@ -1,6 +1,6 @@
 // Markdown tokens as elements. HTML is shown as text, images are links, and only safe links can be followed.
 
-import type { ComponentChildren, VNode } from "preact";
+import { Component, type ComponentChildren, type VNode } from "preact";
 import type { Token, Tokens } from "marked";
 import { CodeBlock } from "../views/CodeBlock";
 import { decodeEntities } from "./entities";
@@ -21,8 +21,16 @@ export function safeHref(href: string): string | null {
   }
 }
 
-/** A token keeps its element, so that unchanged blocks of a growing answer are not compared again. */
-const made = new WeakMap<Token, VNode | string | null>();
+/** A token or a row of a table keeps its element, so that unchanged parts of an answer that grows are not compared again. */
+const made = new WeakMap<object, VNode | string | null>();
+
+function keep<T extends VNode | string | null>(of: object, make: () => T): T {
+  const known = made.get(of) as T | undefined;
+  if (known !== undefined) return known;
+  const element = make();
+  made.set(of, element);
+  return element;
+}
 
 export function Blocks({ tokens }: { tokens: Token[] }) {
   return <>{blocks(tokens, 0)}</>;
@@ -33,15 +41,26 @@ const DEEPEST = 12;
 
 const blocks = (tokens: Token[], depth: number) => tokens.map((token) => block(token, depth));
 
-function block(token: Token, depth: number): VNode | string | null {
-  const known = made.get(token);
-  if (known !== undefined) return known;
-  const element = depth > DEEPEST ? <p class="md-raw">{visible(token.raw)}</p> : makeBlock(token, depth);
-  made.set(token, element);
-  return element;
+const block = (token: Token, depth: number): VNode | string | null =>
+  keep(token, () => (depth > DEEPEST ? <p class="md-raw">{visible(token.raw)}</p> : makeBlock(token, depth)));
+
+/** Text that may grow. What is new is appended to its node: a new value, which Preact would set, ends a selection in it. */
+class Words extends Component<{ text: string }> {
+  override shouldComponentUpdate({ text }: { text: string }) {
+    const node = this.base as Node | undefined;
+    if (!(node instanceof Text)) return true;
+    if (text.startsWith(node.data)) node.appendData(text.slice(node.data.length));
+    else node.data = text;
+    return false;
+  }
+
+  override render() {
+    return this.props.text;
+  }
 }
 
 const plain = (text: string) => visible(decodeEntities(text));
+const words = (text: string) => <Words text={plain(text)} />;
 
 function makeBlock(token: Token, depth: number): VNode | string | null {
   switch (token.type) {
@@ -72,12 +91,14 @@ function makeBlock(token: Token, depth: number): VNode | string | null {
 }
 
 function list(token: Tokens.List, depth: number) {
-  const items = token.items.map((item) => (
-    <li>
-      {item.task && (item.checked ? "☑ " : "☐ ")}
-      {blocks(item.tokens.filter((part) => part.type !== "checkbox"), depth + 1)}
-    </li>
-  ));
+  const items = token.items.map((item) =>
+    keep(item, () => (
+      <li>
+        {item.task && (item.checked ? "☑ " : "☐ ")}
+        {blocks(item.tokens.filter((part) => part.type !== "checkbox"), depth + 1)}
+      </li>
+    )),
+  );
   if (!token.ordered) return <ul>{items}</ul>;
   return <ol start={typeof token.start === "number" ? token.start : 1}>{items}</ol>;
 }
@@ -93,9 +114,7 @@ function table(token: Tokens.Table) {
           <tr>{cells(token.header, "th")}</tr>
         </thead>
         <tbody>
-          {token.rows.map((row) => (
-            <tr>{cells(row, "td")}</tr>
-          ))}
+          {token.rows.map((row) => keep(row, () => <tr>{cells(row, "td")}</tr>))}
         </tbody>
       </table>
     </div>
@@ -103,7 +122,7 @@ function table(token: Tokens.Table) {
 }
 
 function inline(tokens: Token[] | undefined, text: string): ComponentChildren {
-  return tokens ? tokens.map(span) : plain(text);
+  return tokens ? tokens.map(span) : words(text);
 }
 
 function span(token: Token): ComponentChildren {
@@ -127,7 +146,7 @@ function span(token: Token): ComponentChildren {
     case "escape":
       return visible(token.text);
     case "text":
-      return token.tokens ? token.tokens.map(span) : plain(token.text);
+      return token.tokens ? token.tokens.map(span) : words(token.text);
     case "checkbox":
       return null;
     default:

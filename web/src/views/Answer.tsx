@@ -1,17 +1,20 @@
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Token } from "marked";
 import type { ProposalView } from "../api/types";
 import { number } from "../text/format";
 import { Blocks } from "../text/markdown";
+import { portion } from "../text/portion";
 import { ShownText } from "../text/segments";
 import { CommandBlock } from "./CodeBlock";
 
-/** Characters of a finished answer that are read at first. */
+/** Characters of a finished answer that are read at first, and more in each frame if all of it is wanted. */
 const FOLD = 40_000;
-/** Blocks, such as paragraphs and lists, that are shown at first. */
-const MAX_BLOCKS = 120;
+/** Elements that are shown at first, and more in each frame. */
+const ELEMENTS = 400;
+/** Elements of a command. */
+const COMMAND_ELEMENTS = 6;
 
-type Unit = { command: string } | { tokens: Token[]; blocks: number };
+type Unit = { command: string } | { tokens: Token[] };
 
 interface Props {
   text: string;
@@ -26,16 +29,22 @@ export function Answer({ text, proposals, isLive }: Props) {
   // An answer that was watched until its end keeps showing its end.
   const wasLive = useRef(isLive);
   const [isWhole, setWhole] = useState(false);
+  // All of it at once would stop the page for as long as that takes.
+  const [steps, setSteps] = useState(1);
   const isEnd = wasLive.current;
-  const isFolded = !isWhole && !isEnd && text.length > FOLD;
+  const isFolded = !isEnd && text.length > FOLD * steps;
   shown.current ??= new ShownText();
   const units: Unit[] = shown.current
-    .parts(isFolded ? text.slice(0, FOLD) : text, proposals)
-    .map(({ segment, tokens }) =>
-      segment.kind === "command" ? { command: segment.text } : { tokens, blocks: tokens.length },
-    );
-  const [part, isCut] = isWhole ? [units, false] : limited(units, isEnd);
-  const more = (isCut || isFolded) && (
+    .parts(isFolded ? text.slice(0, FOLD * steps) : text, proposals)
+    .map(({ segment, tokens }) => (segment.kind === "command" ? { command: segment.text } : { tokens }));
+  const [part, isCut] = limited(units, ELEMENTS * steps, isEnd);
+  const hasMore = isCut || isFolded;
+  useEffect(() => {
+    if (!isWhole || !hasMore) return;
+    const frame = requestAnimationFrame(() => setSteps(steps + 1));
+    return () => cancelAnimationFrame(frame);
+  }, [isWhole, hasMore, steps]);
+  const more = hasMore && !isWhole && (
     <button type="button" class="more" onClick={() => setWhole(true)}>
       Show all {number(text.length)} characters
     </button>
@@ -51,19 +60,22 @@ export function Answer({ text, proposals, isLive }: Props) {
   );
 }
 
-/** Returns the first or the last blocks, and whether there are more. */
-function limited(units: Unit[], isEnd: boolean): [Unit[], boolean] {
+/** Returns the first or the last parts, with about as many elements as allowed, and whether there are more. */
+function limited(units: Unit[], allowed: number, isEnd: boolean): [Unit[], boolean] {
   const part: Unit[] = [];
-  let left = MAX_BLOCKS;
+  let left = allowed;
+  let isCut = false;
   for (const unit of isEnd ? units.toReversed() : units) {
-    if (left <= 0) return [isEnd ? part.reverse() : part, true];
-    if ("command" in unit || unit.blocks <= left) part.push(unit);
-    else {
-      const tokens = isEnd ? unit.tokens.slice(-left) : unit.tokens.slice(0, left);
-      part.push({ tokens, blocks: left });
-      return [isEnd ? part.reverse() : part, true];
+    isCut ||= left <= 0;
+    if (isCut) break;
+    if ("command" in unit) {
+      part.push(unit);
+      left -= COMMAND_ELEMENTS;
+    } else {
+      const shown = portion(unit.tokens, left, isEnd);
+      part.push(shown);
+      ({ left, isCut } = shown);
     }
-    left -= "command" in unit ? 1 : unit.blocks;
   }
-  return [isEnd ? part.reverse() : part, false];
+  return [isEnd ? part.reverse() : part, isCut];
 }

@@ -1,8 +1,8 @@
-import { useEffect } from "preact/hooks";
-import { announcement, note } from "../state/announce";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { announcements, note } from "../state/announce";
 import { access } from "../state/auth";
 import { code } from "../state/pairing";
-import { route } from "../state/route";
+import { type Route, route, sessionAddress } from "../state/route";
 import { refreshSessions } from "../state/sessions";
 import { isHelpOpen, watchKeys } from "../state/keys";
 import { visible } from "../text/visible";
@@ -23,9 +23,11 @@ export function App() {
   return (
     <>
       {code.value ? <Pairing /> : access.value === "ready" ? <Signed /> : access.value === "missing" && <SignIn />}
-      <div class="off-screen" role="status" aria-live="polite">
-        {/* A new element: a text that stays as it is would not be told again. */}
-        <p key={announcement.value.id}>{visible(announcement.value.text)}</p>
+      {/* Only what is added is told, and a text that stays as it is would not be told again. */}
+      <div class="off-screen" role="status" aria-live="polite" aria-atomic="false">
+        {announcements.value.map(({ id, text }) => (
+          <p key={id}>{visible(text)}</p>
+        ))}
       </div>
       {note.value && (
         <div class={note.value.isError ? "toast error" : "toast"} role={note.value.isError ? "alert" : "status"}>
@@ -37,12 +39,26 @@ export function App() {
   );
 }
 
+/** Keeps the focus in the page when the view changes: with what had it, the next key would lose its meaning. */
+function useKeptFocus(current: Route) {
+  const shown = useRef(current);
+  useLayoutEffect(() => {
+    const before = shown.current;
+    shown.current = current;
+    const focused = document.activeElement;
+    if (before === current || (focused && focused !== document.body && focused.checkVisibility())) return;
+    const link = before.view === "session" && document.querySelector<HTMLElement>(`.sessions a[href^="${sessionAddress(before.id)}"]`);
+    (link && link.checkVisibility() ? link : document.getElementById("content"))?.focus();
+  }, [current]);
+}
+
 function Signed() {
   const current = route.value;
+  useKeptFocus(current);
   return (
     <div class={`layout view-${current.view}`}>
       <SessionListView />
-      <main class="content" id="content">
+      <main class="content" id="content" tabIndex={-1}>
         {current.view === "session" && <SessionPage key={current.id} id={current.id} record={current.record} />}
         {current.view === "home" && <Home />}
         {current.view === "activity" && <Activity />}

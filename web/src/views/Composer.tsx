@@ -3,7 +3,9 @@ import { describe, sessionPath, write } from "../api/client";
 import type { SessionChange, SessionDetail } from "../api/types";
 import { choices, loadChoices } from "../state/choices";
 import { readDraft, storeDraft } from "../state/drafts";
+import { isComposing } from "../state/keys";
 import type { SessionModel } from "../state/session";
+import { isJustCreated } from "../state/sessions";
 import { visible } from "../text/visible";
 import { Questions } from "./Questions";
 
@@ -11,14 +13,17 @@ import { Questions } from "./Questions";
 export function Composer({ model }: { model: SessionModel }) {
   const [words, setWords] = useState(() => readDraft(model.id));
   const [isSending, setSending] = useState(false);
-  const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
+  /** What the field has, and the prompt that is being sent. */
+  const draft = useRef({ words, sent: "" });
   const { failure } = model.status.value;
   const isBusy = model.isBusy();
 
   const isConnected = model.connection.value === "live";
   useEffect(() => {
-    if (isConnected) setProblem(null);
+    // Why a prompt is in the field again stays until it is sent.
+    if (isConnected) setProblem((known) => (known?.isUnsent ? known : null));
   }, [isConnected]);
 
   useLayoutEffect(() => {
@@ -29,29 +34,39 @@ export function Composer({ model }: { model: SessionModel }) {
     if (words) area.style.height = `${area.scrollHeight + 2}px`;
   }, [words]);
 
+  useLayoutEffect(() => {
+    // The next key is meant for the prompt.
+    if (isJustCreated(model.id)) field.current?.focus();
+  }, []);
+
   const isNew = model.isLoaded.value && model.items.value.length === 0;
   useEffect(() => {
     if (isNew) field.current?.focus();
   }, [isNew]);
 
-  const change = (next: string) => {
+  /** Changes what is in the field, and the prompt that is being sent: until the server has it, it belongs to the draft. */
+  const change = (next: string, sent = draft.current.sent) => {
+    draft.current = { words: next, sent };
     setWords(next);
-    storeDraft(model.id, next);
+    storeDraft(model.id, joined(sent, next));
   };
 
   const submit = async () => {
     if (isSending || !words.trim()) return;
     setSending(true);
     setProblem(null);
+    change("", words);
+    // Not at the end: the user may be elsewhere then.
+    field.current?.focus();
     try {
       await write("POST", sessionPath(model.id, "/messages"), { content: words });
-      change("");
+      change(draft.current.words, "");
       document.dispatchEvent(new CustomEvent("aish:end"));
     } catch (error) {
-      setProblem(describe(error));
+      change(joined(words, draft.current.words), "");
+      setProblem({ ...describe(error), isUnsent: true });
     } finally {
       setSending(false);
-      field.current?.focus();
     }
   };
 
@@ -87,11 +102,10 @@ export function Composer({ model }: { model: SessionModel }) {
           ref={field}
           rows={1}
           placeholder="Write a prompt"
-          maxLength={1_000_000}
           value={words}
           onInput={(event) => change(event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+            if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
             event.preventDefault();
             void submit();
           }}
@@ -99,11 +113,7 @@ export function Composer({ model }: { model: SessionModel }) {
         <div class="composer-foot">
           <Settings model={model} onProblem={setProblem} />
           <div class="composer-actions">
-            {isBusy && (
-              <button type="button" onClick={cancel}>
-                Cancel
-              </button>
-            )}
+            {isBusy && <Cancel onCancel={cancel} onLeave={() => field.current?.focus()} />}
             <button type="submit" class="primary" disabled={isSending || !words.trim()}>
               Send
             </button>
@@ -114,9 +124,35 @@ export function Composer({ model }: { model: SessionModel }) {
   );
 }
 
+interface Problem {
+  message: string;
+  hint?: string;
+  /** Whether it kept a prompt from being sent. */
+  isUnsent?: boolean;
+}
+
+/** A prompt that was not sent, with what was typed since. */
+const joined = (sent: string, typed: string) => [sent, typed].filter(Boolean).join("\n");
+
+/** Cancels the answer. It vanishes with the answer; `onLeave` takes the focus then. */
+function Cancel({ onCancel, onLeave }: { onCancel: () => void; onLeave: () => void }) {
+  const button = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(
+    () => () => {
+      if (button.current && button.current === document.activeElement) onLeave();
+    },
+    [],
+  );
+  return (
+    <button type="button" ref={button} onClick={onCancel}>
+      Cancel
+    </button>
+  );
+}
+
 interface SettingsProps {
   model: SessionModel;
-  onProblem: (problem: { message: string; hint?: string } | null) => void;
+  onProblem: (problem: Problem | null) => void;
 }
 
 type Choice = [value: string, label: string];

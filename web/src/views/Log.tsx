@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { SessionModel } from "../state/session";
-import { type Item, type Place, findPlace } from "../state/items";
+import { type Item, type Place, findPlace, unanswered } from "../state/items";
 import { visible } from "../text/visible";
 import { FOLD, MessageView } from "./Message";
 
@@ -133,16 +133,26 @@ export function LogView({ model }: { model: SessionModel }) {
   const isBusy = model.isBusy();
   const shown = items.filter((item) => model.placeOf(item) === "within");
   const waiting = items.filter((item) => model.placeOf(item) === "end");
+  const failed = unanswered(shown, model.isOver());
   const unseen = model.unseen.value;
   return (
     <div class="log-frame">
       <div class="log" ref={log} onScroll={noteAnchor} tabIndex={-1}>
         <div class="log-inner" role="log" aria-live="off" aria-label="Messages" aria-busy={!model.isLoaded.value}>
+          {(model.hasOlder.value || model.hasNewer.value) && (
+            <p class="print-only">Only the messages that the page has loaded are printed. “Copy as Markdown” has all of them.</p>
+          )}
           <div class="edge" ref={top}>
             {model.hasOlder.value && "Earlier messages are loading…"}
           </div>
           {shown.map((item) => (
-            <MessageView key={item.key} item={item} session={model.id} target={target?.key === item.key ? target.call : null} />
+            <MessageView
+              key={item.key}
+              item={item}
+              session={model.id}
+              target={target?.key === item.key ? target.call : null}
+              isUnanswered={failed.includes(item.key)}
+            />
           ))}
           {model.isLoaded.value && items.length === 0 && <p class="empty-log">Write the first prompt below.</p>}
           {isBusy && !model.hasNewer.value && <Working model={model} />}

@@ -1,7 +1,7 @@
 import { Component } from "preact";
 import { useState } from "preact/hooks";
 import type { Fields } from "../api/types";
-import { type Item, optionalNumber, optionalText, text } from "../state/items";
+import { FINISH_WORDS, type Item, optionalNumber, optionalText, text } from "../state/items";
 import { sessionAddress } from "../state/route";
 import { cost, duration, fullTime, number, plural, shortTime } from "../text/format";
 import { visible } from "../text/visible";
@@ -16,6 +16,8 @@ interface Props {
   session: string;
   /** What the address names in this message: a call by its index, -1 for the message itself, or nothing. */
   target: number | null;
+  /** Whether it is a prompt that has no answer and gets none. */
+  isUnanswered?: boolean;
 }
 
 const NAMES = { user: "You", waiting: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
@@ -23,7 +25,7 @@ const NAMES = { user: "You", waiting: "You", assistant: "Answer", tool: "Tool re
 /** Characters of a prompt that are shown at first. */
 export const FOLD = 8000;
 
-function Message({ item, session, target }: Props) {
+function Message({ item, session, target, isUnanswered }: Props) {
   if (item.kind === "notice") {
     return (
       <div class="message notice" data-message={item.key} tabIndex={-1}>
@@ -40,6 +42,7 @@ function Message({ item, session, target }: Props) {
     >
       <Head item={item} session={session} />
       <Body item={item} />
+      {(isUnanswered || item.kind === "waiting") && <p class="problem">Not answered: it was cancelled, it failed, or the daemon ended before its answer.</p>}
       {item.calls.map((call, i) => (
         <ToolCall key={i} call={call} session={session} isTarget={target === i} />
       ))}
@@ -51,7 +54,8 @@ function Message({ item, session, target }: Props) {
 /** Is made again only when its message has changed, or when the address names it. */
 export class MessageView extends Component<Props> {
   override shouldComponentUpdate(next: Props) {
-    return next.item !== this.props.item || next.target !== this.props.target;
+    const { item, target, isUnanswered } = this.props;
+    return next.item !== item || next.target !== target || next.isUnanswered !== isUnanswered;
   }
 
   override render() {
@@ -100,14 +104,8 @@ function Body({ item }: { item: Item }) {
     case "tool":
       return <Output text={item.text} />;
     case "user":
-      return <Prompt item={item} />;
     case "waiting":
-      return (
-        <>
-          <Prompt item={item} />
-          <p class="problem">Not answered: it was cancelled, it failed, or the daemon ended before its turn.</p>
-        </>
-      );
+      return <Prompt item={item} />;
     default:
       return <Answer text={item.text} proposals={item.proposals} isLive={item.isLive} />;
   }
@@ -128,14 +126,6 @@ function Prompt({ item }: { item: Item }) {
     </>
   );
 }
-
-const FINISH_WORDS: Record<string, string> = {
-  length: "The answer reached the length limit.",
-  content_filter: "The provider's content filter ended the answer.",
-  interrupted: "The answer was cancelled.",
-  error: "The answer failed.",
-  cut_off: "The answer was cut off: the daemon ended.",
-};
 
 function AnswerFacts({ detail }: { detail: Fields }) {
   const finish = FINISH_WORDS[text(detail.finish)];

@@ -2,10 +2,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiProblem, describe, sessionPath, write } from "../api/client";
 import type { Question, QuestionView } from "../api/types";
 import { text } from "../state/items";
+import { isComposing } from "../state/keys";
 import { checkPairing, pairing, unpaired } from "../state/pairing";
 import type { SessionModel } from "../state/session";
+import { attachCommand } from "../text/format";
 import { visible } from "../text/visible";
-import { attachCommand } from "./SessionHeader";
 import { CopyButton } from "./CopyButton";
 
 /** Time after which a question can be answered: a key or a click that was meant for something else comes before. */
@@ -15,13 +16,17 @@ const SETTLE_MS = 500;
 export function Questions({ model }: { model: SessionModel }) {
   const { questions } = model.status.value;
   const ids = questions.map((question) => question.question_id).join(" ");
+  const section = useRef<HTMLElement>(null);
   useEffect(() => {
-    if (ids) void checkPairing();
+    if (!ids) return;
+    void checkPairing();
+    // A low view scrolls as a whole, and the question may be below it.
+    section.current?.scrollIntoView({ block: "nearest" });
   }, [ids]);
   if (questions.length === 0 || !model.isBusy()) return null;
   const command = attachCommand(model.id);
   return (
-    <section class="questions" aria-label="Open questions">
+    <section class="questions" ref={section} aria-label="Open questions">
       <p class="where">
         {pairing.value ? "Answer here, or in the terminal:" : "Answer in the terminal:"} <code>{command}</code>{" "}
         <CopyButton text={command} of="the terminal command" />
@@ -122,7 +127,7 @@ function Approval({ session, question, view }: Props) {
     if (!word) return;
     // Also a key that does not count: n alone would begin a session.
     event.preventDefault();
-    if (!event.repeat && !event.isComposing) void answer(word);
+    if (!event.repeat && !isComposing(event)) void answer(word);
   };
 
   return (

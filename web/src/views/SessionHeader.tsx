@@ -9,15 +9,12 @@ import type { SessionModel } from "../state/session";
 import { refreshSoon, sessions } from "../state/sessions";
 import { copyText } from "../text/clipboard";
 import { sessionAsJson, sessionAsMarkdown } from "../state/export";
-import { cost, number } from "../text/format";
+import { attachCommand, cost, number } from "../text/format";
 import { visible } from "../text/visible";
+import { ConnectionState } from "./ConnectionState";
 import { Dialog } from "./Dialog";
 import { FilterSelect } from "./FilteredLog";
-import { ConnectionState } from "./SessionPage";
 import { ShareDialog } from "./Share";
-
-/** The command that continues a session in the terminal. */
-export const attachCommand = (id: string) => `llm --attach ${id.slice(-8)}`;
 
 /** What is known of the session: its detail, or until that is there what the list says. */
 export const knownSession = (model: SessionModel) => model.detail.value ?? listed(model);
@@ -36,7 +33,7 @@ export function SessionHeader({ model }: { model: SessionModel }) {
         Sessions
       </a>
       <div class="bar-title">
-        <h1>{known ? visible(known.title) || "New session" : "…"}</h1>
+        <h1 title={known && visible(known.title)}>{known ? visible(known.title) || "New session" : "…"}</h1>
         <p class="facts">
           <ConnectionState state={model.connection.value} />
           {share === "shared" && <span class="shared">shared</span>}
@@ -128,6 +125,8 @@ function SessionMenu({ model }: { model: SessionModel }) {
       type="button"
       onClick={() => {
         closeMenu();
+        // The entry that has the focus is hidden now. A dialog gives the focus back to what had it before.
+        menu.current?.querySelector("summary")?.focus();
         action();
       }}
     >
@@ -146,6 +145,9 @@ function SessionMenu({ model }: { model: SessionModel }) {
       <details
         class="menu"
         ref={menu}
+        onFocusOut={(event) => {
+          if (event.relatedTarget instanceof Node && !menu.current?.contains(event.relatedTarget)) closeMenu();
+        }}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation();

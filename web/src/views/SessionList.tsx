@@ -95,8 +95,8 @@ function List() {
 function Entry({ session, isCurrent }: { session: SessionView; isCurrent: boolean }) {
   return (
     <li>
-      <a href={sessionAddress(session.id)} aria-current={isCurrent ? "page" : undefined}>
-        <span class="session-title">{visible(session.title) || "New session"}</span>
+      <a href={sessionAddress(session.id, session.excerpt_record_id)} aria-current={isCurrent ? "page" : undefined}>
+        <span class="session-title" title={visible(session.title)}>{visible(session.title) || "New session"}</span>
         <span class="session-facts">
           {session.status !== "idle" && <span class={`state ${session.status}`}>{STATE_WORDS[session.status]}</span>}
           {shortTime(session.updated_ms)} · {plural(session.prompts, "prompt")}

@@ -1,12 +1,13 @@
 import { useEffect, useMemo } from "preact/hooks";
-import type { Connection } from "../api/stream";
 import { access } from "../state/auth";
+import { readDraft } from "../state/drafts";
 import { logFilter } from "../state/filters";
 import { isOutlineOpen } from "../state/keys";
 import { isReplayOpen, leaveRecordings } from "../state/replay";
 import { sessionModel } from "../state/session";
 import { visible } from "../text/visible";
 import { Composer } from "./Composer";
+import { CopyButton } from "./CopyButton";
 import { FilteredLog } from "./FilteredLog";
 import { LogView } from "./Log";
 import { OutlineDialog } from "./Outline";
@@ -35,8 +36,8 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
   // A stream that ended with 401 begins again once there is a new bearer: then this view is made again.
   if (access.value !== "ready") return null;
 
-  if (model.isDeleted.value) return <Gone text="This session was deleted." />;
-  if (!model.isLoaded.value && problem) return <Gone text={problem.message} hint={problem.hint} retry={() => model.open(record)} />;
+  if (model.isDeleted.value) return <Gone id={id} text="This session was deleted." />;
+  if (!model.isLoaded.value && problem) return <Gone id={id} text={problem.message} hint={problem.hint} retry={() => model.open(record)} />;
   return (
     <div class="session">
       <SessionHeader model={model} />
@@ -51,7 +52,8 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
   );
 }
 
-function Gone({ text, hint, retry }: { text: string; hint?: string; retry?: () => void }) {
+function Gone({ id, text, hint, retry }: { id: string; text: string; hint?: string; retry?: () => void }) {
+  const draft = useMemo(() => readDraft(id), [id]);
   return (
     <div class="empty">
       <h1>{visible(text)}</h1>
@@ -61,26 +63,17 @@ function Gone({ text, hint, retry }: { text: string; hint?: string; retry?: () =
           Try again
         </button>
       )}
+      {draft && (
+        <div class="unsent">
+          <p>
+            Your prompt was not sent: <CopyButton text={draft} of="the prompt" />
+          </p>
+          <pre>{visible(draft)}</pre>
+        </div>
+      )}
       <p>
         <a href="/">All sessions</a>
       </p>
     </div>
-  );
-}
-
-const CONNECTION_WORDS: Record<Connection, string> = {
-  connecting: "connecting…",
-  live: "live",
-  reconnecting: "reconnecting…",
-  no_answer: "the daemon does not answer: run any llm command to start it",
-  paused: "paused while hidden",
-  ended: "ended",
-};
-
-export function ConnectionState({ state }: { state: Connection }) {
-  return (
-    <span class={`connection ${state}`} role="status">
-      {CONNECTION_WORDS[state]}
-    </span>
   );
 }
