@@ -10,7 +10,7 @@ mod environment;
 mod own_files;
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -277,18 +277,32 @@ pub fn link_target(path: &Path) -> PathBuf {
 /// Ends the name of a temporary file, behind the id of the process and a number.
 const TEMPORARY: &str = ".aish-new";
 
-/// Removes temporary files that killed processes have left in these directories: they may hold what was removed since. One that is
-/// being written is locked, and the kernel unlocks it when its process is killed.
-pub fn remove_leftovers(dirs: &[&Path]) {
-    let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir).ok());
-    for entry in entries.flatten().flatten() {
+/// Removes temporary files that killed processes have left in the directories of aish and in those directly below: they may hold
+/// what was removed since. One that is being written is locked, and the kernel unlocks it when its process is killed.
+pub fn remove_leftovers(paths: &Paths) {
+    for dir in [&paths.config, &paths.data, &paths.state, &paths.run] {
+        let entries = entries(dir);
+        let is_dir = |entry: &&DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let below = entries.iter().filter(is_dir);
+        let below = below.flat_map(|dir| self::entries(&dir.path()));
+        below.for_each(|entry| remove_leftover(&entry));
+        entries.iter().for_each(remove_leftover);
+    }
+}
+
+fn entries(dir: &Path) -> Vec<DirEntry> {
+    let entries = fs::read_dir(dir).ok();
+    entries.into_iter().flatten().flatten().collect()
+}
+
+fn remove_leftover(entry: &DirEntry) {
+    if entry.file_name().to_str().is_some_and(is_temporary) {
         let path = entry.path();
         let is_left = || {
             let lock = read_own(&path).map(|file| Flock::lock(file, BEING_WRITTEN));
             lock.is_ok_and(|lock| lock.is_ok())
         };
-        if entry.file_name().to_str().is_some_and(is_temporary)
-            && is_left()
+        if is_left()
             && let Err(e) = fs::remove_file(&path)
         {
             tracing::warn!("cannot remove {}: {e}", path.display());
@@ -431,7 +445,11 @@ mod tests {
     #[test]
     fn temporary_files_of_processes_that_are_gone_are_removed() {
         let home = tempfile::tempdir().unwrap();
-        let (dir, missing) = (home.path(), home.path().join("missing"));
+        let paths = Paths::under(home.path(), 0).unwrap();
+        let dir = &paths.keys();
+        make_dir(dir).unwrap();
+        let in_config = paths.config.join("config.toml.12-3.aish-new");
+        fs::write(&in_config, "x").unwrap();
         let kept = [
             "12-3.aish-new",
             "b.12.aish-new",
@@ -446,13 +464,14 @@ mod tests {
         }
         let written = File::create(dir.join("f.1-1.aish-new")).unwrap();
         let written = Flock::lock(written, BEING_WRITTEN).unwrap();
-        remove_leftovers(&[&missing, dir]);
+        remove_leftovers(&paths);
+        assert!(!in_config.exists());
         let mut expected = kept.map(OsString::from).to_vec();
         expected.push("f.1-1.aish-new".into());
         expected.sort();
         assert_eq!(names(dir), expected);
         drop(written);
-        remove_leftovers(&[dir]);
+        remove_leftovers(&paths);
         expected.retain(|name| name != "f.1-1.aish-new");
         assert_eq!(names(dir), expected);
     }

@@ -15,12 +15,11 @@ use crate::config::packs;
 use crate::config::{ConfigChanges, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::record::{RecordBody, RecordIds};
-use crate::history::session_list::{MAX_TITLE, SessionSummary, search_words};
+use crate::history::session_list::{SessionSummary, search_words, stored_title};
 use crate::protocol::{
     AskRequest, ConfigDifference, DaemonStatus, ModelInfo, RequestFailure, SessionChoice,
     SessionInfo, ShellId, Transcript,
 };
-use crate::safety::redact::global_redactor;
 use crate::services::client_handle::ClientHandle;
 use crate::services::model::ChosenModel;
 use crate::services::{SharedServices, model};
@@ -322,11 +321,8 @@ pub async fn rename_session(
     title: &str,
     record_ids: &RecordIds,
 ) -> Result<SessionInfo> {
-    let title = global_redactor().redact(title.trim());
-    let title: String = title.chars().take(MAX_TITLE).collect();
-    if title.is_empty() {
-        return Err(Error::usage("the title is empty").hint("try: llm :rename a short title"));
-    }
+    let title = stored_title(title)
+        .ok_or_else(|| Error::usage("the title is empty").hint("try: llm :rename a short title"))?;
     let id = match (
         session,
         shell.map(|s| services.sessions.session_for_shell(s)),

@@ -8,8 +8,11 @@ use std::str::FromStr;
 
 use crate::session::feed::{FeedPosition, TurnFeed};
 
-/// Length of the end of an id that a cursor holds, in characters.
+/// Length of the end of the id of a session, and maximum length of the tag of a feed, in characters.
 const TAIL: usize = 12;
+
+/// Maximum length of the id of a round, in characters.
+const MAX_ID: usize = 36;
 
 /// A position in the events of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +23,8 @@ pub struct Cursor {
     pub part: usize,
     /// Number of events delivered since the last complete record that belong to no record yet.
     pub live: u64,
-    /// The end of the id of the round whose answer was begun; empty if there is none.
+    /// Id of the round whose answer was begun; empty if there is none. The whole id: a client is told which answer was discarded
+    /// also when nothing else has it any more.
     pub round: String,
     /// Number of bytes delivered of that answer.
     pub text: usize,
@@ -58,12 +62,12 @@ impl Cursor {
 
     /// Whether the answer of this round was begun.
     pub fn is_of(&self, round: &str) -> bool {
-        !self.round.is_empty() && tail(round) == self.round
+        !self.round.is_empty() && self.round == round
     }
 
     /// Begins the answer of a round.
     pub fn begin(&mut self, round: &str) {
-        tail(round).clone_into(&mut self.round);
+        round.clone_into(&mut self.round);
         self.text = 0;
     }
 
@@ -116,7 +120,7 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// The text is no cursor.
+/// The text is not a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidCursor;
 
@@ -132,9 +136,9 @@ impl FromStr for Cursor {
             record: number(record)?,
             part: number(part)?,
             live: number(live)? as u64,
-            round: name(round)?,
+            round: name(round, MAX_ID)?,
             text: number(text)?,
-            feed: name(feed)?,
+            feed: name(feed, TAIL)?,
             position: FeedPosition {
                 entry: number(entry)?,
                 call: number(call)?,
@@ -153,8 +157,9 @@ fn number(text: &str) -> Result<usize, InvalidCursor> {
     text.parse().ok().filter(is_written).ok_or(InvalidCursor)
 }
 
-fn name(text: &str) -> Result<String, InvalidCursor> {
-    let is_name = text.len() <= TAIL && text.bytes().all(|b| b.is_ascii_alphanumeric());
+fn name(text: &str, longest: usize) -> Result<String, InvalidCursor> {
+    let is_fine = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let is_name = text.len() <= longest && text.bytes().all(is_fine);
     match is_name {
         true => Ok(text.to_owned()),
         false => Err(InvalidCursor),
@@ -178,7 +183,10 @@ mod tests {
             output: 9,
         };
         let text = cursor.to_string();
-        assert_eq!(text, "12.0.7.0123456789ab.512.1a2b3c4d.3.2.9");
+        assert_eq!(
+            text,
+            "12.0.7.0198f3c2-0000-7000-8000-0123456789ab.512.1a2b3c4d.3.2.9"
+        );
         assert_eq!(text.parse(), Ok(cursor.clone()));
         assert!(cursor.is_of("0198f3c2-0000-7000-8000-0123456789ab"));
         assert!(!cursor.is_of("0198f3c2-0000-7000-8000-0123456789ac"));
@@ -188,7 +196,10 @@ mod tests {
             "0198f3c2-0000-7000-8000-00000000000b",
         );
         let text = cursor.text_in(session);
-        assert_eq!(text, "12.0.7.0123456789ab.512.1a2b3c4d.3.2.9.00000000000a");
+        assert_eq!(
+            text,
+            "12.0.7.0198f3c2-0000-7000-8000-0123456789ab.512.1a2b3c4d.3.2.9.00000000000a"
+        );
         assert_eq!(Cursor::parse_in(session, &text), Ok(cursor.clone()));
         assert_eq!(Cursor::parse_in(other, &text), Err(InvalidCursor));
         assert_eq!(

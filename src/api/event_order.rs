@@ -83,9 +83,10 @@ pub fn live_event(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
             .is_some_and(|l| cursor.is_of(&l.round))
     };
     if !cursor.round.is_empty() && !feed.as_deref().is_some_and(is_running) {
+        let end = json!({ "message_id": cursor.round, "finish": "discarded" });
         cursor.end_answer();
         cursor.live += 1;
-        return Some(live("message.end", json!({ "finish": "discarded" })));
+        return Some(live("message.end", end));
     }
     None
 }

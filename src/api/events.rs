@@ -9,9 +9,10 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::cursor::Cursor;
-use super::proposals::proposals;
+use super::proposals::find_proposals;
 use super::question::question;
-use crate::history::record::{Record, RecordBody};
+use super::types::ProposalView;
+use crate::history::record::{Call, Record, RecordBody};
 use crate::history::shown_record;
 use crate::protocol::QuestionOutcome;
 use crate::safety::redact::global_redactor;
@@ -37,6 +38,15 @@ pub struct ApiEvent {
     pub is_recorded: bool,
 }
 
+/// An answer that a stream is about to send.
+#[derive(Debug)]
+pub struct UnsearchedAnswer {
+    /// Id of the record.
+    record: String,
+    text: String,
+    is_whole: bool,
+}
+
 /// The answer whose pieces a stream sends: a secret in it may be known only since it was recorded. It is searched once, not for
 /// each piece.
 #[derive(Debug, Default)]
@@ -45,41 +55,65 @@ pub struct SearchedAnswer {
     record: String,
     /// The text without secrets; `None` if it contains none.
     redacted: Option<String>,
+    proposals: Vec<ProposalView>,
 }
 
 impl SearchedAnswer {
-    /// Returns the id and the text of a record, if it is an answer that was not searched yet.
-    pub fn unsearched(&self, record: &Record) -> Option<(String, String)> {
+    /// Returns what is searched of a record, if it is an answer that was not searched yet.
+    pub fn unsearched(&self, record: &Record) -> Option<UnsearchedAnswer> {
         match &record.body {
             RecordBody::Assistant { text, .. } if self.record != record.id => {
-                Some((record.id.clone(), text.clone()))
+                Some(UnsearchedAnswer {
+                    record: record.id.clone(),
+                    text: text.clone(),
+                    is_whole: record.body.is_whole_answer(),
+                })
             }
             _ => None,
         }
     }
 
-    /// Searches an answer.
-    pub async fn search(&mut self, (record, text): (String, String)) {
-        let is_large = text.len() > LARGE;
-        let find = move || match redact(&text) {
-            Cow::Owned(redacted) => Some(redacted),
-            Cow::Borrowed(_) => None,
+    /// Searches an answer for secrets and for proposed commands.
+    pub async fn search(&mut self, answer: UnsearchedAnswer) {
+        let is_large = answer.text.len() > LARGE;
+        let find = move || {
+            let UnsearchedAnswer {
+                record,
+                text,
+                is_whole,
+            } = answer;
+            let shown = redact(&text);
+            SearchedAnswer {
+                proposals: find_proposals(&shown, is_whole),
+                redacted: match shown {
+                    Cow::Owned(redacted) => Some(redacted),
+                    Cow::Borrowed(_) => None,
+                },
+                record,
+            }
         };
-        let redacted = match is_large {
+        *self = match is_large {
             // The work panics only if the program has a fault; the text is then searched for each piece.
             true => match tokio::task::spawn_blocking(find).await {
-                Ok(redacted) => redacted,
+                Ok(searched) => searched,
                 Err(_) => return,
             },
             false => find(),
         };
-        *self = SearchedAnswer { record, redacted };
     }
 
     fn text<'t>(&'t self, record: &Record, text: &'t str) -> Cow<'t, str> {
         match self.record == record.id {
             true => self.redacted.as_deref().unwrap_or(text).into(),
             false => redact(text),
+        }
+    }
+
+    /// Returns the proposals of a record with this text.
+    fn proposals(&self, record: &Record, text: &str) -> Cow<'_, [ProposalView]> {
+        match self.record == record.id {
+            true => Cow::Borrowed(&self.proposals),
+            false => find_proposals(text, record.body.is_whole_answer()).into(),
         }
     }
 }
@@ -110,10 +144,13 @@ pub fn fits(cursor: &Cursor, records: &[Record]) -> bool {
 /// Returns the next event of one record.
 pub fn record_event(record: &Record, cursor: &mut Cursor, answer: &SearchedAnswer) -> ApiEvent {
     let event = match &record.body {
-        RecordBody::Assistant { text, .. } => {
-            answer_event(record, cursor, &answer.text(record, text))
+        RecordBody::Assistant { text, calls, .. } => {
+            let text = answer.text(record, text);
+            answer_event(record, (&text, calls), cursor, answer)
         }
-        RecordBody::User { .. } => prompt_event(record, cursor),
+        RecordBody::User {
+            text, cwd, images, ..
+        } => prompt_event(record, (text, cwd, images.len()), cursor),
         _ => {
             cursor.end_record();
             let (kind, payload) = other_payload(record);
@@ -139,19 +176,17 @@ pub fn message_id(record: &Record) -> &str {
     id.unwrap_or(&record.id)
 }
 
-fn prompt_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
-    let RecordBody::User {
-        text, cwd, images, ..
-    } = &record.body
-    else {
-        return ("log.append", Value::Null);
-    };
+fn prompt_event(
+    record: &Record,
+    (text, cwd, images): (&str, &str, usize),
+    cursor: &mut Cursor,
+) -> (&'static str, Value) {
     let id = message_id(record);
     cursor.part += 1;
     match cursor.part {
         1 => {
             let start = json!({
-                "message_id": id, "role": "user", "cwd": redact(cwd), "images": images.len(),
+                "message_id": id, "role": "user", "cwd": redact(cwd), "images": images,
             });
             ("message.start", start)
         }
@@ -174,10 +209,12 @@ fn prompt_event(record: &Record, cursor: &mut Cursor) -> (&'static str, Value) {
     }
 }
 
-fn answer_event(record: &Record, cursor: &mut Cursor, text: &str) -> (&'static str, Value) {
-    let RecordBody::Assistant { calls, .. } = &record.body else {
-        return ("log.append", Value::Null);
-    };
+fn answer_event(
+    record: &Record,
+    (text, calls): (&str, &[Call]),
+    cursor: &mut Cursor,
+    answer: &SearchedAnswer,
+) -> (&'static str, Value) {
     let id = message_id(record);
     if cursor.part == 0 {
         cursor.part = 1;
@@ -239,7 +276,7 @@ fn answer_event(record: &Record, cursor: &mut Cursor, text: &str) -> (&'static s
             payload[name] = value;
         }
     }
-    let proposals = proposals(&record.body, text);
+    let proposals = answer.proposals(record, text);
     if !proposals.is_empty() {
         let proposals = json!(proposals);
         // A client that gets null reads the message again.

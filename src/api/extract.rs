@@ -6,11 +6,11 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use super::exact_json::{self, BodyFault};
-use super::problem::Problem;
+use super::problem::{Answer, Problem};
 use crate::safety::redact::global_redactor;
 
 /// Time for the body of a request to arrive.
@@ -34,8 +34,8 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
         if request.body().size_hint().lower() > MAX as u64 {
             return Err(too_large(MAX));
         }
-        let coding = request.headers().get(header::CONTENT_ENCODING);
-        if coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        let mut codings = request.headers().get_all(header::CONTENT_ENCODING).iter();
+        if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "usage",
@@ -44,7 +44,7 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
             )
             .header(header::ACCEPT_ENCODING, "identity"));
         }
-        if !is_json(request.headers()) {
+        if !is_json(single(request.headers(), &header::CONTENT_TYPE)?) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "usage",
@@ -90,9 +90,19 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
         if !body.is_object() {
             return Err(invalid("the body is not a JSON object"));
         }
-        serde_json::from_value(body)
+        serde_path_to_error::deserialize(body)
             .map(JsonBody)
-            .map_err(|e| invalid(&e.to_string()))
+            .map_err(|e| invalid(&typed_fault(&e)))
+    }
+}
+
+/// Says which field has a wrong value.
+fn typed_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let (path, message) = (error.path().to_string(), error.inner().to_string());
+    // The name of a field that is unknown is in the message.
+    match path == "." || message.starts_with("unknown field") {
+        true => message,
+        false => format!("{path}: {message}"),
     }
 }
 
@@ -108,13 +118,26 @@ fn too_large(maximum: usize) -> Problem {
 }
 
 /// Whether the body is declared as JSON, or as a format that is written in it.
-fn is_json(headers: &HeaderMap) -> bool {
-    let declared = headers.get(header::CONTENT_TYPE);
+fn is_json(declared: Option<&HeaderValue>) -> bool {
     let declared = declared.and_then(|declared| declared.to_str().ok());
     let essence = declared.and_then(|declared| declared.split(';').next());
     let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
     let subtype = essence.strip_prefix("application/").unwrap_or_default();
     subtype == "json" || subtype.ends_with("+json")
+}
+
+/// Returns a header that may be given once: servers and proxies disagree on which of two counts.
+pub fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Answer<Option<&'h HeaderValue>> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        (_, Some(_)) => Err(given_twice(name)),
+    }
+}
+
+/// Refuses a header that is given twice.
+pub fn given_twice(name: &HeaderName) -> Problem {
+    Problem::bad_request(format!("the header {name} is given twice"), "send it once")
 }
 
 /// The parameters in the path.

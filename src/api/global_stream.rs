@@ -19,6 +19,7 @@ use super::event_order;
 use super::events::{self, ApiEvent, SearchedAnswer};
 use super::pairing::PairingId;
 use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq, unpaired};
+use crate::history::journal::now_ms;
 use crate::history::record::Record;
 use crate::session::conversation::SharedSession;
 use crate::session::feed::TurnFeed;
@@ -96,7 +97,7 @@ pub struct GlobalStream {
     cursor: GlobalCursor,
     /// Number of the next record of each session.
     next: HashMap<String, usize>,
-    /// Sessions that may have records behind the cursor and are not open.
+    /// Sessions that were in the cursor or have changed since, until the stream has caught up.
     closed: Vec<String>,
     answer: SearchedAnswer,
     /// What was told of the state of each session last.
@@ -205,6 +206,7 @@ impl GlobalStream {
         // What was told of the running turn is told again unless the cursor says so.
         let has_place = self.cursor.within.len() < MAX_WITHIN;
         if has_place && let Some(event) = event_order::earlier_event(session, &mut cursor) {
+            count_on(session, &mut cursor);
             let seq = seq(number, &event, &cursor);
             self.cursor.within.insert(session.id.clone(), cursor);
             self.append(&session.id, seq, &event, out);
@@ -279,6 +281,9 @@ impl GlobalStream {
                 return;
             };
             let event = event_order::live_event(session, &mut cursor);
+            if event.is_some() {
+                count_on(session, &mut cursor);
+            }
             let seq = event
                 .as_ref()
                 .map_or(0, |event| seq(records, event, &cursor));
@@ -296,7 +301,10 @@ impl GlobalStream {
     fn append_states(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) {
         for session in sessions {
             let (key, status) = events::status(session);
-            let is_quiet = !self.status.contains_key(&session.id) && key.starts_with("idle");
+            // A client that has seen what happened before its cursor may have seen another state.
+            let is_quiet = key.starts_with("idle")
+                && !self.status.contains_key(&session.id)
+                && (self.base.is_caught_up || !self.closed.contains(&session.id));
             let before = self.status.insert(session.id.clone(), key.clone());
             if before.as_ref() == Some(&key) || is_quiet {
                 continue;
@@ -309,9 +317,11 @@ impl GlobalStream {
             };
             let number = self.next_record(session);
             let mut cursor = Cursor::after(number);
-            if let Some(within) = self.cursor.within.get_mut(&session.id) {
-                within.live += 1;
-                cursor.live = within.live;
+            let within = self.cursor.within.get_mut(&session.id);
+            cursor.live = within.as_ref().map_or(0, |within| within.live + 1);
+            count_on(session, &mut cursor);
+            if let Some(within) = within {
+                within.live = cursor.live;
             }
             let seq = seq(number, &event, &cursor);
             self.append(&session.id, seq, &event, out);
@@ -337,6 +347,15 @@ impl GlobalStream {
         });
         feeds.collect()
     }
+}
+
+/// Moves the number of events that belong to no record on to the milliseconds since the record before them: so it grows also for a
+/// client that comes back when the position in the session was forgotten.
+fn count_on(session: &SharedSession, cursor: &mut Cursor) {
+    let before = cursor.record.checked_sub(1);
+    let time = session.with_records(|records| Some(records.get(before?)?.timestamp_ms));
+    let passed = time.map_or(0, |time| now_ms().saturating_sub(time));
+    cursor.live = cursor.live.max(passed);
 }
 
 /// Waits until one of the feeds has something behind its position.

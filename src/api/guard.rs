@@ -19,6 +19,7 @@ use hyper_util::service::TowerToHyperService;
 
 use super::ApiState;
 use super::credentials::{Access, Credentials, GuessResult};
+use super::extract::given_twice;
 use super::own_headers::{CORP, OWN_HEADERS};
 use super::problem::{Answer, Problem};
 
@@ -115,6 +116,10 @@ fn check(
     parts: &Parts,
     origin: &mut Option<HeaderValue>,
 ) -> Answer<Option<Access>> {
+    if matches!(transport, Transport::Tcp(_)) {
+        // First, so that also these refusals can be read.
+        *origin = configured_origin(&parts.headers, &state.cors);
+    }
     // The parser of hyper has a limit too, which is slower for every request when it is set.
     if parts.headers.len() > MAX_HEADERS {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -129,7 +134,7 @@ fn check(
     let path = parts.uri.path();
     let headers = CheckedHeaders::read(&parts.headers)?;
     host(&headers, &parts.uri, names)?;
-    *origin = foreign_origin(&headers, names, &state.cors)?;
+    *origin = foreign_origin(&headers, names, origin.clone())?;
     let is_foreign = origin.is_some();
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     fetch_site(&headers, is_foreign, is_read && is_outside_api(path))?;
@@ -213,8 +218,7 @@ impl<'h> CheckedHeaders<'h> {
                 ));
             };
             if place.replace(value).is_some() {
-                let message = format!("the header {name} is given twice");
-                return Err(Problem::bad_request(message, "send it once"));
+                return Err(given_twice(name));
             }
         }
         Ok(read)
@@ -249,10 +253,17 @@ fn host(headers: &CheckedHeaders<'_>, target: &Uri, names: &OwnNames) -> Answer<
     ))
 }
 
+/// Returns the origin of a request, if the configuration allows it.
+fn configured_origin(headers: &HeaderMap, cors: &[String]) -> Option<HeaderValue> {
+    let origin = headers.get(header::ORIGIN)?;
+    let is_allowed = cors.iter().any(|allowed| origin == allowed.as_str());
+    is_allowed.then(|| origin.clone())
+}
+
 fn foreign_origin(
     headers: &CheckedHeaders<'_>,
     names: &OwnNames,
-    cors: &[String],
+    allowed: Option<HeaderValue>,
 ) -> Answer<Option<HeaderValue>> {
     let Some(origin) = headers.origin else {
         return Ok(None);
@@ -267,8 +278,8 @@ fn foreign_origin(
     }) {
         return Ok(None);
     }
-    if cors.iter().any(|allowed| allowed == origin) {
-        return Ok(HeaderValue::from_str(origin).ok());
+    if allowed.is_some() {
+        return Ok(allowed);
     }
     Err(Problem::new(
         StatusCode::FORBIDDEN,

@@ -31,8 +31,8 @@ const MAX_CONNECTIONS: usize = 256;
 const HANDSHAKES: u32 = 20;
 /// How long a connection waits for its place, and the pause after a failure to accept, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How much of a request that was refused is read, so that its client reads the refusal, and for how long.
-const MAX_IGNORED: u64 = 1 << 20;
+/// How much of a request that was refused is read, so that its client reads the refusal, and how long its client may pause.
+const MAX_IGNORED: usize = 32 << 20;
 const LINGER: Duration = Duration::from_millis(500);
 
 /// Decides on the process at the other end of a connection of the unix socket, by its uid and process id.
@@ -227,29 +227,42 @@ async fn serve_connection<S>(
         }
     };
     // A client that breaks the protocol or hangs up is no fault of the server.
-    let Err(error) = result else { return };
+    let is_timeout = result.as_ref().is_err_and(hyper::Error::is_timeout);
     let parts = connection.into_parts();
     let mut refusals = parts.io.into_inner();
     // Line ends before a request are no request: a connection that is idle between two needs no word.
     let has_begun = parts.read_buf.iter().any(|byte| !b"\r\n".contains(byte));
     let goodbye = async {
         let stream = &mut refusals.stream;
-        if error.is_timeout() && has_begun {
+        if is_timeout && has_begun {
             let seconds = HEAD_TIMEOUT.as_secs();
             let message = format!("the head of the request did not arrive within {seconds} s");
             let (status, hint) = (StatusCode::REQUEST_TIMEOUT, "send it at once");
             refuse(stream, Problem::new(status, "limit", message, hint)).await;
-        } else if !refusals.has_refused {
+        } else if result.is_err() && !refusals.has_refused {
             return;
         }
-        // To close a connection with unread bytes resets it, and the refusal may be lost.
+        // To close a connection with unread bytes resets it, and the response may be lost: also where it was sent before the body
+        // had arrived.
         let _ = stream.shutdown().await;
-        let _ = tokio::io::copy(&mut stream.take(MAX_IGNORED), &mut tokio::io::sink()).await;
+        ignore_rest(stream).await;
     };
     tokio::select! {
-        _ = tokio::time::timeout(LINGER, goodbye) => {}
+        _ = tokio::time::timeout(HEAD_TIMEOUT, goodbye) => {}
         () = admission.drop_it.cancelled() => {}
         () = end.cancelled() => {}
+    }
+}
+
+/// Reads what the client still sends, until it closes the connection or pauses.
+async fn ignore_rest(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut buffer = vec![0; BUFFER];
+    let mut ignored = 0;
+    while ignored < MAX_IGNORED {
+        match tokio::time::timeout(LINGER, stream.read(&mut buffer)).await {
+            Ok(Ok(count @ 1..)) => ignored += count,
+            _ => return,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The HTTP API and the page: another watcher of the sessions, and another maker of requests.
+//! The HTTP API and the page: they watch the sessions and make requests, as clients of the socket do.
 //!
 //! Nothing listens until `aish-helper serve`, `aish-helper web` or `[server] enabled` says so. [`ApiServer`] starts and stops
 //! the listeners, `guard` decides who is served, [`routes`] has the operations, `stream` the events. `docs/api.md` describes

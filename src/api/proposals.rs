@@ -8,12 +8,13 @@ use crate::safety::command_extractor::{AnswerPiece, ProposalLimit, pieces};
 /// answer was cut off, its last command may be incomplete and is left out.
 pub fn proposals(body: &RecordBody, answer: &str) -> Vec<ProposalView> {
     match body {
-        RecordBody::Assistant { .. } => find(answer, body.is_whole_answer()),
+        RecordBody::Assistant { .. } => find_proposals(answer, body.is_whole_answer()),
         _ => Vec::new(),
     }
 }
 
-fn find(answer: &str, is_whole: bool) -> Vec<ProposalView> {
+/// Same as [`proposals`], for an answer that is whole or not.
+pub fn find_proposals(answer: &str, is_whole: bool) -> Vec<ProposalView> {
     let mut found: Vec<ProposalView> = Vec::new();
     let (mut at, mut line) = (0, 0);
     // Pieces hold the bytes of the answer in their order.
@@ -64,7 +65,7 @@ mod tests {
     /// The lines and the commands of each proposal.
     fn found(answer: &str, is_whole: bool) -> Vec<(String, Vec<String>)> {
         let lines: Vec<_> = answer.split_inclusive('\n').collect();
-        let proposals = find(answer, is_whole).into_iter();
+        let proposals = find_proposals(answer, is_whole).into_iter();
         proposals
             .map(|p| (lines[p.first_line..][..p.lines].concat(), p.commands))
             .collect()

@@ -10,6 +10,7 @@ use super::syntax_tree::SyntaxValue;
 use super::table_reader::{TableReader, must_be};
 use super::value_checks::nearest_name;
 use crate::error::{Error, Result};
+use crate::safety::text::{OwnedPiece, strict_pieces};
 
 /// `[toolsets]`: patterns of tools by the name of the toolset.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,7 +70,12 @@ fn check_name(name: &str) -> std::result::Result<(), String> {
 
 fn check_pattern(pattern: &str) -> std::result::Result<(), String> {
     let is_word = |c: char| !c.is_whitespace() && !c.is_control() && !",@".contains(c);
-    match !pattern.is_empty() && pattern.chars().all(is_word) {
+    // Names that look alike must not differ.
+    let pieces = strict_pieces(pattern);
+    let is_visible = pieces
+        .iter()
+        .all(|piece| matches!(piece, OwnedPiece::Text(_)));
+    match !pattern.is_empty() && is_visible && pattern.chars().all(is_word) {
         true => Ok(()),
         false => Err(
             "must be \"alias\" or \"alias.*\" for the tools of a server, \"alias.tool\", or a pattern with *".into(),
@@ -239,7 +245,7 @@ mod tests {
             error.message.contains("did you mean @minimal?"),
             "{error:?}"
         );
-        for wrong in ["", "a,,b", "a b", "@"] {
+        for wrong in ["", "a,,b", "a b", "@", "\u{200b}", "files\u{feff}"] {
             assert!(
                 ToolSelection::parse(wrong, &toolsets()).is_err(),
                 "{wrong:?}"

@@ -189,7 +189,7 @@ pub async fn run(
         let (journal, dir) = (journal.clone(), paths.partial_answers());
         let data = paths.clone();
         tokio::task::spawn_blocking(move || {
-            paths::remove_leftovers(&[&data.data, &data.shares(), &data.state, &data.run]);
+            paths::remove_leftovers(&data);
             server_tokens::register(&data);
             let lock = changes::restore_interrupted(&data);
             (lock, partial_answer::recover(&journal, &dir))

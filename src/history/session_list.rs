@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::journal::Journal;
 use crate::error::{ErrorContext, Result};
 use crate::paths;
+use crate::safety::redact::global_redactor;
+use crate::safety::text::{OwnedPiece, strict_pieces};
 
 /// Bytes at the start of a line that hold the type of the record.
 const TYPE_PREFIX: usize = 256;
@@ -87,6 +89,16 @@ impl Journal {
         let is_shown = !is_empty && (words.is_empty() || !summary.excerpt.is_empty());
         Ok(is_shown.then_some(summary))
     }
+}
+
+/// Returns a title as it is recorded: without secrets, and not too long. `None` if nothing of it can be seen.
+pub fn stored_title(title: &str) -> Option<String> {
+    let title = global_redactor().redact(title.trim());
+    let title = start(&title, MAX_TITLE);
+    let is_seen =
+        |piece: &OwnedPiece| matches!(piece, OwnedPiece::Text(text) if !text.trim().is_empty());
+    let is_visible = strict_pieces(title).iter().any(is_seen);
+    is_visible.then(|| title.to_owned())
 }
 
 /// Returns the first `length` characters.

@@ -52,6 +52,13 @@ pub struct FoundSecret {
     pub kind: Arc<str>,
 }
 
+impl FoundSecret {
+    /// Returns what stands in place of it.
+    pub fn mark(&self) -> String {
+        mark(&self.kind)
+    }
+}
+
 /// Finds and replaces secrets. Clones share their known values.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {

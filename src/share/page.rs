@@ -1,13 +1,11 @@
 //! A share as one page: HTML without scripts, readable without its style sheet, and without anything from elsewhere.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
-use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
+use super::cleaner::visible;
 use super::object::ShareObject;
 use super::replay::SharedRecording;
 use super::snapshot::{SharedMessage, SharedRole, Snapshot};
-use crate::safety::command_extractor::{AnswerPiece, pieces};
 
 /// The style sheet, within the page. Its digest is part of the page's policy.
 const STYLE: &str = "\
@@ -69,7 +67,7 @@ fn article(message: &SharedMessage) -> Markup {
         article {
             @match message.role {
                 SharedRole::User => { h2 { "Prompt" } p { (lines(&message.text)) } }
-                SharedRole::Assistant => { h2 { "Answer of " (name) } (answer(&message.text, !message.is_cut_off)) }
+                SharedRole::Assistant => { h2 { "Answer of " (name) } (PreEscaped(&message.text)) }
                 SharedRole::Tool => { h2 { "Tool " (name) } pre { (visible(&message.text)) } }
                 SharedRole::Command => { h2 { "Command" } pre { (visible(&message.text)) } }
             }
@@ -125,120 +123,13 @@ fn lines(text: &str) -> Markup {
     }
 }
 
-/// Makes characters visible that change how other text looks: controls, and those that turn the direction of text.
-fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        // A joiner is part of emoji and of some scripts.
-        let is_format = c != '\u{200d}'
-            && matches!(
-                c.general_category(),
-                GeneralCategory::Format
-                    | GeneralCategory::LineSeparator
-                    | GeneralCategory::ParagraphSeparator
-            );
-        let is_hidden = c.is_control() && c != '\n' && c != '\t' || is_format;
-        match is_hidden {
-            true => out.push_str(&format!("⟨U+{:04X}⟩", u32::from(c))),
-            false => out.push(c),
-        }
-    }
-    out
-}
-
-/// Whether a link may be followed from a page of the user.
-fn is_web_link(target: &str) -> bool {
-    let lower = target.trim().to_ascii_lowercase();
-    ["http://", "https://", "mailto:"]
-        .iter()
-        .any(|scheme| lower.starts_with(scheme))
-}
-
-/// Returns an answer as HTML: Markdown, and proposed commands as code.
-fn answer(text: &str, is_whole: bool) -> Markup {
-    let (mut out, mut pending) = (String::new(), String::new());
-    pieces(text, is_whole, |piece| match piece {
-        AnswerPiece::Text(text) => pending.push_str(&text),
-        AnswerPiece::Command { text, .. } => {
-            out.push_str(&markdown(&std::mem::take(&mut pending)).into_string());
-            out.push_str(&html! { pre { code { (visible(&text)) } } }.into_string());
-        }
-    });
-    out.push_str(&markdown(&pending).into_string());
-    PreEscaped(out)
-}
-
-/// Returns Markdown as HTML. HTML in it is shown as text, images as links.
-fn markdown(text: &str) -> Markup {
-    let mut out = String::new();
-    let mut tags = Vec::new();
-    for event in Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH) {
-        match event {
-            Event::Start(tag) => {
-                let (open, close) = element(&tag);
-                out.push_str(&open);
-                tags.push(close);
-            }
-            Event::End(end) => {
-                out.push_str(tags.pop().unwrap_or_default());
-                if matches!(end, TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_)) {
-                    out.push('\n');
-                }
-            }
-            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                out.push_str(&html! { (visible(&text)) }.into_string());
-            }
-            Event::Code(text) => out.push_str(&html! { code { (visible(&text)) } }.into_string()),
-            Event::SoftBreak => out.push('\n'),
-            Event::HardBreak => out.push_str("<br>"),
-            Event::Rule => out.push_str("<hr>"),
-            Event::TaskListMarker(_)
-            | Event::FootnoteReference(_)
-            | Event::InlineMath(_)
-            | Event::DisplayMath(_) => {}
-        }
-    }
-    PreEscaped(out)
-}
-
-/// Returns the start and the end of an element.
-fn element(tag: &Tag<'_>) -> (String, &'static str) {
-    let plain = |open: &str, close: &'static str| (open.to_owned(), close);
-    match tag {
-        Tag::Paragraph => plain("<p>", "</p>"),
-        // The page has levels 1 and 2 of its own.
-        Tag::Heading { .. } => plain("<h3>", "</h3>"),
-        Tag::BlockQuote(_) => plain("<blockquote>", "</blockquote>"),
-        Tag::CodeBlock(CodeBlockKind::Indented | CodeBlockKind::Fenced(_)) => {
-            plain("<pre><code>", "</code></pre>")
-        }
-        Tag::List(Some(_)) => plain("<ol>", "</ol>"),
-        Tag::List(None) => plain("<ul>", "</ul>"),
-        Tag::Item => plain("<li>", "</li>"),
-        // Many columns scroll by themselves, by keyboard too.
-        Tag::Table(_) => plain(
-            "<div role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>",
-            "</table></div>",
-        ),
-        Tag::TableHead => plain("<thead><tr>", "</tr></thead>"),
-        Tag::TableRow => plain("<tr>", "</tr>"),
-        Tag::TableCell => plain("<td>", "</td>"),
-        Tag::Emphasis => plain("<em>", "</em>"),
-        Tag::Strong => plain("<strong>", "</strong>"),
-        Tag::Strikethrough => plain("<del>", "</del>"),
-        Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } if is_web_link(dest_url) => {
-            let target = visible(dest_url);
-            let link =
-                html! { a href=(target) rel="noopener noreferrer nofollow" {} }.into_string();
-            (link.trim_end_matches("</a>").to_owned(), "</a>")
-        }
-        _ => plain("", ""),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::safety::own_names::OwnNames;
+    use crate::safety::redact::Redactor;
+    use crate::share::answer::answer_html;
+    use crate::share::cleaner::Cleaner;
     use crate::share::snapshot::RemovedCounts;
 
     fn page(role: SharedRole, text: &str) -> String {
@@ -246,13 +137,17 @@ mod tests {
     }
 
     fn page_of(role: SharedRole, text: &str, is_cut_off: bool) -> String {
+        let (names, redactor) = (OwnNames::default(), Redactor::default());
+        let mut cleaner = Cleaner::new(&names, &redactor);
         let snapshot = Snapshot {
             title: text.to_owned(),
             messages: vec![SharedMessage {
                 role,
                 name: text.to_owned(),
-                text: text.to_owned(),
-                is_cut_off,
+                text: match role {
+                    SharedRole::Assistant => answer_html(text, !is_cut_off, &mut cleaner),
+                    _ => text.to_owned(),
+                },
             }],
             recordings: vec![SharedRecording {
                 duration_ms: 61_000,
@@ -331,13 +226,14 @@ mod tests {
     fn markdown_becomes_elements() {
         let page = page(
             SharedRole::Assistant,
-            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)\n\n| h |\n| - |\n| d |",
+            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)\n\n| h |\n| - |\n| d |\n\n~~old~~, ~/a:~/b, host:~/c",
         );
         for part in [
             "<h3>T</h3>",
             "<ul><li>a <em>b</em> <code>c</code></li>\n</ul>",
             "tabindex=\"0\"><table><thead><tr><td>h</td></tr></thead><tr><td>d</td></tr></table></div>",
             "<a href=\"https://x.example/?a=1&amp;b=2\" rel=\"noopener noreferrer nofollow\">x</a>",
+            "<p><del>old</del>, ~/a:~/b, host:~/c</p>",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::answer::answer_html;
+use super::cleaner::Cleaner;
 use super::replay::{SharedRecording, SharedRecordings};
 use crate::chat::CallStatus;
 use crate::history::record::{Record, RecordBody};
@@ -30,11 +32,8 @@ pub struct SharedMessage {
     pub role: SharedRole,
     /// Name of the model or the tool.
     pub name: String,
-    /// The text.
+    /// The text; of an answer, HTML.
     pub text: String,
-    /// It is an answer that did not come to its end: the last command that it proposes may be incomplete.
-    #[serde(skip)]
-    pub is_cut_off: bool,
 }
 
 /// What a message of a share is.
@@ -104,25 +103,30 @@ impl Snapshot {
         names: &OwnNames,
         redactor: &Redactor,
     ) -> Snapshot {
-        let mut cleaner = Cleaner {
-            names,
-            redactor,
+        let mut selection = Selection {
+            cleaner: Cleaner::new(names, redactor),
             removed: RemovedCounts {
-                secrets: recordings.secrets,
                 recordings: recordings.left_out,
                 ..RemovedCounts::default()
             },
         };
         let messages = records
             .iter()
-            .filter_map(|record| cleaner.message(&record.body, options))
+            .filter_map(|record| selection.message(&record.body, options))
             .collect();
-        let title = cleaner.clean(title);
+        let Selection {
+            mut cleaner,
+            removed,
+        } = selection;
         Snapshot {
-            title,
+            title: cleaner.clean(title),
             messages,
             recordings: recordings.shared,
-            removed: cleaner.removed,
+            removed: RemovedCounts {
+                secrets: recordings.secrets + cleaner.secrets,
+                own_names: cleaner.own_names,
+                ..removed
+            },
         }
     }
 
@@ -137,13 +141,12 @@ impl Snapshot {
     }
 }
 
-struct Cleaner<'a> {
-    names: &'a OwnNames,
-    redactor: &'a Redactor,
+struct Selection<'a> {
+    cleaner: Cleaner<'a>,
     removed: RemovedCounts,
 }
 
-impl Cleaner<'_> {
+impl Selection<'_> {
     fn message(&mut self, body: &RecordBody, options: ShareOptions) -> Option<SharedMessage> {
         let (role, name, text) = match body {
             RecordBody::User { text, images, .. } => {
@@ -189,32 +192,19 @@ impl Cleaner<'_> {
         };
         Some(SharedMessage {
             role,
-            name: self.clean(&name),
-            text: self.clean(&text),
-            is_cut_off: role == SharedRole::Assistant && !body.is_whole_answer(),
+            name: self.cleaner.clean(&name),
+            text: match role {
+                SharedRole::Assistant => {
+                    answer_html(&text, body.is_whole_answer(), &mut self.cleaner)
+                }
+                _ => self.cleaner.clean(&text),
+            },
         })
     }
 
     fn left_out(&mut self) -> String {
         self.removed.outputs += 1;
         "(the output is not shared)".to_owned()
-    }
-
-    /// Removes secrets and own names.
-    fn clean(&mut self, text: &str) -> String {
-        let mut text = self.redactor.redact(text);
-        // Marks of emphasis within a secret vanish on the page.
-        let plain: String = text.chars().filter(|c| !"*~`".contains(*c)).collect();
-        let marks = |text: &str| text.matches("[REDACTED").count();
-        let found = self.redactor.redact(&plain);
-        if marks(&found) > marks(&text) {
-            text = found.into_owned().into();
-        }
-        // Marks of the first redaction count too.
-        self.removed.secrets += text.matches("[REDACTED").count();
-        let (text, names) = self.names.replace(&text);
-        self.removed.own_names += names;
-        text
     }
 }
 

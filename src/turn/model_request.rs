@@ -10,7 +10,7 @@ use crate::chat::{ChatMessage, FinishReason, StreamItem, ToolDefinition};
 use crate::context::{Conversation, FittedMessages};
 use crate::error::Result;
 use crate::history::record::{RecordBody, RecordIds};
-use crate::history::session_list::MAX_TITLE;
+use crate::history::session_list::stored_title;
 use crate::safety::budget::SpendingPermit;
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
@@ -116,8 +116,7 @@ fn server_title(session: &Session, messages: &[ChatMessage]) -> Option<String> {
             _ => None,
         })
     })?;
-    let title: String = typed.trim().chars().take(MAX_TITLE).collect();
-    (typed != sent && !title.is_empty()).then_some(title)
+    stored_title(&typed).filter(|_| typed != sent)
 }
 
 /// Returns the session of the server in which the prompts of this one are answered.

@@ -265,6 +265,63 @@ fn all_sessions_are_followed_by_one_stream() {
 }
 
 #[test]
+fn a_client_that_comes_back_is_told_that_a_session_is_idle() {
+    let answer = Script::events(vec![
+        Part::Gate("go"),
+        Part::from(text_event("Done.").as_str()),
+        Part::from(finish_event("stop").as_str()),
+        Part::from("data: [DONE]\n\n"),
+    ]);
+    let helper = Helper::with(Provider::start([answer]));
+    let server = Server::start(&helper);
+    let session = server.session();
+    let mut stream = server.events("/v1/events");
+    stream.until("x.caught_up");
+    server.prompt(&session, "go");
+    helper.provider.wait_gate("go");
+    let (mut seen, _) = stream.until("agent.status");
+    while seen.data["payload"]["status"] != "running" {
+        seen = stream.until("agent.status").0;
+    }
+    drop(stream);
+    let rest = |since: &str| {
+        let mut stream = server.events(&format!("/v1/events?follow=false&since={since}"));
+        let (_, events) = stream.until("x.caught_up");
+        let of_session = events.into_iter();
+        let of_session: Vec<ServerEvent> = of_session
+            .filter(|event| event.data["session_id"] == *session)
+            .collect();
+        of_session
+    };
+    let status_of = |events: &[ServerEvent]| {
+        let mut states = events.iter().filter(|event| event.kind == "agent.status");
+        let state = states.next_back().expect("a state");
+        state.data["payload"]["status"].clone()
+    };
+    let seqs = |events: &[ServerEvent]| -> Vec<u64> {
+        let seqs = events.iter().map(|event| event.data["seq"].as_u64());
+        seqs.map(Option::unwrap).collect()
+    };
+    // Twice, so that the second time the cursor is behind the whole turn.
+    let mut last = seen;
+    let running = rest(&last.id);
+    assert_eq!(status_of(&running), "running");
+    helper.provider.open("go");
+    helper.until("the session is idle", || {
+        server.get(&format!("/v1/sessions/{session}"))["status"] == "idle"
+    });
+    for _ in 0..2 {
+        let events = rest(&last.id);
+        assert_eq!(status_of(&events), "idle", "{events:#?}");
+        let before = last.data["seq"].as_u64();
+        let mut numbers: Vec<u64> = before.into_iter().collect();
+        numbers.extend(seqs(&events));
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        last = events.last().expect("an event").clone();
+    }
+}
+
+#[test]
 fn two_answers_at_once_are_told_by_one_stream_and_every_cut_of_it() {
     let answer = |gate| {
         let long = "words and more words. ".repeat(300);

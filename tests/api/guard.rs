@@ -177,6 +177,19 @@ fn a_page_of_a_configured_origin_may_use_the_api() {
             "{head}"
         );
     }
+    let many = "x-a: b\r\n".repeat(70);
+    for (headers, status) in [(format!("{own}{many}"), 431), (own.to_owned(), 421)] {
+        let host = match status {
+            421 => "evil.example".to_owned(),
+            _ => format!("127.0.0.1:{}", server.port),
+        };
+        let refusal = server.raw(&format!(
+            "GET /v1/sessions HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n"
+        ));
+        refusal.problem(status);
+        let allowed = "access-control-allow-origin: http://localhost:5173\n";
+        assert!(refusal.head.contains(allowed), "{}", refusal.head);
+    }
     for other in [
         "http://localhost:5174",
         "https://localhost:5173",

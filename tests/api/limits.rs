@@ -80,11 +80,16 @@ fn malformed_requests_are_refused() {
         ("GET", "/v1/sessions?limit=x", 400),
         ("GET", "/v1/sessions?none=1", 400),
         ("GET", "/v1/sessions?offset=99999999", 400),
+        // What nobody would read.
+        ("DELETE", "/v1/sessions/{session}?dry_run=1", 400),
+        ("POST", "/v1/sessions/{session}/unshare?x", 400),
+        ("GET", "/v1/sessions/{session}?limit=1", 400),
         ("GET", "/app.js.map", 404),
         ("GET", "/../../etc/passwd", 404),
         ("GET", "//etc/passwd", 404),
     ] {
         let path = &path.replace("{port}", &port.to_string());
+        let path = &path.replace("{session}", &session);
         let response = server.send(method, path, None);
         assert_eq!(
             response.status,
@@ -101,6 +106,25 @@ fn malformed_requests_are_refused() {
     server
         .send("GET", &format!("/v1/sessions/{session}%20"), None)
         .problem(404);
+    for operation in ["cancel", "unshare"] {
+        let path = format!("/v1/sessions/{session}/{operation}");
+        let body = serde_json::json!({ "message_id": "x" });
+        let problem = server.send("POST", &path, Some(&body)).problem(400);
+        assert_eq!(problem["message"], "this operation takes no body");
+        assert!(
+            server
+                .send("POST", &path, Some(&serde_json::json!({})))
+                .status
+                == 400
+        );
+    }
+    let events = format!("GET /v1/events?follow=false HTTP/1.1\r\n{head}");
+    let twice = format!("{events}last-event-id: x\r\nlast-event-id: y\r\n\r\n");
+    let problem = server.raw(&twice).problem(400);
+    assert_eq!(
+        problem["message"],
+        "the header last-event-id is given twice"
+    );
     // Bodies of another kind, and none.
     let with = |headers: &str, body: &str| {
         server.raw(&format!(
@@ -115,6 +139,8 @@ fn malformed_requests_are_refused() {
         "title=a",
     )
     .problem(415);
+    let twice = "content-type: application/json\r\ncontent-type: text/plain\r\n";
+    with(twice, "{}").problem(400);
     with("content-type: application/json\r\n", "").problem(400);
     with("content-type: application/json\r\n", "{").problem(400);
     with(
@@ -132,6 +158,12 @@ fn malformed_requests_are_refused() {
     assert_eq!(problem["kind"], "limit");
     let message = problem["message"].as_str().unwrap();
     assert!(message.contains("2097152 bytes"), "{message}");
+    // Most of this body arrives behind the refusal.
+    let larger = format!("{{\"title\":\"{}\"}}", "x".repeat(12 << 20));
+    for _ in 0..4 {
+        let refused = with("content-type: application/json\r\n", &larger);
+        assert_eq!(refused.problem(413), problem);
+    }
     // Without its body: the server does not ask for it.
     let waiting = server.raw(&format!(
         "{post}expect: 100-continue\r\ncontent-length: {}\r\n\r\n",
@@ -156,7 +188,7 @@ fn malformed_requests_are_refused() {
     }
     // Each character of the longest prompt may be escaped.
     let path = format!("/v1/sessions/{session}/messages");
-    let escaped = format!("{{\"content\":\"{}\"}}", "\\u0041".repeat(1_000_000));
+    let escaped = format!("{{\"content\":\"{}\"}}", "\\ud83d\\ude00".repeat(1_000_000));
     let long = server.raw(&format!(
         "POST {path} HTTP/1.1\r\n{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{escaped}",
         escaped.len()

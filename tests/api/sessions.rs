@@ -120,6 +120,28 @@ fn sessions_are_found_changed_and_deleted() {
             .send("POST", "/v1/sessions", Some(&wrong))
             .problem(status);
     }
+    for (title, named) in [
+        (json!(5), "title: invalid type"),
+        (json!("\u{200b}\u{feff}"), "the title is empty"),
+    ] {
+        let wrong = json!({ "tools": "all", "title": title });
+        let problem = server.send("PATCH", &path, Some(&wrong)).problem(422);
+        let message = problem["message"].as_str().unwrap();
+        assert!(message.starts_with(named), "{message}");
+    }
+    // What the session has already is not recorded again.
+    let records = server.get(&path)["records"].clone();
+    let cwd = helper.path(".").canonicalize().unwrap();
+    let change =
+        json!({ "title": " Dogs ", "model": "fake", "tools": "", "prompt": "", "cwd": cwd });
+    for _ in 0..2 {
+        let again = server.send("PATCH", &path, Some(&change)).json(200);
+        // Only the directory was another one, at first.
+        assert_eq!(
+            again["records"].as_u64(),
+            records.as_u64().map(|records| records + 1)
+        );
+    }
     let share = json!({ "share_state": "shared" });
     let refused = server.send("PATCH", &path, Some(&share)).problem(422);
     let message = refused["message"].as_str().unwrap();

@@ -137,7 +137,6 @@ fn list_and_show_tell_what_was_recorded() {
     assert!(helper.listener().is_none(), "no daemon was started");
 }
 
-/// A recorder locks the events while it writes.
 #[test]
 fn what_an_export_redacts_is_not_shown_with_the_commands() {
     // The output shows that the word is secret; the command line alone does not.
@@ -163,6 +162,7 @@ fn what_an_export_redacts_is_not_shown_with_the_commands() {
     }
 }
 
+/// A recorder locks the events while it writes.
 #[test]
 fn a_recording_that_is_written_says_so_and_is_not_deleted() {
     let helper = Helper::new([]);

@@ -76,7 +76,7 @@ fn a_session_is_shared_after_each_answer_until_it_is_unshared() {
 
 /// Ends the daemon, which completes its work first.
 fn drain(helper: &Helper) {
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    helper.until_finish("stop");
     helper.call(["stop"]).run().ok();
 }
 

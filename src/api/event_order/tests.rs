@@ -140,8 +140,8 @@ fn a_cursor_fits_only_what_it_can_have_come_from() {
         "0.0.0..0..0.0.0",
         "0.2.0..0..0.0.0",
         "1.0.0..0..0.0.0",
-        "1.0.4.0123456789ab.4..0.0.0",
-        "1.2.0.0123456789ab.7..0.0.0",
+        "1.0.4.0198f3c2-0000-7000-8000-0123456789ab.4..0.0.0",
+        "1.2.0.0198f3c2-0000-7000-8000-0123456789ab.7..0.0.0",
         // An answer that was discarded before.
         "1.0.4.aaaaaaaaaaaa.99..0.0.0",
         "2.0.0..0..0.0.0",
@@ -154,9 +154,9 @@ fn a_cursor_fits_only_what_it_can_have_come_from() {
         "0.0.0..5..0.0.0",
         "1.1.0..0..0.0.0",
         "1.1.0.aaaaaaaaaaaa.0..0.0.0",
-        "1.3.0.0123456789ab.7..0.0.0",
-        "1.1.0.0123456789ab.3..0.0.0",
-        "1.1.0.0123456789ab.8..0.0.0",
+        "1.3.0.0198f3c2-0000-7000-8000-0123456789ab.7..0.0.0",
+        "1.1.0.0198f3c2-0000-7000-8000-0123456789ab.3..0.0.0",
+        "1.1.0.0198f3c2-0000-7000-8000-0123456789ab.8..0.0.0",
         "2.1.0..0..0.0.0",
         "3.1.0..0..0.0.0",
         "4.0.0..0..0.0.0",
@@ -174,4 +174,17 @@ fn a_cursor_fits_only_what_it_can_have_come_from() {
     };
     assert!(at(0, 0, 0) && at(2, 1, 4));
     assert!(!at(3, 1, 0) && !at(2, 1, 5) && !at(2, 2, 0) && !at(2, 0, 1));
+}
+
+#[test]
+fn the_end_of_a_discarded_answer_names_it() {
+    let (session, _) = session();
+    let mut cursor = Cursor::default();
+    cursor.begin("0198f3c2-0000-7000-8000-0123456789ab");
+    // Nothing but the cursor has its id any more.
+    let mut read: Cursor = cursor.to_string().parse().unwrap();
+    let end = next(&session, &mut read, &SearchedAnswer::default()).expect("its end");
+    let payload =
+        json!({ "message_id": "0198f3c2-0000-7000-8000-0123456789ab", "finish": "discarded" });
+    assert_eq!((end.kind, end.payload), ("message.end", payload));
 }

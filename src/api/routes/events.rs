@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::{StreamExt, stream};
 use tokio::sync::OwnedSemaphorePermit;
@@ -14,7 +14,7 @@ use crate::api::ApiState;
 use crate::api::credentials::Access;
 use crate::api::cursor::Cursor;
 use crate::api::event_order;
-use crate::api::extract::{InPath, Parameters};
+use crate::api::extract::{InPath, Parameters, single};
 use crate::api::global_stream::{GlobalCursor, GlobalStream};
 use crate::api::pairing::PairingId;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
@@ -130,7 +130,7 @@ async fn changed_since(state: &ApiState, time_ms: u64) -> Result<Vec<String>> {
 
 /// Returns the cursor of a request.
 fn since(headers: &HeaderMap, parameter: Option<String>) -> Answer<Option<String>> {
-    match headers.get("last-event-id") {
+    match single(headers, &HeaderName::from_static("last-event-id"))? {
         Some(value) => match value.to_str() {
             Ok(text) => Ok(Some(text.to_owned())),
             Err(_) => Err(bad_cursor()),

@@ -48,8 +48,8 @@ const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 /// What to do about a prompt that cannot be recorded.
 const NOT_WRITTEN: &str = "see whether the disk of the data directory is full, then send the prompt again; the daemon's log has the cause";
 
-/// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters.
-const MAX_BODY: usize = 8 << 20;
+/// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters with twelve.
+const MAX_BODY: usize = 12 << 20;
 
 /// Lists the messages of a session, newest first. A page ends early behind 1 MiB of texts; `next_before` says where it goes on.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",

@@ -13,9 +13,11 @@ mod sessions;
 mod shares;
 mod tools;
 mod tui;
+mod undeclared;
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::middleware;
 use axum::routing::{MethodFilter, MethodRouter};
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -232,6 +234,7 @@ fn filter(method: &HttpMethod) -> MethodFilter {
 /// Returns all routes. `guard` stands before them.
 pub fn router(state: ApiState) -> Router {
     operations!(routes)
+        .route_layer(middleware::from_fn(undeclared::refuse_undeclared))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(pages::serve)
         .with_state(state)

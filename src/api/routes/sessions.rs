@@ -19,7 +19,7 @@ use crate::api::types::{
 };
 use crate::error::{Error, ErrorKind};
 use crate::history::record::{Record, RecordBody};
-use crate::history::session_list::MAX_TITLE;
+use crate::history::session_list::stored_title;
 use crate::history::shown_record;
 use crate::protocol::{SessionInfo, SettingName, SettingsRequest};
 use crate::requests::share::CredentialSource;
@@ -328,15 +328,15 @@ fn check(change: &SessionChange) -> Answer<()> {
     for (name, text, limit) in texts {
         super::check_length(name, text.as_deref().unwrap_or_default(), limit)?;
     }
-    if change
-        .title
-        .as_ref()
-        .is_some_and(|title| title.trim().is_empty())
-    {
+    if change.title.is_some() && title(change).is_none() {
         let hint = "leave it out, or send a text";
         return Err(Problem::invalid("the title is empty", hint));
     }
     Ok(())
+}
+
+fn title(change: &SessionChange) -> Option<String> {
+    stored_title(change.title.as_deref()?)
 }
 
 fn settings_request(
@@ -388,21 +388,36 @@ async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> 
     }
     let changes = settings_request(None, &change, None).changes;
     records.extend(changes.into_iter().map(session_settings::setting_record));
-    if let Some(title) = change.title {
-        let title = global_redactor().redact(title.trim());
-        let title = title.chars().take(MAX_TITLE).collect();
-        records.push(RecordBody::Title { title });
-    }
+    records.extend(title(&change).map(|title| RecordBody::Title { title }));
     if change.share_state == Some(ShareStateChange::Private) {
         requests::share::unshare(&state.services, CredentialSource::Kept, id).await?;
     }
     let session = super::session(state, id).await?;
+    records.retain(|record| !is_in_force(&session, record));
     let written = session
         .record_all(&super::record_ids(state), records)
         .and_then(|()| Ok(session.log_handle()?.written()));
     // A session that is used must not be held while waiting.
     drop(session);
     Ok(written?.await?)
+}
+
+/// Whether the session has this title or setting already.
+fn is_in_force(session: &Session, change: &RecordBody) -> bool {
+    match change {
+        RecordBody::Model { model } => session.model().as_ref() == Some(model),
+        RecordBody::SessionSetting { setting, value } if setting == super::CWD => {
+            super::cwd(session) == *value
+        }
+        RecordBody::SessionSetting { setting, value } if setting == SettingName::Model.as_str() => {
+            session.model() == *value
+        }
+        RecordBody::SessionSetting { setting, value } => session.setting(setting) == *value,
+        change => session.with_records(|records| {
+            let mut titles = records.iter().rev().map(|record| &record.body);
+            titles.find(|body| matches!(body, RecordBody::Title { .. })) == Some(change)
+        }),
+    }
 }
 
 async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {

@@ -101,11 +101,6 @@ pub struct LiveText {
     pub text: String,
 }
 
-/// Whether a round is the one that is named by the end of its id.
-fn is_of(round: &str, tail: &str) -> bool {
-    !tail.is_empty() && round.ends_with(tail)
-}
-
 impl FeedState {
     /// Number of entries that were pushed before the record with this number of the session was written; all of them, if it
     /// was not written yet.
@@ -148,12 +143,12 @@ impl TurnFeed {
         }
     }
 
-    /// Whether a client can have got this many bytes of the round that is named by the end of its id. Of a round that is not the
-    /// running one, nothing is known.
+    /// Whether a client can have got this many bytes of the answer of a round. Of a round that is not the running one, nothing is
+    /// known.
     pub fn has_text(&self, round: (&str, usize)) -> bool {
         let state = lock(&self.state);
         let live = &state.live;
-        let is_current = live.round.as_deref().is_some_and(|id| is_of(id, round.0));
+        let is_current = live.round.as_deref().is_some_and(|id| id == round.0);
         !is_current || live.text.is_char_boundary(round.1)
     }
 
@@ -202,15 +197,15 @@ impl TurnFeed {
         }
     }
 
-    /// Returns at most `limit` bytes of the running answer. `from` says how many bytes were read already of which round, named
-    /// by the end of its id; a newer answer is read from its start.
+    /// Returns at most `limit` bytes of the running answer. `from` says how many bytes were read already of which round;
+    /// a newer answer is read from its start.
     pub fn live_text(&self, from: (&str, usize), limit: usize) -> Option<LiveText> {
         if !self.read_live.swap(true, Ordering::Relaxed) {
             self.first_read.notify_one();
         }
         let state = lock(&self.state);
         let round = state.live.round.clone()?;
-        let start = if is_of(&round, from.0) { from.1 } else { 0 };
+        let start = if round == from.0 { from.1 } else { 0 };
         let rest = state.live.text.get(start..).unwrap_or_default();
         let text = utf8::prefix(rest, limit).to_owned();
         Some(LiveText { round, text })
@@ -288,7 +283,7 @@ impl TurnFeed {
         let has_more = |state: &FeedState| {
             let live = &state.live;
             let has_text = match live.round.as_deref() {
-                Some(current) if is_of(current, round.0) => live.text.len() > round.1,
+                Some(current) if current == round.0 => live.text.len() > round.1,
                 // The answer that was read has ended, or a new one has begun.
                 _ => !round.0.is_empty() || !live.text.is_empty(),
             };

@@ -45,7 +45,7 @@ fn secrets_names_context_images_and_outputs_stay_out() {
         texts,
         [
             "what is in ~/x on host, user?",
-            "Label `userbel` and [REDACTED:github-token]",
+            "<p>Label <code>userbel</code> and [REDACTED:github-token]</p>\n",
             "(the output is not shared)",
         ]
     );
@@ -70,21 +70,104 @@ fn secrets_names_context_images_and_outputs_stay_out() {
     );
 }
 
-#[test]
-fn a_secret_that_is_broken_by_emphasis_is_removed() {
+fn shared_answer(text: &str) -> Snapshot {
     let answer = record(serde_json::json!({
-        "type": "assistant", "text": "ghp_**0aB1cD2eF3gH4iJ5**kL6mN7oP8qR9sT0uV1wX", "model": "m", "finish": "stop", "duration_ms": 1,
+        "type": "assistant", "text": text, "model": "m", "finish": "stop", "duration_ms": 1,
     }));
-    let redactor = Redactor::default();
-    let snapshot = Snapshot::new(
+    Snapshot::new(
         "t",
         &[answer],
         ShareOptions::default(),
         SharedRecordings::default(),
-        &names(),
-        &redactor,
+        &OwnNames::new("/home/j_doe", "j_doe", "lab_7"),
+        &Redactor::default(),
+    )
+}
+
+#[test]
+fn markdown_hides_no_secret_and_no_name() {
+    let [a, b, key] = [
+        "ghp_0aB1cD2eF3gH4iJ5",
+        "kL6mN7oP8qR9sT0uV1wX",
+        "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX",
+    ];
+    let escaped = key.replace('_', "\\_");
+    for (text, secrets, names) in [
+        (format!("{key} at /home/j_doe/x"), 1, 1),
+        (
+            format!("{escaped} at /home/j\\_doe/x, \\/home\\/j_doe"),
+            1,
+            2,
+        ),
+        (format!("&#103;{} at /home/&#106;_doe/x", &key[1..]), 1, 1),
+        (format!("{} j&lowbar;doe", key.replace('_', "&#95;")), 1, 1),
+        (format!("**{a}**{b} and /home/j_d**oe**"), 1, 1),
+        (format!("{a}`{b}` and j_d~~oe~~"), 1, 1),
+        (format!("{a}[{b}](http://x) and [j_](http://y)doe"), 1, 1),
+        (format!("![{a}](http://x){b}"), 1, 0),
+        (format!("{a}\\\n{b}  \n/home/j_\ndoe"), 1, 1),
+        (format!("{a}\n{b}, lab_\n7"), 1, 1),
+        (format!("{a}\u{200b}{b} {a}&shy;{b}"), 2, 0),
+        (format!("| a |\n| - |\n| {escaped} j\\_doe |\n"), 1, 1),
+        (format!("# {escaped}\n\n- j\\_doe\n"), 1, 1),
+        (
+            format!("[a](http://x/{escaped}) [b](http://x/?p=j&#95;doe)"),
+            1,
+            1,
+        ),
+        (format!("CMD: echo {key} /home/j_doe\n"), 1, 1),
+        (format!("```\n{key}\n```\n    j_doe\n"), 1, 1),
+    ] {
+        let snapshot = shared_answer(&text);
+        let removed = snapshot.removed;
+        let html = &snapshot.messages[0].text;
+        assert_eq!(
+            (removed.secrets, removed.own_names),
+            (secrets, names),
+            "{text}: {html}"
+        );
+        // As a reader sees it, and as one who copies a word.
+        let mut seen = String::new();
+        let mut is_tag = false;
+        for c in html.chars() {
+            match c {
+                '<' => is_tag = true,
+                '>' => is_tag = false,
+                c if !is_tag => seen.push(c),
+                _ => {}
+            }
+        }
+        for hidden in [key, "j_doe"] {
+            assert!(!html.contains(hidden), "{text}: {html}");
+            for seen in [
+                seen.replace(['\n', '\u{ad}'], ""),
+                seen.replace("⟨U+200B⟩", ""),
+            ] {
+                assert!(!seen.contains(hidden), "{text}: {seen}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lines_and_blocks_stay_apart() {
+    let snapshot = shared_answer(
+        "/home/j_doe\nis here\n\nlab_\n\n7 ghp_0aB1cD2eF3gH4iJ5\n\nkL6mN7oP8qR9sT0uV1wX",
     );
-    assert_eq!(snapshot.messages[0].text, "[REDACTED:github-token]");
+    assert_eq!(
+        snapshot.messages[0].text,
+        "<p>~\nis here</p>\n<p>lab_</p>\n<p>7 ghp_0aB1cD2eF3gH4iJ5</p>\n<p>kL6mN7oP8qR9sT0uV1wX</p>\n"
+    );
+}
+
+#[test]
+fn what_is_replaced_is_not_markdown() {
+    let text = "PATH is /home/j_doe/bin:/home/j_doe/b, copy (/home/j_doe/a) to lab_7:/home/j_doe/c";
+    let snapshot = shared_answer(text);
+    assert_eq!(
+        snapshot.messages[0].text,
+        "<p>PATH is ~/bin:~/b, copy (~/a) to host:~/c</p>\n"
+    );
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! Refuses what an operation does not declare: a request with parameters or a body that nobody reads means something else than what
+//! would be done.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use axum::body::HttpBody;
+use axum::extract::{MatchedPath, Request};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::DOCUMENT;
+use crate::api::problem::Problem;
+
+/// The operations of the API, as the document has them.
+static OPERATIONS: LazyLock<Document> =
+    LazyLock::new(|| serde_json::from_str(DOCUMENT).unwrap_or_default());
+
+/// What is read of the document: operations by path and method.
+#[derive(Debug, Default, Deserialize)]
+struct Document {
+    paths: HashMap<String, HashMap<String, Operation>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Operation {
+    #[serde(default)]
+    parameters: Vec<Parameter>,
+    #[serde(rename = "requestBody")]
+    body: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Parameter {
+    #[serde(rename = "in")]
+    place: String,
+}
+
+/// Passes a request on, unless it has parameters or a body that its operation does not declare.
+pub async fn refuse_undeclared(path: MatchedPath, request: Request, next: Next) -> Response {
+    match undeclared(path.as_str(), &request) {
+        Some(part) => {
+            let message = format!("this operation takes no {part}");
+            let hint = "leave it out; /doc describes what the operation takes";
+            Problem::bad_request(message, hint).into_response()
+        }
+        None => next.run(request).await,
+    }
+}
+
+/// Returns what a request has and its operation does not declare.
+fn undeclared(path: &str, request: &Request) -> Option<&'static str> {
+    // Programs add parameters to the addresses of pages; those of shares are among them.
+    if !path.starts_with("/v1/") {
+        return None;
+    }
+    let method = match *request.method() {
+        Method::HEAD => "get".to_owned(),
+        ref method => method.as_str().to_ascii_lowercase(),
+    };
+    // Another method is refused behind this.
+    let operation = OPERATIONS.paths.get(path)?.get(&method)?;
+    let has_query = request.uri().query().is_some_and(|query| !query.is_empty());
+    let takes_query = || operation.parameters.iter().any(|p| p.place == "query");
+    if has_query && !takes_query() {
+        return Some("parameters behind ?");
+    }
+    (!request.body().is_end_stream() && operation.body.is_none()).then_some("body")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    #[test]
+    fn the_document_says_what_an_operation_takes() {
+        let session = "/v1/sessions/{session_id}";
+        let cancel = "/v1/sessions/{session_id}/cancel";
+        for (method, path, query, body, expected) in [
+            (
+                "DELETE",
+                session,
+                "?dry_run=1",
+                "",
+                Some("parameters behind ?"),
+            ),
+            ("DELETE", session, "?", "", None),
+            ("DELETE", session, "", "{}", Some("body")),
+            ("PATCH", session, "", "{}", None),
+            ("POST", cancel, "?message_id=1", "", None),
+            ("POST", cancel, "", "{\"message_id\":\"1\"}", Some("body")),
+            ("GET", "/v1/sessions", "?limit=1", "", None),
+            ("HEAD", "/v1/sessions", "?limit=1", "", None),
+            ("HEAD", session, "?limit=1", "", Some("parameters behind ?")),
+            ("GET", "/share/{share_id}", "?from=mail", "", None),
+            ("PUT", session, "?x", "x", None),
+        ] {
+            let request = Request::builder().method(method).uri(format!("/x{query}"));
+            let request = request.body(Body::from(body)).unwrap();
+            assert_eq!(
+                undeclared(path, &request),
+                expected,
+                "{method} {path}{query} {body}"
+            );
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Answers as HTML: Markdown, and proposed commands as code. Secrets and own names are looked for in the text that a reader sees,
+//! because escapes, entities and marks of Markdown would hide them in its source.
+
+use maud::html;
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use super::cleaner::{Cleaner, Gap, Piece, visible};
+use crate::safety::command_extractor::{AnswerPiece, pieces};
+
+/// Returns an answer as HTML, without secrets and own names. Of one that is not whole, the last command may be incomplete and is text.
+pub fn answer_html(text: &str, is_whole: bool, cleaner: &mut Cleaner<'_>) -> String {
+    let (mut page, mut pending) = (Fragments::default(), String::new());
+    pieces(text, is_whole, |piece| match piece {
+        AnswerPiece::Text(text) => pending.push_str(&text),
+        AnswerPiece::Command { text, .. } => {
+            page.markdown(&std::mem::take(&mut pending), cleaner);
+            page.mark("<pre><code>", Gap::Block);
+            page.text(&text);
+            page.mark("</code></pre>", Gap::Block);
+        }
+    });
+    page.markdown(&pending, cleaner);
+    page.html(cleaner)
+}
+
+/// HTML whose texts were not cleaned yet.
+#[derive(Debug, Default)]
+struct Fragments {
+    texts: Vec<Piece>,
+    /// The tags before each text.
+    tags: Vec<String>,
+    /// What stands before the next text.
+    next: (String, Gap),
+}
+
+impl Fragments {
+    fn text(&mut self, text: &str) {
+        let (tags, gap) = std::mem::take(&mut self.next);
+        let text = text.to_owned();
+        self.texts.push(Piece { gap, text });
+        self.tags.push(tags);
+    }
+
+    fn mark(&mut self, tag: &str, gap: Gap) {
+        self.next.0.push_str(tag);
+        self.next.1 = self.next.1.max(gap);
+    }
+
+    /// Cleans the texts, and returns the HTML.
+    fn html(mut self, cleaner: &mut Cleaner<'_>) -> String {
+        cleaner.clean_pieces(&mut self.texts);
+        let mut out = String::new();
+        for (tags, piece) in self.tags.iter().zip(&self.texts) {
+            out.push_str(tags);
+            out.push_str(&html! { (visible(&piece.text)) }.into_string());
+        }
+        out + &self.next.0
+    }
+
+    /// Appends Markdown. HTML in it is shown as text, images as links.
+    fn markdown(&mut self, text: &str, cleaner: &mut Cleaner<'_>) {
+        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+        let mut open = Vec::new();
+        for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+            match event {
+                // Single tildes are home directories.
+                Event::Start(Tag::Strikethrough)
+                    if text.get(range).is_some_and(|text| !text.starts_with("~~")) =>
+                {
+                    self.text("~");
+                    open.push(None);
+                }
+                Event::Start(tag) => {
+                    let (start, end) = element(&tag, cleaner);
+                    let gap = gap(&tag.to_end());
+                    self.mark(&start, gap);
+                    open.push(Some(end));
+                }
+                Event::End(end) => match open.pop().flatten() {
+                    Some(tag) => {
+                        self.mark(tag, gap(&end));
+                        if matches!(end, TagEnd::Paragraph | TagEnd::Item | TagEnd::Heading(_)) {
+                            self.mark("\n", Gap::Block);
+                        }
+                    }
+                    None => self.text("~"),
+                },
+                Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+                Event::Code(text) => {
+                    self.mark("<code>", Gap::None);
+                    self.text(&text);
+                    self.mark("</code>", Gap::None);
+                }
+                Event::SoftBreak => self.mark("\n", Gap::Line),
+                Event::HardBreak => self.mark("<br>", Gap::Line),
+                Event::Rule => self.mark("<hr>", Gap::Block),
+                Event::TaskListMarker(_)
+                | Event::FootnoteReference(_)
+                | Event::InlineMath(_)
+                | Event::DisplayMath(_) => {}
+            }
+        }
+    }
+}
+
+/// Returns what a reader sees where an element begins and ends.
+fn gap(end: &TagEnd) -> Gap {
+    match end {
+        TagEnd::Emphasis
+        | TagEnd::Strong
+        | TagEnd::Strikethrough
+        | TagEnd::Link
+        | TagEnd::Image => Gap::None,
+        _ => Gap::Block,
+    }
+}
+
+/// Whether a link may be followed from a page of the user.
+fn is_web_link(target: &str) -> bool {
+    let lower = target.trim().to_ascii_lowercase();
+    ["http://", "https://", "mailto:"]
+        .iter()
+        .any(|scheme| lower.starts_with(scheme))
+}
+
+/// Returns the start and the end of an element.
+fn element(tag: &Tag<'_>, cleaner: &mut Cleaner<'_>) -> (String, &'static str) {
+    let plain = |open: &str, close: &'static str| (open.to_owned(), close);
+    match tag {
+        Tag::Paragraph => plain("<p>", "</p>"),
+        // The page has levels 1 and 2 of its own.
+        Tag::Heading { .. } => plain("<h3>", "</h3>"),
+        Tag::BlockQuote(_) => plain("<blockquote>", "</blockquote>"),
+        Tag::CodeBlock(CodeBlockKind::Indented | CodeBlockKind::Fenced(_)) => {
+            plain("<pre><code>", "</code></pre>")
+        }
+        Tag::List(Some(_)) => plain("<ol>", "</ol>"),
+        Tag::List(None) => plain("<ul>", "</ul>"),
+        Tag::Item => plain("<li>", "</li>"),
+        // Many columns scroll by themselves, by keyboard too.
+        Tag::Table(_) => plain(
+            "<div role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>",
+            "</table></div>",
+        ),
+        Tag::TableHead => plain("<thead><tr>", "</tr></thead>"),
+        Tag::TableRow => plain("<tr>", "</tr>"),
+        Tag::TableCell => plain("<td>", "</td>"),
+        Tag::Emphasis => plain("<em>", "</em>"),
+        Tag::Strong => plain("<strong>", "</strong>"),
+        Tag::Strikethrough => plain("<del>", "</del>"),
+        Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } if is_web_link(dest_url) => {
+            let target = visible(&cleaner.clean(dest_url));
+            let link =
+                html! { a href=(target) rel="noopener noreferrer nofollow" {} }.into_string();
+            (link.trim_end_matches("</a>").to_owned(), "</a>")
+        }
+        _ => plain("", ""),
+    }
+}
