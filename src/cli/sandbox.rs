@@ -22,8 +22,9 @@ pub fn run(args: SandboxArgs) -> Result<u8> {
     if invocation.stage.is_none() {
         for path in hidden_all_the_same(&invocation.policy) {
             let path = path.display();
-            let line =
-                format!("{path} stays hidden: no option opens keys, histories and files of aish");
+            let line = format!(
+                "{path} stays hidden: no option opens keys, histories, start-up files and files of aish"
+            );
             // As below.
             let _ = writeln!(std::io::stderr(), "aish: {}", text::one_line(&line, 1000));
         }

@@ -15,6 +15,7 @@ use super::command::{WorkerLimits, WorkerSpec};
 use super::environment::{PythonInterpreter, find_interpreter};
 use super::process::{Exchange, MAX_LINE, WorkerFault, WorkerProcess};
 use crate::chat::ImageContent;
+use crate::paths::variable;
 use crate::safety::json_text;
 use crate::sandbox::GuardedFiles;
 
@@ -371,10 +372,12 @@ impl GuardedWorkspace {
             return GuardedWorkspace(None);
         }
         let dir = key.directory.clone();
+        let programs = variable("PATH").unwrap_or_default();
         let read = move || {
             GuardedFiles::read(
                 dir.canonicalize().into_iter().collect(),
                 std::env::home_dir(),
+                std::env::split_paths(&programs).collect(),
             )
         };
         let reading = tokio::time::timeout(SEARCH_TIME, tokio::task::spawn_blocking(read));

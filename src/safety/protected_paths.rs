@@ -16,7 +16,8 @@ mod unknown_text;
 pub use candidates::path_candidates;
 pub use path_text::{PathCandidate, PathUse, Unchecked, Variables};
 pub use project_places::{
-    GIT_SETTINGS, GIT_STATE, PROJECT_PLACES, is_project_place, project_place,
+    GIT_SETTINGS, GIT_STATE, HOME_PLACES, PROJECT_PLACES, is_project_place, is_user_program,
+    project_place,
 };
 pub use reach::{FileSystem, ReachSearch};
 

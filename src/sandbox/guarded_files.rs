@@ -15,6 +15,9 @@ const MAX_DEPTH: usize = 16;
 /// Maximum number of files of one place that are compared, so that a large place does not leave out others.
 const MAX_ENTRIES: usize = 5000;
 
+/// Maximum number of files of all places that are compared: a command that is ended has to be reported within [`super::END_TIME`].
+const MAX_ALL_ENTRIES: usize = 100_000;
+
 /// Maximum number of changes that are named.
 const MAX_REPORTED: usize = 20;
 
@@ -29,6 +32,7 @@ type FileState = (u64, u64, i64, i64, u64, u32);
 pub struct GuardedFiles {
     dirs: Vec<PathBuf>,
     home: Option<PathBuf>,
+    programs: Vec<PathBuf>,
     places: Places,
     states: BTreeMap<PathBuf, FileState>,
     /// Places with more files than are compared.
@@ -39,17 +43,19 @@ pub struct GuardedFiles {
 
 impl GuardedFiles {
     /// Reads the state of the guarded files of the directories that the command may change; canonical paths. The home directory is
-    /// that of the user whose git obeys them.
-    pub fn read(dirs: Vec<PathBuf>, home: Option<PathBuf>) -> GuardedFiles {
-        let places = Places::find(&dirs, home.as_deref());
+    /// that of the user whose shells and git obey them, and `programs` are the directories of `PATH`.
+    pub fn read(dirs: Vec<PathBuf>, home: Option<PathBuf>, programs: Vec<PathBuf>) -> GuardedFiles {
+        let mut places = Places::find(&dirs, home.as_deref(), &programs);
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let PlaceStates { states, large } = states(&places.files, &dirs);
+        let read = PlaceStates::read(&places, &dirs);
+        places.is_complete &= read.is_complete;
         GuardedFiles {
-            states,
-            large,
+            states: read.states,
+            large: read.large,
             places,
             dirs,
             home,
+            programs,
             started: since_epoch.map_or(0, |time| time.as_secs() as i64),
         }
     }
@@ -65,37 +71,72 @@ impl GuardedFiles {
             return Vec::new();
         }
         let mut lines = self.remove_common_dirs();
-        let places = Places::find(&self.dirs, self.home.as_deref());
-        let PlaceStates { states: now, large } = states(&places.files, &self.dirs);
-        let mut changed: BTreeSet<PathBuf> = BTreeSet::new();
+        let mut places = Places::find(&self.dirs, self.home.as_deref(), &self.programs);
+        let read = PlaceStates::read(&places, &self.dirs);
+        places.is_complete &= read.is_complete;
+        if self.places.is_complete && !places.is_complete {
+            lines.push(
+                "the workspace has directories that cannot be read, or too many: what decides which programs run later may have changed there"
+                    .to_owned(),
+            );
+        }
+        lines.extend(self.report(self.changed(&read, &places)));
+        lines
+    }
+
+    /// Returns the changed files and directories, each with whether it is new.
+    fn changed(&self, read: &PlaceStates, places: &Places) -> BTreeMap<PathBuf, bool> {
+        let PlaceStates {
+            states: now, large, ..
+        } = read;
+        let mut changed: BTreeMap<PathBuf, bool> = BTreeMap::new();
         let known: BTreeSet<&PathBuf> = self.places.files.iter().collect();
         let is_new = |place: &&PathBuf| self.places.is_complete && !known.contains(*place);
-        let new: Vec<&PathBuf> = places.files.iter().filter(is_new).collect();
+        let new: BTreeSet<&Path> = places.files.iter().filter(is_new).map(|p| &**p).collect();
+        let is_file = |path: &Path| path.symlink_metadata().is_ok_and(|meta| !meta.is_dir());
         for place in &new {
             let files: Vec<&PathBuf> = now
-                .range((*place).clone()..)
+                .range(place.to_path_buf()..)
                 .map(|(path, _)| path)
                 .take_while(|path| path.starts_with(place))
-                .filter(|path| path.symlink_metadata().is_ok_and(|meta| !meta.is_dir()))
+                .filter(|path| is_file(path))
                 .collect();
             match files.len() {
                 1..=MAX_NAMED if !large.contains(*place) => {
-                    changed.extend(files.into_iter().map(|path| self.reported(path, &places)))
+                    let files = files.into_iter();
+                    changed.extend(files.map(|path| (self.reported(path, places), true)));
                 }
-                _ => drop(changed.insert(self.reported(place, &places))),
+                _ => drop(changed.insert(self.reported(place, places), true)),
             }
         }
         // Above the limit, new files of a place are not listed, so the place itself is reported.
-        changed.extend(large.difference(&self.large).cloned());
-        for (path, state) in &now {
-            let is_changed = match self.states.get(path) {
-                Some(before) => before != state,
-                None if new.iter().any(|place| path.starts_with(place)) => false,
+        changed.extend(
+            large
+                .difference(&self.large)
+                .map(|path| (path.clone(), false)),
+        );
+        // New files of places that were there, by their directories.
+        let mut added: BTreeMap<Option<&Path>, Vec<&PathBuf>> = BTreeMap::new();
+        for (path, state) in now {
+            match self.states.get(path) {
+                Some(before) if before == state => {}
+                Some(_) if is_file(path) => {
+                    changed.insert(self.reported(path, places), false);
+                }
+                None if path.ancestors().any(|place| new.contains(place)) => {}
                 // Without a complete list, a file that was not seen before may be old.
-                None => self.places.is_complete || state.2 >= self.started,
-            };
-            if is_changed && path.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
-                changed.insert(self.reported(path, &places));
+                None if !self.places.is_complete && state.2 < self.started => {}
+                None if is_file(path) => added.entry(path.parent()).or_default().push(path),
+                _ => {}
+            }
+        }
+        for (dir, files) in added {
+            match dir.filter(|_| files.len() > MAX_NAMED) {
+                Some(dir) => drop(changed.insert(self.reported(dir, places), true)),
+                None => {
+                    let files = files.into_iter();
+                    changed.extend(files.map(|path| (self.reported(path, places), true)));
+                }
             }
         }
         // Removed, or no longer reached by the search.
@@ -111,20 +152,25 @@ impl GuardedFiles {
             let meta = path.symlink_metadata();
             meta.map_or(true, |meta| state(&meta) != **before && !meta.is_dir())
         });
-        changed.extend(others.map(|(path, _)| path.clone()));
-        if self.places.is_complete && !places.is_complete {
-            lines.push(
-                "the workspace has directories that cannot be read, or too many: what decides which programs run later may have changed there"
-                    .to_owned(),
-            );
-        }
+        changed.extend(others.map(|(path, _)| (path.clone(), false)));
+        changed
+    }
+
+    /// Names the first changes: those in git directories that were there, then what has changed, then what is new. So a command
+    /// cannot make so many new files that the others are not named.
+    fn report(&self, changed: BTreeMap<PathBuf, bool>) -> Vec<String> {
+        let is_of_git = |path: &Path| self.places.git_dir_of(path).is_some();
+        let is_new_git = |path: &Path| path.file_name().is_some_and(|name| name == ".git");
+        let mut changed: Vec<(PathBuf, bool)> = changed.into_iter().collect();
+        changed.sort_by_cached_key(|(path, is_new)| (!is_of_git(path), *is_new, !is_new_git(path)));
         let left_out = changed.len().saturating_sub(MAX_REPORTED);
-        lines.extend(changed.iter().take(MAX_REPORTED).map(|path| {
+        let named = changed.iter().take(MAX_REPORTED).map(|(path, _)| {
             format!(
                 "the command changed {}, which other programs run or obey: review it",
                 path.display()
             )
-        }));
+        });
+        let mut lines: Vec<String> = named.collect();
         if left_out > 0 {
             lines.push(format!(
                 "the command changed {left_out} more files that other programs run or obey"
@@ -136,11 +182,10 @@ impl GuardedFiles {
     /// Of the settings of a new git directory, the directory is reported, and not each file in it.
     fn reported(&self, path: &Path, places: &Places) -> PathBuf {
         let is_new = |dir: &&Path| {
-            let is_setting = GIT_SETTINGS
-                .iter()
-                .chain(&GIT_STATE)
-                .any(|name| path.starts_with(dir.join(name)));
-            is_setting && places.git_dirs.contains(*dir) && !self.places.git_dirs.contains(*dir)
+            let mut settings = GIT_SETTINGS.iter().chain(&GIT_STATE);
+            places.git_dirs.contains(*dir)
+                && !self.places.git_dirs.contains(*dir)
+                && settings.any(|name| path.starts_with(dir.join(name)))
         };
         let new = path.ancestors().find(is_new);
         new.filter(|_| self.places.is_complete)
@@ -175,22 +220,36 @@ impl GuardedFiles {
 }
 
 /// The states of the files of places.
-#[derive(Default)]
 struct PlaceStates {
     states: BTreeMap<PathBuf, FileState>,
     large: BTreeSet<PathBuf>,
+    /// Whether no place was left out.
+    is_complete: bool,
 }
 
-fn states(places: &[PathBuf], dirs: &[PathBuf]) -> PlaceStates {
-    let mut all = PlaceStates::default();
-    for place in places {
-        let mut left = MAX_ENTRIES;
-        add(place, dirs, 0, &mut left, &mut all.states);
-        if left == 0 {
-            all.large.insert(place.clone());
+impl PlaceStates {
+    fn read(places: &Places, dirs: &[PathBuf]) -> PlaceStates {
+        let mut read = PlaceStates {
+            states: BTreeMap::new(),
+            large: BTreeSet::new(),
+            is_complete: true,
+        };
+        let mut left_of_all = MAX_ALL_ENTRIES;
+        for place in places.by_importance() {
+            if left_of_all == 0 {
+                read.is_complete = false;
+                break;
+            }
+            let mut left = MAX_ENTRIES.min(left_of_all);
+            left_of_all -= left;
+            add(place, dirs, 0, &mut left, &mut read.states);
+            left_of_all += left;
+            if left == 0 {
+                read.large.insert(place.clone());
+            }
         }
+        read
     }
-    all
 }
 
 fn add(
@@ -235,4 +294,79 @@ fn state(meta: &Metadata) -> FileState {
         meta.size(),
         meta.mode(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Reads, lets `change` work in the workspace, and returns the lines without what is the same in all.
+    fn lines(change: impl FnOnce(&Path)) -> Vec<String> {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join(".git/hooks")).unwrap();
+        fs::write(root.join(".git/config"), "[core]\n").unwrap();
+        fs::write(root.join(".envrc"), "").unwrap();
+        let before = GuardedFiles::read(vec![root.clone()], None, Vec::new());
+        change(&root);
+        let lines = before.changes();
+        let root = format!("the command changed {}/", root.display());
+        let short = |line: String| {
+            let line = line.replace(&root, "");
+            line.replace(", which other programs run or obey: review it", "")
+        };
+        lines.into_iter().map(short).collect()
+    }
+
+    #[test]
+    fn new_files_do_not_hide_what_has_changed() {
+        let lines = lines(|root| {
+            for n in 0..30 {
+                fs::write(root.join(format!("!{n}.code-workspace")), "").unwrap();
+                fs::write(root.join(format!(".git/hooks/!{n}")), "").unwrap();
+                fs::create_dir_all(root.join(format!("!{n}/.git/hooks"))).unwrap();
+            }
+            fs::write(root.join(".git/config"), "[core]\n\tfsmonitor = evil\n").unwrap();
+            fs::write(root.join(".envrc"), "evil").unwrap();
+        });
+        assert_eq!(lines.len(), 21, "{lines:#?}");
+        assert_eq!(lines[..3], [".git/config", ".git/hooks", ".envrc"]);
+        let new_git = lines[3..20].iter().all(|line| line.ends_with("/.git"));
+        assert!(new_git, "{lines:#?}");
+        assert!(lines[20].contains("43 more files"), "{lines:#?}");
+    }
+
+    #[test]
+    fn many_new_places_are_reported_in_time() {
+        let start = Instant::now();
+        let lines = lines(|root| {
+            for n in 0..10_000 {
+                fs::write(root.join(format!("{n}.code-workspace")), "").unwrap();
+            }
+            fs::write(root.join(".git/config"), "evil").unwrap();
+        });
+        assert_eq!(lines[0], ".git/config");
+        assert!(lines[20].contains("9981 more files"), "{lines:#?}");
+        assert!(start.elapsed() < super::super::END_TIME, "{start:?}");
+    }
+
+    #[test]
+    fn no_more_files_are_compared_than_there_is_time_for() {
+        let lines = lines(|root| {
+            fs::create_dir(root.join("many")).unwrap();
+            for n in 0..MAX_ENTRIES {
+                fs::write(root.join(format!("many/{n}")), "").unwrap();
+            }
+            for n in 0..MAX_ALL_ENTRIES / MAX_ENTRIES + 1 {
+                fs::create_dir(root.join(format!("{n}"))).unwrap();
+                let link = root.join(format!("{n}/.vscode"));
+                std::os::unix::fs::symlink(root.join("many"), link).unwrap();
+            }
+            fs::write(root.join(".git/config"), "evil").unwrap();
+        });
+        assert!(lines[0].contains("or too many"), "{lines:#?}");
+        assert_eq!(lines[1], ".git/config");
+    }
 }

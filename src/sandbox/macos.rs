@@ -39,7 +39,8 @@ pub(super) fn run(mut invocation: SandboxInvocation) -> Result<SandboxOutcome> {
     policy.read.extend(invocation.programs.iter().cloned());
     if policy.level == SandboxLevel::Workspace {
         let dirs: Vec<PathBuf> = policy.write.iter().chain([&policy.dir]).cloned().collect();
-        policy.guarded = Places::find(&dirs, policy.home.as_deref()).to_guard(&dirs);
+        let places = Places::find(&dirs, policy.home.as_deref(), &invocation.programs);
+        policy.guarded = places.to_guard(&dirs);
     }
     let mut command = Command::new(SANDBOX_EXEC);
     command

@@ -6,6 +6,7 @@
 mod denials;
 mod git_config;
 mod guarded_files;
+mod links;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "macos")]

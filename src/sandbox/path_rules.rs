@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::policy::{SandboxLevel, SandboxPolicy};
+use crate::safety::protected_paths::NAMES as STARTUP_FILES;
 
 /// Programs, libraries and settings of the system.
 const SYSTEM: &[&str] = &[
@@ -104,81 +105,159 @@ const TOOLCHAINS: &[&str] = &[
 
 /// What is hidden below the home directory, also where a directory above it may be read.
 const HOME_SECRETS: &[&str] = &[
-    ".Xauthority",
     ".ICEauthority",
+    ".Xauthority",
+    ".authinfo",
+    ".authinfo.gpg",
     ".aws",
     ".azure",
     ".bash_history",
+    ".bash_sessions",
     ".boto",
+    ".bundle/config",
     ".cabal/config",
+    ".cache/huggingface/token",
     ".cargo/credentials",
     ".cargo/credentials.toml",
+    ".claude.json",
     ".claude/.credentials.json",
     ".cloudflared",
     ".codex/auth.json",
+    ".config/.wrangler",
+    ".config/Bitwarden",
     ".config/BraveSoftware",
+    ".config/Code",
+    ".config/Slack",
+    ".config/age",
     ".config/aish",
     ".config/chromium",
-    ".config/gcloud",
+    ".config/cloudflared",
     ".config/containers/auth.json",
+    ".config/doctl",
+    ".config/filezilla",
+    ".config/fish/conf.d",
+    ".config/fish/config.fish",
+    ".config/fish/fish_variables",
+    ".config/flyctl",
+    ".config/gcloud",
     ".config/gh",
     ".config/git/credentials",
     ".config/github-copilot",
+    ".config/glab-cli",
     ".config/google-chrome",
+    ".config/hcloud",
+    ".config/helm",
+    ".config/heroku",
     ".config/hub",
+    ".config/io.datasette.llm/keys.json",
+    ".config/keepassxc",
     ".config/microsoft-edge",
+    ".config/ngrok",
+    ".config/nushell/history.txt",
     ".config/op",
+    ".config/opera",
+    ".config/pypoetry",
     ".config/rclone",
+    ".config/remmina",
+    ".config/solana",
     ".config/sops",
+    ".config/stripe",
+    ".config/vivaldi",
+    ".config/zsh/.zlogin",
+    ".config/zsh/.zprofile",
+    ".config/zsh/.zsh_history",
+    ".config/zsh/.zshenv",
+    ".config/zsh/.zshrc",
+    ".databrickscfg",
     ".docker",
     ".dotnet/corefx",
     ".electrum",
+    ".erlang.cookie",
     ".fly",
     ".gem/credentials",
+    ".gemini/oauth_creds.json",
     ".git-credentials",
     ".gnupg",
     ".gradle/develocity",
+    ".gradle/enterprise",
     ".gradle/gradle.properties",
     ".histfile",
     ".history",
+    ".huggingface",
+    ".irb_history",
     ".julia/logs",
     ".julia/servers",
+    ".kaggle",
     ".kube",
     ".lesshst",
+    ".librewolf",
     ".local/share/aish",
     ".local/share/atuin",
     ".local/share/fish",
     ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".local/share/nvim/shada",
+    ".local/share/opencode/auth.json",
     ".local/share/uv/credentials",
+    ".local/share/zsh/history",
     ".local/state/aish",
+    ".local/state/bash/history",
+    ".local/state/nvim/shada",
     ".m2/.develocity",
+    ".m2/.gradle-enterprise",
     ".m2/settings-security.xml",
+    ".m2/settings-security4.xml",
     ".m2/settings.xml",
     ".mozilla",
+    ".msmtprc",
     ".my.cnf",
+    ".mylogin.cnf",
     ".mysql_history",
     ".netrc",
+    ".netrc.gpg",
     ".node_repl_history",
+    ".npm-global/etc/npmrc",
     ".npmrc",
+    ".oci",
     ".password-store",
     ".pgpass",
     ".pki",
     ".psql_history",
+    ".pulumi/credentials.json",
     ".pypirc",
     ".python_history",
+    ".rediscli_history",
     ".s3cfg",
     ".snap",
     ".sqlite_history",
     ".ssh",
     ".stack/upload",
     ".terraform.d",
+    ".terraformrc",
     ".thunderbird",
+    ".var/app",
     ".vault-token",
     ".viminfo",
+    ".vnc/passwd",
     ".wget-hsts",
+    ".yarnrc.yml",
     ".zhistory",
     ".zsh_history",
+    ".zsh_sessions",
     "Library",
+];
+
+/// How the names of profiles in `.config` begin whose programs have several channels, in lower case.
+const PROFILES: &[&str] = &[
+    "bravesoftware",
+    "chromium",
+    "code",
+    "google-chrome",
+    "microsoft-edge",
+    "opera",
+    "slack",
+    "vivaldi",
+    "vscodium",
 ];
 
 /// What root may read of `/etc`: it could also read the secrets there, and a rule for each file beside them takes milliseconds.
@@ -244,6 +323,23 @@ pub struct PathRules {
     pub shown: Vec<PathBuf>,
     /// What stays as it is in the directories that may be changed.
     pub guarded: Vec<PathBuf>,
+    /// The home directory, if all of it is opened to read. Names that begin with a dot are hidden there, unless they are in `named`:
+    /// no list of secrets is complete.
+    open_home: Option<PathBuf>,
+    /// Toolchains, and what the policy opens by its name.
+    named: Vec<PathBuf>,
+}
+
+/// Returns what is hidden below a home directory wherever it may be read otherwise: credentials, histories and start-up files.
+pub(super) fn secrets_of(home: &Path) -> Vec<PathBuf> {
+    let names = HOME_SECRETS.iter().chain(STARTUP_FILES);
+    names.map(|name| home.join(name)).collect()
+}
+
+/// Whether a name in `.config` is a profile with secrets, whatever its channel.
+pub(super) fn is_profile(name: &str) -> bool {
+    let name = name.to_lowercase();
+    PROFILES.iter().any(|start| name.starts_with(start))
 }
 
 impl PathRules {
@@ -260,11 +356,20 @@ impl PathRules {
         if policy.network {
             read.extend(absolute(RESOLVER));
         }
+        let own = [&policy.dir].into_iter().chain(&policy.write);
+        let opened: Vec<&PathBuf> = own.chain(&policy.read).chain(&policy.private_tmp).collect();
+        let mut open_home = None;
+        let mut named = Vec::new();
         if let Some(home) = &policy.home {
-            let below =
-                |names: &[&str]| names.iter().map(|name| home.join(name)).collect::<Vec<_>>();
-            hidden.extend(below(HOME_SECRETS));
-            read.extend(below(TOOLCHAINS));
+            let toolchains = TOOLCHAINS.iter().map(|name| home.join(name));
+            hidden.extend(secrets_of(home));
+            read.extend(toolchains.clone());
+            let is_above = |path: &&&PathBuf| home.starts_with(path);
+            if opened.iter().any(|path| is_above(&path)) {
+                open_home = Some(home.clone());
+                let below = opened.iter().filter(|path| !is_above(path));
+                named.extend(toolchains.chain(below.map(|path| (*path).clone())));
+            }
         }
         read.extend(policy.read.iter().cloned());
         let mut write: Vec<PathBuf> = policy.private_tmp.iter().cloned().collect();
@@ -285,20 +390,37 @@ impl PathRules {
             hidden,
             shown: policy.shown.clone(),
             guarded: policy.guarded.clone(),
+            open_home,
+            named,
         }
     }
 
     /// Whether `path` is hidden, or below something hidden.
     pub fn is_hidden(&self, path: &Path) -> bool {
         let beneath = |dirs: &[PathBuf]| dirs.iter().any(|dir| path.starts_with(dir));
-        beneath(&self.hidden) && !beneath(&self.shown)
+        let is_unnamed = self.is_dotted(path) && !self.is_above_named(path);
+        (beneath(&self.hidden) || is_unnamed) && !beneath(&self.shown)
     }
 
     /// Whether something below `path` is hidden.
     pub fn hides_below(&self, path: &Path) -> bool {
-        self.hidden
-            .iter()
-            .any(|secret| secret != path && secret.starts_with(path))
+        let mut secrets = self.hidden.iter().chain(&self.open_home);
+        secrets.any(|secret| secret != path && secret.starts_with(path))
+            || self.open_home.as_deref() == Some(path)
+            || self.is_dotted(path) && self.is_above_named(path)
+    }
+
+    /// Whether `path` is below a name that begins with a dot in an open home directory, and below nothing that is named.
+    fn is_dotted(&self, path: &Path) -> bool {
+        let home = self.open_home.as_deref();
+        let below = home.and_then(|home| path.strip_prefix(home).ok());
+        let first = below.and_then(|below| below.iter().next());
+        first.is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+            && !self.named.iter().any(|dir| path.starts_with(dir))
+    }
+
+    fn is_above_named(&self, path: &Path) -> bool {
+        self.named.iter().any(|dir| dir.starts_with(path))
     }
 
     /// Whether the content of `path` may be read.
@@ -370,6 +492,84 @@ mod tests {
         ] {
             assert!(rules.may_read(Path::new(path)), "{path}");
         }
+    }
+
+    #[test]
+    fn credentials_in_toolchains_and_start_up_files_are_hidden_everywhere() {
+        for dir in ["/home/u/project", "/home/u/.config", "/home/u"] {
+            let mut policy = SandboxPolicy::new(SandboxLevel::ReadOnly, dir);
+            policy.home = Some("/home/u".into());
+            policy.read.push("/home/u/.config/tool".into());
+            let rules = PathRules::new(&policy);
+            for path in [
+                ".gradle/enterprise/keys.properties",
+                ".m2/settings-security4.xml",
+                ".npm-global/etc/npmrc",
+                ".bashrc",
+                ".zshrc",
+                ".config/fish/config.fish",
+                ".config/doctl/config.yaml",
+                ".config/Code/User/globalStorage/state.vscdb",
+            ] {
+                let path = Path::new("/home/u").join(path);
+                assert!(!rules.may_read(&path), "{dir}: {path:?}");
+            }
+            for path in [".cargo/config.toml", ".config/git/config", ".config/tool/x"] {
+                let path = Path::new("/home/u").join(path);
+                assert!(rules.may_read(&path), "{dir}: {path:?}");
+            }
+        }
+        assert!(is_profile("google-chrome-beta") && is_profile("Code - Insiders"));
+        assert!(!is_profile("git"));
+    }
+
+    #[test]
+    fn of_an_open_home_directory_only_named_dotted_names_are_shown() {
+        for (dir, read) in [
+            ("/home/u", None),
+            ("/home", None),
+            ("/home/u/project", Some("/home/u")),
+        ] {
+            let mut policy = SandboxPolicy::new(SandboxLevel::ReadOnly, dir);
+            policy.home = Some("/home/u".into());
+            policy.read.extend(read.map(PathBuf::from));
+            policy.read.push("/home/u/.tool/bin".into());
+            let rules = PathRules::new(&policy);
+            for path in [
+                ".unheard-of/token",
+                ".config/unheard-of",
+                ".local/share/unheard-of",
+                ".tool/token",
+                ".unheard-of.json",
+            ] {
+                let path = Path::new("/home/u").join(path);
+                assert!(rules.is_hidden(&path) && !rules.may_read(&path), "{path:?}");
+            }
+            for path in [
+                "notes.txt",
+                "project/.env",
+                ".cargo/bin/cargo",
+                ".local/share/uv/x",
+                ".tool/bin/x",
+            ] {
+                let path = Path::new("/home/u").join(path);
+                assert!(rules.may_read(&path), "{path:?}");
+            }
+            for path in ["", ".local", ".local/share", ".tool", ".cargo"] {
+                let path = Path::new("/home/u").join(path);
+                assert!(
+                    rules.hides_below(&path) && !rules.is_hidden(&path),
+                    "{path:?}"
+                );
+            }
+            assert!(!rules.hides_below(Path::new("/home/u/project")));
+            assert!(!rules.hides_below(Path::new("/home/u/.rustup")));
+            assert!(rules.hides_below(Path::new("/home")));
+        }
+        // A workspace below a dotted name is no open home directory.
+        let mut policy = SandboxPolicy::new(SandboxLevel::Workspace, "/home/u/.dot");
+        policy.home = Some("/home/u".into());
+        assert!(PathRules::new(&policy).may_write(Path::new("/home/u/.dot/x")));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Finds what decides which programs run later in a workspace: git directories, and settings of editors, MCP clients and coding
 //! agents, wherever they are in it. Symlinks are not followed, and files are only looked at.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::git_config::{ConfigBase, linked_path, small_text, values_of};
+use super::links;
 use crate::safety::protected_paths::{
-    GIT_SETTINGS, GIT_STATE, NAMES as STARTUP_FILES, is_project_place,
+    GIT_SETTINGS, GIT_STATE, HOME_DIRS, HOME_PLACES, NAMES as STARTUP_FILES, is_project_place,
 };
 
 /// Maximum number of directories that are searched.
@@ -16,6 +17,12 @@ const MAX_DIRECTORIES: usize = 20_000;
 
 /// Maximum number of files and directories that are kept unchanged: each is a mount.
 const MAX_GUARDED: usize = 200;
+
+/// Number of files with one extension in a directory that are kept before others, so that made-up ones do not use up the limit.
+const MAX_OF_KIND: usize = 3;
+
+/// How deep links are followed from the directories of shells and of the login session.
+const LINK_DEPTH: usize = 2;
 
 /// The plugin of aish, which is run by the shell together with the functions beside it.
 const PLUGIN: &str = "aish.plugin.zsh";
@@ -43,16 +50,24 @@ pub(super) struct Places {
     pub git_dirs: BTreeSet<PathBuf>,
     /// Whether every directory was searched.
     pub is_complete: bool,
+    /// How many of the files do not depend on what the workspace has.
+    known_before: usize,
 }
 
 impl Places {
     /// Searches directories and what is below them. The configuration of git in the home directory counts in each repository.
-    pub(super) fn find(dirs: &[PathBuf], home: Option<&Path>) -> Places {
+    /// `programs` are the directories of `PATH`.
+    pub(super) fn find(dirs: &[PathBuf], home: Option<&Path>, programs: &[PathBuf]) -> Places {
+        let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
         let mut search = Search {
-            home: home.map(Path::to_owned),
+            home: home.clone(),
             ..Search::default()
         };
+        if let Some(home) = &home {
+            search.add_home_places(home, programs, dirs);
+        }
         search.add_named(dirs, dirs, None);
+        search.places.known_before = search.places.files.len();
         search.waiting.extend(dirs.iter().cloned());
         for dir in dirs {
             search.add_outer_repository(dir, dirs);
@@ -83,8 +98,8 @@ impl Places {
                     .any(|part| GENERATED.iter().any(|name| part == *name))
             })
         };
-        self.files
-            .iter()
+        self.by_importance()
+            .into_iter()
             .filter(|path| !is_generated(path))
             // Where a link leads, the settings are found on their own: commits change the rest.
             .filter(|path| !(path.ends_with(".git") && path.is_dir()))
@@ -94,17 +109,81 @@ impl Places {
             .cloned()
             .collect()
     }
+
+    /// Returns the files in the order in which limits leave them out: the settings of git directories count before others, and
+    /// many files of one kind in a directory after all.
+    pub(super) fn by_importance(&self) -> Vec<&PathBuf> {
+        let mut of_kind: BTreeMap<_, usize> = BTreeMap::new();
+        let mut ranked: Vec<(u8, &PathBuf)> = Vec::new();
+        for (at, path) in self.files.iter().enumerate() {
+            let kind = (path.parent(), path.extension());
+            let count = of_kind.entry(kind).or_default();
+            *count += 1;
+            let is_first = at < self.known_before || self.git_dir_of(path).is_some();
+            let is_one_of_many = path.extension().is_some() && *count > MAX_OF_KIND;
+            let rank = match (is_first, is_one_of_many) {
+                (true, _) => 0,
+                (false, false) => 1,
+                (false, true) => 2,
+            };
+            ranked.push((rank, path));
+        }
+        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// Returns the git directory that a file is in.
+    pub(super) fn git_dir_of<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        path.ancestors().find(|dir| self.git_dirs.contains(*dir))
+    }
 }
 
 #[derive(Default)]
 struct Search {
     places: Places,
     home: Option<PathBuf>,
+    added: BTreeSet<PathBuf>,
     waiting: VecDeque<PathBuf>,
     generated: VecDeque<PathBuf>,
 }
 
 impl Search {
+    fn add(&mut self, path: PathBuf) {
+        if self.added.insert(path.clone()) {
+            self.places.files.push(path);
+        }
+    }
+
+    /// Adds what shells, git and the login session run from the home directory, where it is or where a link leads, and the user's
+    /// own directories of programs. Of a root inside one of them, every entry counts.
+    fn add_home_places(&mut self, home: &Path, programs: &[PathBuf], roots: &[PathBuf]) {
+        let below = |name: &&str| home.join(name);
+        let directories: Vec<PathBuf> = HOME_DIRS.iter().chain(&HOME_PLACES).map(below).collect();
+        let files = STARTUP_FILES.iter().chain(&[".gitconfig"]).map(below);
+        let linked = directories.iter().filter(|dir| !dir.ends_with("bin"));
+        // Programs may be linked from any project, which is then changed as before.
+        let linked: Vec<PathBuf> = linked
+            .flat_map(|dir| links::targets(dir, LINK_DEPTH))
+            .collect();
+        let programs = programs.iter().filter_map(|dir| dir.canonicalize().ok());
+        let programs = programs.filter(|dir| is_personal(dir, home));
+        let named = directories.iter().cloned().chain(files).chain(programs);
+        let places = named.flat_map(|path| [path.canonicalize().ok(), Some(path)]);
+        for place in places.flatten().chain(linked) {
+            if is_below(&place, roots) && place.symlink_metadata().is_ok() {
+                self.add(place);
+                continue;
+            }
+            for root in roots.iter().filter(|root| root.starts_with(&place)) {
+                for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+                    if entry.file_name() != ".git" {
+                        self.add(entry.path());
+                    }
+                }
+            }
+        }
+    }
+
     fn look_into(&mut self, dir: &Path, roots: &[PathBuf]) {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
@@ -145,7 +224,7 @@ impl Search {
                 let linked = linked.filter(|path| name == ".git" && path.is_dir());
                 self.waiting
                     .extend(linked.filter(|path| is_below(path, roots)));
-                self.places.files.push(entry.path());
+                self.add(entry.path());
             } else {
                 self.wait_for(Some(entry));
             }
@@ -169,7 +248,7 @@ impl Search {
         let settings = GIT_SETTINGS.iter().chain(&GIT_STATE);
         let settings = settings.map(|name| dir.join(name));
         let settings = settings.filter(|path| path.symlink_metadata().is_ok());
-        self.places.files.extend(settings);
+        settings.for_each(|path| self.add(path));
         let mut trees: Vec<PathBuf> = dir.parent().map(Path::to_owned).into_iter().collect();
         // The configuration is that of the linked worktrees too.
         let linked = fs::read_dir(dir.join("worktrees"))
@@ -223,11 +302,23 @@ impl Search {
             );
         }
         for path in obeyed {
-            if is_below(&path, roots) && !self.places.files.contains(&path) {
-                self.places.files.push(path);
+            if is_below(&path, roots) {
+                self.add(path);
             }
         }
     }
+}
+
+/// Whether a directory of `PATH` holds commands of the user, and not those of one project.
+fn is_personal(dir: &Path, home: &Path) -> bool {
+    let Ok(below) = dir.strip_prefix(home) else {
+        return false;
+    };
+    let first = below.iter().next().map(|name| name.to_string_lossy());
+    first.is_some_and(|name| name == "bin" || name.starts_with('.'))
+        && !below
+            .iter()
+            .any(|part| GENERATED.iter().any(|name| part == *name))
 }
 
 /// Whether a path is below one of the directories, and none of them.
@@ -280,7 +371,7 @@ mod tests {
         }
         let find = |dir: &Path| {
             let dirs = [dir.to_owned()];
-            names_below(&root, &Places::find(&dirs, None).to_guard(&dirs))
+            names_below(&root, &Places::find(&dirs, None, &[]).to_guard(&dirs))
         };
         let expected = [
             ".git/config",
@@ -324,7 +415,7 @@ mod tests {
         file("build/dep/.git/config", "");
         file("config", "");
         std::os::unix::fs::symlink("/etc", root.join("w/.idea")).unwrap();
-        let places = Places::find(std::slice::from_ref(&root), None);
+        let places = Places::find(std::slice::from_ref(&root), None, &[]);
         let names = |paths: Vec<PathBuf>| names_below(&root, &paths);
         let guarded = [
             "a/.git/config",
@@ -339,5 +430,100 @@ mod tests {
         assert_eq!(names(places.to_guard(std::slice::from_ref(&root))), guarded);
         assert!(names(places.files).contains(&"build/dep/.git/config".to_owned()));
         assert!(places.is_complete);
+    }
+
+    #[test]
+    fn made_up_files_push_out_no_settings_of_git() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("sub/.git/hooks")).unwrap();
+        for name in ["sub/.git/config", "sub/.envrc", "sub/.mcp.json"] {
+            fs::write(root.join(name), "").unwrap();
+        }
+        for n in 0..MAX_GUARDED + 10 {
+            fs::write(root.join(format!("{n}.code-workspace")), "").unwrap();
+        }
+        let dirs = [root.clone()];
+        let guarded = Places::find(&dirs, None, &[]).to_guard(&dirs);
+        assert_eq!(guarded.len(), MAX_GUARDED);
+        let names = names_below(&root, &guarded);
+        for name in [
+            "sub/.envrc",
+            "sub/.git/config",
+            "sub/.git/hooks",
+            "sub/.mcp.json",
+        ] {
+            assert!(names.contains(&name.to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn places_of_the_home_directory_count_in_a_root_below_it() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let names = [
+            ".config/autostart/x.desktop",
+            ".config/environment.d/x.conf",
+            ".config/fish/config.fish",
+            ".config/git/config",
+            ".config/nvim/init.lua",
+            ".config/systemd/user/x.service",
+            ".config/zsh/aliases.zsh",
+            ".local/bin/ls",
+            ".local/share/x",
+            ".oh-my-zsh/.git/config",
+            ".oh-my-zsh/lib/git.zsh",
+            ".oh-my-zsh/oh-my-zsh.sh",
+            ".tools/bin/x",
+            "dot/fish/functions/f.fish",
+            "dot/git/attributes",
+            "dot/profile",
+            "dot/zsh/a.zsh",
+            "project/bin/x",
+        ];
+        for name in names {
+            let path = home.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let link = |from: &str, to: &str| {
+            std::os::unix::fs::symlink(home.join(to), home.join(from)).unwrap();
+        };
+        link(".profile", "dot/profile");
+        link(".zsh", "dot/zsh");
+        link(".config/git/attributes", "dot/git/attributes");
+        link(".config/fish/functions", "dot/fish/functions");
+        link(".local/bin/tool", "project/bin/x");
+        let programs = [".local/bin", ".tools/bin", "project/bin"].map(|name| home.join(name));
+        let guarded = |root: &str| {
+            let dirs = [home.join(root)];
+            let places = Places::find(&dirs, Some(&home), &programs);
+            names_below(&dirs[0], &places.to_guard(&dirs))
+        };
+        for (root, expected) in [
+            (
+                ".config",
+                &[
+                    "autostart",
+                    "environment.d",
+                    "fish",
+                    "git",
+                    "systemd",
+                    "zsh",
+                ][..],
+            ),
+            (".config/systemd", &["user"]),
+            (".local", &["bin"]),
+            (".local/bin", &["ls", "tool"]),
+            (".oh-my-zsh", &[".git/config", "lib", "oh-my-zsh.sh"]),
+            (".tools", &["bin"]),
+            (
+                "dot",
+                &["fish/functions", "git/attributes", "profile", "zsh"],
+            ),
+            ("project", &[]),
+        ] {
+            assert_eq!(guarded(root), expected, "{root}");
+        }
     }
 }

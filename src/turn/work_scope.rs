@@ -114,6 +114,15 @@ pub async fn scope(
     ] {
         env.insert(name.to_owned(), value.into());
     }
+    let sandbox = match config.tools.sandbox {
+        SandboxSetting::Off => None,
+        SandboxSetting::ReadOnly => Some(SandboxLevel::ReadOnly),
+        SandboxSetting::Workspace => Some(SandboxLevel::Workspace),
+    };
+    let real_home = home.canonicalize().unwrap_or_else(|_| home.clone());
+    let holds_home = workspace.roots().any(|root| real_home.starts_with(root));
+    // The sandbox makes no home directory writable.
+    let is_reduced = sandbox == Some(SandboxLevel::Workspace) && holds_home;
     Ok(WorkScope {
         workspace,
         home,
@@ -122,11 +131,11 @@ pub async fn scope(
         by_hand: false,
         shell: ShellScope {
             helper: helper.map_err(|e| Error::runtime(format!("cannot find aish-helper: {e}")))?,
-            sandbox: match config.tools.sandbox {
-                SandboxSetting::Off => None,
-                SandboxSetting::ReadOnly => Some(SandboxLevel::ReadOnly),
-                SandboxSetting::Workspace => Some(SandboxLevel::Workspace),
+            sandbox: match is_reduced {
+                true => Some(SandboxLevel::ReadOnly),
+                false => sandbox,
             },
+            is_reduced,
             hidden: vec![
                 services.paths.config.clone(),
                 services.paths.data.clone(),

@@ -65,6 +65,19 @@ pub(super) fn real_directory(path: &Path) -> PathResult<PathBuf> {
     }
 }
 
+/// Describes why a path that was a link a moment ago cannot be read as one.
+fn link_error(path: &Path, error: &io::Error) -> PathError {
+    match error.kind() {
+        // EINVAL: something else has replaced it.
+        io::ErrorKind::InvalidInput => PathError::new(
+            PathFault::Changed,
+            path,
+            "changed while the path was resolved",
+        ),
+        _ => PathError::io(path, error),
+    }
+}
+
 /// Replaces all symbolic links of a path. What does not exist is kept as it is written, if it has no `..`.
 pub(super) fn real_path(cwd: &Path, path: &Path) -> PathResult<PathBuf> {
     let whole = cwd.join(path);
@@ -104,8 +117,7 @@ pub(super) fn real_path(cwd: &Path, path: &Path) -> PathResult<PathBuf> {
                             ));
                         }
                         refuse_process_link(&next)?;
-                        let target =
-                            fs::read_link(&next).map_err(|error| PathError::io(&next, &error))?;
+                        let target = fs::read_link(&next).map_err(|e| link_error(&next, &e))?;
                         for name in target.iter().rev() {
                             rest.push_front(name.to_owned());
                         }
@@ -156,5 +168,28 @@ fn refuse_own_process(real: &Path) -> PathResult<()> {
             "belongs to aish's own process",
         )),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_is_replaced_meanwhile_has_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = fs::read_link(&file).unwrap_err();
+        let error = link_error(&file, &error);
+        assert_eq!(error.fault, PathFault::Changed);
+        assert!(
+            error
+                .message
+                .ends_with("changed while the path was resolved"),
+            "{error}"
+        );
+        let error = fs::read_link(dir.path().join("gone")).unwrap_err();
+        assert_eq!(link_error(&file, &error).fault, PathFault::Missing);
     }
 }

@@ -1,13 +1,16 @@
 //! Ways out of the sandbox, each tried without a sandbox first, where that does no harm, to see that it leads out.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::symlink;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 
 use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::unistd::{Pid, Uid, User};
 
 use super::place::{Holder, Place, SANDBOXES, stderr, stdout};
 
@@ -277,6 +280,184 @@ fn a_directory_as_standard_input_is_refused() {
 }
 
 #[test]
+fn a_file_on_standard_input_is_only_read() {
+    for holder in [&[Holder::Nothing][..], &SANDBOXES].concat() {
+        let place = Place::new();
+        let state = |name: &str| {
+            let meta = fs::metadata(place.path(name)).unwrap();
+            (meta.mode(), meta.mtime())
+        };
+        place.set_mode("outside/secret", 0o640);
+        let before = state("outside/secret");
+        let mut file = fs::File::open(place.path("outside/secret")).unwrap();
+        file.seek(SeekFrom::Start(2)).unwrap();
+        let mut command = place.vector(holder, &[], "change_standard_input");
+        let output = command.stdin(file).output().unwrap();
+        let unchanged = state("outside/secret") == before;
+        assert_eq!(
+            unchanged,
+            holder != Holder::Nothing,
+            "{holder:?} {output:?}"
+        );
+        // In the workspace, the mode of a file can be changed.
+        let mut command = place.command(holder, &[], &["chmod", "600", "/dev/stdin"]);
+        place.set_mode("ws/file", 0o644);
+        let file = fs::File::open(place.path("ws/file")).unwrap();
+        let output = command.stdin(file).output().unwrap();
+        assert_eq!(place.mode("ws/file"), 0o600, "{holder:?} {output:?}");
+    }
+}
+
+#[test]
+fn a_socket_without_a_peer_as_standard_input_is_refused() {
+    let run = |holder, socket: OwnedFd| {
+        let place = Place::new();
+        let mut command = place.vector(holder, &[], "standard_input_to_others");
+        command.stdin(Stdio::from(socket)).output().unwrap()
+    };
+    let datagram = || OwnedFd::from(UnixDatagram::unbound().unwrap());
+    let flags = SockFlag::empty();
+    let stream = || socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+    for socket in [&datagram as &dyn Fn() -> OwnedFd, &stream] {
+        let output = run(Holder::Nothing, socket());
+        assert!(stdout(&output).contains("ESCAPED"), "{output:?}");
+        for holder in SANDBOXES {
+            let output = run(holder, socket());
+            assert_eq!(output.status.code(), Some(2), "{output:?}");
+            assert!(stderr(&output).contains("stdin is a socket"), "{output:?}");
+        }
+    }
+    // A connected one is like a pipe.
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"text").unwrap();
+        drop(ours);
+        let mut command = place.command(holder, &[], &["cat"]);
+        let output = command.stdin(OwnedFd::from(theirs)).output().unwrap();
+        assert_eq!(stdout(&output), "text", "{output:?}");
+    }
+}
+
+#[test]
+fn secrets_that_are_linked_into_the_workspace_stay_hidden() {
+    for holder in SANDBOXES {
+        let link = |place: &Place, name: &str, target: &str| {
+            let (link, target) = (place.path("home").join(name), place.path("ws").join(target));
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            fs::write(&target, "a secret").unwrap();
+            symlink(&target, &link).unwrap();
+        };
+        let secrets = [
+            (".ssh/linked", "ssh/id"),
+            (".aws/credentials", "aws/credentials"),
+            (".config/gcloud/configurations/default", "gcloud/default"),
+            (".netrc", "other/netrc"),
+        ];
+        let place = Place::new();
+        for (name, target) in secrets {
+            link(&place, name, target);
+            let output = place.run(holder, &[], &["cat", target]);
+            assert_eq!(stdout(&output), "", "{target}: {output:?}");
+        }
+        // A start-up file among dotfiles that are worked on can be read, and new files made beside it.
+        let place = Place::new();
+        link(&place, ".bashrc", "bashrc");
+        link(&place, ".config/fish/conf.d/x.fish", "x.fish");
+        let script = "cat bashrc x.fish; echo x >new; echo evil >>bashrc; echo evil >>x.fish";
+        let output = place.run(holder, &[], &["sh", "-c", script]);
+        assert_eq!(stdout(&output), "a secreta secret", "{output:?}");
+        assert_eq!(place.read("ws/new"), "x\n", "{output:?}");
+        for name in ["bashrc", "x.fish"] {
+            let is_kept = place.read(&format!("ws/{name}")) == "a secret";
+            let is_reported = stderr(&output).contains(&format!("ws/{name}, which"));
+            assert_eq!(is_kept, holder == Holder::Namespaces, "{name}: {output:?}");
+            assert_eq!(is_reported, !is_kept, "{name}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn of_the_home_directory_only_what_is_known_can_be_read() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let file = |name: &str, text: &str| {
+            let path = place.path("home").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let secrets = [
+            ".config/doctl/config.yaml",
+            ".config/google-chrome-beta/Cookies",
+            ".config/unheard-of/token",
+            ".bashrc",
+            ".unheard-of",
+        ];
+        for name in secrets {
+            file(name, "a secret");
+        }
+        let shown = [
+            ".cargo/config.toml",
+            ".config/git/config",
+            ".local/share/uv/x",
+            "notes",
+        ];
+        for name in shown {
+            file(name, name);
+        }
+        let home = place.path("home");
+        let dir = format!("--dir={}", home.display());
+        let options = ["--level=read-only", &dir];
+        let read = |name: &str| {
+            let path = home.join(name);
+            place.run(holder, &options, &["cat", path.to_str().unwrap()])
+        };
+        for name in secrets {
+            let output = read(name);
+            assert_eq!(stdout(&output), "", "{name}: {output:?}");
+        }
+        for name in shown {
+            let output = read(name);
+            assert_eq!(stdout(&output), name, "{output:?}");
+        }
+        // By its name it is opened, but for what is always hidden.
+        let read = |name: &str| format!("--read={}", home.join(name).display());
+        let (file, rc) = (read(".unheard-of"), read(".bashrc"));
+        let words = ["cat", "../home/.unheard-of", "../home/.bashrc"];
+        let output = place.run(holder, &["--level=read-only", &dir, &file, &rc], &words);
+        assert_eq!(stdout(&output), "a secret", "{output:?}");
+        assert!(
+            stderr(&output).contains(".bashrc stays hidden"),
+            "{output:?}"
+        );
+        // The profile of a browser stays hidden also if its directory is the workspace.
+        let workspace = format!("--dir={}", home.join(".config").display());
+        let path = home.join(".config/google-chrome-beta/Cookies");
+        let output = place.run(holder, &[&workspace], &["cat", path.to_str().unwrap()]);
+        assert_eq!(stdout(&output), "", "{output:?}");
+    }
+}
+
+#[test]
+fn secrets_of_the_real_home_directory_are_hidden_too() {
+    // The home directory of the user database cannot be another one in a test, so this looks for a secret that is there.
+    let user = User::from_uid(Uid::current()).unwrap().unwrap();
+    let names = [".bashrc", ".profile", ".zshrc", ".bash_history"];
+    let mut found = names.iter().map(|name| user.dir.join(name));
+    let Some(file) = found.find(|path| path.is_file()) else {
+        return;
+    };
+    let parent = format!("--dir={}", user.dir.display());
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let options = ["--level=read-only", &parent];
+        let output = place.run(holder, &options, &["cat", file.to_str().unwrap()]);
+        assert_eq!(stdout(&output), "", "{output:?}");
+    }
+}
+
+#[test]
 fn modes_of_files_of_others_stay() {
     if !nix::unistd::Uid::effective().is_root() {
         return;
@@ -350,6 +531,16 @@ fn resources_are_bounded() {
             assert_eq!(ended, by_supervisor, "{name}: {output:?}");
         }
     }
+}
+
+#[test]
+fn a_temporary_directory_that_cannot_be_measured_ends_the_command() {
+    // With namespaces, the file system has the limit.
+    let place = Place::new();
+    let mut command = place.vector(Holder::NoNamespaces, &[], "deep_temporary_directory");
+    let output = command.output().unwrap();
+    assert!(!stdout(&output).contains("ESCAPED"), "{output:?}");
+    assert!(stderr(&output).contains("cannot be measured"), "{output:?}");
 }
 
 #[test]

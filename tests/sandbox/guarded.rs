@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use super::place::{Holder, Place, SANDBOXES, stderr};
+use crate::support::home::helper;
 
 /// A repository that git accepts.
 fn repository(place: &Place, name: &str) {
@@ -425,5 +426,65 @@ fn what_the_git_configuration_of_the_user_names_counts_too() {
             errors.contains("ws/repo/.githooks/pre-commit, which"),
             "{errors}"
         );
+    }
+}
+
+#[test]
+fn what_the_home_directory_has_run_later_counts_too() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let names = [
+            ".config/autostart/x.desktop",
+            ".config/environment.d/x.conf",
+            ".config/git/config",
+            ".config/systemd/user/x.service",
+            ".config/zsh/aliases.zsh",
+            ".local/bin/ls",
+            ".oh-my-zsh/oh-my-zsh.sh",
+        ];
+        for name in names {
+            let path = place.path("home").join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, "old\n").expect("a file");
+        }
+        for name in names {
+            let (dir, inside) = name.split_once('/').expect("a directory");
+            let dir = format!("--dir={}", place.path("home").join(dir).display());
+            let script = format!("cd {}; echo evil >>{inside}", &dir["--dir=".len()..]);
+            let output = place.run(holder, &[&dir], &["sh", "-c", &script]);
+            let name = format!("home/{name}");
+            assert_kept_or_reported(&place, holder, &name, "old\n", &stderr(&output));
+        }
+        // What is new in such a directory is kept or reported as well.
+        let dir = place.path("home/.config");
+        let script = "cd git && echo evil >attributes; mkdir ../fish && echo evil >../fish/x.fish";
+        let mut command = place.command(holder, &[], &["sh", "-c", script]);
+        let errors = stderr(&command.current_dir(dir).output().expect("a run"));
+        let new = place.path("home/.config/git/attributes");
+        let report = format!("aish: the command changed {}, which", new.display());
+        assert_eq!(errors.contains(&report), new.exists(), "{errors}");
+        let new = place.path("home/.config/fish/x.fish");
+        let report = format!("aish: the command changed {}, which", new.display());
+        assert_eq!(errors.contains(&report), new.exists(), "{errors}");
+    }
+}
+
+#[test]
+fn aish_itself_is_kept_or_is_not_in_a_workspace() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        let own = place.path("ws/aish-helper");
+        fs::copy(helper(), &own).expect("a copy");
+        let command = place.command(holder, &[], &["sh", "-c", "echo evil >x; mv x aish-helper"]);
+        let mut changed = Command::new(&own);
+        changed
+            .args(command.get_args())
+            .current_dir(place.path("ws"));
+        changed.env("HOME", place.path("home"));
+        let output = changed.output().expect("a run");
+        let length = |path: &std::path::Path| fs::metadata(path).expect("a file").len();
+        assert_eq!(length(&own), length(helper().as_ref()), "{output:?}");
+        let refused = stderr(&output).contains("is aish's own program");
+        assert_eq!(refused, holder == Holder::NoNamespaces, "{output:?}");
     }
 }

@@ -452,6 +452,34 @@ def chmod_by_descriptor():
     return True
 
 
+def change_standard_input():
+    # The file is opened by whoever starts the sandbox; half of it has been read.
+    if os.read(0, 100) != b"secret":
+        raise RuntimeError("not the rest of the file")
+    done = []
+    for change in [
+        lambda: os.fchmod(0, 0o777),
+        lambda: os.chmod("/dev/stdin", 0o777),
+        lambda: os.utime(0, (1, 1)),
+        lambda: os.chown(0, os.getuid(), os.getgid()),
+    ]:
+        try:
+            change()
+            done.append(change)
+        except OSError as error:
+            print("held:", error)
+    return bool(done)
+
+
+def standard_input_to_others():
+    with socket.socket(fileno=os.dup(0)) as inherited:
+        if inherited.type == socket.SOCK_DGRAM:
+            inherited.sendto(b"x", OUT + "/datagrams")
+        else:
+            inherited.connect(OUT + "/socket")
+    return True
+
+
 def chmod_through_symlink():
     os.symlink(FILE, WS + "/link")
     os.chmod(WS + "/link", 0o600)
@@ -632,6 +660,16 @@ def full_temporary_directory():
             file.write(bytes(1 << 20))
     # Where no file system has the limit, the supervisor ends the command.
     signal.sigtimedwait([signal.SIGUSR1], 10)
+    return True
+
+
+def deep_temporary_directory():
+    # Below paths that are too long for the supervisor, which is not to find the files there.
+    at = os.open(os.environ["TMPDIR"], os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("d" * 200, dir_fd=at)
+        at = os.open("d" * 200, os.O_RDONLY, dir_fd=at)
+    signal.sigtimedwait([signal.SIGUSR1], 60)
     return True
 
 

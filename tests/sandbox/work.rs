@@ -208,6 +208,7 @@ fn home_directory_and_secrets_cannot_be_the_workspace() {
         ("home", "it holds your home directory"),
         ("home/.ssh", "holds secrets"),
         ("", "it holds your home"),
+        ("/", "cannot be the workspace"),
     ] {
         let dir = format!("--dir={}", place.path(dir).display());
         let output = place.run(Holder::Namespaces, &[&dir], &["true"]);

@@ -68,6 +68,14 @@ fn attempts(secret: &str, home: &str) -> Vec<(&'static str, Value)> {
             "write_file",
             json!({"path": ".git/config", "content": "[core]\n\tfsmonitor = touch ../written\n"}),
         ),
+        (
+            "write_file",
+            json!({"path": ".config/git/config", "content": "[core]\n\tfsmonitor = touch ../written\n"}),
+        ),
+        (
+            "write_file",
+            json!({"path": ".local/bin/ls", "content": "#!/bin/sh\ntouch ../written\n"}),
+        ),
         ("search", json!({"query": "the", "in": "history"})),
         ("fetch_url", json!({"url": "http://127.0.0.1:9/"})),
         shell("cat ../secret.txt".to_owned()),

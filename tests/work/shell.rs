@@ -78,6 +78,44 @@ fn writes_stay_in_the_workspace_and_a_denial_is_named() {
 }
 
 #[test]
+fn in_the_home_directory_commands_only_read() {
+    let work = Work::calling(
+        &[
+            ("shell", json!({"command": "cat notes; print x >$PWD/new"})),
+            ("shell", json!({"command": "cat notes"})),
+        ],
+        SHELL,
+    );
+    let home = work.helper.home.path("").canonicalize().expect("a path");
+    std::fs::write(home.join("notes"), "text\n").expect("a file");
+    let mut client = work.ask_as(AskRequest {
+        text: "x".to_owned(),
+        cwd: home.display().to_string(),
+        ..AskRequest::default()
+    });
+    let no = ApprovalVerdict::No { words: None };
+    let whys: Vec<String> = answer_all(&mut client, &no)
+        .into_iter()
+        .map(|question| question.why)
+        .collect();
+    // What was blocked can run outside, after a question.
+    assert_eq!(whys, ["it runs outside of the sandbox"]);
+    assert!(!home.join("new").exists());
+    let results = work.results();
+    for result in &results {
+        assert!(result.contains("\ntext\n"), "{results:?}");
+        assert!(
+            result.contains("read-only: the workspace holds the home directory"),
+            "{results:?}"
+        );
+    }
+    assert!(
+        results[0].contains("blocked by the sandbox: write to"),
+        "{results:?}"
+    );
+}
+
+#[test]
 fn a_denial_is_named_although_the_command_ends_well() {
     let command = "print out >../outside.txt; print after";
     let work = Work::calling(&[("shell", json!({"command": command}))], SHELL);

@@ -3,18 +3,23 @@
 use std::path::Path;
 
 /// Names of directories and files that decide what other programs run, in any directory; in lower case.
-pub const PROJECT_PLACES: [&str; 37] = [
+pub const PROJECT_PLACES: [&str; 51] = [
+    ".aider.conf.yml",
     ".aish",
     ".aish.toml",
     ".amazonq",
     ".claude",
     ".codex",
+    ".continue",
+    ".crush.json",
     ".cursor",
     ".devcontainer",
+    ".devcontainer.json",
     ".dir-locals-2.el",
     ".dir-locals.el",
     ".envrc",
     ".exrc",
+    ".factory",
     ".fleet",
     ".gemini",
     ".gitconfig",
@@ -24,13 +29,18 @@ pub const PROJECT_PLACES: [&str; 37] = [
     ".husky",
     ".idea",
     ".jj",
+    ".junie",
     ".kiro",
+    ".lazy.lua",
     ".local.vimrc",
     ".lvimrc",
     ".mcp.json",
     ".mise",
+    ".npmrc",
     ".nvim.lua",
     ".nvimrc",
+    ".opencode",
+    ".qwen",
     ".roo",
     ".tool-versions",
     ".trae",
@@ -38,10 +48,39 @@ pub const PROJECT_PLACES: [&str; 37] = [
     ".vs",
     ".vscode",
     ".windsurf",
+    ".yarnrc.yml",
     ".zed",
     "claude_desktop_config.json",
+    "crush.json",
+    "mcp.json",
     "opencode.json",
+    "opencode.jsonc",
 ];
+
+/// Directories of `.config` from which git, shells, mise and the login session take what they run, wherever that `.config` is: it
+/// may be one of dotfiles.
+const CONFIG_PLACES: [&str; 7] = [
+    "autostart",
+    "environment.d",
+    "fish",
+    "git",
+    "mise",
+    "systemd",
+    "zsh",
+];
+
+/// Directories below the home directory from which git, the login session and the user run programs, besides
+/// [`super::HOME_DIRS`].
+pub const HOME_PLACES: [&str; 5] = [
+    ".config/autostart",
+    ".config/environment.d",
+    ".config/git",
+    ".config/systemd",
+    PROGRAMS,
+];
+
+/// Where programs of the user are, below the home directory.
+const PROGRAMS: &str = ".local/bin";
 
 /// What a git directory has that decides which programs git runs or which other directory it obeys, see
 /// [gitrepository-layout](https://git-scm.com/docs/gitrepository-layout).
@@ -78,7 +117,7 @@ const GIT_TEXTS: [&str; 6] = [
 ];
 
 /// Whether a file or directory, its name in lower case, decides what other programs run: one of [`PROJECT_PLACES`], a workspace of
-/// an editor, or the configuration of cargo or mise.
+/// an editor, or the configuration of cargo, mise, git, a shell or the login session.
 pub fn is_project_place(parent: &Path, name: &str) -> bool {
     let is_parent = |expected: &str| {
         let parent = parent.file_name().map(|parent| parent.to_string_lossy());
@@ -90,7 +129,7 @@ pub fn is_project_place(parent: &Path, name: &str) -> bool {
         || name.ends_with(".code-workspace")
         || is_mise
         || matches!(name, "config" | "config.toml") && is_parent(".cargo")
-        || name == "mise" && is_parent(".config")
+        || CONFIG_PLACES.contains(&name) && is_parent(".config")
         || name == "config.toml" && is_parent("mise")
 }
 
@@ -130,6 +169,11 @@ pub fn project_place(path: &Path) -> Option<String> {
     None
 }
 
+/// Whether a file is a program in `~/.local/bin`, which shells look into.
+pub fn is_user_program(path: &Path) -> bool {
+    path.parent().is_some_and(|dir| dir.ends_with(PROGRAMS))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +207,17 @@ mod tests {
             "/p/.config/mise/conf.d/a.toml",
             "/p/.tool-versions",
             "/home/u/.gitconfig",
+            "/home/u/.config/git/config",
+            "/home/u/.config/git/attributes",
+            "/home/u/.config/fish/conf.d/x.fish",
+            "/home/u/dot/.config/systemd/user/x.service",
+            "/home/u/.config/autostart/x.desktop",
+            "/home/u/.config/environment.d/x.conf",
+            "/p/.devcontainer.json",
+            "/p/.opencode/plugin/x.js",
+            "/p/mcp.json",
+            "/p/.npmrc",
+            "/p/.lazy.lua",
         ] {
             assert!(project_place(Path::new(path)).is_some(), "{path}");
         }
@@ -180,6 +235,9 @@ mod tests {
             "/p/cargo/config.toml",
             "/p/tool-versions",
             "/p/.github/workflows/ci.yml",
+            "/p/.config/nvim/init.lua",
+            "/p/systemd/x.service",
+            "/p/npmrc",
         ] {
             assert_eq!(project_place(Path::new(path)), None, "{path}");
         }

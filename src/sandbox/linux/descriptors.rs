@@ -1,9 +1,14 @@
 //! Descriptors that the command must not inherit.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use nix::unistd::close;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::socket::{SockType, SockaddrStorage, getpeername, getsockopt, sockopt};
+use nix::unistd::{Uid, close, dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::error::{Error, ErrorContext, Result};
 
@@ -27,17 +32,117 @@ pub(super) fn close_inherited(keep: Option<i32>) -> Result<()> {
 }
 
 /// Refuses a directory as stdin, stdout or stderr: through it, the command would reach files without the restrictions of the mounts.
+/// So it would reach other programs through a socket that has no peer, or does not keep to it.
 ///
 /// # Errors
-/// One of them is a directory.
-pub(super) fn refuse_directories() -> Result<()> {
-    for (number, name) in ["stdin", "stdout", "stderr"].into_iter().enumerate() {
-        if fs::metadata(format!("/proc/self/fd/{number}")).is_ok_and(|meta| meta.is_dir()) {
-            return Err(Error::usage(format!("{name} is a directory"))
-                .hint("the sandbox takes files, pipes and terminals"));
+/// One of them is a directory or such a socket.
+pub(super) fn refuse_unsafe() -> Result<()> {
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    let standard = [
+        (stdin.as_fd(), "stdin"),
+        (stdout.as_fd(), "stdout"),
+        (stderr.as_fd(), "stderr"),
+    ];
+    for (number, (descriptor, name)) in standard.into_iter().enumerate() {
+        let refused = |what: &str| {
+            Err(Error::usage(format!("{name} is {what}"))
+                .hint("the sandbox takes files, pipes, terminals and connected stream sockets"))
+        };
+        let kind = fs::metadata(format!("/proc/self/fd/{number}")).map(|meta| meta.file_type());
+        if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
+            return refused("a directory");
+        }
+        if !kind.is_ok_and(|kind| kind.is_socket()) {
+            continue;
+        }
+        let keeps_peer = matches!(
+            getsockopt(&descriptor, sockopt::SockType),
+            Ok(SockType::Stream | SockType::SeqPacket)
+        );
+        let peer = getpeername::<SockaddrStorage>(descriptor.as_raw_fd());
+        if !keeps_peer || peer == Err(Errno::ENOTCONN) {
+            return refused("a socket that is not connected, or of datagrams");
         }
     }
     Ok(())
+}
+
+/// Opens a file anew, through the mounts of this process, if stdin, stdout or stderr reads it: its mode, owner and times could be
+/// changed through a descriptor of the mounts outside, where nothing is read-only. What is only written can be changed anyway.
+///
+/// # Errors
+/// A file of this user cannot be opened.
+pub(super) fn reopen_standard() -> Result<()> {
+    for number in 0..=2 {
+        let own = format!("/proc/self/fd/{number}");
+        let Ok(before) = fs::metadata(&own) else {
+            continue;
+        };
+        // A file without a name is nobody else's.
+        let counts = before.is_file() && before.nlink() > 0;
+        let Some(open) = open_state(number).filter(|open| counts && open.is_read_only()) else {
+            continue;
+        };
+        let reopened = fs::read_link(&own)
+            .and_then(|path| {
+                let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+                let mut options = OpenOptions::new();
+                options.read(true).custom_flags(flags.bits()).open(path)
+            })
+            .and_then(|mut file| {
+                let now = file.metadata()?;
+                if (now.dev(), now.ino()) != (before.dev(), before.ino()) {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                file.seek(SeekFrom::Start(open.position))?;
+                match number {
+                    0 => dup2_stdin(&file)?,
+                    1 => dup2_stdout(&file)?,
+                    _ => dup2_stderr(&file)?,
+                }
+                Ok(())
+            });
+        // Only its owner can change these.
+        if before.uid() == Uid::effective().as_raw() {
+            reopened.context(|| format!("cannot open the file on descriptor {number} again"))?;
+        }
+    }
+    Ok(())
+}
+
+/// How a descriptor is open.
+pub(super) struct OpenState {
+    flags: OFlag,
+    position: u64,
+}
+
+impl OpenState {
+    /// Returns the access mode; `None` if the descriptor gives no access to the content.
+    pub(super) fn access_mode(&self) -> Option<OFlag> {
+        let is_path = self.flags.contains(OFlag::O_PATH);
+        (!is_path).then_some(self.flags & OFlag::O_ACCMODE)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.access_mode() == Some(OFlag::O_RDONLY)
+    }
+}
+
+/// Returns how a descriptor of this process is open.
+pub(super) fn open_state(number: u8) -> Option<OpenState> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+    let value = |name: &str| {
+        Some(
+            info.lines()
+                .find_map(|line| line.strip_prefix(name))?
+                .trim(),
+        )
+    };
+    let flags = i32::from_str_radix(value("flags:")?, 8).ok()?;
+    Some(OpenState {
+        flags: OFlag::from_bits_truncate(flags),
+        position: value("pos:")?.parse().ok()?,
+    })
 }
 
 /// Lets the next program inherit a descriptor.

@@ -12,6 +12,7 @@ use landlock::{
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::sys::stat::Mode;
 
+use super::descriptors;
 use crate::error::{Error, ErrorContext, Result};
 use crate::sandbox::path_rules::{PROC, PathRules};
 
@@ -221,8 +222,8 @@ impl Grants<'_> {
         if !kind.is_ok_and(|kind| kind.is_file() || kind.is_char_device()) {
             return Ok(());
         }
-        let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
-        let rights = match access_mode(&info) {
+        let open = descriptors::open_state(number);
+        let rights = match open.and_then(|open| open.access_mode()) {
             Some(OFlag::O_RDONLY) => AccessFs::ReadFile.into(),
             Some(OFlag::O_WRONLY) => AccessFs::WriteFile.into(),
             Some(_) => AccessFs::ReadFile | AccessFs::WriteFile,
@@ -248,13 +249,6 @@ impl Grants<'_> {
         (&mut self.ruleset).add_rule(rule).context(what)?;
         Ok(())
     }
-}
-
-/// Returns how a descriptor was opened, from its text in `fdinfo`.
-fn access_mode(info: &str) -> Option<OFlag> {
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    let flags = i32::from_str_radix(flags.trim(), 8).ok()?;
-    Some(OFlag::from_bits_truncate(flags) & OFlag::O_ACCMODE)
 }
 
 /// Opens a path without access to its content, and without following symlinks anywhere in it.

@@ -178,10 +178,15 @@ mod x86_64 {
         }
     }
 
-    /// Translates `/proc/self/fd/N`, by which glibc changes the mode of a descriptor.
+    /// Translates `/proc/self/fd/N`, by which glibc changes the mode of a descriptor, and the names of `/dev` that lead there.
     fn own_descriptor(pid: Pid, path: &Path) -> Option<PathBuf> {
-        let name = path.strip_prefix("/proc/self/fd").ok()?;
-        let number: u32 = name.to_str()?.parse().ok()?;
+        let standard = ["/dev/stdin", "/dev/stdout", "/dev/stderr"];
+        let number = match standard.iter().position(|name| path == Path::new(name)) {
+            Some(number) => number,
+            None => ["/proc/self/fd", "/proc/thread-self/fd", "/dev/fd"]
+                .iter()
+                .find_map(|dir| path.strip_prefix(dir).ok()?.to_str()?.parse().ok())?,
+        };
         Some(PathBuf::from(format!("/proc/{pid}/fd/{number}")))
     }
 

@@ -15,6 +15,7 @@ mod stages;
 mod supervision;
 mod syscall_filter;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -29,13 +30,21 @@ use nix::unistd::{Uid, User, close, pipe2};
 use self::private_tmp::PrivateTmp;
 use self::supervision::{Supervision, SupervisionEnd};
 use super::guarded_files::GuardedFiles;
-use super::path_rules::PathRules;
+use super::links;
+use super::path_rules::{PathRules, is_profile, secrets_of};
 use super::policy::{SandboxLevel, SandboxPolicy};
 use super::{SandboxInvocation, SandboxOutcome, SandboxStage, SandboxSupport};
 use crate::error::{Error, ErrorContext, Result};
+use crate::safety::protected_paths::NAMES as STARTUP_FILES;
+
+/// How deep links are followed from a directory of secrets.
+const LINK_DEPTH: usize = 3;
 
 /// This program, also after its file was replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Directories of shells in which start-up files are.
+const SHELLS: &[&str] = &["fish", "zsh"];
 
 /// What the kernel shows of itself and of other processes; no project is there.
 const SYSTEM_VIEWS: &[&str] = &["/dev", "/proc", "/sys"];
@@ -67,7 +76,7 @@ struct Supervisor {
 impl Supervisor {
     fn prepare(mut invocation: SandboxInvocation) -> Result<Supervisor> {
         descriptors::close_inherited(invocation.policy.keep_fd)?;
-        descriptors::refuse_directories()?;
+        descriptors::refuse_unsafe()?;
         let policy = &mut invocation.policy;
         resolve_paths(policy)?;
         let rules = PathRules::new(policy);
@@ -89,7 +98,8 @@ impl Supervisor {
         policy.private_tmp = Some(tmp.path().to_owned());
         let guarded = match policy.level {
             SandboxLevel::Workspace => {
-                GuardedFiles::read(writable_dirs(policy), policy.home.clone())
+                let programs = invocation.programs.clone();
+                GuardedFiles::read(writable_dirs(policy), policy.home.clone(), programs)
             }
             SandboxLevel::ReadOnly => GuardedFiles::default(),
         };
@@ -119,9 +129,9 @@ impl Supervisor {
         let (end, without_namespaces) = match wanted {
             None => match self.supervise(SandboxStage::Namespaces)? {
                 Ok(end) => (end, None),
-                Err(reason) => (self.supervise(SandboxStage::Plain)??, Some(reason.message)),
+                Err(reason) => (self.supervise_plain()?, Some(reason.message)),
             },
-            Some(reason) => (self.supervise(SandboxStage::Plain)??, Some(reason.message)),
+            Some(reason) => (self.supervise_plain()?, Some(reason.message)),
         };
         let mut notices = end.notices;
         notices.extend(self.guarded.changes());
@@ -136,6 +146,21 @@ impl Supervisor {
                 without_namespaces,
             },
         })
+    }
+
+    /// Runs the command without namespaces: no mount keeps aish's own program from being replaced, which hooks of shells run
+    /// meanwhile.
+    fn supervise_plain(&self) -> Result<SupervisionEnd> {
+        let dirs = writable_dirs(&self.invocation.policy);
+        let own = own_program().filter(|own| dirs.iter().any(|dir| own.starts_with(dir)));
+        match own {
+            Some(own) => Err(Error::usage(format!(
+                "{} is aish's own program, which nothing protects in a workspace without namespaces",
+                own.display()
+            ))
+            .hint("use another directory as the workspace, or move the program out of it")),
+            None => self.supervise(SandboxStage::Plain)?,
+        }
     }
 
     /// Starts a stage and waits for its end. The inner error is what the stage reports instead of a sandbox.
@@ -197,30 +222,62 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     for path in opened.chain(&mut policy.shown) {
         *path = resolve(path)?;
     }
-    let of_user = || {
-        User::from_uid(Uid::current())
-            .ok()
-            .flatten()
-            .map(|user| user.dir)
-    };
-    let home = policy.home.take().or_else(of_user);
-    policy.home = home.map(|home| home.canonicalize().unwrap_or(home));
+    let of_user = User::from_uid(Uid::current()).ok().flatten();
+    let of_user = of_user.map(|user| user.dir.canonicalize().unwrap_or(user.dir));
+    let home = policy.home.take();
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    policy.home = home.or_else(|| of_user.clone());
+    // What may be elsewhere: the real home directory if HOME names another one, and profiles with other names.
+    let real_home = of_user.filter(|dir| policy.home.as_ref() != Some(dir));
+    let mut secrets: Vec<PathBuf> = real_home.iter().flat_map(|dir| secrets_of(dir)).collect();
+    for home in real_home.iter().chain(&policy.home) {
+        let entries = fs::read_dir(home.join(".config")).into_iter().flatten();
+        let profiles = entries.flatten().map(|entry| entry.path());
+        secrets.extend(profiles.filter(|path| {
+            let name = path.file_name().map(|name| name.to_string_lossy());
+            name.is_some_and(|name| is_profile(&name))
+        }));
+    }
+    secrets.retain(|path| path.symlink_metadata().is_ok());
+    policy.hidden.extend(secrets);
     // Go itself may be unpacked there; otherwise it holds the user's projects.
     let go = policy.home.as_deref().map(|home| home.join("go"));
     if let Some(go) = go.filter(|go| go.join("VERSION").is_file()) {
         policy.read.push(go);
     }
-    policy.hidden.extend(linked_secrets(policy));
+    let linked = linked_secrets(policy);
+    policy.hidden.extend(linked);
     Ok(())
 }
 
-/// Returns where secrets of the home directory are if a symlink leads there.
-fn linked_secrets(policy: &SandboxPolicy) -> Vec<PathBuf> {
-    let secrets = PathRules::new(policy).hidden.into_iter();
-    secrets
-        .filter_map(|path| path.canonicalize().ok().filter(|real| *real != path))
-        .filter(|real| !policy.hidden.contains(real))
-        .collect()
+/// Returns where secrets are if a symlink leads there, or one in their directory leads into what is opened.
+fn linked_secrets(policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
+    let writable = writable_dirs(policy);
+    let own = [&policy.dir].into_iter().chain(&policy.write);
+    let opened: Vec<&PathBuf> = own.chain(&policy.read).collect();
+    let mut found = BTreeSet::new();
+    for path in PathRules::new(policy).hidden {
+        let home = policy.home.as_deref().unwrap_or(Path::new("/"));
+        let mut below = path.strip_prefix(home).into_iter().flatten();
+        let is_startup = below.any(|part| {
+            let part = part.to_str().unwrap_or_default();
+            SHELLS.contains(&part) || STARTUP_FILES.contains(&part)
+        });
+        let real = path.canonicalize().ok().filter(|real| *real != path);
+        // Among dotfiles that are worked on, start-up files are guarded and not hidden: a directory of which something is hidden
+        // gets no new files.
+        let is_worked_on =
+            |real: &PathBuf| is_startup && writable.iter().any(|dir| real.starts_with(dir));
+        found.extend(real.filter(|real| !is_worked_on(real)));
+        // The source of a Python helper is no secret.
+        let is_helper = |path: &Path| path.extension().is_some_and(|ending| ending == "py");
+        let linked = links::targets(&path, LINK_DEPTH).into_iter();
+        found.extend(linked.filter(|real| {
+            let is_below = |dir: &&PathBuf| real != *dir && real.starts_with(dir);
+            opened.iter().any(is_below) && !is_helper(real) && !is_worked_on(real)
+        }));
+    }
+    found
 }
 
 /// Refuses workspaces that a sandbox cannot protect.
@@ -238,7 +295,7 @@ fn check_workspace(policy: &SandboxPolicy) -> Result<()> {
                 "{} cannot be the workspace of a sandbox",
                 dir.display()
             ))
-            .hint("name the directory of a project with --dir"));
+            .hint("use the directory of a project: start there, or name it with --dir"));
         }
         let is_above_home = policy
             .home
@@ -249,7 +306,7 @@ fn check_workspace(policy: &SandboxPolicy) -> Result<()> {
                 "{} cannot be writable in the sandbox: it holds your home directory",
                 dir.display()
             ))
-            .hint("name a directory below it with --dir, or use --level read-only"));
+            .hint("use a directory below it: start there, or name it with --dir; --level read-only reads all of it"));
         }
         if !dir.is_dir() {
             return Err(Error::usage(format!(

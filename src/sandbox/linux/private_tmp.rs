@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, DirBuilder, DirEntry, File};
-use std::io::Result as IoResult;
+use std::io::{ErrorKind, Result as IoResult};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl PrivateTmp {
             let made = DirBuilder::new().mode(0o700).create(&path);
             match made.and_then(|()| lock(&path)) {
                 Ok(lock) => return Ok(PrivateTmp { path, _lock: lock }),
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 Err(e) => {
                     return Err(Error::runtime(format!(
                         "cannot create a directory in {}: {e}",
@@ -75,26 +75,50 @@ impl PrivateTmp {
         &self.path
     }
 
-    /// Whether the content takes more than `bytes` on disk.
-    pub(super) fn exceeds(&self, bytes: u64) -> bool {
-        let mut pending = vec![self.path.clone()];
-        let (mut used, mut entries) = (0u64, 0usize);
-        while let Some(dir) = pending.pop() {
-            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-                entries += 1;
-                // Not through symlinks.
-                let Ok(meta) = entry.metadata() else { continue };
-                used = used.saturating_add(meta.blocks().saturating_mul(BLOCK));
-                if used > bytes || entries > MAX_ENTRIES {
-                    return true;
-                }
-                if meta.is_dir() {
-                    pending.push(entry.path());
-                }
+    /// Compares the content with `bytes` on disk.
+    pub(super) fn measure(&self, bytes: u64) -> TmpSize {
+        measure(&self.path, bytes)
+    }
+}
+
+/// The size of a private directory, compared with its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TmpSize {
+    Within,
+    Above,
+    /// A part cannot be listed: the command has taken the right away, or nested directories too deeply for a path.
+    Unknown,
+}
+
+fn measure(path: &Path, bytes: u64) -> TmpSize {
+    let mut pending = vec![path.to_owned()];
+    let (mut used, mut entries) = (0u64, 0usize);
+    let mut size = TmpSize::Within;
+    // What is gone meanwhile has no size.
+    let mut note = |e: &std::io::Error| {
+        if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+            size = TmpSize::Unknown;
+        }
+    };
+    while let Some(dir) = pending.pop() {
+        let listed = fs::read_dir(dir).inspect_err(&mut note);
+        for entry in listed.into_iter().flatten() {
+            // Not through symlinks.
+            let read = entry.and_then(|entry| Ok((entry.metadata()?, entry)));
+            let Ok((meta, entry)) = read.inspect_err(&mut note) else {
+                continue;
+            };
+            entries += 1;
+            used = used.saturating_add(meta.blocks().saturating_mul(BLOCK));
+            if used > bytes || entries > MAX_ENTRIES {
+                return TmpSize::Above;
+            }
+            if meta.is_dir() {
+                pending.push(entry.path());
             }
         }
-        false
     }
+    size
 }
 
 fn lock(path: &Path) -> IoResult<Flock<File>> {
@@ -250,6 +274,28 @@ mod tests {
         }
         remove(&path);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_listed_has_no_known_size() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("measured");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("file"), vec![0; 10_000]).unwrap();
+        assert_eq!(measure(&path, 100_000), TmpSize::Within);
+        assert_eq!(measure(&path, 5000), TmpSize::Above);
+        assert_eq!(measure(&path.join("gone"), 5000), TmpSize::Within);
+        // Longer than a path can be, which also root cannot list.
+        let mut at = File::open(&path).unwrap();
+        let name = "d".repeat(200);
+        for _ in 0..30 {
+            mkdirat(&at, name.as_str(), Mode::S_IRWXU).unwrap();
+            at = openat(&at, name.as_str(), OFlag::O_RDONLY, Mode::empty())
+                .unwrap()
+                .into();
+        }
+        assert_eq!(measure(&path, 100_000_000), TmpSize::Unknown);
+        remove(&path);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::landlock_rules::{self, LandlockScope};
 use super::namespaces::{self, NamespacePlan};
 use super::supervision::{self, Supervision};
 use super::syscall_filter::{self, FilterScope, MetadataCalls};
-use super::{close_kept, limits, metadata_calls, stage_command, writable_dirs};
+use super::{close_kept, descriptors, limits, metadata_calls, stage_command, writable_dirs};
 use crate::error::{Error, ErrorContext, Result};
 use crate::sandbox::path_rules::PathRules;
 use crate::sandbox::policy::SandboxPolicy;
@@ -109,6 +109,7 @@ fn enter_namespaces(
         guarded: &policy.guarded,
         network: policy.network,
     })?;
+    descriptors::reopen_standard()?;
     let mut command = stage_command(
         invocation,
         SandboxStage::First,

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use rustix::process::{WaitOptions, WaitStatus};
 
 use super::metadata_calls;
-use super::private_tmp::PrivateTmp;
+use super::private_tmp::{PrivateTmp, TmpSize};
 use crate::error::{Error, ErrorContext, Result};
 use crate::sandbox::END_SIGNAL;
 use crate::sandbox::path_rules::PathRules;
@@ -66,6 +66,8 @@ struct Watch<'a> {
     max_processes: usize,
     rules: PathRules,
     next: Instant,
+    /// The last measurement could not list everything.
+    is_unknown: bool,
 }
 
 /// A running stage.
@@ -135,6 +137,7 @@ impl<'a> Supervision<'a> {
             max_processes: usize::try_from(policy.limits.processes).unwrap_or(usize::MAX),
             rules: PathRules::new(policy),
             next: Instant::now() + MEASURE_EVERY,
+            is_unknown: false,
         });
     }
 
@@ -320,13 +323,22 @@ impl<'a> Supervision<'a> {
             return;
         }
         watch.next = now + MEASURE_EVERY;
-        if watch.tmp.exceeds(watch.max_bytes) {
-            self.notices.push(format!(
-                "the command was ended: it wrote more than {} MiB to its temporary directory",
-                watch.max_bytes >> 20
-            ));
-            self.kill_traced();
-        }
+        let size = watch.tmp.measure(watch.max_bytes);
+        // A test may make a directory that cannot be listed for a moment.
+        let was_unknown = std::mem::replace(&mut watch.is_unknown, size == TmpSize::Unknown);
+        let mib = watch.max_bytes >> 20;
+        let reason = match size {
+            TmpSize::Above => {
+                format!("it wrote more than {mib} MiB to its temporary directory")
+            }
+            TmpSize::Unknown if was_unknown => {
+                "it kept a directory in its temporary directory that cannot be measured".to_owned()
+            }
+            _ => return,
+        };
+        self.notices
+            .push(format!("the command was ended: {reason}"));
+        self.kill_traced();
     }
 
     /// Ends every descendant of the command.

@@ -333,6 +333,9 @@ async fn run_shell(
     };
     let output = String::from_utf8_lossy(&result.output).into_owned();
     let mut notes = Vec::new();
+    if policy.is_some() && scope.shell.is_reduced {
+        heading.push_str(READ_ONLY);
+    }
     if let Some(policy) = &policy {
         let plain = strip_ansi_escapes::strip_str(&output);
         for denial in denials(&plain, policy).into_iter().take(5) {
@@ -386,6 +389,9 @@ async fn run_shell(
         ..CallResult::default()
     })
 }
+
+/// Says why a command could change nothing.
+const READ_ONLY: &str = ", read-only: the workspace holds the home directory; work in a directory below it to change files";
 
 /// Asks the user to run a command that the sandbox blocked outside of it.
 async fn run_outside(arguments: Value, events: &mpsc::Sender<CallEvent>) -> NestedResult {

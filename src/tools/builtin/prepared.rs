@@ -13,7 +13,7 @@ use super::shell_run::SHELL_CANCEL_TIME;
 use crate::chat::OperationClass;
 use crate::python::catalog::HelperFunction;
 use crate::safety::policy::{BuiltinAction, CallEffects};
-use crate::safety::protected_paths::project_place;
+use crate::safety::protected_paths::{is_user_program, project_place};
 use crate::workspace::changes::PreparedChange;
 use crate::workspace::git::GitRequest;
 use crate::workspace::grep::GrepRequest;
@@ -242,6 +242,9 @@ pub(super) fn on_paths(
 fn place_of(path: &Path) -> Option<String> {
     if let Some(place) = project_place(path) {
         return Some(place);
+    }
+    if is_user_program(path) {
+        return Some("~/.local/bin, whose programs you run by their names".to_owned());
     }
     // Under its other name, it may be anything.
     let meta = path.symlink_metadata().ok();

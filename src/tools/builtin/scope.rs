@@ -111,6 +111,8 @@ pub struct ShellScope {
     pub helper: PathBuf,
     /// How far commands reach: `None` without a sandbox.
     pub sandbox: Option<SandboxLevel>,
+    /// Commands only read, although the settings allow more: the workspace holds the home directory.
+    pub is_reduced: bool,
     /// Directories that no command may read: those of aish itself.
     pub hidden: Vec<PathBuf>,
     /// The environment of commands, without secrets.

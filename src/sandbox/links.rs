@@ -1,0 +1,31 @@
+//! Symlinks in a directory: where a dotfile manager has put what belongs there.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Maximum number of entries that are looked at: what is linked is set up by hand, and few.
+const MAX_ENTRIES: usize = 1000;
+
+/// Returns where the symlinks lead that are at most `depth` levels below a directory.
+pub(super) fn targets(dir: &Path, depth: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = VecDeque::from([(dir.to_owned(), depth)]);
+    let mut left = MAX_ENTRIES;
+    while let Some((dir, depth)) = waiting.pop_front() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let Some(fewer) = left.checked_sub(1) else {
+                return found;
+            };
+            left = fewer;
+            match entry.file_type() {
+                Ok(kind) if kind.is_symlink() => found.extend(entry.path().canonicalize()),
+                Ok(kind) if kind.is_dir() && depth > 1 => {
+                    waiting.push_back((entry.path(), depth - 1));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
