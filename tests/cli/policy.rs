@@ -487,6 +487,9 @@ fn a_command_is_explained_by_its_class_and_the_rule_for_proposals() {
         lines[2].starts_with("the command is denied: ") && lines[2].ends_with("policy.rules.shell"),
         "{page}"
     );
+    // A command may begin with a dash.
+    let dash = policy(helper, &["explain", "--json", "--command", "-rf x"]).run();
+    assert_eq!(dash.json()["class"], "unknown");
     // A name and a command at once, or neither, is a usage error.
     for words in [&["explain"][..], &["explain", "shell", "--command", "ls"]] {
         assert_eq!(policy(helper, words).run().code, 2);

@@ -29,7 +29,7 @@ pub enum PolicyCommand {
         #[arg(value_name = "SERVER:TOOL", required_unless_present = "command")]
         name: Option<String>,
         /// Explain what a command line does, and what would be decided if a model proposed it
-        #[arg(long, value_name = "COMMAND", conflicts_with_all = ["name", "json_args", "intent_type", "sensitivity"])]
+        #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, conflicts_with_all = ["name", "json_args", "intent_type", "sensitivity"])]
         command: Option<String>,
         /// Arguments, a JSON object; - reads them from stdin
         #[arg(

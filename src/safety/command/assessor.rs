@@ -1,5 +1,6 @@
 //! Walks through the commands of a text, and through the texts that they run in turn.
 
+mod arithmetic;
 mod builtins;
 mod calls;
 mod directories;
@@ -21,7 +22,7 @@ use super::findings::Findings;
 use super::roles::{InputRole, OutputRole, input_role, output_role};
 use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
 use super::targets::{CommandPlace, is_sink, written};
-use super::zsh_screen;
+use super::zsh_screen::{self, TextTraits};
 
 /// Texts that are analysed for one command line, those in `sh -c '…'` included.
 const MAX_TEXTS: usize = 24;
@@ -31,6 +32,10 @@ const MAX_TOTAL: usize = 32 << 10;
 
 /// Longest text whose parts are judged although it is not understood: a deep tree takes time.
 const MAX_PARTS: usize = 1 << 10;
+
+/// Longest text that is guessed to be a command line, and how many readings of such texts are judged.
+const MAX_GUESS: usize = 512;
+const MAX_GUESSES: usize = 12;
 
 /// Commands in one text.
 const MAX_COMMANDS: usize = 400;
@@ -174,6 +179,14 @@ pub struct Assessor<'p> {
     /// Arguments of the command being judged are the output of one that downloads.
     argument_downloads: bool,
     reads_secret: bool,
+    /// A literal text has a substitution, which runs if it is expanded once more.
+    has_substitution: bool,
+    /// A variable gets a value that is not known.
+    has_unknown_value: bool,
+    /// Variables with constant values.
+    values: Vec<(String, Vec<String>)>,
+    /// Whether the text may not be a command line, and only names what is worse than not known.
+    is_guess: bool,
 }
 
 impl<'p> Assessor<'p> {
@@ -196,6 +209,10 @@ impl<'p> Assessor<'p> {
             has_cloned: false,
             argument_downloads: false,
             reads_secret: false,
+            has_substitution: false,
+            has_unknown_value: false,
+            values: Vec::new(),
+            is_guess: false,
         }
     }
 
@@ -210,14 +227,22 @@ impl<'p> Assessor<'p> {
                     .add(Unknown, "it runs too much text of its own");
                 return;
             }
-            let parsed = zsh_screen::screen(&text).and_then(|text| syntax::parse(&text));
-            match parsed {
-                Ok(script) if script.commands.len() <= MAX_COMMANDS => self.script(script),
-                Ok(_) => self.findings.add(Unknown, "it has too many commands"),
+            let directory = self.directory.clone();
+            let screened = zsh_screen::screen(&text);
+            let traits = screened
+                .as_ref()
+                .map_or_else(|_| TextTraits::default(), |s| s.traits);
+            match screened.and_then(|screened| syntax::parse(&screened)) {
+                Ok(script) => self.parsed(script, &text, traits),
                 Err(reason) => {
                     self.findings.add(Unknown, reason);
                     self.parts(&text);
                 }
+            }
+            if traits.has_comment {
+                let after = std::mem::replace(&mut self.directory, directory);
+                self.comment_words(&text, traits);
+                self.directory = after;
             }
         }
         // Paths are compared from the working directory, wherever `cd` leads.
@@ -227,11 +252,61 @@ impl<'p> Assessor<'p> {
                 "may change files of the system, or files that run later",
             );
         }
+        self.name_worse();
         if self.reads_secret && self.findings.classes().contains(&Network) {
             self.findings.add_grave(
                 Destroys,
                 "sends a file with keys or passwords over the network",
             );
+        }
+    }
+
+    /// Judges a text that was parsed.
+    fn parsed(&mut self, script: ScriptSyntax, text: &str, traits: TextTraits) {
+        if script.commands.len() > MAX_COMMANDS {
+            return self.findings.add(Unknown, "it has too many commands");
+        }
+        if traits.has_subscript && (traits.has_arithmetic || !self.only_prints(&script)) {
+            let reason = "it has a subscript that runs a command when it is evaluated";
+            self.findings.add_text(reason, text);
+        }
+        self.has_substitution |= traits.has_substitution;
+        self.script(script);
+        if traits.expands_patterns && (traits.has_qualifier || self.has_unknown_value) {
+            let reason = "the value of a variable may be a pattern that runs code";
+            self.findings.add_text(reason, text);
+        }
+    }
+
+    /// Judges a text as zsh reads it at a prompt without the option `interactive_comments`. One that is not understood then is
+    /// an error in zsh too, unless a comment has what runs something.
+    fn comment_words(&mut self, text: &str, traits: TextTraits) {
+        let screened = zsh_screen::screen_words(text);
+        let words = screened
+            .as_ref()
+            .map_or_else(|_| traits, |screened| screened.traits);
+        match screened.and_then(|screened| syntax::parse(&screened)) {
+            Ok(script) => self.parsed(script, text, words),
+            Err(_) if traits.has_risky_comment => self
+                .findings
+                .add(Unknown, "it has a comment that zsh may not read as one"),
+            Err(_) => {}
+        }
+    }
+
+    /// Names what texts do that may run in a way that is not analysed, if that is worse than not known.
+    fn name_worse(&mut self) {
+        let texts = self.findings.take_texts();
+        if self.findings.classes().last() != Some(&Unknown) || self.is_guess {
+            return;
+        }
+        let texts = texts.iter().filter(|text| text.len() <= MAX_GUESS);
+        let readings = texts.flat_map(|text| readings(text));
+        for text in readings.take(MAX_GUESSES) {
+            let mut guess = Assessor::new(self.place);
+            guess.is_guess = true;
+            guess.run(text);
+            self.findings.raise(guess.findings);
         }
     }
 
@@ -334,6 +409,7 @@ impl<'p> Assessor<'p> {
                 }
                 self.secret(&target);
                 self.findings.add(Reads, "");
+                self.input_process(script, redirection);
             }
             "<&" => {
                 let mut facts = script.facts.get(redirection.commands.clone()).into_iter();
@@ -382,6 +458,16 @@ impl<'p> Assessor<'p> {
     fn secret(&mut self, path: &str) {
         self.reads_secret |= super::targets::is_secret(path);
     }
+}
+
+/// Returns a text, and what follows the characters and words with which languages and options begin a command: `:!`, `exec=`,
+/// `shell `, `$(`.
+fn readings(text: &str) -> impl Iterator<Item = &str> {
+    const STARTS: [&str; 6] = ["!", "=", "shell ", "$(", "`", "| "];
+    let behind = STARTS
+        .into_iter()
+        .filter_map(|start| Some(text.split_once(start)?.1));
+    std::iter::once(text).chain(behind.map(|rest| rest.trim_end_matches([')', '`', ']'])))
 }
 
 /// Whether a command prints without end.

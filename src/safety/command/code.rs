@@ -1,6 +1,7 @@
 //! Code on a command line: `python -c`, `perl -e`, SQL. Code counts as harmless only if it is trivially readable.
 
 mod languages;
+mod literals;
 mod readable;
 mod sql;
 
@@ -47,7 +48,7 @@ const DESTROYING: [&str; 42] = [
     "remove_entry_secure",
     "remove_tree",
     "FileUtils",
-    "shutil",
+    "shutil.move",
     "os.remove",
     "os.kill",
     "os.system",
@@ -165,14 +166,28 @@ const COMPUTING: [&str; 44] = [
     "antigravity",
 ];
 
-/// Judges code in Python, Perl, Ruby, JavaScript, PHP or Lua.
+/// Judges code in Python, Perl, Ruby, JavaScript, PHP or Lua. Words in its texts and expressions count unless they are surely
+/// data and the rest only computes.
 pub fn code_effect(code: &str, language: Option<CodeLanguage>) -> CodeEffect {
-    let words: Vec<&str> = code
+    let effect = effect_of(code, code, language);
+    if effect == CodeEffect::Harmless {
+        return effect;
+    }
+    let plain = language.and_then(|language| literals::without_literals(code, language));
+    match plain.map(|plain| effect_of(&plain, code, language)) {
+        Some(CodeEffect::Harmless) => CodeEffect::Harmless,
+        _ => effect,
+    }
+}
+
+/// Judges code by the words of `plain`, which is the code or the code without its literals.
+fn effect_of(plain: &str, code: &str, language: Option<CodeLanguage>) -> CodeEffect {
+    let words: Vec<&str> = plain
         .split(|c: char| !(c.is_alphanumeric() || c == '_'))
         .filter(|word| !word.is_empty())
         .collect();
     let has = |name: &&str| match name.contains('.') {
-        true => code.contains(*name),
+        true => plain.contains(*name),
         false => words.contains(name),
     };
     let downloads = [
@@ -244,7 +259,7 @@ pub fn code_effect(code: &str, language: Option<CodeLanguage>) -> CodeEffect {
     if language == Some(CodeLanguage::Python) && readable::is_help(code) {
         return CodeEffect::Harmless;
     }
-    let acts = language.is_some() && languages::acts(code, language);
+    let acts = language.is_some() && languages::acts(plain, language);
     match computes && opaque.next().is_none() && !code.contains('`') && !acts {
         true => CodeEffect::Harmless,
         false => CodeEffect::Unknown,

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use super::class::CommandClass;
 
+/// Maximum number of texts that are kept to name what they do.
+const MAX_TEXTS: usize = 8;
+
 /// An effect, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
@@ -20,12 +23,41 @@ pub struct Findings {
     classes: BTreeSet<CommandClass>,
     /// How many of the effects are more than reading.
     changes: usize,
+    /// Texts that may run in a way that is not analysed, so that they only name what is worse than not known.
+    texts: Vec<String>,
 }
 
 impl Findings {
     /// Adds an effect; an empty reason is not shown.
     pub fn add(&mut self, class: CommandClass, reason: impl Into<String>) {
         self.push(class, false, reason.into());
+    }
+
+    /// Adds an effect that is not known, of a text that may be or hold a command line.
+    pub fn add_text(&mut self, reason: impl Into<String>, text: impl Into<String>) {
+        self.add(CommandClass::Unknown, reason);
+        self.guess(text);
+    }
+
+    /// Notes a text that may be or hold a command line, in case that what the command line does is not known.
+    pub fn guess(&mut self, text: impl Into<String>) {
+        if self.texts.len() < MAX_TEXTS {
+            self.texts.push(text.into());
+        }
+    }
+
+    /// Takes the texts that may run in a way that is not analysed.
+    pub fn take_texts(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.texts)
+    }
+
+    /// Takes over the effects of a text that are worse than not known.
+    pub fn raise(&mut self, other: Findings) {
+        for finding in other.list {
+            if finding.class > CommandClass::Unknown {
+                self.push(finding.class, finding.is_grave, finding.reason);
+            }
+        }
     }
 
     /// Adds an effect beyond the directory.

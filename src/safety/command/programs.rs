@@ -11,7 +11,7 @@ use super::class::CommandClass;
 use super::interpreters::code_options;
 use super::word::UNKNOWN;
 use uses::{SHELL_WORDS, UseRule};
-use verbs::{STOPPING, is_deletion, names_deletion};
+use verbs::{is_deletion, names_deletion, stops};
 
 pub use arguments::{ArgumentList, find_option};
 pub use uses::ArgumentUse;
@@ -195,6 +195,57 @@ const TOOLCHAIN: [&str; 13] = [
     "strip",
 ];
 
+/// Architectures with which the names of such parts begin, without versions.
+const ARCHITECTURES: &[&str] = &[
+    "aarch",
+    "alpha",
+    "arc",
+    "arm",
+    "avr",
+    "bfin",
+    "hppa",
+    "i",
+    "ia",
+    "lm",
+    "loongarch",
+    "m",
+    "microblaze",
+    "mips",
+    "msp",
+    "nios",
+    "or",
+    "powerpc",
+    "ppc",
+    "riscv",
+    "rx",
+    "s",
+    "sh",
+    "sparc",
+    "tricore",
+    "v",
+    "wasm",
+    "x",
+    "xtensa",
+];
+
+/// Whether a part of a name is an architecture: `x86_64`, `armv7l`, `mips64el`.
+fn is_architecture(part: &str) -> bool {
+    const ENDINGS: [&str; 12] = [
+        "", "a", "be", "be_ilp", "c", "eb", "el", "hf", "k", "l", "le", "x",
+    ];
+    ARCHITECTURES.iter().any(|name| {
+        let is_bare = name.len() > 2;
+        let rest = part
+            .strip_prefix(name)
+            .filter(|rest| is_bare || rest.starts_with(|c: char| c.is_ascii_digit()));
+        rest.is_some_and(|rest| {
+            let rest = rest.trim_start_matches('v');
+            let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');
+            ENDINGS.contains(&rest.trim_end_matches(|c: char| c.is_ascii_digit()))
+        })
+    })
+}
+
 /// Returns the entry of a program.
 pub fn find(name: &str) -> Option<&'static ProgramEntry> {
     let entry = TABLE.get(name);
@@ -208,10 +259,11 @@ pub fn find(name: &str) -> Option<&'static ProgramEntry> {
         let script = name.strip_suffix(".sh").filter(|name| name.contains('-'));
         let script = script.or(name.strip_suffix(".exe"));
         // Behind the target, which has two parts or more.
-        let part = name
-            .rsplit('-')
-            .next()
-            .filter(|part| TOOLCHAIN.contains(part) && name.matches('-').count() > 1);
+        let target = name
+            .split_once('-')
+            .filter(|(first, rest)| rest.contains('-') && is_architecture(first));
+        let part = target.and_then(|(_, rest)| rest.rsplit('-').next());
+        let part = part.filter(|part| TOOLCHAIN.contains(part));
         TABLE.get(script.or(part)?)
     })
 }
@@ -343,10 +395,9 @@ impl ProgramRule {
             "@many" => rest.len() > 2,
             "@bare" => list.options.is_empty() && rest.is_empty(),
             "@deletes" => list.operands.iter().take(4).any(|word| is_deletion(word)),
-            "@stops" => list.operands.iter().take(4).any(|operand| {
-                let verb = operand.split('-').next().unwrap_or_default();
-                STOPPING.contains(&verb)
-            }),
+            "@stops" => list.operands.iter().take(4).any(|word| stops(word)),
+            "@verb-deletes" => list.operands.iter().take(2).any(|word| is_deletion(word)),
+            "@verb-stops" => list.operands.iter().take(2).any(|word| stops(word)),
             "@unknown" => list.operands.first().is_none_or(|o| o.contains(UNKNOWN)),
             "@fed" => list.operands.contains(&FED_OPERAND),
             "@device" => list.operands.iter().any(|o| o.starts_with("/dev/")),
@@ -388,6 +439,10 @@ impl ProgramRule {
 /// Whether a program only prints its help or version. A value may follow `--version`, and a script of an interpreter gets what
 /// follows it.
 fn shows_help(name: &str, list: &ArgumentList<'_>) -> bool {
+    // `aws s3 rm help`
+    if name == "aws" && list.options.is_empty() && list.operands.last() == Some(&"help") {
+        return list.operands.len() < 4;
+    }
     let [option] = list.options.as_slice() else {
         return false;
     };
@@ -400,6 +455,7 @@ fn shows_help(name: &str, list: &ArgumentList<'_>) -> bool {
         code_options(name).is_some() || matches!(name, "tsx" | "ts-node" | "kotlin" | "jbang");
     match *option {
         "--version" => list.operands.is_empty(),
+        "-help" if list.has_long_dash => has_subcommands && list.operands.iter().all(is_word),
         "--help" if list.operands.is_empty() => true,
         "--help" => has_subcommands && !runs_operand && list.operands.iter().all(is_word),
         _ => false,

@@ -187,6 +187,27 @@ pub fn judge(
             runs_rest(call, 0)
         }
         "make" | "gmake" => languages::make(call),
+        "apt" | "apt-get" | "aptitude" => {
+            // `APT::Update::Pre-Invoke`, `Dir::Bin::dpkg`
+            let settings = call.option_values(&["-o", "--option"]);
+            for setting in settings {
+                let name = setting.to_ascii_lowercase();
+                if [
+                    "invoke",
+                    "dir::bin",
+                    "dir::etc",
+                    "install-pkgs",
+                    "proxyautodetect",
+                    "proxy-auto-detect",
+                ]
+                .iter()
+                .any(|part| name.contains(part))
+                {
+                    findings.add_text("a setting of apt runs a program", setting);
+                }
+            }
+            CallOutcome::default()
+        }
         "rpm" | "rpmbuild" | "rpmspec" => {
             let mut arguments = call.arguments.iter();
             let runs = ["%(", "%{lua", "%{shell", "%{load", "%{uncompress"];
@@ -196,7 +217,7 @@ pub fn judge(
             CallOutcome::default()
         }
         "ed" | "emacs" | "dc" | "mlr" => {
-            let runs = call.arguments.iter().any(|argument| {
+            let runs = call.arguments.iter().find(|argument| {
                 let argument = argument.as_str();
                 argument.contains('!')
                     || argument.contains("system(")
@@ -204,11 +225,8 @@ pub fn judge(
                     || argument.contains("shell-command")
                     || argument.contains("exec(")
             });
-            if runs {
-                findings.add(
-                    CommandClass::Unknown,
-                    format!("{} runs a command", call.name),
-                );
+            if let Some(argument) = runs {
+                findings.add_text(format!("{} runs a command", call.name), argument.as_str());
             }
             CallOutcome::default()
         }

@@ -381,6 +381,7 @@ impl SyntaxBuilder<'_> {
             "expansion" | "arithmetic_expansion" => {
                 self.quoted_part(node);
                 let name = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
+                let name = name.map(|n| n.trim_end_matches("[@]").trim_end_matches("[*]"));
                 let is_plain =
                     name.is_some_and(|n| n.chars().all(|c| c.is_alphanumeric() || c == '_'));
                 self.push_part(match (node.kind(), name) {
@@ -398,9 +399,14 @@ impl SyntaxBuilder<'_> {
                 true
             }
             "array" | "subscript" => {
-                self.push_part(WordPart::Variable {
-                    name: String::new(),
-                    is_quoted,
+                self.push_part(match text.strip_prefix('(') {
+                    Some(elements) => WordPart::Array {
+                        text: elements.trim_end_matches(')').to_owned(),
+                    },
+                    None => WordPart::Variable {
+                        name: String::new(),
+                        is_quoted,
+                    },
                 });
                 self.frames.push(SyntaxFrame::Opaque);
                 true

@@ -210,7 +210,11 @@ fn nothing_hides_a_command() {
         "a=(1 $(rm x))",
         "cat <<EOF\n$(rm x)\nEOF",
         "cat <<'EOF' | sh\nrm x\nEOF",
+        "cat <<EOF | sh\nrm x\nEOF",
+        "cat <<< 'rm x' | sh",
         "bash <<< 'rm x'",
+        "sh < <(echo 'rm x')",
+        "exec < <(echo 'rm x'); sh",
         "printf 'rm x' | sudo sh",
         "sudo -u me -- env A=1 nice -n 5 timeout 3 rm x",
         "bash -lc \"sh -c 'rm x'\"",
@@ -235,6 +239,46 @@ fn nothing_hides_a_command() {
 }
 
 #[test]
+fn a_comment_is_judged_as_words_too() {
+    for command in [
+        "# first\nls # second\n\n# third (see docs)\ngit status",
+        "#!/bin/sh\nls # it's here",
+        "echo $# ${#x} a#b '# x'",
+    ] {
+        assert_eq!(class(command), CommandClass::Reads, "{command:?}");
+    }
+    for command in [
+        "ls # ; rm x",
+        "ls # `rm x`",
+        "ls # > /etc/passwd",
+        "ls # (e:'rm x':)",
+        "# don't\nrm x # isn't",
+        "tee # /etc/passwd",
+        "sudo # rm x\nrm x",
+    ] {
+        assert!(class(command) >= CommandClass::Unknown, "{command:?}");
+    }
+}
+
+#[test]
+fn a_text_that_is_not_analysed_is_named_only_if_it_is_worse() {
+    let worse = assess("git -c alias.x='!rm -rf src' x", &PLACE);
+    assert_eq!(worse.class, CommandClass::Destroys);
+    assert_eq!(worse.reasons[0], "deletes files recursively");
+    for command in [
+        "git -c alias.x='!touch src' x",
+        "emulate sh -c 'ls'",
+        "x=ls; $x",
+        "sched +1 ls",
+        "echo ls | at now",
+    ] {
+        assert_eq!(class(command), CommandClass::Unknown, "{command:?}");
+    }
+    // What is known is not raised.
+    assert_eq!(class("x='rm y'; echo \"$x\""), CommandClass::Writes);
+}
+
+#[test]
 fn what_zsh_alone_knows_is_read_or_unknown() {
     for command in [
         "ls *(.om[1,3])",
@@ -251,8 +295,8 @@ fn what_zsh_alone_knows_is_read_or_unknown() {
         "ls *(+remove)",
         "ls *(#qe[reboot])",
         "echo ${(e)x}",
-        "x='a[$(rm y)]'; (( x ))",
-        "alias -g G='| rm'",
+        "x='a[$(date)]'; (( x ))",
+        "alias -g G='| less'",
         "zmodload zsh/files",
         "precmd() { ls }",
         "functions[ls]=x",

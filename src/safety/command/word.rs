@@ -33,6 +33,11 @@ pub enum WordPart {
     },
     /// The value of an arithmetic expression.
     Number,
+    /// The elements of an array, as they are written.
+    Array {
+        /// The text between the parentheses.
+        text: String,
+    },
 }
 
 /// A word.
@@ -87,6 +92,56 @@ impl ShellWord {
         })
     }
 
+    /// Returns the elements of an array, without quotes, as far as spaces tell.
+    pub fn elements(&self) -> Option<Vec<String>> {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            WordPart::Array { text } => Some(text.split_whitespace()),
+            _ => None,
+        });
+        let elements: Vec<String> = texts
+            .flatten()
+            .map(|element| element.replace(['\'', '"'], ""))
+            .collect();
+        (!elements.is_empty()).then_some(elements)
+    }
+
+    /// Returns the word with the values of variables in their place, or `None` if none of its variables is known.
+    pub fn filled(&self, value: impl Fn(&str) -> Option<String>) -> Option<ShellWord> {
+        let mut is_filled = false;
+        let fill = |part: &WordPart| match part {
+            WordPart::Variable { name, is_quoted } => match value(name) {
+                Some(text) => {
+                    is_filled = true;
+                    WordPart::Text {
+                        text,
+                        is_quoted: *is_quoted,
+                    }
+                }
+                None => part.clone(),
+            },
+            part => part.clone(),
+        };
+        let parts = self.parts.iter().map(fill).collect();
+        is_filled.then_some(ShellWord { parts })
+    }
+
+    /// Whether a part of the word is quoted.
+    pub fn is_quoted(&self) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| {
+            matches!(
+                part,
+                WordPart::Text {
+                    is_quoted: true,
+                    ..
+                } | WordPart::Variable {
+                    is_quoted: true,
+                    ..
+                }
+            )
+        })
+    }
+
     /// Returns the value, with `~`, `$HOME` and `$PWD` replaced, and `$XDG_CONFIG_HOME` by its default.
     pub fn value(&self, home: &str, cwd: &str) -> WordValue {
         let mut value = WordValue {
@@ -122,6 +177,10 @@ impl ShellWord {
                     value.is_open |= !is_quoted;
                 }
                 WordPart::Number => value.text.push('1'),
+                WordPart::Array { .. } => {
+                    value.text.push(UNKNOWN);
+                    value.is_open = true;
+                }
             }
         }
         value

@@ -123,6 +123,16 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
             }
         }
         let rest = arguments.get(at..).unwrap_or_default();
+        // Without a command, what `parallel` is given are commands.
+        if name == "parallel" && argument.starts_with(":::") {
+            let names_file = rest.iter().any(|word| word.starts_with("::::"));
+            let texts = rest.iter().filter(|word| !word.starts_with(":::"));
+            let texts: Vec<&str> = texts.map(String::as_str).collect();
+            return Some(match names_file {
+                true => WrappedCommand::Nothing,
+                false => WrappedCommand::Text(texts.join("\n")),
+            });
+        }
         // `parallel` appends arguments to a plain command, as `xargs` does.
         let is_plain = name == "parallel"
             && rest

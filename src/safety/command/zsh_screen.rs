@@ -5,6 +5,7 @@
 
 mod code;
 mod heredoc;
+mod literal;
 mod loops;
 mod redirections;
 
@@ -43,19 +44,55 @@ pub struct ScreenedText {
     pub text: String,
     /// Number of its substitutions of commands: the parser must find as many.
     pub substitutions: usize,
+    /// What its words say.
+    pub traits: TextTraits,
 }
 
-/// Returns the text for the parser.
+/// What the words of a text say of values that zsh expands or computes later.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct TextTraits {
+    /// A literal text has a substitution of a command.
+    pub has_substitution: bool,
+    /// A literal text has one in a subscript, which runs when arithmetic evaluates it: `'a[$(rm y)]'`.
+    pub has_subscript: bool,
+    /// Arithmetic, or the subscript of a variable.
+    pub has_arithmetic: bool,
+    /// A literal text has a glob qualifier that runs code.
+    pub has_qualifier: bool,
+    /// The value of a variable is a pattern: `${~x}`.
+    pub expands_patterns: bool,
+    /// There are comments.
+    pub has_comment: bool,
+    /// One of them would run something if it were words.
+    pub has_risky_comment: bool,
+}
+
+/// Returns the text for the parser, without its comments.
 ///
 /// # Errors
 /// The reason why the text cannot be analysed.
 pub fn screen(text: &str) -> Result<ScreenedText, &'static str> {
+    screen_all(text, false)
+}
+
+/// Returns the text for the parser as zsh reads it at a prompt without the option `interactive_comments`: comments are words.
+///
+/// # Errors
+/// The reason why the text cannot be analysed.
+pub fn screen_words(text: &str) -> Result<ScreenedText, &'static str> {
+    screen_all(text, true)
+}
+
+fn screen_all(text: &str, has_comment_words: bool) -> Result<ScreenedText, &'static str> {
     let is_strange =
         |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c.is_whitespace() && !c.is_ascii();
     if text.contains(is_strange) {
         return Err("it has control characters or spaces that are not ASCII");
     }
-    if computes_with_subscripts(text) {
+    if ["['$(", "[\"$(", "['`", "[\"`"]
+        .iter()
+        .any(|start| text.contains(start))
+    {
         return Err("it has a subscript that runs a command when it is evaluated");
     }
     let mut screen = ZshScreen {
@@ -70,9 +107,14 @@ pub fn screen(text: &str) -> Result<ScreenedText, &'static str> {
         opens_anonymous: false,
         cases: 0,
         substitutions: 0,
+        has_comment_words,
+        literal: String::new(),
+        traits: TextTraits::default(),
     };
     while screen.at < screen.chars.len() {
+        let (start, scope) = (screen.at, screen.scope());
         screen.step()?;
+        screen.note_literal(start, scope);
         if screen.scopes.len() > MAX_NESTING {
             return Err("it is nested too deeply");
         }
@@ -81,6 +123,7 @@ pub fn screen(text: &str) -> Result<ScreenedText, &'static str> {
     Ok(ScreenedText {
         text: ascii(&screen.out),
         substitutions: screen.substitutions,
+        traits: screen.traits(),
     })
 }
 
@@ -89,47 +132,6 @@ pub fn screen(text: &str) -> Result<ScreenedText, &'static str> {
 pub fn ascii(text: &str) -> String {
     let ascii = |c: char| if c.is_ascii() { c } else { OTHER_CHARACTER };
     text.chars().map(ascii).collect()
-}
-
-/// Whether a text evaluates arithmetic and has a subscript with a command in it, which zsh then runs: `x='a[$(rm y)]'`.
-fn computes_with_subscripts(text: &str) -> bool {
-    let has_command = text.match_indices("[$(").any(|(at, found)| {
-        let rest = text.get(at + found.len()..).unwrap_or_default();
-        !rest.starts_with('(')
-    }) || text.contains("[`");
-    if ["['$(", "[\"$(", "['`", "[\"`"]
-        .iter()
-        .any(|start| text.contains(start))
-    {
-        return true;
-    }
-    // Arithmetic, and builtins that assign to a parameter whose name is an argument.
-    const EVALUATES: [&str; 23] = [
-        "[ -v",
-        "[[ -v",
-        "test -v",
-        "unset ",
-        "zstyle ",
-        "declare ",
-        "export ",
-        "getopts ",
-        "local ",
-        "print -",
-        "printf -v",
-        "read ",
-        "readonly ",
-        "set -A",
-        "typeset ",
-        "((",
-        "$[",
-        "let ",
-        "-eq",
-        "-ne",
-        "-lt",
-        "-gt",
-        "integer ",
-    ];
-    has_command && EVALUATES.iter().any(|word| text.contains(word))
 }
 
 /// The state of the words of a command.
@@ -189,6 +191,11 @@ struct ZshScreen {
     cases: usize,
     /// Number of substitutions of commands so far.
     substitutions: usize,
+    /// Comments are words.
+    has_comment_words: bool,
+    /// The text without its quotes, and with [`UNKNOWN`] before each variable and in place of each substitution.
+    literal: String,
+    traits: TextTraits,
 }
 
 impl ZshScreen {
@@ -349,7 +356,8 @@ impl ZshScreen {
                 self.out.push('1');
                 Ok(())
             }
-            Some('#' | '~' | '=' | '^') if self.peek(2).is_some_and(is_name) => {
+            Some(flag @ ('#' | '~' | '=' | '^')) if self.peek(2).is_some_and(is_name) => {
+                self.traits.expands_patterns |= flag == '~';
                 self.copy(1);
                 self.at += 1;
                 Ok(())
@@ -408,6 +416,7 @@ impl ZshScreen {
                 .peek(1)
                 .is_some_and(|c| is_name(c) || c == '$' || c == '{')
         {
+            self.traits.expands_patterns |= self.peek(0) == Some('~');
             self.at += 1;
         }
         self.scopes.push(Scope::Parameter);

@@ -261,9 +261,10 @@ impl Assessor<'_> {
             .iter()
             .any(|argument| argument.starts_with('-') && argument.contains(['g', 's']))
         {
-            self.findings.add(
-                Unknown,
+            let text = call.arguments.last().map_or("", String::as_str);
+            self.findings.add_text(
                 "it makes an alias that changes words anywhere in a command",
+                text,
             );
             return;
         }

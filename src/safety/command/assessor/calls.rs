@@ -95,6 +95,7 @@ impl Assessor<'_> {
         if command.words.is_empty() {
             return;
         }
+        self.guess_values(command);
         let mut arguments = facts.values.clone();
         let named = command.words.first();
         let named = named.and_then(|word| script.found_program(word));
@@ -133,6 +134,10 @@ impl Assessor<'_> {
                 self.findings
                     .add_grave(RunsDownloadedCode, "runs a download");
                 return;
+            }
+            // The first word of a comment, for a shell that knows none.
+            if path.starts_with('#') {
+                return self.findings.add(Reads, "");
             }
             if path.is_empty() || path.contains([UNKNOWN, '*', '?']) {
                 self.findings
@@ -346,9 +351,11 @@ impl Assessor<'_> {
 
     pub(super) fn table(&mut self, name: &str, arguments: &[String]) {
         let Some(entry) = programs::find(name) else {
-            self.findings
-                .add(Unknown, format!("what {name} does is not known"));
-            return;
+            let reason = match name.contains(char::is_alphanumeric) {
+                true => format!("what {name} does is not known"),
+                false => "it is not known what it runs".to_owned(),
+            };
+            return self.findings.add(Unknown, reason);
         };
         let list = entry.arguments(arguments);
         let verdict = entry.verdict(name, &list);

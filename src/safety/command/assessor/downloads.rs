@@ -90,7 +90,15 @@ impl Assessor<'_> {
             if !makes_files || !script.carries_download(&(at..at + 1)) {
                 continue;
             }
-            self.has_unpacked |= UNPACKERS.contains(&name.as_str());
+            let is_unpacked = UNPACKERS.contains(&name.as_str());
+            self.has_unpacked |= is_unpacked;
+            let holds_programs =
+                |path: &String| matches!(path.trim_end_matches('/'), "" | "/usr" | "/usr/local");
+            let mut places = arguments.iter().filter(|_| is_unpacked);
+            if places.any(|path| path.starts_with('/') && holds_programs(path)) {
+                let reason = "unpacks a download where programs are looked for";
+                self.findings.add_grave(RunsDownloadedCode, reason);
+            }
             let files = arguments
                 .iter()
                 .map(|argument| argument.trim_start_matches("of="));

@@ -39,7 +39,10 @@ fn only_prints(facts: &CommandFacts, text: &str) -> bool {
 impl Assessor<'_> {
     /// Judges a pipeline: a stage that runs what it reads.
     pub(super) fn pipeline(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
-        let mut stream = StreamContent::Local;
+        let mut stream = match stages.first() {
+            Some(first) => self.here_text(script, first),
+            None => StreamContent::Local,
+        };
         for (number, stage) in stages.iter().enumerate() {
             let facts = script.facts.get(stage.clone()).unwrap_or_default();
             let before = number.checked_sub(1).and_then(|before| stages.get(before));
@@ -76,6 +79,44 @@ impl Assessor<'_> {
         }
     }
 
+    /// Returns the text of a here-document or here-string that a command gets.
+    fn here_text(&self, script: &ScriptFacts, command: &Range<usize>) -> StreamContent {
+        let mut redirections = script.script.redirections.iter();
+        let text = redirections
+            .find(|input| input.operator.starts_with("<<") && input.commands == *command)
+            .map(|input| self.value(&input.target))
+            .filter(|text| !text.contains(UNKNOWN));
+        text.map_or(StreamContent::Local, StreamContent::Text)
+    }
+
+    /// Judges what commands read from `< <(…)`; behind `exec`, all later commands read it.
+    pub(super) fn input_process(&mut self, script: &ScriptFacts, redirection: &Redirection) {
+        let Some((process, _)) = redirection.target.substitutions().find(|(_, is)| *is) else {
+            return;
+        };
+        let stream = match script.facts.get(process.clone()).unwrap_or_default() {
+            _ if script.downloads(&process) => StreamContent::Download,
+            [facts] => match &facts.output {
+                OutputRole::Constant(text) => StreamContent::Text(text.clone()),
+                _ => StreamContent::Local,
+            },
+            _ => StreamContent::Local,
+        };
+        let readers = redirection.commands.clone();
+        let facts = script.facts.get(readers.clone()).unwrap_or_default();
+        let is_exec =
+            |facts: &CommandFacts| matches!(facts.values.as_slice(), [name] if name == "exec");
+        let readers = match facts.iter().any(is_exec) {
+            true => readers.start..script.facts.len(),
+            false => readers,
+        };
+        for (at, facts) in script.facts.iter().enumerate() {
+            if readers.contains(&at) && !process.contains(&at) {
+                self.run_stream(facts, &stream);
+            }
+        }
+    }
+
     fn run_stream(&mut self, facts: &CommandFacts, stream: &StreamContent) {
         match (facts.input, stream) {
             (InputRole::Data, _) | (InputRole::Lines, StreamContent::Download) => {}
@@ -93,6 +134,9 @@ impl Assessor<'_> {
             (InputRole::OtherCode, StreamContent::Text(text)) => self.other_code(text),
             (InputRole::Shell, StreamContent::Text(text)) => self.queue.push_back(text.clone()),
             (InputRole::Code, StreamContent::Text(text)) => self.code(text, language(facts)),
+            (_, StreamContent::Text(text)) => self
+                .findings
+                .add_text("it runs the output of a command", text),
             _ => self
                 .findings
                 .add(Unknown, "it runs the output of a command"),
@@ -127,7 +171,7 @@ impl Assessor<'_> {
                 InputRole::Lines | InputRole::Server => self.lines(text),
                 InputRole::Opaque => self
                     .findings
-                    .add(Unknown, "it runs the text of a here-document"),
+                    .add_text("it runs the text of a here-document", text),
             }
         }
     }

@@ -72,6 +72,51 @@ const VALUED: [&str; 12] = [
     "workingdirectory",
 ];
 
+/// Returns the value of an assignment, or the whole statement.
+fn assigned(statement: &str) -> &str {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.');
+    let rest = statement.trim().strip_prefix('$').unwrap_or_default();
+    let rest = rest.trim_start_matches(is_name).trim_start();
+    let value = rest.trim_start_matches(['+', '-']).strip_prefix('=');
+    value.unwrap_or(statement).trim()
+}
+
+/// Returns a text with a number in place of each text in quotes.
+fn without_texts(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['\'', '"']) {
+        let (before, quoted) = rest.split_at(at);
+        let end = quoted.char_indices().skip(1);
+        let mut end = end.filter(|(_, c)| quoted.starts_with(*c));
+        let Some((end, _)) = end.next() else {
+            break;
+        };
+        plain.push_str(before);
+        plain.push_str(" 0 ");
+        rest = quoted.get(end + 1..).unwrap_or_default();
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// Whether a statement only has variables and numbers, with operators between them.
+fn is_expression(statement: &str) -> bool {
+    let is_value = |word: &str| {
+        let name = word.trim_end_matches(',').trim_start_matches('$');
+        let is_number = name.starts_with(|c: char| c.is_ascii_digit());
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.');
+        (is_number || word.starts_with('$')) && name.chars().all(is_plain)
+    };
+    let is_operator = |word: &str| {
+        let name = word.strip_prefix('-').unwrap_or_default();
+        matches!(word, "+" | "-" | "*" | "%")
+            || !name.is_empty() && name.chars().all(char::is_alphabetic)
+    };
+    let mut words = statement.split_whitespace().enumerate();
+    words.all(|(at, word)| is_value(word) || at > 0 && is_operator(word))
+}
+
 impl Assessor<'_> {
     /// Judges a call of PowerShell.
     pub(super) fn power_shell(&mut self, call: &ShellCall<'_>) {
@@ -136,14 +181,19 @@ impl Assessor<'_> {
                 .add(Destroys, "deletes or stops with PowerShell");
         }
         let is_looking = |statement: &str| {
+            let statement = assigned(statement);
             let first = statement.split_whitespace().next().unwrap_or_default();
-            let is_variable = first.is_empty() || first.starts_with('$');
-            is_variable || first.contains('-') && LOOKING.contains(&verb(first).as_str())
+            let (verb, noun) = first.split_once('-').unwrap_or_default();
+            // `get-foo.exe` is a program.
+            let is_noun = !noun.is_empty() && noun.chars().all(|c| c.is_ascii_alphanumeric());
+            LOOKING.contains(&verb) && is_noun || is_expression(statement)
         };
         let mut commands = words
             .iter()
             .filter(|word| word.contains('-') && !word.starts_with('-'));
-        let is_harmless = text.split(['|', ';', '\n', '{', '}']).all(is_looking)
+        let is_harmless = without_texts(&text)
+            .split(['|', ';', '\n', '{', '}'])
+            .all(is_looking)
             && commands.all(|word| LOOKING.contains(&verb(word).as_str()))
             && !text.contains(['>', '&', '[', '`', '(']);
         match is_harmless {

@@ -86,6 +86,8 @@ struct ScriptOptions {
     /// Text that becomes part of the code.
     patterns: Vec<String>,
     has_debugger: bool,
+    /// Lines are printed only by the code: `-n`.
+    is_quiet: bool,
     /// The suffix of the copies that it keeps of files that it changes in place.
     in_place: Option<String>,
     /// The index of the first operand.
@@ -156,6 +158,7 @@ impl ScriptOptions {
                         drop(value(&mut at));
                         break;
                     }
+                    'n' => options.is_quiet = true,
                     'i' => {
                         options.in_place = Some(rest.to_owned());
                         break;
@@ -224,7 +227,10 @@ impl Assessor<'_> {
         }
         let operands = call.arguments.get(options.end..).unwrap_or_default();
         if let Some(suffix) = &options.in_place {
-            self.changed_in_place(operands, suffix.is_empty() && deletes_lines(&codes));
+            self.changed_in_place(
+                operands,
+                suffix.is_empty() && deletes_lines(&codes, options.is_quiet),
+            );
         }
         // Perl opens `COMMAND |` and `> FILE` among the files that it reads.
         let opens = |operand: &String| {
@@ -251,9 +257,15 @@ impl Assessor<'_> {
     }
 }
 
-/// Whether code that runs for each line only deletes some, or empties them: `print if /x/`, `$_ = "" if /x/`.
-fn deletes_lines(codes: &[&str]) -> bool {
-    codes.iter().all(|code| {
+/// Whether code that runs for each line only deletes some, or empties them: `print if /x/`, `$_ = "" if /x/`, and with `-n` all
+/// that prints nothing.
+fn deletes_lines(codes: &[&str], is_quiet: bool) -> bool {
+    const PRINTING: [&str; 8] = ["print", "printf", "say", "puts", "putc", "p", "pp", "write"];
+    let mut words = codes
+        .iter()
+        .flat_map(|code| code.split(|c: char| !c.is_alphanumeric()));
+    let is_silent = is_quiet && !words.any(|word| PRINTING.contains(&word));
+    let only_deletes = |code: &&str| {
         let code: String = code.split_whitespace().collect();
         let code = code.trim_end_matches(';');
         // A line that is not printed, or that is emptied, is lost; blank ones are no loss.
@@ -264,5 +276,6 @@ fn deletes_lines(codes: &[&str]) -> bool {
         let selects = rest.is_some_and(is_condition) && !code.ends_with("if/\\S/");
         let empties = ["$_=\"\"", "$_=''", "undef$_", "$_=nil"];
         selects || empties.iter().any(|start| code.starts_with(start))
-    })
+    };
+    !codes.is_empty() && (is_silent || codes.iter().all(only_deletes))
 }

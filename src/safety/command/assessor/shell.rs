@@ -30,6 +30,7 @@ impl Assessor<'_> {
             self.shell_call(script, call);
             return true;
         }
+        self.assigned_names(script, call);
         if let Some(options) = code_options(call.name) {
             return self.interpreter(script, call, options);
         }
@@ -37,7 +38,9 @@ impl Assessor<'_> {
             "eval" => self.eval(script, call),
             "source" | "." => self.source(script, call),
             "trap" => {
-                if let Some(text) = call.arguments.first().filter(|text| !text.starts_with('-')) {
+                let mut arguments = call.arguments.iter();
+                let first = arguments.find(|argument| *argument != "--");
+                if let Some(text) = first.filter(|text| !text.starts_with('-')) {
                     self.shell_text(text);
                 }
                 self.findings.add(Writes, "");
@@ -52,10 +55,32 @@ impl Assessor<'_> {
                     .add(Unknown, "it loads builtins or variables that change files"),
                 false => self.findings.add(Writes, ""),
             },
-            "add-zsh-hook" | "add-zle-hook-widget" | "sched" => self
-                .findings
-                .add(Unknown, "it makes the shell run a function later"),
-            "hash" if call.arguments.iter().any(|argument| argument.contains('=')) => {
+            "add-zsh-hook" | "add-zle-hook-widget" | "sched" => {
+                let text = call.arguments.get(1..).unwrap_or_default().join(" ");
+                self.findings
+                    .add_text("it makes the shell run a function later", text);
+            }
+            "set" | "setopt"
+                if call
+                    .arguments
+                    .iter()
+                    .any(|argument| expands_globs(argument)) =>
+            {
+                let reason = "it makes the values of variables patterns, which may run code";
+                self.findings.add(Unknown, reason);
+            }
+            "autoload" => {
+                let files = call.arguments.iter();
+                for file in files.filter(|file| file.contains('/') && !file.starts_with('-')) {
+                    self.file_of_commands(file);
+                }
+                return false;
+            }
+            // `hash -d` names directories.
+            "hash"
+                if call.arguments.first().is_none_or(|option| option != "-d")
+                    && call.arguments.iter().any(|argument| argument.contains('=')) =>
+            {
                 self.findings
                     .add(Unknown, "it changes which program a name means");
             }
@@ -65,8 +90,9 @@ impl Assessor<'_> {
                     .iter()
                     .any(|argument| argument == "-f" || argument == "-c") =>
             {
+                let text = call.arguments.last().map_or("", String::as_str);
                 self.findings
-                    .add(Unknown, "it changes what names mean or runs a text");
+                    .add_text("it changes what names mean or runs a text", text);
             }
             "fc" if call
                 .arguments
@@ -78,7 +104,8 @@ impl Assessor<'_> {
                     .add(Unknown, "it runs a command of the history");
             }
             "bindkey" if call.arguments.iter().any(|argument| argument == "-s") => {
-                self.findings.add(Unknown, "it makes a key type a text");
+                let text = call.arguments.last().map_or("", String::as_str);
+                self.findings.add_text("it makes a key type a text", text);
             }
             "zle" => {
                 let has = |option: &str| call.arguments.iter().any(|argument| argument == option);
@@ -104,12 +131,17 @@ impl Assessor<'_> {
                     )
                 });
                 if types {
+                    let text = call.arguments.get(1..).unwrap_or_default().join(" ");
                     self.findings
-                        .add(Unknown, "it puts a text on the command line");
+                        .add_text("it puts a text on the command line", text);
                 }
-                let runs = |text: &String| text.contains("$(") || text.contains('`');
+                let runs = |text: &String| {
+                    let is_value = text.contains(UNKNOWN) && self.has_substitution;
+                    text.contains("$(") || text.contains('`') || is_value
+                };
                 if expands && call.arguments.iter().any(runs) {
-                    self.findings.add(Unknown, "its prompt may run a command");
+                    let text = call.arguments.join(" ");
+                    self.findings.add_text("its prompt may run a command", text);
                 }
                 return false;
             }
@@ -364,6 +396,11 @@ impl Assessor<'_> {
         self.script_file(script, call, at);
         true
     }
+}
+
+/// Whether an argument of `set` or `setopt` is the option with which zsh takes values of variables for patterns.
+fn expands_globs(option: &str) -> bool {
+    option.replace('_', "").eq_ignore_ascii_case("globsubst")
 }
 
 /// Returns the library that an argument makes an interpreter load before the code.

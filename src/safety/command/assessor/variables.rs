@@ -1,5 +1,6 @@
 //! Variables that change what later commands do.
 
+use super::shell::ShellCall;
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
@@ -53,7 +54,64 @@ impl Assessor<'_> {
                     "",
                 );
             }
+            match word.elements() {
+                Some(elements) if command.words.is_empty() => {
+                    self.has_unknown_value |= elements.iter().any(|element| element.contains('$'));
+                    self.values.push((name.clone(), elements));
+                }
+                _ if value.contains(UNKNOWN) => self.has_unknown_value = true,
+                _ => self.values.push((name.clone(), vec![value.clone()])),
+            }
             self.variable(script, name, &value, Some(word));
+        }
+    }
+
+    /// Notes the command with the constant values of its variables, which name what it does if it is not known otherwise.
+    pub(super) fn guess_values(&mut self, command: &SimpleCommand) {
+        let elements = |name: &str| {
+            let mut values = self.values.iter().rev();
+            let found = values.find(|(known, _)| known == name);
+            found.map(|(_, elements)| elements)
+        };
+        let mut is_filled = false;
+        let words = command.words.iter().map(|word| {
+            let filled = word.filled(|name| elements(name).map(|all| all.join(" ")));
+            is_filled |= filled.is_some();
+            let text = self.value(filled.as_ref().unwrap_or(word));
+            let is_array = |name| elements(name).is_some_and(|all| all.len() > 1);
+            match word.is_quoted() && !word.variables().any(is_array) {
+                true => format!("'{}'", text.replace('\'', "'\\''")),
+                false => text,
+            }
+        });
+        let text = words.collect::<Vec<_>>().join(" ");
+        if is_filled {
+            self.findings.guess(text);
+        }
+    }
+
+    /// Judges the variables that a builtin assigns to, whose names are arguments. `path` is left out where scripts of other shells
+    /// use the name for a variable of their own.
+    pub(super) fn assigned_names(&mut self, script: &ScriptFacts, call: &ShellCall<'_>) {
+        let behind = |option: &str| {
+            let at = call
+                .arguments
+                .iter()
+                .position(|argument| argument == option);
+            at.and_then(|at| call.arguments.get(at + 1..at + 2))
+        };
+        let names = match call.name {
+            "read" => call.arguments,
+            "getopts" => call.arguments.get(1..2).unwrap_or_default(),
+            "set" => behind("-A").unwrap_or_default(),
+            "print" | "printf" => behind("-v").unwrap_or_default(),
+            _ => return,
+        };
+        for name in names
+            .iter()
+            .filter(|name| call.name == "set" || *name != "path")
+        {
+            self.variable(script, name, "", None);
         }
     }
 
@@ -70,14 +128,19 @@ impl Assessor<'_> {
             "PS1" | "PS2" | "PS3" | "RPS1" | "PROMPT" | "PROMPT2" | "RPROMPT" | "SPROMPT"
                 if value.contains("$(") || value.contains('`') =>
             {
-                self.findings.add(Unknown, "its prompt may run a command");
+                self.findings
+                    .add_text("its prompt may run a command", value);
             }
-            "PATH" | "path" | "fpath" | "FPATH" => {
+            "PATH" | "path" | "fpath" | "FPATH" | "module_path" | "MODULE_PATH" => {
+                let elements = word.and_then(ShellWord::elements).unwrap_or_default();
                 let keeps = value.contains(UNKNOWN);
-                let is_odd = value.split(':').any(|part| {
+                let parts = value.split(':').chain(elements.iter().map(String::as_str));
+                let is_odd = parts.into_iter().any(|part| {
                     part.is_empty() && !value.is_empty()
                         || part == "."
                         || part.starts_with("/tmp")
+                        || part.starts_with("/var/tmp")
+                        || part.contains("/..")
                         || part.starts_with("/dev/shm")
                         || part.starts_with("./")
                 });
@@ -97,6 +160,13 @@ impl Assessor<'_> {
                     Unknown,
                     format!("it sets {name}, so that other code may run"),
                 );
+            }
+            "MAKEFLAGS" | "MFLAGS" | "GNUMAKEFLAGS"
+                if value.contains("eval") || value.contains("-f") =>
+            {
+                let reason = format!("it sets {name}, which adds options to a command");
+                self.findings
+                    .add_text(reason, value.replace([':', ';'], "\n"));
             }
             name if name.starts_with("TF_CLI_ARGS") => self.findings.add(
                 Unknown,
@@ -148,10 +218,8 @@ impl Assessor<'_> {
             | "functions"
             | "galiases"
             | "saliases" => {
-                self.findings.add(
-                    Unknown,
-                    format!("it sets {name}, so that other code may run"),
-                );
+                self.findings
+                    .add_text(format!("it sets {name}, so that other code may run"), value);
             }
             "NODE_OPTIONS"
                 if [

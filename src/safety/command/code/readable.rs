@@ -49,7 +49,16 @@ const PACKAGES: [&str; 16] = [
 ];
 
 /// Members of `socket`, `inspect` and others that only look.
-const LOOKS: [(&str, &[&str]); 4] = [
+const LOOKS: [(&str, &[&str]); 5] = [
+    (
+        "shutil",
+        &[
+            "disk_usage",
+            "get_archive_formats",
+            "get_terminal_size",
+            "which",
+        ],
+    ),
     ("socket", &["gethostname", "AF_INET", "AF_INET6"]),
     ("urllib", &["parse"]),
     (

@@ -83,7 +83,8 @@ pub struct ArgumentList<'a> {
     pub operands: Vec<&'a str>,
     /// Whether some of them follow `--`.
     pub(super) has_dashes: bool,
-    has_long_dash: bool,
+    /// Whether a single dash begins a long option.
+    pub(super) has_long_dash: bool,
     /// Letters of options that take a value.
     value_letters: Vec<char>,
     /// How many operands at the beginning each follow an option.
@@ -167,7 +168,7 @@ impl<'a> ArgumentList<'a> {
 
     /// Whether the letter of an option is in a cluster of usual flags: anything else may be the value of an option.
     fn is_in_flags(&self, option: &str) -> bool {
-        const FLAGS: &str = "adfinpqrsvy";
+        const FLAGS: &str = "Radfinpqrsvy";
         let is_flag = |c: char| FLAGS.contains(c) || option.ends_with(c);
         let clusters = self
             .options

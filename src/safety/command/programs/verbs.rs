@@ -30,7 +30,7 @@ pub(super) const DELETING: [&str; 25] = [
 ];
 
 /// First parts of subcommands of clouds that stop, disable or give back something: `stop-logging`, `disassociate-address`.
-pub(super) const STOPPING: [&str; 19] = [
+const STOPPING: [&str; 19] = [
     "abort",
     "cancel",
     "close",
@@ -51,6 +51,12 @@ pub(super) const STOPPING: [&str; 19] = [
     "suspend",
     "withdraw",
 ];
+
+/// Whether a subcommand stops, disables or gives back something.
+pub(super) fn stops(word: &str) -> bool {
+    let verb = word.split('-').next().unwrap_or_default();
+    STOPPING.contains(&verb)
+}
 
 /// Whether a subcommand deletes: `delete`, `user-del`, `doctrine:schema:drop`, `removeSnapshot`. What follows a name with another
 /// separator is data, such as a path.
@@ -85,8 +91,10 @@ pub(super) fn names_deletion(program: &str, operands: &[&str]) -> bool {
             .iter()
             .any(|name| word.starts_with(name))
     };
+    // The values of most options follow the service and its verb.
+    let most = if program == "aws" { 2 } else { 3 };
     !is_naming
-        && operands.iter().take(3).enumerate().any(|(at, word)| {
+        && operands.iter().take(most).enumerate().any(|(at, word)| {
             let is_subcommand = at == 0 && !is_test(word) || at == 1;
             let mut parts = word.split(':');
             parts.any(|part| DELETING.contains(&part)) || is_subcommand && is_deletion(word)

@@ -14,6 +14,8 @@ pub struct AwkEffects {
     pub commands: Vec<String>,
     /// The files that it writes; empty for one that is computed.
     pub writes: Vec<String>,
+    /// The texts in it.
+    pub texts: Vec<String>,
 }
 
 /// Reads a program.
@@ -43,6 +45,9 @@ pub fn awk_effects(program: &str) -> AwkEffects {
         }
     }
     readings.dedup();
+    if let Some((_, texts)) = readings.first() {
+        effects.texts.clone_from(texts);
+    }
     if let [(code, texts)] = readings.as_slice()
         && !is_doubtful
         && !program.contains(['\\', UNKNOWN])
@@ -53,7 +58,12 @@ pub fn awk_effects(program: &str) -> AwkEffects {
         return effects;
     }
     let is_unknown = program.trim_start().starts_with(UNKNOWN);
-    effects.runs |= !is_read || is_unknown || runs_anywhere(program, is_doubtful);
+    // All readings agree on what is a text or an expression.
+    let is_clear = !is_doubtful
+        && !program.contains(UNKNOWN)
+        && matches!(readings.as_slice(), [(code, _)] if !code.contains('\\'));
+    let runs_anywhere = !is_clear && runs_anywhere(program, is_doubtful);
+    effects.runs |= !is_read || is_unknown || runs_anywhere;
     effects
 }
 

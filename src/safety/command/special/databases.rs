@@ -2,7 +2,12 @@
 
 use super::{CallOutcome, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Network, Reads, Unknown, Writes};
-use crate::safety::command::word::UNKNOWN;
+
+/// Commands of Redis that have subcommands.
+const SUBCOMMANDS: [&str; 13] = [
+    "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DEBUG", "FUNCTION", "LATENCY", "MEMORY",
+    "MODULE", "SCRIPT", "XGROUP", "XINFO",
+];
 
 /// Returns the queries among the arguments, if there are any.
 fn queries(call: &ProgramCall<'_>) -> Vec<String> {
@@ -33,11 +38,18 @@ fn queries(call: &ProgramCall<'_>) -> Vec<String> {
         ),
         // The operands are the command; a host or number is none.
         "redis-cli" | "valkey-cli" if !list.operands.is_empty() => {
-            // The words are arguments, so that the values of variables are data; but not the first one.
+            // What follows the command and its subcommand is data, unless it is code. A space in an operand is part of a name.
+            let command = list.operands.first().map(|word| word.to_ascii_uppercase());
+            let command = command.unwrap_or_default();
+            let commands = match command.as_str() {
+                "EVAL" | "EVAL_RO" => list.operands.len(),
+                name if SUBCOMMANDS.contains(&name) => 3,
+                _ => 1,
+            };
             let words = list.operands.iter().enumerate();
-            let words = words.map(|(at, word)| match at > 0 && word.starts_with(UNKNOWN) {
-                true => "value",
-                false => word,
+            let words = words.map(|(at, word)| match at < commands + list.possible_values() {
+                true => word,
+                false => "value",
             });
             found.push(words.collect::<Vec<_>>().join(" "))
         }

@@ -91,6 +91,8 @@ pub fn copy(
         );
     } else if !moves && sources.contains(&"/dev/null") {
         findings.add(Destroys, "empties a file");
+    } else if !moves && call.name != "ln" && sources.iter().any(|path| is_endless(path)) {
+        findings.add(Destroys, "overwrites a file with what means nothing");
     }
     if moves {
         for path in sources {
@@ -112,6 +114,14 @@ pub fn copy(
         }
     }
     CallOutcome::default()
+}
+
+/// Whether a device gives data without end that mean nothing.
+fn is_endless(path: &str) -> bool {
+    matches!(
+        path,
+        "/dev/zero" | "/dev/full" | "/dev/random" | "/dev/urandom"
+    )
 }
 
 /// Judges `tee` and other programs that write to their operands.

@@ -144,6 +144,19 @@ pub fn judge(
         }
         _ => {}
     }
+    if sub == "branch" {
+        let list = ArgumentList::new(arguments, &[], false);
+        let forces =
+            list.has_surely("-M") || list.has_any(&["-m", "--move"]) && list.has("--force");
+        // To the usual name is what the pages of a new repository say.
+        let is_usual = matches!(list.operands.as_slice(), ["main" | "master"]);
+        if forces && !is_usual {
+            findings.add(
+                Destroys,
+                "replaces a branch, whose commits may be nowhere else",
+            );
+        }
+    }
     if rest.iter().any(|argument| argument.contains("ext::")) {
         findings.add(Unknown, "git runs a program");
     }
@@ -183,9 +196,7 @@ fn setting(setting: &str, outcome: &mut CallOutcome, findings: &mut Findings) {
         || key == "safe.directory" && value == "*")
         && !is_off
     {
-        findings.add(
-            Unknown,
-            format!("the setting {key} makes git run a program"),
-        );
+        let reason = format!("the setting {key} makes git run a program");
+        findings.add_text(reason, value);
     }
 }

@@ -61,6 +61,10 @@ pub fn sed(
         Some(effects) => {
             if effects.runs {
                 findings.add(Unknown, "sed runs a command");
+                effects
+                    .commands
+                    .iter()
+                    .for_each(|command| findings.guess(command));
             }
             let is_quiet = list.has_any(&["-n", "--quiet", "--silent"]);
             let empties = ["s/.*//", "s/.*//g", "s/^.*$//", "s/^.*//", "s/^.*$//g"];
@@ -125,6 +129,7 @@ pub fn awk(
         let effects = awk_effects(program);
         if effects.runs {
             findings.add(Unknown, "awk runs a command");
+            effects.texts.iter().for_each(|text| findings.guess(text));
         }
         outcome
             .inner
@@ -141,7 +146,8 @@ pub fn awk(
             match found.value(call.arguments) == "inplace" {
                 true => {
                     findings.add(Writes, "changes files in place");
-                    if programs.iter().all(|program| only_selects(program)) {
+                    if !programs.is_empty() && programs.iter().all(|program| only_selects(program))
+                    {
                         findings.add(Destroys, "deletes lines of files in place");
                     }
                     for path in &list.operands {
@@ -158,6 +164,10 @@ pub fn awk(
 /// Whether a program of `awk` only selects lines: a condition without an action, or with `print`.
 fn only_selects(program: &str) -> bool {
     let program = program.trim();
+    // Without an action that prints, nothing is left.
+    if program.is_empty() || program.contains('{') && !program.contains("print") {
+        return true;
+    }
     let (condition, action) = match program.split_once('{') {
         Some((condition, action)) => (condition, action.trim().trim_end_matches('}').trim()),
         None => (program, "print"),

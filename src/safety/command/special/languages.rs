@@ -1,7 +1,6 @@
 //! Programs with a command language of their own: what the commands in their arguments do.
 
 use super::{CallOutcome, Findings, InnerCommand, ProgramCall};
-use crate::safety::command::class::CommandClass::Unknown;
 
 /// A family of programs, the options that give them commands, and the commands that are harmless.
 struct CommandLanguage {
@@ -279,10 +278,10 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         }
     };
     if !commands.iter().all(is_harmless) {
-        findings.add(
-            Unknown,
-            format!("{} runs commands of its own language", call.name),
-        );
+        for command in commands.iter().filter(|command| !is_harmless(command)) {
+            let reason = format!("{} runs commands of its own language", call.name);
+            findings.add_text(reason, *command);
+        }
     }
     CallOutcome::default()
 }

@@ -5,6 +5,8 @@
 pub struct SedEffects {
     /// Whether it runs a command: `e`, or `s///e`.
     pub runs: bool,
+    /// The commands, as far as they are literal.
+    pub commands: Vec<String>,
     /// The files that it writes: `w`, `W`, `s///w`.
     pub writes: Vec<String>,
     /// Whether it deletes lines that are not blank.
@@ -130,7 +132,7 @@ impl<'a> SedReader<'a> {
                 'a' | 'i' | 'c' => self.text(),
                 'e' => {
                     effects.runs = true;
-                    self.line();
+                    effects.commands.push(self.line().trim().to_owned());
                 }
                 'w' | 'W' => effects.writes.push(self.line().trim().to_owned()),
                 'y' => {
@@ -147,11 +149,17 @@ impl<'a> SedReader<'a> {
     fn substitution(&mut self, effects: &mut SedEffects) -> Option<()> {
         let delimiter = self.next()?;
         self.part(delimiter, true)?;
+        let behind = self.rest;
         self.part(delimiter, false)?;
+        let replacement = behind.strip_suffix(self.rest).unwrap_or_default();
+        let replacement = replacement.trim_end_matches(delimiter);
         while let Some(flag) = self.rest.chars().next() {
             match flag {
                 'g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9' => {}
-                'e' => effects.runs = true,
+                'e' => {
+                    effects.runs = true;
+                    effects.commands.push(replacement.to_owned());
+                }
                 'w' => {
                     self.next();
                     effects.writes.push(self.line().trim().to_owned());

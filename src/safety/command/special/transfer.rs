@@ -258,7 +258,7 @@ pub fn remote(
             || option.starts_with("sftp_server")
             || option.starts_with("directport")
         {
-            findings.add(Unknown, format!("{} runs a program", call.name));
+            findings.add_text(format!("{} runs a program", call.name), option);
         }
     }
     let operands = call.list().operands;

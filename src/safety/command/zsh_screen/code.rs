@@ -34,7 +34,10 @@ impl ZshScreen {
                 self.heredoc_bodies()
             }
             ';' | '&' | '|' if matches!(scope, Scope::Commands(_)) => self.operator(c),
-            '#' if !self.word.is_started && matches!(scope, Scope::Commands(_)) => self.comment(),
+            '#' if !self.word.is_started && matches!(scope, Scope::Commands(_)) => {
+                self.comment();
+                Ok(())
+            }
             '(' if scope == Scope::Condition
                 && !self.word.is_started
                 && !self.word.takes_pattern =>
@@ -195,8 +198,16 @@ impl ZshScreen {
         }
     }
 
-    /// Removes a comment. zsh knows comments at a prompt only with an option, so one that could mean something is rejected.
-    fn comment(&mut self) -> Result<(), &'static str> {
+    /// Removes a comment, or makes it words: zsh knows comments at a prompt only with an option.
+    fn comment(&mut self) {
+        if self.has_comment_words {
+            // The grammar knows comments.
+            self.out.push('\\');
+            self.word.is_started = true;
+            self.word.text.push('#');
+            self.copy(1);
+            return;
+        }
         let start = self.at;
         while self.peek(0).is_some_and(|c| c != '\n') {
             self.at += 1;
@@ -204,13 +215,16 @@ impl ZshScreen {
         let text = self.chars.get(start..self.at).unwrap_or_default();
         let rest = self.chars.get(self.at..).unwrap_or_default();
         let is_last = rest.iter().all(|c| c.is_ascii_whitespace());
-        let is_plain = text.iter().all(|c| !";&|$`<>(){}".contains(*c))
-            && !text.windows(2).any(|pair| pair == [' ', '-'])
-            && (is_last || !text.iter().any(|c| matches!(c, '\'' | '"')));
-        match is_plain {
-            true => Ok(()),
-            false => Err("it has a comment that zsh may not read as one"),
-        }
+        let runs = |c: &char| ";&|$`<>".contains(*c);
+        // A glob qualifier runs what stands behind `e` or `+`.
+        let qualifies = text.windows(2).any(|pair| {
+            let is_code = |c: char| !is_name(c) && !c.is_whitespace() && c != ')';
+            matches!(pair, ['e', c] if is_code(*c)) || matches!(pair, ['+', c] if is_name(*c))
+        });
+        let has_quotes = text.iter().any(|c| matches!(c, '\'' | '"'));
+        self.traits.has_comment = true;
+        self.traits.has_risky_comment |=
+            text.iter().any(runs) || text.contains(&'(') && qualifies || !is_last && has_quotes;
     }
 
     fn parenthesis(&mut self, scope: Scope) -> Result<(), &'static str> {
@@ -362,6 +376,11 @@ impl ZshScreen {
                 self.out.push(':');
             }
             "repeat" => self.repeat()?,
+            // The grammar takes the braces for arguments.
+            "time" if self.next_word(0).starts_with('{') => {
+                let length = self.out.len() - "time".len();
+                self.out.truncate(length);
+            }
             "function" => {
                 if self.next_word(0).starts_with('{') {
                     self.out.push(' ');
