@@ -167,7 +167,9 @@ fn without_a_terminal_one_line_of_stderr_names_the_fixes() {
 fn each_part_that_goes_along_is_told_the_first_time() {
     let helper = crate::support::helper::Helper::saying("fine");
     let told = |parts: &str| {
-        format!("\n[aish] also sent: {parts}; see llm --dry-run and [context]\nfine\n")
+        format!(
+            "\n[aish] also sent: {parts}; llm --dry-run shows it, [context] in config.toml sets it\nfine\n"
+        )
     };
     let marker = helper.path("state/context-notice");
     fs::remove_file(&marker).unwrap();

@@ -230,11 +230,16 @@ pub struct JsonArgs {
     pub json: bool,
 }
 
+fn command_number(text: &str) -> Result<NonZeroUsize, &'static str> {
+    let number = text.parse();
+    number.map_err(|_| "1 is the last command, 2 the one before")
+}
+
 /// `aish-helper output`
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// The number of the command, counted from the last one, which is 1
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = command_number)]
     pub command: NonZeroUsize,
     /// Print JSON
     #[arg(long)]

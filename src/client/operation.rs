@@ -4,7 +4,7 @@ use super::styled_line::{SpanStyle, StyledSpan, span};
 use crate::chat::OperationClass;
 use crate::protocol::tools::ToolInfo;
 use crate::safety::confusables;
-use crate::safety::policy::BUILTIN_SERVER;
+use crate::safety::policy::{BUILTIN_SERVER, TERMINAL_OUTPUT_RULE};
 
 /// Returns the one-column mark of an operation: `r`ead, `w`rite, `!` destructive.
 pub fn mark(operation: OperationClass) -> &'static str {
@@ -43,8 +43,16 @@ pub fn word(operation: OperationClass) -> &'static str {
     }
 }
 
+/// Whether a tool is the one that reads the output of the user's commands. The names of tools of MCP servers have a dot.
+pub(super) fn reads_output(tool: &ToolInfo) -> bool {
+    tool.server == TERMINAL_OUTPUT_RULE.0 && !tool.name.contains('.')
+}
+
 /// States the class of a call: what the server says about the tool, and the class that counts if it is another.
 pub(super) fn statement(tool: &ToolInfo, operation: OperationClass) -> String {
+    if reads_output(tool) {
+        return "reads the output of your commands".to_owned();
+    }
     let treated = match operation {
         OperationClass::Read => "treated as a read",
         OperationClass::Write => "treated as a write",

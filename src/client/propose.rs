@@ -328,6 +328,11 @@ fn ask(
                 ),
                 _ => keys.to_owned(),
             };
+            let is_typed = assessed.needs_typed_yes();
+            let keys = match is_typed {
+                true => keys.replace("[y]", "[yes]"),
+                false => keys,
+            };
             let question = match proposal.again.as_deref() == Some(command) {
                 true if !is_incomplete => AGAIN_QUESTION,
                 _ => question,
@@ -351,11 +356,19 @@ fn ask(
             if let PagerEnd::Left(key) = read_or_leave(prompt, &lines, &pager_keys)? {
                 return Ok(key);
             }
-            let meaning =
-                |key| answer(key).filter(|(key, _)| is_offered(*key, proposal, is_incomplete));
+            let meaning = |key| match answer(key) {
+                Some((key, _)) if !is_offered(key, proposal, is_incomplete) => None,
+                // The word is typed below.
+                Some((ProposalKey::Yes, _)) if is_typed => Some((ProposalKey::Yes, "")),
+                answer => answer,
+            };
             if let Some(key) = prompt.choose(&keys, &meaning)? {
-                let runs = matches!(key, ProposalKey::Yes | ProposalKey::Continue);
-                if !runs || !assessed.needs_typed_yes() || type_yes(prompt)? {
+                let begun = match key {
+                    ProposalKey::Yes => "y",
+                    ProposalKey::Continue => "",
+                    _ => return Ok(key),
+                };
+                if !is_typed || type_yes(prompt, begun)? {
                     return Ok(key);
                 }
             }

@@ -180,6 +180,9 @@ pub fn cut(
         .filter(|found| found.prompt.similarity(&current.found.prompt) >= Similarity::SameShape)
         .map(|found| found.echo.first_row)
         .collect();
+    // The first row that may show the command or an older one.
+    let with_older = candidates.get(wanted - 1..)?.iter().flatten();
+    let topmost = with_older.map(|found| found.echo.first_row).min();
     let matched = assign::assign(&current.found, candidates);
     let lines: Vec<&Found<'_>> = std::iter::once(&current.found)
         .chain(matched.iter().flatten())
@@ -195,10 +198,13 @@ pub fn cut(
     let command = commands.get(at)?;
     let between = unrecorded::between(commands.get(at..=at + missed)?)?;
     let own = matched.get(wanted - 1)?.as_ref();
+    // The command has removed its own line, and all that was above it.
+    let is_cleared =
+        screen.is_confirmed && clears(text) && topmost.is_none_or(|row| row >= next.echo.first_row);
     let start = match own {
         Some(found) => found.echo.last_row + 1,
         // Nothing is above the next prompt but the rest of this output, if no other prompt is.
-        None if screen.is_cut
+        None if (screen.is_cut || is_cleared)
             && current.is_certain
             && between.is_empty()
             && lines.len() == wanted =>
@@ -220,7 +226,7 @@ pub fn cut(
         // A transient prompt that Ctrl-L has moved leaves the line that runs now above it.
         || (position.is_none() && current::stands_in(screen, running, start..end));
     match own {
-        None if region::first_prompt(&rows, &lines, next).is_some() => return None,
+        None if !region::prompt_rows(&rows, &lines, next).is_empty() => return None,
         None => {}
         // Nothing was entered in between, but Ctrl-L, or a widget that prints, leaves the prompt behind.
         Some(_) if between.is_empty() => {
@@ -239,7 +245,9 @@ pub fn cut(
         }
         Some(_) => {
             let rows_between = start..next.echo.first_row;
-            let line = unrecorded::first_line(screen, rows_between, &lines, next, &between)?;
+            let (line, is_early) =
+                unrecorded::first_line(screen, rows_between, &lines, next, &between)?;
+            is_partial |= is_early;
             rows.truncate((line - start).saturating_sub(height));
             rest = None;
         }
@@ -258,6 +266,14 @@ pub fn cut(
         is_tail: own.is_none() || repeats_itself,
         is_partial,
     })
+}
+
+/// Whether a command line has the name of a program that clears the screen and the scrollback.
+fn clears(command: &str) -> bool {
+    let is_name = |word: &str| ["clear", "reset", "tput"].contains(&word);
+    command
+        .split(|c: char| !c.is_alphanumeric() && !"-_./".contains(c))
+        .any(is_name)
 }
 
 /// Returns the last rows with text, for a person who wants them although no command can be told. The line that runs now is left

@@ -477,19 +477,6 @@ pub fn is_aish(command: &str) -> bool {
     name == "llm" || name == "aish-helper"
 }
 
-impl RecordBody {
-    /// Whether it is an answer that came to its own end and was recorded whole: its last proposed command is complete.
-    pub fn is_whole_answer(&self) -> bool {
-        let RecordBody::Assistant {
-            finish, omitted, ..
-        } = self
-        else {
-            return false;
-        };
-        *finish == FinishReason::Stop && *omitted == 0
-    }
-}
-
 impl Record {
     /// Returns a record with this id and time.
     pub fn new(id: uuid::Uuid, at_ms: u64, ids: RecordIds, body: RecordBody) -> Record {

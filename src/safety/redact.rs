@@ -123,6 +123,18 @@ impl Redactor {
         }
     }
 
+    /// Adds the secrets that are found in a text by their form, so that they are found everywhere from now on: a program may print
+    /// them behind anything. Ignores those that consist of words.
+    pub fn add_found(&self, text: &str) {
+        for FoundSecret { range, kind } in self.find(text) {
+            let value = text.get(range).unwrap_or_default();
+            let is_format = || RULES.at(value.as_bytes(), 0, true).is_some();
+            if value_class::is_random(value.as_bytes()) || is_format() {
+                self.add_secret(&kind, value);
+            }
+        }
+    }
+
     /// Same as [`Redactor::add_variable`], but replaces the previous value of `slot`; see [`Redactor::replace_secret`].
     pub fn replace_variable(&self, slot: &str, kind: &str, name: &str, value: &str) {
         if known::names_secret(name) || value_class::is_random(value.as_bytes()) {

@@ -268,6 +268,7 @@ impl ShellRegistry {
                     command: Some(format!("{shell}@{start_ms}")),
                     ..RecordIds::default()
                 };
+                global_redactor().add_found(&command);
                 let body = RecordBody::ShellCommand {
                     shell: shell.to_string(),
                     command,

@@ -133,7 +133,11 @@ impl CallEnd {
             .chars()
             .take(NAME_CHARS)
             .collect();
-        Some(format!("mcp: {name}: {why}"))
+        let kind = match name.starts_with("aish.") {
+            true => "tool",
+            false => "mcp",
+        };
+        Some(format!("{kind}: {name}: {why}"))
     }
 
     /// Returns the reason why the call was not made, in one line for the user; empty if another frame reports it.

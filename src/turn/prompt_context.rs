@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, OutputOrigin, Record, RecordBody, UsedPack};
 use crate::protocol::{AskPurpose, AskRequest, Attachment, OutputChoice, TerminalOutput};
 use crate::safety::redact::global_redactor;
-use crate::safety::text::one_line;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::{Session, since_last_prompt};
@@ -21,8 +20,6 @@ use crate::session::lock;
 
 /// Maximum size of an attached MCP resource in bytes, as for an attached file.
 const RESOURCE_BYTES: usize = 1 << 20;
-/// Maximum number of characters of a command in the line about its output.
-const COMMAND_CHARS: usize = 60;
 
 /// The notice about a shell that the daemon does not know.
 const UNKNOWN_SHELL: &str =
@@ -302,7 +299,7 @@ fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
     let lines = output.head.lines().count() + output.tail.lines().count();
     let more = if output.omitted > 0 { "more than " } else { "" };
     let lines = count(lines, "line");
-    let command = one_line(&global_redactor().redact(finished.command), COMMAND_CHARS);
+    let command = context::command_in_line(&global_redactor().redact(finished.command));
     let exit = finished.exit;
     Some(format!(
         "continues with the output of {command} (exit {exit}, {more}{lines})"
@@ -311,7 +308,7 @@ fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
 
 /// Returns the line about the output that goes along.
 fn attached_line(output: &TerminalOutput) -> String {
-    let command = one_line(&global_redactor().redact(&output.command), COMMAND_CHARS);
+    let command = context::command_in_line(&global_redactor().redact(&output.command));
     let mut parts = vec![count(output.lines, "line")];
     if output.is_tail {
         parts.push("the beginning is missing".to_owned());

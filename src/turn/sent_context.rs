@@ -62,7 +62,7 @@ impl SentContext {
         }
         let parts: Vec<String> = parts.into_iter().map(|(_, shown)| shown).collect();
         Some(format!(
-            "also sent: {}; see llm --dry-run and [context]",
+            "also sent: {}; llm --dry-run shows it, [context] in config.toml sets it",
             parts.join(", ")
         ))
     }

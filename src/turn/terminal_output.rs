@@ -77,6 +77,9 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
         terminal,
     } = on_screen.ok_or_else(no_commands)?;
     let position = position(&commands, wanted.command)?;
+    if let Some(line) = &wanted.running {
+        global_redactor().add_found(line);
+    }
     let recorded = recorded(services, &tty, &commands, position).await;
     let lacking = recorded.as_ref().and_then(|output| output.lacking);
     let is_empty = |output: &RenderedOutput| output.head.is_empty() && output.tail.is_empty();
@@ -117,7 +120,7 @@ fn lacks(lacking: Option<GapReason>) -> String {
         Some(GapReason::DiskFull) => "the disk was full",
         Some(GapReason::Dropped) => "the disk was slower than the output",
         Some(GapReason::NotInHistory) => {
-            "another shell ran in that command, and its private lines cannot be told"
+            "another shell ran in that command, and aish could not find which of its lines are private"
         }
         _ => "it was left out",
     };
@@ -134,7 +137,7 @@ async fn on_terminal(
 ) -> Result<TerminalOutput> {
     if commands.get(position).is_some_and(|kept| kept.hosts_shell) {
         return Err(Error::runtime(
-            "another shell ran in that command, and its private lines cannot be told",
+            "another shell ran in that command, and aish could not find which of its lines are private",
         ));
     }
     let identity = TerminalIdentity {
@@ -295,7 +298,7 @@ fn cut(
     let unclear = || {
         let name = text.kind.name();
         Error::runtime(format!(
-            "the output of that command cannot be told on the screen of {name}"
+            "aish could not find the output of that command in {name}"
         ))
     };
     let output = output.ok_or_else(unclear)?;

@@ -700,7 +700,7 @@ fn a_zshenv_of_the_system_that_sets_zdotdir_is_respected() {
         "#!/bin/sh\nZDOTDIR=$HOME/system; export ZDOTDIR; exec /usr/bin/zsh \"$@\"\n",
     );
     let zsh = start();
-    let line = "[aish] /etc/zshenv sets ZDOTDIR: only .zshrc decides about the plugin\n";
+    let line = "[aish] /etc/zshenv sets ZDOTDIR, so llm works only if .zshrc loads the plugin\n";
     let line = format!("{line}{system}");
     assert!(zsh.screen().starts_with(&line), "{}", zsh.screen());
 }

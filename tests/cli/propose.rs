@@ -276,6 +276,30 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
 }
 
 #[test]
+fn yes_is_typed_in_full_for_a_command_that_could_hurt() {
+    let helper = proposing(&["rm -rf /somewhere/else"]);
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.question();
+    helper.until("the keys are visible", || {
+        offer.shown().contains("[yes] run")
+    });
+    // One key is not enough, and Enter behind it returns to the question.
+    offer.press_until("y", &|shown| shown.contains("> y"));
+    assert!(offer.shown().contains("type yes to run it"));
+    offer.zsh.send("\r");
+    helper.until("the question is visible again", || {
+        offer.shown().matches(QUESTION).count() == 2
+    });
+    offer.press_until("y", &|shown| shown.matches("> y").count() >= 2);
+    offer.zsh.send("es\r");
+    let code = helper.home.path("code");
+    helper.until("the command is accepted", || code.exists());
+    offer.zsh.prompt();
+    assert_eq!(offer.verdict().words[0], "run");
+}
+
+#[test]
 fn keys_typed_before_the_question_are_discarded() {
     let helper = proposing(&["print one"]);
     let mut offer = Offer::new(&helper);

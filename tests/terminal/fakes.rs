@@ -107,12 +107,12 @@ fn a_terminal_that_misbehaves_costs_one_line_and_the_prompt_goes_on() {
         (
             "another pane",
             "#!/bin/sh\nprintf 'other%% ls\\nsecret-file\\nother%% \\n'\n",
-            "cannot be told on the screen of kitty",
+            "could not find the output of that command in kitty",
         ),
         (
             "nothing",
             "#!/bin/sh\nexit 0\n",
-            "cannot be told on the screen of kitty",
+            "could not find the output of that command in kitty",
         ),
     ] {
         let (content, screen) = ask(kitty, "kitten", script);

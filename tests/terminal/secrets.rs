@@ -52,6 +52,27 @@ fn helper() -> Helper {
     helper
 }
 
+#[test]
+fn a_secret_is_removed_wherever_a_program_prints_it() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Tmux, "PROMPT='$ '");
+    let token = concat!("ghp_", "abcdefghijklmnopqrstuvwxyz0123456789");
+    let password = "q7Rk2ZpL9vXw3TbN";
+    for command in [
+        format!("printf '%070d' 0; echo {token} end"),
+        format!("printf 'x'; echo {token} end"),
+        format!("login() {{ echo \"as${{2}}0\"; false; }}; login --password {password} end"),
+    ] {
+        shell.run(&command);
+        shell.run("llm --output what is this");
+        let content = last_content(&helper);
+        assert!(content.contains("<output"), "{content}");
+        for secret in ["abcdefgh", "q7Rk2Z"] {
+            assert!(!content.contains(secret), "{content}");
+        }
+    }
+}
+
 /// Checks that no request has a part of a secret.
 fn check_requests(helper: &Helper, samples: &[(String, String)]) {
     let mut parts = BTreeSet::new();

@@ -61,6 +61,50 @@ fn what_was_cleared_is_not_replaced_by_something_else() {
 }
 
 #[test]
+fn a_command_that_clears_the_screen_first_has_an_output() {
+    for prompt in [PROMPT, "PROMPT='$ '"] {
+        let helper = Helper::saying("fine");
+        let prompt = format!("setopt hist_ignore_space\n{prompt}");
+        let mut shell = Shell::start(&helper, Kind::Tmux, &prompt);
+        shell.run("echo other");
+        for command in [
+            "clear && ls /nope",
+            "clear; ls /nope",
+            "tput clear; ls /nope",
+        ] {
+            shell.run(command);
+            let told = shell.output(1);
+            let output = told["output"].as_str().unwrap_or_default();
+            assert!(output.contains("/nope"), "{command}: {told}");
+            assert!(output.lines().count() == 1, "{command}: {told}");
+            let told = shell.output(2);
+            let output = told["output"].as_str().unwrap_or_default();
+            assert!(!output.contains("/nope"), "{command}: {told}");
+        }
+        // What a private line printed is not the output of the command before it.
+        shell.run("clear; true");
+        shell.run(" clear; echo private");
+        let told = shell.output(1).to_string();
+        assert!(!told.contains("private"), "{told}");
+    }
+}
+
+#[test]
+fn an_output_with_a_line_like_the_prompt_is_not_told_as_whole() {
+    let helper = Helper::saying("fine");
+    let prompt = format!("setopt hist_ignore_space\n{PROMPT}");
+    let mut shell = Shell::start(&helper, Kind::Tmux, &prompt);
+    shell.run("print -rl one two three '$ x' four five; ls /nope");
+    shell.run(" true");
+    let told = shell.output(1);
+    assert_eq!(
+        (&told["certainty"], &told["output"]),
+        (&json!("part"), &json!("one\ntwo\n")),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_pane_may_be_resized_after_the_command() {
     for width in ["50", "120"] {
         let helper = Helper::saying("fine");
@@ -223,6 +267,30 @@ fn a_model_may_ask_for_output_and_the_question_shows_it() {
     assert_eq!(last.tool_names(), ["terminal_output"]);
     let messages = last.json["messages"].to_string();
     assert!(messages.contains("the last 2]\\n4\\n5"), "{messages}");
+}
+
+#[test]
+fn a_model_that_asks_for_an_output_that_is_gone_answers_without_it() {
+    let provider = Provider::answering(|request| {
+        let messages = request.json["messages"].to_string();
+        match messages.contains("\"role\":\"tool\"") {
+            true => Script::tokens(["I do without."]),
+            false => Script::calls("", &[("c1", "terminal_output", "{}")]),
+        }
+    });
+    let helper = Helper::with(provider);
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("seq 5");
+    shell.run(" clear");
+    shell.run("llm tell me about numbers");
+    shell.wait_text("I do without.");
+    let last = helper.provider.requests().pop().expect("a request");
+    let messages = last.json["messages"].as_array().expect("messages");
+    let content = &messages.last().expect("a message")["content"];
+    assert_eq!(
+        *content,
+        "aish could not find the output of that command in tmux"
+    );
 }
 
 #[test]

@@ -30,7 +30,7 @@ const AREAS: &[(&str, &[&str])] = &[
     ),
     // The record types of the journal: `context` needs them, but not the files.
     ("history::record", &["chat"]),
-    ("context", &["chat", "history::record", "safety"]),
+    ("context", &["chat", "history::record"]),
     (
         "history",
         &["chat", "error", "history::record", "paths", "safety"],

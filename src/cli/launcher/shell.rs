@@ -110,7 +110,9 @@ impl Shell {
                     };
                 }
                 Ok(StartUp::Plain(reason)) => {
-                    notice(&format!("{reason}: only .zshrc decides about the plugin"));
+                    notice(&format!(
+                        "{reason}, so llm works only if .zshrc loads the plugin"
+                    ));
                 }
                 Err(e) => {
                     notice(&format!("{} {e}", zsh.display()));
@@ -158,7 +160,9 @@ fn start_up(zsh: &Path, given: Option<&OsStr>) -> std::result::Result<StartUp, S
     // /etc/zshenv is read before ours and may set ZDOTDIR too: always, or where it is unset.
     let own = zdotdir_after_global(zsh, given)?;
     let Some(dir) = plugin_dir().map(|dir| dir.join("launch")) else {
-        return Ok(StartUp::Plain("the plugin is missing".to_owned()));
+        return Ok(StartUp::Plain(
+            "aish was installed without its zsh plugin".to_owned(),
+        ));
     };
     let ours = Some(dir.as_os_str());
     if own.as_deref() != given && zdotdir_after_global(zsh, ours)?.as_deref() != ours {

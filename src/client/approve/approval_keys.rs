@@ -1,7 +1,7 @@
 //! The keys of an approval: which are offered, what they mean, and why some are not offered.
 
 use crate::chat::ApprovalScope;
-use crate::client::operation::{is_read_only, word};
+use crate::client::operation::{is_read_only, reads_output, word};
 use crate::client::terminal_prompt::{TerminalPrompt, broken};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
 use crate::safety::confusables;
@@ -18,7 +18,13 @@ pub const CONFIRM_ALWAYS: &str = "[A] again: always allow   any other key: back 
 fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
     let server = confusables::marked_name(&question.tool.server);
     let wide = [
-        (None, "run? [y] yes ".to_owned()),
+        (
+            None,
+            match question.effect.typed_yes {
+                true => "run? [yes] ".to_owned(),
+                false => "run? [y] yes ".to_owned(),
+            },
+        ),
         (None, "[n] no ".to_owned()),
         (
             Some(ApprovalScope::Tool),
@@ -28,6 +34,9 @@ fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
             Some(ApprovalScope::Reads),
             match &question.effect.workspace {
                 Some(dir) => format!("[r] all reads in {}, this session ", one_line(dir, 60)),
+                None if reads_output(&question.tool) => {
+                    "[r] output of your commands, this session ".to_owned()
+                }
                 None => format!("[r] all reads of {server}, this session "),
             },
         ),
@@ -145,6 +154,9 @@ pub fn reading_tools(question: &ApprovalRequest) -> String {
     if let Some(dir) = &question.effect.workspace {
         return format!("the built-in tools that read, in {}", one_line(dir, 200));
     }
+    if reads_output(&question.tool) {
+        return "the output of your commands".to_owned();
+    }
     let (total, writing) = question.server_tools;
     let trust_note = match question.tool.trusted {
         true => "",
@@ -167,8 +179,12 @@ pub fn always_effect(question: &ApprovalRequest) -> String {
 pub fn explained(question: &ApprovalRequest) -> Vec<(&'static str, String)> {
     let hours = GRANT_TTL_MS / 3_600_000;
     let session = format!("for this session, until the daemon stops or {hours} hours have passed");
+    let yes = match question.effect.typed_yes {
+        true => "yes",
+        false => "y",
+    };
     let mut keys = vec![
-        ("y", "yes, this once, with these arguments".to_string()),
+        (yes, "yes, this once, with these arguments".to_string()),
         ("n, Enter", "no".to_string()),
     ];
     let beyond = [

@@ -145,7 +145,12 @@ fn prompt_loop(
                 continue;
             }
             if approves && question.effect.typed_yes {
-                match type_yes(prompt)? {
+                prompt.write("\n")?;
+                let begun = match verdict {
+                    ApprovalVerdict::Once => "y",
+                    _ => "",
+                };
+                match type_yes(prompt, begun)? {
                     true => return Ok((verdict, arguments)),
                     false => continue 'redraw,
                 }
@@ -180,10 +185,11 @@ fn prompt_loop(
     }
 }
 
-/// Asks for the whole word "yes", so that a call that could hurt is never approved by one key.
-pub(super) fn type_yes(prompt: &mut TerminalPrompt<'_>) -> PromptResult<bool> {
-    prompt.write("\ntype yes to run it (Esc: back)\n> ")?;
-    match prompt.edit_line("")? {
+/// Asks for the whole word "yes", so that a call that could hurt is never approved by one key. The line begins with `begun`, the key
+/// that was pressed if it is the beginning of that word.
+pub(super) fn type_yes(prompt: &mut TerminalPrompt<'_>, begun: &str) -> PromptResult<bool> {
+    prompt.write("type yes to run it (Esc: back)\n> ")?;
+    match prompt.edit_line(begun)? {
         EditedLine::Accepted(text) if text.trim() == "yes" => Ok(true),
         EditedLine::Accepted(_) | EditedLine::Cancelled => Ok(false),
     }

@@ -2,18 +2,27 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// Joins labels, each ending with a blank, and breaks the line where the next one does not fit.
+/// Joins labels, each ending with a blank, and breaks the line where the next one does not fit. A label that is wider than the
+/// terminal is broken between its words.
 pub fn broken(labels: &[String], width: usize) -> String {
     let mut out = String::new();
     let mut column = 1;
     for label in labels {
-        if column > 2 && column + 1 + label.trim_end().width() > width.saturating_sub(2) {
+        let room = width.saturating_sub(2);
+        if column > 2 && column + 1 + label.trim_end().width() > room {
             out.push_str("\n ");
             column = 1;
         }
         out.push(' ');
-        out.push_str(label);
-        column += 1 + label.width();
+        column += 1;
+        for word in label.split_inclusive(' ') {
+            if column > 2 && column + word.trim_end().width() > width {
+                out.push_str("\n  ");
+                column = 2;
+            }
+            out.push_str(word);
+            column += word.width();
+        }
     }
     out
 }
@@ -24,5 +33,29 @@ pub fn end_column(line: &str) -> usize {
     match last.rsplit_once('└') {
         Some((_, keys)) => 1 + keys.trim_start_matches("\x1b[0m").width(),
         None => last.width(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_keys_is_broken_between_keys_and_long_keys_between_words() {
+        let labels = ["[y] yes ", "[r] output of your commands ", "[n] no "].map(str::to_owned);
+        assert_eq!(
+            broken(&labels, 60),
+            " [y] yes  [r] output of your commands  [n] no "
+        );
+        assert_eq!(
+            broken(&labels, 32),
+            " [y] yes \n  [r] output of your commands \n  [n] no "
+        );
+        let narrow = broken(&labels, 20);
+        assert_eq!(
+            narrow,
+            " [y] yes \n  [r] output of your \n  commands  [n] no "
+        );
+        assert!(narrow.lines().all(|line| line.trim_end().width() <= 20));
     }
 }

@@ -56,7 +56,7 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
         // Outputs may end alike, at least those of the same command.
         let last = commands.clone().next().unwrap_or_default();
         let proves = match rows.len() {
-            0 => others.is_empty() && screen.is_cut && looks_like_prompt(&own_shape),
+            0 => others.is_empty() && looks_like_prompt(&own_shape),
             1 => looks_like_prompt(&own_shape),
             _ => {
                 looks_like_prompt(&own_shape)
@@ -77,15 +77,18 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
     (common, is_doubtful)
 }
 
-/// Returns the first row that begins with a prompt like those of `lines`; `next` is the line below the rows.
-pub fn first_prompt(rows: &[ScreenRow], lines: &[&Found<'_>], next: &Found<'_>) -> Option<usize> {
+/// Returns the rows that begin with a prompt like those of `lines`; `next` is the line below the rows.
+pub fn prompt_rows(rows: &[ScreenRow], lines: &[&Found<'_>], next: &Found<'_>) -> Vec<usize> {
     let prompts = different(lines);
     let begins = |row: &ScreenRow| {
         prompts
             .iter()
             .any(|prompt| prompt.begins(&row.text, next.prompt.cwd).is_some())
     };
-    rows.iter().position(begins)
+    let numbered = rows.iter().enumerate();
+    numbered
+        .filter_map(|(at, row)| begins(row).then_some(at))
+        .collect()
 }
 
 /// Returns the prompts of `lines` that differ in more than their digits and directories.

@@ -288,6 +288,87 @@ fn lines_that_are_not_recorded_end_an_output_whatever_their_prompt() {
 }
 
 #[test]
+fn an_output_that_is_cut_at_a_line_like_a_prompt_is_told_as_a_part() {
+    let (blank, private) = (UnrecordedLine::Blank, typed(" private"));
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    for (rows, between, wanted, is_partial) in [
+        (
+            &["$ ls x", "one", "$ x", "two", "$  private", "$ llm fix it"][..],
+            &[private][..],
+            "one",
+            true,
+        ),
+        (
+            &["$ ls x", "one", "two", "$  private", "$ llm fix it"],
+            &[private],
+            "one\ntwo",
+            false,
+        ),
+        (
+            &["$ ls x", "one", "$ x", "two", "$", "$ llm fix it"],
+            &[blank],
+            "one",
+            true,
+        ),
+        (
+            &["$ ls x", "one", "$", "$", "$  private", "$ llm fix it"],
+            &[blank, blank, private],
+            "one",
+            false,
+        ),
+    ] {
+        let mut known = commands(&["ls x"]);
+        known[0].unrecorded_after = Some(between);
+        let output = cut(&screen(40, rows), &known, running, 1).unwrap();
+        assert_eq!(
+            (&*output.lines.join("\n"), output.is_partial),
+            (wanted, is_partial),
+            "{rows:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_command_that_clears_the_screen_is_found_by_what_is_left() {
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/home/me/parcel",
+    };
+    let cleared = |rows: &[&str], known: &[&str], wanted| {
+        let screen = Screen {
+            is_confirmed: true,
+            ..screen(40, rows)
+        };
+        let output = cut(&screen, &commands(known), running, wanted)?;
+        assert!(output.is_tail);
+        Some(output.lines.join("\n"))
+    };
+    let known = ["ls", "clear && make"];
+    let rows = ["a.c:1: error", "~/parcel on main", "$ llm fix it"];
+    assert_eq!(cleared(&rows, &known, 1).unwrap(), "a.c:1: error");
+    let rows = ["a.c:1: error", "$ pwd", "/src", "$ llm fix it"];
+    let known = ["ls", "clear; make", "pwd"];
+    assert_eq!(cleared(&rows, &known, 2).unwrap(), "a.c:1: error");
+    // The line that runs now ran before.
+    let rows = ["a.c:1: error", "$ llm fix it"];
+    let known = ["llm fix it", "clear; make"];
+    assert_eq!(cleared(&rows, &known, 1).unwrap(), "a.c:1: error");
+    // It clears nothing, an older command is on the screen, or a line that nobody knows.
+    let rows = ["a.c:1: error", "$ llm fix it"];
+    assert_eq!(cleared(&rows, &["ls", "make clear-all"], 1), None);
+    let rows = ["2 > ls", "a.c", "$ llm fix it"];
+    assert_eq!(cleared(&rows, &["ls", "clear; make"], 1), None);
+    let rows = ["$  private", "x", "$ llm fix it"];
+    assert_eq!(cleared(&rows, &["ls", "clear; make"], 1), None);
+    assert_eq!(cleared(&["$ llm fix it"], &["ls", "clear; make"], 1), None);
+}
+
+#[test]
 fn a_prompt_that_was_left_behind_is_no_output() {
     for (rows, known, wanted, is_partial) in [
         // By Ctrl-L with a right prompt, and by a widget that prints.

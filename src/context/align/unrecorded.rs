@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::prompt::{PromptLine, Similarity};
-use super::region::first_prompt;
+use super::region::prompt_rows;
 use super::{Found, KnownCommand, Screen, echo};
 
 /// Number of characters that a fingerprint covers.
@@ -62,17 +62,19 @@ pub fn between(commands: &[KnownCommand<'_>]) -> Option<Vec<UnrecordedLine>> {
     Some(lines)
 }
 
-/// Returns the first row of `rows` that belongs to a line of `between`, which were entered there: `None` if it cannot be told for
-/// sure. A row of the output that looks like such a line ends the output too early, which is better than too late.
+/// Returns the first row of `rows` that belongs to a line of `between`, which were entered there, and whether rows of the output may
+/// stand below it: `None` if it cannot be told for sure. A row of the output that looks like such a line ends the output too early,
+/// which is better than too late: it may be what Ctrl-L has left of a private line.
 pub fn first_line(
     screen: &Screen,
     rows: Range<usize>,
     lines: &[&Found<'_>],
     next: &Found<'_>,
     between: &[UnrecordedLine],
-) -> Option<usize> {
-    let with_text = between.iter().find(|line| **line != UnrecordedLine::Blank);
-    let end = match with_text {
+) -> Option<(usize, bool)> {
+    let is_blank = |line: &&UnrecordedLine| **line == UnrecordedLine::Blank;
+    let blanks = between.iter().take_while(is_blank).count();
+    let end = match between.get(blanks) {
         None => rows.end,
         Some(UnrecordedLine::Text(line)) => {
             let (row, prompt) = rows.clone().find_map(|row| {
@@ -87,10 +89,12 @@ pub fn first_line(
         Some(_) => return None,
     };
     let above = screen.rows.get(rows.start..end)?;
-    match first_prompt(above, lines, next) {
-        Some(row) => Some(rows.start + row),
-        None if between.first() == Some(&UnrecordedLine::Blank) => None,
-        None => Some(end),
+    let prompts = prompt_rows(above, lines, next);
+    match prompts.first() {
+        // One of them is not that of a blank line.
+        Some(row) => Some((rows.start + row, prompts.len() > blanks)),
+        None if blanks > 0 => None,
+        None => Some((end, false)),
     }
 }
 

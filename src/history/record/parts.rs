@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::RecordBody;
+use crate::chat::FinishReason;
+
 /// A tool call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
@@ -79,4 +82,17 @@ pub struct RecordedAnnotations {
     /// The tool reaches systems beyond its server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
+}
+
+impl RecordBody {
+    /// Whether it is an answer that came to its own end and was recorded whole: its last proposed command is complete.
+    pub fn is_whole_answer(&self) -> bool {
+        let RecordBody::Assistant {
+            finish, omitted, ..
+        } = self
+        else {
+            return false;
+        };
+        *finish == FinishReason::Stop && *omitted == 0
+    }
 }

@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::known::KnownValues;
 use super::stage::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
-use super::{AHEAD, BACK};
+use super::{AHEAD, BACK, value_class};
 
 mod commands;
 mod context;
@@ -222,7 +222,11 @@ impl FormatRule {
         let KeywordMatch { text, at, end, .. } = *place;
         // Keywords are found in any case, which only custom patterns accept.
         let is_custom = matches!(self.pattern, FormatPattern::Custom(_));
-        if !is_custom && (text.get(at..end) != Some(self.key.as_bytes()) || !at_word_start(place)) {
+        if !is_custom && text.get(at..end) != Some(self.key.as_bytes()) {
+            return None;
+        }
+        let is_glued = !is_custom && !at_word_start(place);
+        if is_glued && !self.is_distinctive(text[at - 1]) {
             return None;
         }
         match self.pattern {
@@ -236,7 +240,7 @@ impl FormatRule {
             }
             FormatPattern::HighEntropy(least, class) => {
                 let n = run_length(text, end, class);
-                let random = || super::value_class::is_random(&text[end..end + n]);
+                let random = || value_class::is_random(&text[end..end + n]);
                 (n >= least && random()).then(|| SecretSpan {
                     more: Some(class),
                     ..SecretSpan::new(at, end + n)
@@ -247,9 +251,32 @@ impl FormatRule {
             }
         }
         .filter(|secret| {
+            // Behind a letter a keyword may be the end of a word, as in `task_test_`, and what follows it more words.
+            !is_glued || self.kind == "aws-key" || is_no_word(&text[end..secret.end])
+        })
+        .filter(|secret| {
             !String::from_utf8_lossy(&text[secret.start..secret.end]).contains("EXAMPLE")
         })
     }
+
+    /// Whether the keyword is seldom a part of a longer word, so that it counts behind the letter or digit `before` too: a program
+    /// may print a key behind anything.
+    fn is_distinctive(&self, before: u8) -> bool {
+        match self.kind {
+            "aws-key" => !before.is_ascii_uppercase(),
+            _ => self.key.len() >= 4 && self.key.ends_with(['_', '-']),
+        }
+    }
+}
+
+/// Whether what follows a keyword is no further words of a name.
+fn is_no_word(value: &[u8]) -> bool {
+    let is_one = value.len() >= 30 && value.iter().all(u8::is_ascii_alphanumeric);
+    let is_number = |part: &[u8]| part.len() <= 4 && part.iter().all(u8::is_ascii_digit);
+    let mut parts = value.split(|b| b"-_.".contains(b));
+    is_one
+        || (value_class::is_random(value)
+            && !parts.all(|part| value_class::is_identifier(part) || is_number(part)))
 }
 
 /// The compiled table.

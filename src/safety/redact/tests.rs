@@ -93,6 +93,16 @@ fn known_values_are_redacted_in_every_encoding() {
 }
 
 #[test]
+fn a_secret_of_a_command_line_is_found_behind_anything() {
+    let redactor = Redactor::default();
+    redactor.add_found("curl -u me --password q7Rk2ZpL9vXw3TbN x");
+    redactor.add_found("deploy --password correcthorsebattery");
+    assert_eq!(redactor.value_count(), 1);
+    let out = redactor.redact("000q7Rk2ZpL9vXw3TbN000");
+    assert!(!out.contains("q7Rk2"), "{out}");
+}
+
+#[test]
 fn values_that_would_destroy_ordinary_text_are_ignored() {
     let redactor = Redactor::default();
     for value in [

@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::CallGate;
 use super::resolve::{CallResolution, RefusedCall, ResolvedCall};
-use crate::error::ErrorKind;
 use crate::tools::builtin::{PrepareError, PreparedCall, READ_FILE, WorkScope, prepare};
 use crate::turn::outcome::CallEnd;
 use crate::turn::protected_files::{self, ProtectionCheck};
@@ -107,7 +106,7 @@ impl CallGate<'_> {
     }
 
     /// Returns the result of a call that reads the output of the user's commands, without secrets; `None` for other calls. An error
-    /// that the model can correct ends the call, not the turn.
+    /// ends the call, not the turn: the model can answer without the output.
     pub(super) async fn terminal_output(
         &self,
         resolved: &ResolvedCall<'_>,
@@ -118,10 +117,7 @@ impl CallGate<'_> {
         };
         let services = self.context.services;
         let text = terminal_output::for_model(services, wanted.clone(), &resolved.arguments);
-        text.await.map(Some).map_err(|e| match e.kind {
-            ErrorKind::Usage => CallEnd::Unread(e.message),
-            _ => CallEnd::Failed(e.message),
-        })
+        text.await.map(Some).map_err(|e| CallEnd::Unread(e.message))
     }
 }
 

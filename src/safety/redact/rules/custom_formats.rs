@@ -218,7 +218,7 @@ pub(super) fn truncated_key_start(head: &[u8]) -> usize {
             is_prefix
                 && rule.key.len() >= 3
                 && head.get(at..end) == Some(rule.key.as_bytes())
-                && at_word_start(&place)
+                && (at_word_start(&place) || rule.is_distinctive(head[at - 1]))
         })
     };
     (from..head.len())

@@ -45,6 +45,28 @@ fn samples_are_found_within_other_text() {
 }
 
 #[test]
+fn keys_with_a_distinctive_beginning_are_found_behind_a_letter_or_digit() {
+    let redactor = Redactor::default();
+    let begins = ["ghp_", "gho_", "glpat-", "sk-ant-", "xoxb-", "AKIA", "npm_"];
+    let mut found = 0;
+    for (_, _, secret) in samples() {
+        if begins.iter().any(|key| secret.starts_with(key)) {
+            found += 1;
+            for before in ["000", "x"] {
+                let text = format!("{before}{secret} end");
+                assert!(!redactor.redact(&text).contains(&secret), "{text}");
+            }
+        }
+    }
+    assert!(found >= 5, "{found}");
+    // Not random, but of the right form and length.
+    let plain = concat!("ghp_", "abcdefghijklmnopqrstuvwxyz0123456789");
+    let text = format!("{}{plain}", "0".repeat(70));
+    let out = redactor.redact(&text);
+    assert!(!out.contains("abcdef"), "{out}");
+}
+
+#[test]
 fn every_kind_has_a_sample_and_a_source() {
     let must = [
         "private-key",
