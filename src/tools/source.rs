@@ -4,6 +4,7 @@
 //! before a call (gate, intent, policy) and after it (redaction, digest, journal) is the same for all sources.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -12,11 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chat::{ImageContent, ToolDefinition};
 use crate::safety::policy::{Approved, ExactCall};
-use crate::workspace::KnownFile;
 
 /// The future of one call. Boxed, so that sources of different types can be held side by side; a call costs far more
 /// than the allocation.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<CallResult, CallError>> + Send + 'a>>;
+
+/// A file, and the SHA-256 of what is known of it; `None` for one that is gone.
+pub type KnownFile = (PathBuf, Option<[u8; 32]>);
 
 /// Offers tools and performs approved calls of them.
 pub trait ToolSource: Send + Sync {

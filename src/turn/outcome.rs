@@ -6,7 +6,7 @@ use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
 use crate::history::record::{Call, DecidedBy, RecordBody, RecordedCall, RecordedFile};
 use crate::safety::redact::global_redactor;
-use crate::workspace::KnownFile;
+use crate::tools::source::KnownFile;
 use crate::workspace::changes::FileDigest;
 
 /// Maximum number of characters of a tool name and of a reason in a notice. Both can be text of the model.

@@ -33,6 +33,6 @@ mod walk;
 mod tests;
 
 pub use path_error::{shown_name, shown_path};
-pub use read_files::{KnownFile, ReadFiles};
+pub use read_files::ReadFiles;
 pub use root::{PathError, PathFault, PathResult, ResolvedPath, Workspace};
 pub use walk::EntryKind;

@@ -7,9 +7,6 @@ use std::sync::{Mutex, PoisonError};
 /// Maximum number of files that are remembered.
 const MAX_READ_FILES: usize = 10_000;
 
-/// A file, and the SHA-256 of what is known of it; `None` for one that is gone.
-pub type KnownFile = (PathBuf, Option<[u8; 32]>);
-
 /// The files that a session has read or written through tools, with the SHA-256 of what it knows of them.
 #[derive(Debug, Default)]
 pub struct ReadFiles(Mutex<BTreeMap<PathBuf, [u8; 32]>>);

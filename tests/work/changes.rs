@@ -163,6 +163,7 @@ fn what_was_read_must_still_be_there_after_a_restart() {
     work.helper.call(["stop"]).run().ok();
     work.write("a.txt", "one\nof the user\n");
     work.write("b.txt", "model\nof the user\n");
+    work.helper.call(["start"]).run().ok();
     let mut client = work.ask("y");
     assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
     let results = work.results();

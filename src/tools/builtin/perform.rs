@@ -20,7 +20,9 @@ use super::shell_run::{self, ShellCommand, ShellEnd};
 use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
 use crate::sandbox::{SandboxLevel, SandboxPolicy, denials};
-use crate::tools::source::{CallError, CallEvent, CallResult, NestedRequest, NestedResult};
+use crate::tools::source::{
+    CallError, CallEvent, CallResult, KnownFile, NestedRequest, NestedResult,
+};
 use crate::web::fetch::{PrivateHost, fetch_url};
 use crate::web::searxng::searxng;
 use crate::workspace::changes::{
@@ -33,7 +35,7 @@ use crate::workspace::grep::grep;
 use crate::workspace::list::list_dir;
 use crate::workspace::read::{FileContent, read_file};
 use crate::workspace::read_context::{ListedText, OutputLimits, ReadContext};
-use crate::workspace::{KnownFile, PathError, ResolvedPath, shown_path};
+use crate::workspace::{PathError, ResolvedPath, shown_path};
 
 /// Tells a task on another thread that its call was cancelled. The task looks between files and lines.
 struct CancelOnDrop(Arc<AtomicBool>);
