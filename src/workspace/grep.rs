@@ -181,7 +181,16 @@ fn compile(request: &GrepRequest) -> PathResult<RegexMatcher> {
         .size_limit(MAX_REGEX_BYTES)
         .dfa_size_limit(MAX_REGEX_BYTES)
         .build(&request.pattern)
-        .map_err(|error| invalid(&one_line(&error.to_string())))
+        .map_err(|error| {
+            let reason = one_line(&error.to_string());
+            // The crate names the line end as it is written.
+            match reason.contains(r"\n") {
+                true => invalid(&format!(
+                    "{reason}; a pattern matches within one line: search for one line, and use context for those around it"
+                )),
+                false => invalid(&reason),
+            }
+        })
 }
 
 /// The last line of an error of the crate `regex`, which draws the pattern in the lines before it.

@@ -9,7 +9,8 @@ use nix::fcntl::{AtFlags, readlinkat};
 use nix::sys::stat::fstatat;
 
 use super::ignore_rules::{IgnoreNode, IgnoreRules, RulesDir, UserRules};
-use super::path_error::{PathResult, shown_name};
+use super::path_error::{PathFault, PathResult, shown_name};
+use super::read::near_names;
 use super::read_context::{LimitedText, ListedText, ReadContext, grouped};
 use super::root::ResolvedPath;
 use super::walk::{EntryKind, read_names};
@@ -41,7 +42,14 @@ pub fn list_dir(
     dir: &ResolvedPath,
     depth: usize,
 ) -> PathResult<ListedText> {
-    dir.open_dir()?;
+    dir.open_dir().map_err(|mut error| {
+        match error.fault {
+            PathFault::Missing => error.message.push_str(&near_names(dir)),
+            PathFault::WrongKind => error.message.push_str("; read_file reads a file"),
+            _ => {}
+        }
+        error
+    })?;
     let mut listing = DirListing {
         user: UserRules::read(IgnoreRules::Git, context, dir),
         text: LimitedText::new(context.limits),

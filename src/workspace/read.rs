@@ -373,7 +373,7 @@ fn lines(
 }
 
 /// Returns similar names in the directory of a missing file, to follow the error; empty if there are none.
-fn near_names(path: &ResolvedPath) -> String {
+pub fn near_names(path: &ResolvedPath) -> String {
     let Some(name) = path.relative().file_name() else {
         return String::new();
     };

@@ -20,8 +20,8 @@ export const LONG = Array.from({ length: 400 }, (_, n) => `line ${n} of a long n
 const STEADY_MS = 25;
 
 /**
- * Starts the provider on a port of its own. Until `release`, it holds answers to prompts with "slow", and goes on with answers
- * to prompts with "steady".
+ * Starts the provider on a port of its own. Until `release`, it holds answers to prompts with "slow" or "long table", and
+ * goes on with answers to prompts with "steady".
  */
 export async function startProvider() {
   const held = [];
@@ -62,6 +62,7 @@ export async function startProvider() {
     }
     if (prompt.includes("long table")) {
       say(`|a|b|c|d|e|f|g|h|i|j|\n|-|-|-|-|-|-|-|-|-|-|\n${LONG_TABLE}`);
+      await new Promise((resolve) => held.push(resolve));
       return end("stop", usage);
     }
     if (prompt.includes("fails")) {

@@ -15,6 +15,7 @@ use crate::workspace::difference::difference;
 use crate::workspace::edit::{self, EditRequest};
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::patch::{FinalLink, parse_patch, plan_patch};
+use crate::workspace::read::near_names;
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{ResolvedPath, shown_path};
 
@@ -133,7 +134,8 @@ pub(super) fn edit_file(
     let shown = shown_path(&path.absolute);
     let Some(snapshot) = read(scope, &path)? else {
         return Err(PrepareError::from(format!(
-            "{shown}: no such file; write_file makes a new one"
+            "{shown}: no such file{}; write_file makes a new one",
+            near_names(&path)
         )));
     };
     let in_file = |e: WorkspaceError| failed(e.of(&shown), Some(path.absolute.clone()));

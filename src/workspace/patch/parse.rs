@@ -70,9 +70,10 @@ fn body<'a, 'b>(lines: &'b [PatchLine<'a>]) -> Result<&'b [PatchLine<'a>], Works
         );
     };
     if first.text.trim() != BEGIN {
-        return Err(WorkspaceError::new(format!(
-            "the first line of the patch is not {BEGIN}"
-        )));
+        return Err(
+            WorkspaceError::new(format!("the first line of the patch is not {BEGIN}"))
+                .hint("send the patch alone, without other text"),
+        );
     }
     match rest.split_last() {
         Some((last, inner)) if last.text.trim() == END => Ok(inner),

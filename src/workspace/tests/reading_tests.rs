@@ -392,7 +392,7 @@ fn hostile_patterns_and_trees_are_bounded() {
             "limit",
         ),
         (&"(".repeat(3000), "invalid pattern"),
-        ("a\nb", "invalid pattern"),
+        ("a\nb", "a pattern matches within one line"),
         ("[", "invalid pattern"),
         ("", "it is empty"),
         (&"a".repeat(5000), "longer than 4,096 bytes"),
