@@ -168,7 +168,16 @@ impl ReportReader<'_> {
             if at == 1 && is_of_socket() {
                 break;
             }
-            let mut paths = self.paths(without_place(candidate_line));
+            // Only the report itself says by its form that a bare word is a file.
+            let bare = if at == 0 {
+                bare_names(line)
+            } else {
+                Vec::new()
+            };
+            let bare = bare
+                .into_iter()
+                .map(|name| normal(&self.policy.dir.join(name)));
+            let mut paths = bare.chain(self.paths(without_place(candidate_line)));
             let denied = paths.find_map(|path| {
                 let candidate = candidate_line.to_lowercase();
                 let changes = CHANGES.iter().any(|word| candidate.contains(word));
@@ -284,6 +293,20 @@ fn without_place(line: &str) -> &str {
 }
 
 /// Returns what is between quotation marks of the common forms.
+/// Returns the files that a report names by bare words: quoted, or behind the cause as zsh does (`permission denied: x`).
+fn bare_names(line: &str) -> Vec<&str> {
+    let lower = line.to_lowercase();
+    let is_cause = |part: &str| REPORTS.iter().any(|report| part.ends_with(report));
+    let behind = lower
+        .rsplit_once(": ")
+        .filter(|(before, _)| is_cause(before));
+    let behind = behind.and_then(|(_, name)| line.get(line.len() - name.len()..));
+    let names = quoted(line).into_iter().chain(behind);
+    names
+        .filter(|name| !name.is_empty() && !name.contains(|c: char| c == '/' || c.is_whitespace()))
+        .collect()
+}
+
 fn quoted(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (open, close) in [

@@ -163,6 +163,16 @@ fn failures_that_the_policy_does_not_explain_are_left_out() {
 
 #[test]
 fn with_network_a_missing_host_is_no_denial() {
+    let policy = SandboxPolicy::new(SandboxLevel::ReadOnly, "/w");
+    for output in [
+        ".\n..\n.config\ntouch: cannot touch 'x': Read-only file system",
+        "/etc/hosts\nzsh:1: read-only file system: x",
+        "can't say 'this'\nPermissionError: [Errno 13] Permission denied: 'x'",
+    ] {
+        let denials = denials(output, &policy);
+        let told: Vec<String> = denials.iter().map(Denial::to_string).collect();
+        assert_eq!(told, ["write to /w/x"], "{output}");
+    }
     let mut policy = SandboxPolicy::new(SandboxLevel::ReadOnly, "/w");
     policy.network = true;
     assert!(denials("curl: (6) Could not resolve host: x", &policy).is_empty());
