@@ -194,10 +194,23 @@ impl<'a> Shell<'a> {
 
     /// Returns what `aish-helper output --json` prints for the command number `command`.
     pub fn output(&mut self, command: usize) -> Value {
-        self.run(&format!(
-            "aish-helper output --json --command {command} >$HOME/out.json"
-        ));
-        serde_json::from_str(&self.helper.home.read("out.json")).expect("JSON")
+        let mut told = || {
+            self.run(&format!(
+                "aish-helper output --json --command {command} >$HOME/out.json"
+            ));
+            serde_json::from_str(&self.helper.home.read("out.json")).expect("JSON")
+        };
+        // On a busy machine a terminal may take longer than a prompt waits for it.
+        let is_late = |told: &Value| {
+            let reason = told["reason"].as_str();
+            reason.is_some_and(|reason| reason.contains("did not answer within"))
+        };
+        let first = told();
+        let mut more = (0..5).map(|_| told());
+        match is_late(&first) {
+            true => more.find(|told| !is_late(told)).unwrap_or(first),
+            false => first,
+        }
     }
 }
 
