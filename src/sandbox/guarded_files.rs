@@ -156,8 +156,8 @@ impl GuardedFiles {
         changed
     }
 
-    /// Names the first changes: those in git directories that were there, then what has changed, then what is new. So a command
-    /// cannot make so many new files that the others are not named.
+    /// Names at most [`MAX_REPORTED`] changes. Git directories come first, then changed files, then new ones: a command that makes
+    /// many new files must not hide the other changes.
     fn report(&self, changed: BTreeMap<PathBuf, bool>) -> Vec<String> {
         let is_of_git = |path: &Path| self.places.git_dir_of(path).is_some();
         let is_new_git = |path: &Path| path.file_name().is_some_and(|name| name == ".git");

@@ -24,6 +24,16 @@ fn gated() -> Helper {
     }))
 }
 
+/// A server with a session whose first answer waits.
+fn answering() -> (Helper, Server, String) {
+    let helper = gated();
+    let server = Server::start(&helper);
+    let session = server.session();
+    server.prompt(&session, "first");
+    helper.provider.wait_gate("rest");
+    (helper, server, session)
+}
+
 fn id(accepted: &Value) -> &str {
     accepted["message_id"].as_str().expect("an id")
 }
@@ -136,12 +146,8 @@ fn a_prompt_that_waits_is_listed_until_its_turn() {
 
 #[test]
 fn a_killed_daemon_loses_no_prompt_that_waits() {
-    let helper = gated();
-    let server = Server::start(&helper);
-    let session = server.session();
+    let (helper, server, session) = answering();
     let path = format!("/v1/sessions/{session}");
-    server.prompt(&session, "first");
-    helper.provider.wait_gate("rest");
     server.prompt(&session, "an elephant that waits");
     let partial = helper.path("data/partial");
     helper.until("the text has arrived", || {
@@ -224,12 +230,8 @@ fn a_prompt_that_fails_before_its_turn_records_it_is_not_lost() {
 #[cfg(target_os = "linux")]
 #[test]
 fn on_a_full_disk_nothing_is_accepted_that_is_not_kept() {
-    let helper = gated();
-    let server = Server::start(&helper);
-    let session = server.session();
+    let (helper, server, session) = answering();
     let path = format!("/v1/sessions/{session}");
-    server.prompt(&session, "first");
-    helper.provider.wait_gate("rest");
     let file = helper.path(&format!("data/journal/{session}.jsonl"));
     let before = fs::read_to_string(&file).unwrap();
     helper.limit_files(Some(20));

@@ -215,21 +215,22 @@ pub fn innermost(arguments: &[String]) -> Vec<String> {
     rest
 }
 
+/// Returns the name of the program of a command, and its operands and options.
+fn program_of(command: &[String]) -> (&str, &[String]) {
+    match command.split_first() {
+        Some((name, rest)) => (program_name(name), rest),
+        None => ("", &[]),
+    }
+}
+
 /// Returns what a command writes to its output.
 pub fn output_role(arguments: &[String]) -> OutputRole {
-    let outer = arguments
-        .first()
-        .map(|name| program_name(name))
-        .unwrap_or_default();
+    let (outer, _) = program_of(arguments);
     if matches!(outer, "ssh" | "autossh") {
         return OutputRole::Downloads;
     }
     let rest = innermost(arguments);
-    let name = rest
-        .first()
-        .map(|name| program_name(name))
-        .unwrap_or_default();
-    let operands = rest.get(1..).unwrap_or_default();
+    let (name, operands) = program_of(&rest);
     match name {
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" | "httpie"
         | "fetch" | "nc" | "ncat" | "netcat" | "socat" | "telnet" | "ssh" | "lynx" | "w3m"

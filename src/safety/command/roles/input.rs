@@ -1,6 +1,6 @@
 //! What commands do with their input.
 
-use super::{InputRole, innermost, program_name};
+use super::{InputRole, innermost, program_name, program_of};
 use crate::safety::command::interpreters;
 use crate::safety::command::programs;
 use crate::safety::command::shell_options::ShellOptions;
@@ -121,11 +121,7 @@ const ROLES_WITHOUT_FILE: &[(&[&str], InputRole)] = &[
 /// Returns what a command does with its input.
 pub fn input_role(arguments: &[String]) -> InputRole {
     let rest = innermost(arguments);
-    let name = rest
-        .first()
-        .map(|name| program_name(name))
-        .unwrap_or_default();
-    let operands = rest.get(1..).unwrap_or_default();
+    let (name, operands) = program_of(&rest);
     let first = operands
         .iter()
         .find(|operand| !operand.starts_with('-') || *operand == "-");
