@@ -320,6 +320,7 @@ impl GlobalStream {
             let within = self.cursor.within.get_mut(&session.id);
             cursor.live = within.as_ref().map_or(0, |within| within.live + 1);
             count_on(session, &mut cursor);
+            cursor.live = session.hub.next_state(number, cursor.live);
             if let Some(within) = within {
                 within.live = cursor.live;
             }
