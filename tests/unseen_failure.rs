@@ -2,7 +2,7 @@
 
 use crate::fakes::provider::{MODEL, Provider, Script};
 use crate::support::helper::Helper;
-use crate::support::home::Home;
+use crate::support::home::{Home, helper};
 use crate::support::pty::Zsh;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_question_of_a_shell_that_the_daemon_does_not_know_says_so() {
 
 #[test]
 fn an_unseen_failure_is_mentioned_once() {
-    let answers = (0..5).map(|n| Script::tokens([format!("answer {n}")]));
+    let answers = (0..6).map(|n| Script::tokens([format!("answer {n}")]));
     let provider = Provider::start(answers);
     let home = Home::new();
     let table = format!(
@@ -54,8 +54,24 @@ fn an_unseen_failure_is_mentioned_once() {
     zsh.run("llm why now");
     assert_eq!(notice_count(&zsh), 1, "reported once");
 
+    // Nobody reads what the hook of this command reports.
+    let stopped = std::process::Command::new(helper())
+        .arg("stop")
+        .env_clear()
+        .envs(home.env())
+        .status();
+    assert!(stopped.expect("aish-helper").success());
+    zsh.run("sh -c 'exit 4'");
+    zsh.send("llm why did that fail\r");
+    zsh.wait_text("sh -c 'exit 4' exited with 4;");
+    zsh.wait_text("run it again, for its output?");
+    zsh.press_until("n", "no\r\n");
+    zsh.prompt();
+    assert!(zsh.screen().contains("answer 4"), "{}", zsh.screen());
+    let seen = notice_count(&zsh);
+
     zsh.run("false");
     zsh.run("print boom | llm why did that fail");
-    assert!(zsh.screen().contains("answer 4"), "{}", zsh.screen());
-    assert_eq!(notice_count(&zsh), 1, "not reported with attached input");
+    assert!(zsh.screen().contains("answer 5"), "{}", zsh.screen());
+    assert_eq!(notice_count(&zsh), seen, "not reported with attached input");
 }

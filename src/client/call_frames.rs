@@ -10,11 +10,14 @@ use super::styled_line::{SpanStyle, StyledLine, columns, span};
 use super::text_format::{cut, grouped, time, untabbed};
 use crate::chat::CallStatus;
 use crate::protocol::tools::{CallFinished, CallStarted};
+use crate::recording::screen::captured_text;
 use crate::safety::confusables;
 use crate::safety::text::{one_line, prose};
 
 /// Longest line without an end that is kept, in bytes.
 const MAX_PARTIAL: usize = 64 << 10;
+/// Columns and rows of the screen that draws one line of output: as wide as the terminal of the tool `shell`.
+const LINE_SIZE: (usize, usize) = (200, 2);
 
 /// State of the call frames on the terminal.
 #[derive(Debug, Default)]
@@ -165,9 +168,11 @@ impl CallFrames {
 
 /// Returns a line of a command's output as a terminal shows it, without its colours.
 fn output_line(line: &str, width: usize) -> StyledLine {
-    let plain = strip_ansi_escapes::strip_str(line.trim_end_matches('\r'));
-    let shown = plain.rsplit('\r').next().unwrap_or_default();
-    dim(&format!("  │ {}", untabbed(&prose(shown))), width)
+    let shown = match line.contains(|c: char| c.is_control() && c != '\t') {
+        true => captured_text(line.as_bytes(), LINE_SIZE),
+        false => line.to_owned(),
+    };
+    dim(&format!("  │ {}", untabbed(&prose(&shown))), width)
 }
 
 /// Returns the status in the words of a terminal line.
@@ -322,6 +327,21 @@ mod tests {
             text(frames.end(&said, 23))[0],
             format!("  ┌ {}…", &half[..18])
         );
+    }
+
+    #[test]
+    fn of_a_line_that_is_drawn_over_the_last_state_is_shown() {
+        for (output, shown) in [
+            ("10 %\r 50 %\r100 %\r\n", "100 %"),
+            ("10 %\r\u{1b}[K100 %\n", "100 %"),
+            ("\u{1b}[2K\u{1b}[1Gchecking\u{1b}[2K\u{1b}[1Gdone\n", "done"),
+            ("-\u{8}\\\u{8}|\u{8}done\n", "done"),
+            ("\u{1b}[32mgreen\u{1b}[0m\tx\r\n", "green   x"),
+            ("plain\r\n", "plain"),
+        ] {
+            let mut frames = CallFrames::default();
+            assert_eq!(text(frames.output(output, 80)), [format!("  │ {shown}")]);
+        }
     }
 
     #[test]

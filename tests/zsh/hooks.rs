@@ -329,12 +329,14 @@ fn a_listener_that_dies_and_comes_back_is_greeted_again() {
     let mut zsh = Zsh::start(&home);
     let first = events.hello();
     drop(events);
-    zsh.run("true lost");
+    zsh.run("true forgotten");
+    zsh.run("true unread");
     std::fs::remove_file(home.path("aish/run/events")).expect("the FIFO");
     let events = Events::listen(&home);
     zsh.run("true kept");
     let again = events.hello();
     assert_eq!(again.shell, first.shell);
+    assert_eq!(events.cmd().text(8), "true unread");
     assert_eq!(events.cmd().text(8), "true kept");
 }
 
