@@ -11,14 +11,17 @@
 
 mod assign;
 mod current;
+mod earlier;
 mod echo;
 mod prompt;
 mod region;
 mod text;
 mod unrecorded;
 
+use self::assign::Prompts;
+use self::earlier::OwnLine;
 use self::echo::{Echo, echoes};
-use self::prompt::{PromptLine, Similarity};
+use self::prompt::PromptLine;
 use self::text::Expected;
 pub use self::unrecorded::{LineFingerprint, UnrecordedLine};
 
@@ -113,6 +116,8 @@ struct Found<'a> {
     prompt: PromptLine<'a>,
     /// The text of the command; empty for the one that runs now.
     command: &'a str,
+    /// The row above it may be another prompt, whose line is not recorded.
+    follows_unrecorded: bool,
 }
 
 /// Returns the character that a terminal tells which keeps the low byte of each character only; `None` for one that is lost.
@@ -141,6 +146,7 @@ pub fn cut(
         .iter()
         .filter(|command| command.text == text)
         .count();
+    let all = commands;
     let commands = commands.get(first..)?;
     let cwds: Vec<String> = commands
         .iter()
@@ -163,7 +169,7 @@ pub fn cut(
     let shares_rows = commands
         .iter()
         .any(|command| command.open_line == OpenLine::Continued);
-    let current = current::find(screen, &candidates, running, &cwd, shares_rows)?;
+    let mut current = current::find(screen, &candidates, running, &cwd, shares_rows)?;
     if !current.is_certain && running.text.is_some() && !screen.is_confirmed {
         return None;
     }
@@ -173,17 +179,28 @@ pub fn cut(
             found.prompt.split_output(current);
         }
     }
+    let prompts = Prompts::new(&current.found, &candidates);
     // Rows that show the command, of which the lowest is chosen.
-    let shown: Vec<usize> = candidates
-        .get(wanted - 1)?
+    let with_text = candidates.get(wanted - 1)?.clone();
+    let shown: Vec<usize> = with_text
         .iter()
-        .filter(|found| found.prompt.similarity(&current.found.prompt) >= Similarity::SameShape)
+        .filter(|found| prompts.has(&current.found, found))
         .map(|found| found.echo.first_row)
         .collect();
     // The first row that may show the command or an older one.
     let with_older = candidates.get(wanted - 1..)?.iter().flatten();
     let topmost = with_older.map(|found| found.echo.first_row).min();
-    let matched = assign::assign(&current.found, candidates);
+    let mut matched = assign::assign(&current.found, &prompts, candidates);
+    let follows_unrecorded = |older: Option<&KnownCommand<'_>>| {
+        older.is_some_and(|older| older.unrecorded_after.is_none_or(|lines| !lines.is_empty()))
+    };
+    current.found.follows_unrecorded = follows_unrecorded(all.last());
+    for (found, older) in matched.iter_mut().zip((0..all.len()).rev()) {
+        if let Some(found) = found {
+            let older = older.checked_sub(1).and_then(|older| all.get(older));
+            found.follows_unrecorded = follows_unrecorded(older);
+        }
+    }
     let lines: Vec<&Found<'_>> = std::iter::once(&current.found)
         .chain(matched.iter().flatten())
         .collect();
@@ -201,7 +218,7 @@ pub fn cut(
     // The command has removed its own line, and all that was above it.
     let is_cleared =
         screen.is_confirmed && clears(text) && topmost.is_none_or(|row| row >= next.echo.first_row);
-    let start = match own {
+    let mut start = match own {
         Some(found) => found.echo.last_row + 1,
         // Nothing is above the next prompt but the rest of this output, if no other prompt is.
         None if (screen.is_cut || is_cleared)
@@ -214,13 +231,21 @@ pub fn cut(
         None => return None,
     };
     let end = next.echo.first_row.checked_sub(height)?.max(start);
+    let mut is_partial = is_doubtful;
+    if own.is_some() && earlier::may_be_taken(all, known, &matched, wanted) {
+        match earlier::own_line(screen, start..end, &with_text, &lines, next) {
+            OwnLine::Taken => {}
+            OwnLine::Below(row) => (start, is_partial) = (row, true),
+            OwnLine::Unknown => return None,
+        }
+    }
     let mut rows = screen.rows.get(start..end)?.to_vec();
     let mut rest = next.prompt.output_before;
     // A command that shows the screen or a transcript repeats its own line, and the lower one was taken.
     let older = matched.get(wanted..)?.iter().flatten().next();
     let repeats_itself =
         own.is_some_and(|own| region::repeats(screen, own, older, &shown, same_text));
-    let mut is_partial = is_doubtful
+    is_partial = is_partial
         || command.open_line == OpenLine::Overdrawn
         || next.prompt.is_doubtful
         // A transient prompt that Ctrl-L has moved leaves the line that runs now above it.
@@ -256,6 +281,12 @@ pub fn cut(
         text: text.to_owned(),
         wrapped: false,
     }));
+    if clears(text) {
+        // What is left of the screen as it was.
+        let is_blank = |row: &ScreenRow| row.text.trim().is_empty();
+        let blank = rows.iter().take_while(|row| is_blank(row)).count();
+        rows.drain(..blank);
+    }
     let lines = region::joined(&rows, screen, command.open_line == OpenLine::Marked);
     if (own.is_none() || repeats_itself) && lines.is_empty() {
         return None;
@@ -270,10 +301,20 @@ pub fn cut(
 
 /// Whether a command line has the name of a program that clears the screen and the scrollback.
 fn clears(command: &str) -> bool {
-    let is_name = |word: &str| ["clear", "reset", "tput"].contains(&word);
-    command
-        .split(|c: char| !c.is_alphanumeric() && !"-_./".contains(c))
-        .any(is_name)
+    let programs = command.split(['\n', ';', '&', '|', '(', '{']);
+    programs.into_iter().any(|program| {
+        let before = [
+            "then", "do", "else", "command", "builtin", "time", "sudo", "exec", "!",
+        ];
+        let mut words = program
+            .split_whitespace()
+            .skip_while(|word| before.contains(word));
+        match words.next() {
+            Some("clear" | "reset") => true,
+            Some("tput") => words.any(|word| ["clear", "reset", "cup", "smcup"].contains(&word)),
+            _ => false,
+        }
+    })
 }
 
 /// Returns the last rows with text, for a person who wants them although no command can be told. The line that runs now is left
@@ -303,6 +344,7 @@ impl<'a> Found<'a> {
             echo,
             prompt,
             command,
+            follows_unrecorded: false,
         })
     }
 }

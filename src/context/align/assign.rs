@@ -1,7 +1,9 @@
 //! Chooses the line of each command among those with its text.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::Found;
-use super::prompt::Similarity;
+use super::prompt::{Similarity, blanks, shape};
 
 /// Maximum number of lines that are considered for a command, the last ones.
 const MAX_LINES: usize = 200;
@@ -11,12 +13,67 @@ const MISSED: i64 = 15;
 /// Score of the best choice for a command and all before it, and the command and the candidate that come next in it.
 type Choice = (i64, Option<(usize, usize)>);
 
+/// The prompts behind which lines of known commands are looked for.
+pub struct Prompts {
+    /// Shapes unlike the prompt of the line that runs now, behind which several known commands stand: a prompt can tell an exit code
+    /// or the mode of the line editor by its sign.
+    others: BTreeSet<String>,
+}
+
+impl Prompts {
+    /// Finds the prompts on the screen.
+    pub fn new(current: &Found<'_>, candidates: &[Vec<Found<'_>>]) -> Prompts {
+        let mut commands: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        let end = blanks(current.prompt.text);
+        for found in candidates.iter().flatten() {
+            if blanks(found.prompt.text) == end
+                && found.prompt.similarity(&current.prompt) == Similarity::Different
+            {
+                let shape = shape(found.prompt.text, found.prompt.cwd);
+                commands.entry(shape).or_default().insert(found.command);
+            }
+        }
+        commands.retain(|_, commands| commands.len() > 1);
+        Prompts {
+            others: commands.into_keys().collect(),
+        }
+    }
+
+    /// Returns how much a prompt speaks for a line; `None` for one that is none.
+    fn weight(&self, current: &Found<'_>, found: &Found<'_>) -> Option<i64> {
+        let prompt = &found.prompt;
+        match prompt.similarity(&current.prompt) {
+            Similarity::Same => Some(40),
+            Similarity::SameShape => Some(30),
+            _ if self.is_other(found, current) => Some(20),
+            Similarity::Alike => Some(10),
+            Similarity::Different => None,
+        }
+    }
+
+    fn is_other(&self, found: &Found<'_>, current: &Found<'_>) -> bool {
+        !self.others.is_empty()
+            && blanks(found.prompt.text) == blanks(current.prompt.text)
+            && (self.others).contains(&shape(found.prompt.text, found.prompt.cwd))
+    }
+
+    /// Whether a line stands behind a prompt that is known to be one.
+    pub fn has(&self, current: &Found<'_>, found: &Found<'_>) -> bool {
+        self.weight(current, found)
+            .is_some_and(|weight| weight >= 20)
+    }
+}
+
 /// Chooses for each command, newest first, the line that is its own: in order, with the best prompts, and as low as possible.
 /// A line too low is one that the command itself printed; what follows it is still the command's output.
-pub fn assign<'a>(current: &Found<'a>, candidates: Vec<Vec<Found<'a>>>) -> Vec<Option<Found<'a>>> {
-    let is_likely = |found: &Found<'_>| {
-        found.echo.last_row < current.echo.first_row && weight(current, found).is_some()
-    };
+pub fn assign<'a>(
+    current: &Found<'a>,
+    prompts: &Prompts,
+    candidates: Vec<Vec<Found<'a>>>,
+) -> Vec<Option<Found<'a>>> {
+    let weight = |found: &Found<'_>| prompts.weight(current, found);
+    let is_likely =
+        |found: &Found<'_>| found.echo.last_row < current.echo.first_row && weight(found).is_some();
     let candidates: Vec<Vec<Found<'a>>> = candidates
         .into_iter()
         .map(|mut lines| {
@@ -30,7 +87,7 @@ pub fn assign<'a>(current: &Found<'a>, candidates: Vec<Vec<Found<'a>>>) -> Vec<O
     for (i, lines) in candidates.iter().enumerate().rev() {
         let choices = lines
             .iter()
-            .map(|found| choice(current, found, i, &candidates, &best))
+            .map(|found| choice(weight(found)?, found, i, &candidates, &best))
             .collect();
         if let Some(slot) = best.get_mut(i) {
             *slot = choices;
@@ -69,13 +126,12 @@ pub fn assign<'a>(current: &Found<'a>, candidates: Vec<Vec<Found<'a>>>) -> Vec<O
 }
 
 fn choice(
-    current: &Found<'_>,
+    own: i64,
     found: &Found<'_>,
     i: usize,
     candidates: &[Vec<Found<'_>>],
     best: &[Vec<Option<Choice>>],
 ) -> Option<Choice> {
-    let own = weight(current, found)?;
     let mut choice: Choice = (own, None);
     let older = candidates.iter().zip(best).enumerate().skip(i + 1);
     for (j, (lines, scores)) in older {
@@ -92,16 +148,6 @@ fn choice(
         }
     }
     Some(choice)
-}
-
-/// Returns how much a prompt speaks for a line.
-fn weight(current: &Found<'_>, found: &Found<'_>) -> Option<i64> {
-    match found.prompt.similarity(&current.prompt) {
-        Similarity::Same => Some(40),
-        Similarity::SameShape => Some(30),
-        Similarity::Alike => Some(10),
-        Similarity::Different => None,
-    }
 }
 
 /// Returns the cost of commands whose lines are not found.

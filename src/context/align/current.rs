@@ -59,6 +59,7 @@ pub fn find<'a>(
                 echo,
                 prompt,
                 command: "",
+                follows_unrecorded: false,
             },
             is_certain: false,
         });
@@ -78,6 +79,7 @@ pub fn find<'a>(
             echo,
             prompt,
             command: "",
+            follows_unrecorded: false,
         },
         is_certain: true,
     })

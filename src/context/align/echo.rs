@@ -367,18 +367,16 @@ fn is_expansion(screen: &Screen, row: usize) -> bool {
     text.is_some_and(|text| text.contains(['!', '^']))
 }
 
-/// Returns the places of a command whose typed form may stand in `row`: behind a prompt, which ends with a blank before the words
-/// of the command.
+/// Returns the places of a command whose typed form may stand in `row`: behind a prompt, which ends with a blank or a sign.
 fn expansions(screen: &Screen, row: usize, last_row: usize) -> Vec<Echo> {
     let text = screen.rows.get(row).map_or("", |row| row.text.as_str());
     let reference = text.rfind(['!', '^']).unwrap_or(0);
-    let ends =
-        starts(text, reference).filter(|at| text.get(..*at).is_some_and(|t| t.ends_with(' ')));
-    ends.map(|at| Echo {
+    let places = starts(text, reference.min(MAX_LENGTH)).filter(|at| *at > 0);
+    let echo = |at| Echo {
         first_row: row,
         prompt_row: row,
         prompt_end: at,
         last_row,
-    })
-    .collect()
+    };
+    places.map(echo).collect()
 }

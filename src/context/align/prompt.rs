@@ -119,7 +119,8 @@ impl<'a> PromptLine<'a> {
     }
 }
 
-fn blanks(text: &str) -> usize {
+/// Returns the number of bytes of the blanks at the end of a text.
+pub fn blanks(text: &str) -> usize {
     text.len() - text.trim_end().len()
 }
 
@@ -133,8 +134,28 @@ fn has_same_sign(one: &str, two: &str) -> bool {
         || (first(one) == first(two) && is_sign(first(one)))
 }
 
+/// Whether two shapes may be the same row of a prompt: one has more words at its end, such as the time that a command took, or both show
+/// the directory and have half of their words in common.
+pub fn are_alike(one: &str, two: &str) -> bool {
+    let (one, two) = (one.trim(), two.trim());
+    let goes_on = |long: &str, short: &str| {
+        !short.is_empty()
+            && long
+                .strip_prefix(short)
+                .is_some_and(|rest| rest.starts_with(' '))
+    };
+    let both_show = one.contains(DIRECTORY) && two.contains(DIRECTORY);
+    let words = || {
+        let one: Vec<&str> = one.split_whitespace().collect();
+        let two: Vec<&str> = two.split_whitespace().collect();
+        let common = one.iter().filter(|word| two.contains(word)).count();
+        2 * common >= one.len().max(two.len())
+    };
+    goes_on(one, two) || goes_on(two, one) || common_words(one, two) || both_show && words()
+}
+
 /// Whether two shapes have at least half of their words in common, the first one among them.
-pub fn common_words(one: &str, two: &str) -> bool {
+fn common_words(one: &str, two: &str) -> bool {
     let one: Vec<&str> = one.split_whitespace().collect();
     let two: Vec<&str> = two.split_whitespace().collect();
     let common = one.iter().filter(|word| two.contains(word)).count();

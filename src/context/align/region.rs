@@ -1,11 +1,12 @@
 //! The rows between two command lines: which belong to the next prompt, and which to the output.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
 use super::echo::ends_line;
-use super::prompt::{PromptLine, common_words, is_distinctive, looks_like_prompt, shape};
+use super::prompt::{PromptLine, are_alike, is_distinctive, looks_like_prompt, shape};
 use super::{Found, KnownCommand, Screen, ScreenRow};
 
 /// Maximum number of rows above the last one of a prompt.
@@ -16,9 +17,20 @@ const FILLER: usize = 10;
 /// Returns the number of rows above the last one that belong to the prompt: those that are alike above all command lines.
 /// `lines` are those that were found, the last one first. Also returns whether another row may belong to the prompt.
 pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
-    let Some((current, others)) = lines.split_first() else {
+    // Above the others, the prompt of a line that is not recorded may stand.
+    let certain = |found: &&&Found<'_>| !found.follows_unrecorded;
+    let current = lines.iter().find(certain).or(lines.first());
+    let Some(current) = current else {
         return (0, false);
     };
+    let has_certain = !current.follows_unrecorded;
+    let others: Vec<(&Found<'_>, &str)> = lines
+        .iter()
+        .zip(commands_above(lines))
+        .filter(|(found, _)| !std::ptr::eq(**found, *current))
+        .filter(|(found, _)| !has_certain || !found.follows_unrecorded)
+        .map(|(found, command)| (*found, command))
+        .collect();
     let above = |found: &Found<'_>, height: usize| {
         let row = found.echo.first_row.checked_sub(height)?;
         Some(screen.rows.get(row)?.text.trim_end())
@@ -29,43 +41,45 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
         _ => None,
     });
     let most = spaces.min().unwrap_or(MAX_HEIGHT).min(MAX_HEIGHT);
+    let is_bare = |row: usize, text: &str| {
+        let found = current.prompt.begins(text, current.prompt.cwd);
+        found.is_some_and(|found| ends_line(screen, row, found.text.len().min(text.len())))
+    };
     let (mut common, mut is_doubtful) = (0, false);
     for height in 1..=most {
         let Some(own) = above(current, height) else {
             break;
         };
+        // The line of another prompt, with nothing in it.
+        if is_bare(current.echo.first_row - height, own) {
+            break;
+        }
         let own_shape = shape(own, current.prompt.cwd);
+        let is_prompt = looks_like_prompt(&own_shape);
         // The beginning of a prompt may have left the scrollback. Of each row, the command above it is of interest.
-        let commands = lines.iter().skip(1).map(|found| found.command);
-        let commands = commands.chain(std::iter::once(""));
         let rows: Vec<(&str, &str, &str)> = others
             .iter()
-            .zip(commands.clone().skip(1))
-            .filter_map(|(found, command)| Some((above(found, height)?, found.prompt.cwd, command)))
+            .filter_map(|(found, command)| {
+                Some((above(found, height)?, found.prompt.cwd, *command))
+            })
             .collect();
         let is_like = |(row, cwd, _): &(&str, &str, &str)| {
             let shape = shape(row, cwd);
-            shape == own_shape
-                || (common_words(&own_shape, &shape) && looks_like_prompt(&own_shape))
+            shape == own_shape || is_prompt && are_alike(&own_shape, &shape)
         };
         let alike: Vec<&str> = rows
             .iter()
             .filter(|row| is_like(row))
             .map(|row| row.2)
             .collect();
-        // Outputs may end alike, at least those of the same command.
-        let last = commands.clone().next().unwrap_or_default();
-        let proves = match rows.len() {
-            0 => others.is_empty() && looks_like_prompt(&own_shape),
-            1 => looks_like_prompt(&own_shape),
-            _ => {
-                looks_like_prompt(&own_shape)
-                    || own.is_empty()
-                    || alike.iter().any(|command| *command != last)
-            }
-        };
+        // Outputs may end alike, at least those of the same program.
+        let programs: BTreeSet<&str> = (alike.iter())
+            .map(|command| command.split_whitespace().next().unwrap_or_default())
+            .collect();
+        let proves = is_prompt && (!rows.is_empty() || others.is_empty())
+            || rows.len() > 1 && (own.is_empty() || programs.len() > 1);
         if !proves || alike.len() * 4 < rows.len() * 3 {
-            is_doubtful = !own.is_empty() && alike.len() * 2 > rows.len();
+            is_doubtful = !own.is_empty() && (is_prompt || alike.len() * 2 > rows.len());
             break;
         }
         common = height;
@@ -75,6 +89,12 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
         common -= 1;
     }
     (common, is_doubtful)
+}
+
+/// Returns for each line the command above it; an empty text for the last of them.
+fn commands_above<'l>(lines: &'l [&Found<'_>]) -> impl Iterator<Item = &'l str> {
+    let commands = lines.iter().skip(1).map(|found| found.command);
+    commands.chain(std::iter::once(""))
 }
 
 /// Returns the rows that begin with a prompt like those of `lines`; `next` is the line below the rows.

@@ -521,3 +521,179 @@ fn the_last_line_of_the_same_output_is_no_part_of_the_prompt() {
     let output = last(&screen(40, &rows), &["make", "make", "make"]);
     assert_eq!(output.unwrap(), ["first", "error 2"]);
 }
+
+/// Cuts the last of some commands, each with the lines that were entered after it: its output, and whether it is partial.
+fn last_after(rows: &[&str], known: &[(&str, &[UnrecordedLine])]) -> Option<(String, bool)> {
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    let known: Vec<KnownCommand<'_>> = known
+        .iter()
+        .map(|(text, lines)| KnownCommand {
+            text,
+            cwd: "/src",
+            unrecorded_after: Some(lines),
+            open_line: OpenLine::Marked,
+        })
+        .collect();
+    let output = cut(&screen(80, rows), &known, running, 1)?;
+    Some((output.lines.join("\n"), output.is_partial))
+}
+
+#[test]
+fn a_prompt_whose_sign_tells_the_exit_code_is_a_prompt() {
+    let private = [typed(" echo private")];
+    let begin = [":) ls /no", "no such file"];
+    let end = [
+        ":)  echo private",
+        "private",
+        ":) mk",
+        "run 2",
+        ":( llm fix it",
+    ];
+    let rows = [&begin[..], &[":( mk", "run 1"], &end].concat();
+    let known: [(&str, &[_]); 3] = [("ls /no", &[]), ("mk", &private), ("mk", &[])];
+    assert_eq!(last_after(&rows, &known).unwrap(), ("run 2".into(), false));
+    // Nothing but the same command stands behind the other sign: it may be a message.
+    let rows = [&[":( mk", "run 1"], &end[..]].concat();
+    assert_eq!(
+        last_after(&rows, &known[1..]).unwrap(),
+        ("run 2".into(), true)
+    );
+    // The mode of the line editor.
+    let rows = [
+        "❯ true",
+        "❯ mk",
+        "run 1",
+        "❯  echo private",
+        "private",
+        "❮ mk",
+        "run 2",
+        "❯ llm fix it",
+    ];
+    let known: [(&str, &[_]); 3] = [("true", &[]), ("mk", &private), ("mk", &[])];
+    assert_eq!(last_after(&rows, &known), None);
+    // An abandoned line has the text of the command.
+    let lines = [typed("mk"), private[0]];
+    let rows = [
+        "❯ true",
+        "❯ mk",
+        "❯  echo private",
+        "private",
+        "❮ mk",
+        "run",
+        "❯ llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("true", &lines), ("mk", &[])];
+    assert_eq!(last_after(&rows, &known), None);
+    // A message about the command is no line of it.
+    let rows = [
+        "❯ true",
+        "❯ gti",
+        "zsh: command not found: gti",
+        "❯ llm fix it",
+    ];
+    let known: [(&str, &[_]); 3] = [("gti", &[]), ("true", &[]), ("gti", &[])];
+    let output = "zsh: command not found: gti".to_owned();
+    assert_eq!(last_after(&rows, &known).unwrap(), (output, false));
+}
+
+#[test]
+fn an_expanded_line_may_stand_behind_a_sign() {
+    let rows = [
+        "vm:~$ls /a",
+        "no a",
+        "vm:~$ echo private",
+        "private",
+        "vm:~$!ls",
+        "ls /a",
+        "no a again",
+        "vm:~$llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("ls /a", &[typed(" echo private")]), ("ls /a", &[])];
+    assert_eq!(
+        last_after(&rows, &known).unwrap(),
+        ("no a again".into(), false)
+    );
+}
+
+#[test]
+fn a_row_that_is_no_part_of_the_prompt_is_no_reason_to_cut() {
+    // A blank line, or a private one, was entered before each command.
+    let private = typed(" export A=1");
+    for (between, unrecorded) in [("~ %", UnrecordedLine::Blank), ("~ %  export A=1", private)] {
+        let names = ["ls a", "ls b", "ls c", "ls d", "ls e"];
+        let mut rows = Vec::new();
+        for name in names {
+            rows.extend([
+                format!("~ % {name}"),
+                format!("no {name}"),
+                between.to_owned(),
+            ]);
+        }
+        rows.push("~ % llm fix it".to_owned());
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let lines = [unrecorded];
+        let known = names.map(|name| (name, &lines[..]));
+        let (output, _) = last_after(&rows, &known).unwrap();
+        assert_eq!(output, "no ls e", "{between}");
+    }
+    // The outputs of one program end alike.
+    let end = "error: could not compile due to 1 error";
+    let names = ["cargo check", "cargo build", "cargo test", "cargo clippy"];
+    let mut rows = Vec::new();
+    for name in names {
+        rows.extend([
+            format!("➜ src {name}"),
+            format!("of {name}"),
+            end.to_owned(),
+        ]);
+    }
+    rows.push("➜ src llm fix it".to_owned());
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let (output, _) = last_after(&rows, &names.map(|name| (name, &[][..]))).unwrap();
+    assert_eq!(output, format!("of cargo clippy\n{end}"));
+}
+
+#[test]
+fn a_row_of_the_prompt_may_tell_more_at_times() {
+    let of = |upper: [&str; 4]| {
+        let [one, two, three, four] = upper;
+        let rows = [
+            one,
+            "❯ true",
+            two,
+            "❯ ls a",
+            "no a",
+            three,
+            "❯ sleep 2; ls b",
+            "no b",
+            four,
+            "❯ llm fix it",
+        ];
+        let known = ["true", "ls a", "sleep 2; ls b"].map(|name| (name, &[][..]));
+        last_after(&rows, &known).unwrap()
+    };
+    let wanted = ("no b".to_owned(), false);
+    assert_eq!(of(["/src", "/src", "/src", "/src took 2s"]), wanted);
+    let exit = [
+        "✔ /src git:main",
+        "✔ /src git:main",
+        "✘ 1 /src git:main",
+        "✘ 2 /src git:main",
+    ];
+    assert_eq!(of(exit), wanted);
+    // It may be a line of the output.
+    assert!(of(["/src", "/src", "/src", "→ exit 2"]).1);
+}
+
+#[test]
+fn what_a_cleared_screen_leaves_is_no_output() {
+    let rows = ["$ clear; make", "", "", "no rule", "$ llm fix it"];
+    let known = [("clear; make", &[][..])];
+    assert_eq!(last_after(&rows, &known).unwrap().0, "no rule");
+    assert!(clears("cd x && clear") && clears("tput reset") && clears("if a; then clear; fi"));
+    assert!(!clears("git reset --hard") && !clears("tput setaf 1; make"));
+}

@@ -44,6 +44,22 @@ impl UnrecordedLine {
     }
 }
 
+impl UnrecordedLine {
+    /// Whether it may have the text of a command.
+    pub fn may_be(self, command: &str) -> bool {
+        match self {
+            UnrecordedLine::Blank => false,
+            UnrecordedLine::Unknown => true,
+            UnrecordedLine::Text(line) => {
+                let first = command.lines().next().unwrap_or_default();
+                let graphic = first.bytes().filter(u8::is_ascii_graphic);
+                let covered: Vec<u8> = graphic.take(line.count).collect();
+                covered.len() == line.count && line.matches(&covered)
+            }
+        }
+    }
+}
+
 impl LineFingerprint {
     fn matches(self, bytes: &[u8]) -> bool {
         let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619);
