@@ -284,7 +284,7 @@ async fn explain(
     let is_own = matches!(alias, BUILTIN_SERVER | HELPER_SERVER);
     if is_own {
         let (cwd, env) = (&request_context.cwd, BTreeMap::new());
-        let work = work_scope::offer_all(services, &outside, config, cwd, &env).await?;
+        let work = work_scope::offer_all(services, &outside, config, cwd, &env, true).await?;
         request_context.work = Some(work);
     } else {
         mcp::ready(services, client, config, Some(alias)).await?;

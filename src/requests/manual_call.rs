@@ -45,7 +45,9 @@ pub async fn call(
     match request.name.split_once([':', '.']) {
         Some((BUILTIN_SERVER | HELPER_SERVER, _)) => {
             let (cwd, env) = (&request.cwd, &request.work_env);
-            let offered = work_scope::offer_all(services, &session, &config, cwd, env).await?;
+            let by_hand = request.tty.is_some();
+            let offered =
+                work_scope::offer_all(services, &session, &config, cwd, env, by_hand).await?;
             work = Some(offered);
         }
         // Reports an unknown server here; other errors in the name are reported by the gate.

@@ -166,7 +166,7 @@ pub async fn all_tools(services: &SharedServices) -> (Vec<ToolDefinition>, Helpe
     (SelectedTools::work_tools(&selection, &helpers), helpers)
 }
 
-/// Returns all built-in tools and helpers for a call by hand, outside of a session.
+/// Returns all built-in tools and helpers for a call outside of a session; `by_hand` if a person at a terminal makes it.
 ///
 /// # Errors
 /// The directory cannot be used.
@@ -176,11 +176,12 @@ pub async fn offer_all(
     config: &Config,
     cwd: &str,
     work_env: &BTreeMap<String, String>,
+    by_hand: bool,
 ) -> Result<Arc<OfferedWork>> {
     let (offered, helpers) = all_tools(services).await;
     let place = (Vec::new(), helpers);
     let mut scope = scope(services, session, config, cwd, work_env, place, None).await?;
-    scope.by_hand = true;
+    scope.by_hand = by_hand;
     Ok(Arc::new(OfferedWork {
         offered,
         scope: Arc::new(scope),

@@ -232,6 +232,18 @@ fn built_in_tools_and_helpers_work_in_the_directory_that_is_named() {
             "{called}"
         );
     }
+    // Nothing is told of a file that the rules do not allow to be read.
+    std::fs::write(helper.home.path("outside.txt"), "first secret\n").unwrap();
+    for old in ["first", "absent"] {
+        let edit = json!({
+            "arguments": { "path": "../outside.txt", "old_text": old, "new_text": "x" },
+            "operation": "write",
+            "cwd": project,
+        });
+        let refused = server.send("POST", &path("aish.edit_file"), Some(&edit));
+        let refused = refused.problem(403);
+        assert!(!refused.to_string().contains("secret"), "{refused}");
+    }
     for (place, status) in [
         (json!({ "cwd": "project" }), 422),
         (json!({ "cwd": notes }), 409),

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{Work, answer_all, difference};
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
+use crate::support::pty::Zsh;
 
 const READS: &str = "[policy.rules]\n\"fs.read\" = \"allow\"\n";
 
@@ -275,14 +276,20 @@ fn a_refused_edit_has_the_nearest_lines_for_who_may_read_the_file() {
         for result in work.results() {
             assert_eq!(result.contains(line), is_shown, "{rule}: {result}");
         }
-        // A person who calls the tool may see the lines in any case.
+        // A person who calls the tool at a terminal may see the lines in any case.
+        let mut zsh = Zsh::start(&work.helper.home);
+        let dir = work.path("").display().to_string();
+        let error = zsh.eval(&format!(
+            "(cd {dir}; aish-helper call tool-write --tool-name=aish:edit_file --json_args '{edit}' 2>&1)"
+        ));
+        assert!(error.contains("alpha"), "{error}");
         let by_hand = |variant: &str, tool: &str, arguments: &serde_json::Value| {
             let (tool, arguments) = (format!("--tool-name=aish:{tool}"), arguments.to_string());
             let call = ["call", variant, &tool, "--json_args", &arguments];
             work.helper.call(call).dir(work.path("")).run().fails(2)
         };
         let error = by_hand("tool-write", "edit_file", &edit);
-        assert!(error.contains("alpha"), "{error}");
+        assert_eq!(error.contains("alpha"), is_shown, "{error}");
         // What aish's own tools do is known.
         for (tool, arguments) in [
             ("edit_file", &edit),

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::os::unix::fs::symlink;
 use std::sync::{Arc, Mutex};
 
+use aish::protocol::AskRequest;
 use aish::protocol::tools::ApprovalVerdict;
 use serde_json::{Value, json};
 
@@ -144,6 +145,94 @@ fn nothing_gets_out_of_the_workspace() {
     );
     assert_eq!(work.read("inside.txt"), "inside\n");
     assert!(asked >= 15, "{asked} questions");
+}
+
+#[test]
+fn a_guess_at_a_file_that_may_not_be_read_tells_nothing() {
+    let edit = |path: &str, old: &str, new: &str| {
+        let arguments = json!({"path": path, "old_text": old, "new_text": new});
+        ("edit_file", arguments)
+    };
+    let patch = |text: &str| {
+        let patch =
+            format!("*** Begin Patch\n*** Update File: ../secret.txt\n{text}\n*** End Patch");
+        ("patch", json!({ "patch": patch }))
+    };
+    // Each right, and then wrong.
+    let guesses = [
+        [
+            edit("../secret.txt", "@", SECRET),
+            edit("../secret.txt", "@", "another"),
+        ],
+        [
+            edit("../secret.txt", SECRET, "x"),
+            edit("../secret.txt", "another", "x"),
+        ],
+        [
+            edit("../secret.txt", "e", "x"),
+            edit("../secret.txt", "w", "x"),
+        ],
+        [
+            edit("../secret.txt", "a", "x"),
+            edit("../secret.tx", "a", "x"),
+        ],
+        [
+            patch(&format!("@@\n-{SECRET}\n+x\n@@\n-absent\n+x")),
+            patch("@@\n-another\n+x\n@@\n-absent\n+x"),
+        ],
+        [
+            (
+                "write_file",
+                json!({"path": "../secret.txt", "content": format!("{SECRET}\n")}),
+            ),
+            (
+                "write_file",
+                json!({"path": "../secret.txt", "content": "another\n"}),
+            ),
+        ],
+    ];
+    for can_answer in [true, false] {
+        for pair in &guesses {
+            let results = pair.each_ref().map(|call| {
+                let work = Work::calling(std::slice::from_ref(call), RULES);
+                std::fs::write(work.helper.home.path("secret.txt"), format!("{SECRET}\n")).unwrap();
+                let mut client = work.ask_as(AskRequest {
+                    text: "try".to_owned(),
+                    can_answer,
+                    ..AskRequest::default()
+                });
+                let questions = answer_all(&mut client, &ApprovalVerdict::No { words: None });
+                assert_eq!(questions.len(), usize::from(can_answer), "{call:?}");
+                let results = work.results();
+                assert!(!results[0].contains("secret"), "{results:?}");
+                results
+            });
+            assert_eq!(results[0], results[1], "{pair:?}");
+        }
+    }
+    // A yes tells what is wrong with the change.
+    let work = Work::calling(&[edit("../secret.txt", "another", "x")], RULES);
+    std::fs::write(work.helper.home.path("secret.txt"), format!("{SECRET}\n")).unwrap();
+    let mut client = work.ask("try");
+    let questions = answer_all(&mut client, &ApprovalVerdict::Once);
+    let danger = questions[0].effect.danger.clone().unwrap_or_default();
+    assert!(
+        danger.starts_with("this change cannot be made: "),
+        "{danger}"
+    );
+    assert!(
+        work.results()[0].contains("not in the file"),
+        "{:?}",
+        work.results()
+    );
+    // In the workspace, the reason is told at once, without lines of the file.
+    let work = Work::calling(&[edit("inside.txt", "another", "x")], "");
+    work.write("inside.txt", "some line\n");
+    let mut client = work.ask("try");
+    assert_eq!(answer_all(&mut client, &ApprovalVerdict::Once).len(), 0);
+    let results = work.results();
+    assert!(results[0].contains("not in the file"), "{results:?}");
+    assert!(!results[0].contains("some line"), "{results:?}");
 }
 
 /// The names beside the project.

@@ -76,6 +76,7 @@ impl Work {
     pub fn ask(&self, words: &str) -> Client {
         self.ask_as(AskRequest {
             text: words.to_owned(),
+            can_answer: true,
             ..AskRequest::default()
         })
     }
@@ -93,7 +94,6 @@ impl Work {
                     .to_owned(),
                 cwd => cwd.to_owned(),
             },
-            can_answer: true,
             work_env: [("PATH".to_owned(), path)].into(),
             ..ask
         };

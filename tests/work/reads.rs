@@ -101,6 +101,7 @@ fn an_added_directory_belongs_to_the_workspace_of_the_session() {
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("a.txt"), "there\n").unwrap();
     let mut client = work.ask_as(AskRequest {
+        can_answer: true,
         text: "x".to_owned(),
         add_dirs: vec!["../other".to_owned()],
         ..AskRequest::default()
@@ -120,6 +121,7 @@ fn rules_and_selections_decide_what_is_offered_and_allowed() {
     );
     work.write("a", "x\n");
     let mut client = work.ask_as(AskRequest {
+        can_answer: true,
         text: "x".to_owned(),
         tools: Some("fs,git".to_owned()),
         ..AskRequest::default()

@@ -89,6 +89,7 @@ fn in_the_home_directory_commands_only_read() {
     let home = work.helper.home.path("").canonicalize().expect("a path");
     std::fs::write(home.join("notes"), "text\n").expect("a file");
     let mut client = work.ask_as(AskRequest {
+        can_answer: true,
         text: "x".to_owned(),
         cwd: home.display().to_string(),
         ..AskRequest::default()
@@ -256,6 +257,7 @@ fn own_files_are_looked_for_from_the_directory_of_the_command() {
     let _ = std::fs::remove_file(&link);
     std::os::unix::fs::symlink(work.path("zshrc"), link).unwrap();
     let mut client = work.ask_as(AskRequest {
+        can_answer: true,
         text: "x".to_owned(),
         cwd: work.path("sub").display().to_string(),
         ..AskRequest::default()

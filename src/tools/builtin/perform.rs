@@ -173,6 +173,7 @@ fn perform_blocking(
             let answer = git(context, &request);
             text(answer.map(|answer| answer.text).map_err(|e| e.message))
         }
+        PreparedWork::Refused(reason) => text(Err(reason)),
         PreparedWork::Change(prepared) => {
             let mut files = Vec::new();
             let changed = commit(scope, prepared).map(|(told, changed)| {

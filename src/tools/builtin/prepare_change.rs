@@ -14,7 +14,7 @@ use crate::workspace::changes::{FileSnapshot, FileVersion, PreparedChange};
 use crate::workspace::difference::difference;
 use crate::workspace::edit::{self, EditRequest};
 use crate::workspace::failure::WorkspaceError;
-use crate::workspace::patch::{FinalLink, parse_patch, plan_patch};
+use crate::workspace::patch::{FinalLink, PatchOperation, parse_patch, plan_patch};
 use crate::workspace::read::near_names;
 use crate::workspace::text_file::TextFile;
 use crate::workspace::{ResolvedPath, shown_path};
@@ -61,6 +61,7 @@ fn failed(error: WorkspaceError, file: Option<PathBuf>) -> PrepareError {
         message,
         excerpt: error.excerpt,
         file,
+        paths: Vec::new(),
     }
 }
 
@@ -107,6 +108,15 @@ pub(super) fn write_file(
     call: WriteFileArguments,
 ) -> Result<PreparedCall, PrepareError> {
     let path = resolve(scope, &call.path)?;
+    let paths = vec![path.clone()];
+    written(scope, call, path).map_err(|e| PrepareError { paths, ..e })
+}
+
+fn written(
+    scope: &WorkScope,
+    call: WriteFileArguments,
+    path: ResolvedPath,
+) -> Result<PreparedCall, PrepareError> {
     let before = read(scope, &path)?;
     let bytes = match &before {
         // The encoding and the line ends of the file stay.
@@ -131,6 +141,15 @@ pub(super) fn edit_file(
     call: EditFileArguments,
 ) -> Result<PreparedCall, PrepareError> {
     let path = resolve(scope, &call.path)?;
+    let paths = vec![path.clone()];
+    edited(scope, call, path).map_err(|e| PrepareError { paths, ..e })
+}
+
+fn edited(
+    scope: &WorkScope,
+    call: EditFileArguments,
+    path: ResolvedPath,
+) -> Result<PreparedCall, PrepareError> {
     let shown = shown_path(&path.absolute);
     let Some(snapshot) = read(scope, &path)? else {
         return Err(PrepareError::from(format!(
@@ -153,6 +172,22 @@ pub(super) fn edit_file(
 
 pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
     let operations = parse_patch(&call.patch).map_err(|e| failed(e, None))?;
+    patched(scope, &operations).map_err(|e| {
+        let paths = operations.iter().flat_map(|operation| match operation {
+            PatchOperation::Add { path, .. } | PatchOperation::Delete { path } => vec![path],
+            PatchOperation::Update { path, move_to, .. } => {
+                std::iter::once(path).chain(move_to).collect()
+            }
+        });
+        let resolved = paths.filter_map(|path| scope.workspace.resolve(path).ok());
+        PrepareError {
+            paths: resolved.collect(),
+            ..e
+        }
+    })
+}
+
+fn patched(scope: &WorkScope, operations: &[PatchOperation]) -> Result<PreparedCall, PrepareError> {
     // What was read of each file, by the path in the patch.
     let mut files: BTreeMap<(String, FinalLink), (ResolvedPath, Option<FileSnapshot>)> =
         BTreeMap::new();
@@ -163,7 +198,7 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
         files.insert((path.to_owned(), link), found);
         Ok(bytes)
     };
-    let patched = plan_patch(&operations, &mut read_file).map_err(|e| {
+    let patched = plan_patch(operations, &mut read_file).map_err(|e| {
         // The message begins with the path in the patch; lines of the file may only be shown with it.
         let named = |path: &str| {
             let rest = e.message.strip_prefix(path);

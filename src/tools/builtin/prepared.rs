@@ -89,14 +89,27 @@ impl PreparedCall {
 }
 
 /// Why a call cannot be made: an error that the model can correct.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct PrepareError {
-    /// One line, without text of a file.
+    /// One line, without text of a file. It still tells whether a guess at the text of `paths` is right.
     pub message: String,
     /// Text of a file that helps to correct the call. Only for a model that may read the file.
     pub excerpt: Option<String>,
     /// The file that the excerpt is from.
     pub file: Option<PathBuf>,
+    /// The files that were read for it.
+    pub paths: Vec<ResolvedPath>,
+}
+
+impl PrepareError {
+    /// Returns a call that tells only after a yes why the change cannot be made.
+    pub fn asked_about(&self, scope: &WorkScope) -> PreparedCall {
+        let paths: Vec<&ResolvedPath> = self.paths.iter().collect();
+        let work = PreparedWork::Refused(self.message.clone());
+        let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
+        call.danger = Some(format!("this change cannot be made: {}", self.message));
+        call
+    }
 }
 
 impl From<String> for PrepareError {
@@ -105,6 +118,7 @@ impl From<String> for PrepareError {
             message,
             excerpt: None,
             file: None,
+            paths: Vec::new(),
         }
     }
 }
@@ -154,6 +168,8 @@ pub enum PreparedWork {
     FetchUrl(String),
     /// Changes files, all or none.
     Change(Vec<PreparedChange>),
+    /// Changes nothing, and tells why.
+    Refused(String),
     /// Runs a command.
     Shell(ShellWork),
     /// Calls a Python helper.

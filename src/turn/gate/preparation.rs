@@ -16,6 +16,17 @@ use crate::turn::terminal_output;
 /// Time limit of the preparation. A file system may hang.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
+/// What may be told of a file without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// Its text.
+    Text,
+    /// Why a change of it cannot be made: it is in the workspace.
+    Reasons,
+    /// Nothing.
+    Nothing,
+}
+
 impl CallGate<'_> {
     /// Prepares call number `at`. A call that cannot be made is refused, with the reason for the model.
     pub(super) async fn prepare(&mut self, at: usize) {
@@ -32,37 +43,59 @@ impl CallGate<'_> {
             (Ok(prepared), Some(CallResolution::Call(resolved))) => {
                 resolved.prepared = Some(Box::new(prepared));
             }
-            (Err(error), _) => {
-                // Text of a file goes only to who has read that file, or may read it without a question.
-                let may_see = match &error.file {
-                    Some(file) => scope.may_see(file) || self.may_read(&scope, file).await,
-                    None => false,
-                };
-                let text = match error.excerpt.filter(|_| may_see) {
-                    Some(excerpt) => format!("{}\n{excerpt}", error.message),
-                    None => error.message,
-                };
-                let refused = RefusedCall::unread(self.account(at), text);
-                if let Some(resolution) = self.resolutions.get_mut(at) {
-                    *resolution = CallResolution::RefusedCall(Box::new(refused));
-                }
-            }
+            (Err(error), _) => self.refuse(at, &scope, error).await,
             _ => {}
         }
     }
 
-    /// Whether a rule or an earlier answer allows the model to read a file.
-    async fn may_read(&self, scope: &Arc<WorkScope>, file: &Path) -> bool {
+    /// Ends call number `at`, which cannot be made, with the reason for the model. A reason that tells something of files which the model
+    /// has not read, and for which it would be asked each time, is told only after a yes.
+    async fn refuse(&mut self, at: usize, scope: &Arc<WorkScope>, error: PrepareError) {
+        let mut unread = None;
+        for path in &error.paths {
+            if self.sight(scope, &path.absolute).await == Sight::Nothing {
+                unread.get_or_insert(path);
+            }
+        }
+        if unread.is_some()
+            && let Some(CallResolution::Call(resolved)) = self.resolutions.get_mut(at)
+        {
+            resolved.prepared = Some(Box::new(error.asked_about(scope)));
+            return;
+        }
+        let sees_text = match &error.file {
+            Some(file) => self.sight(scope, file).await == Sight::Text,
+            None => false,
+        };
+        let text = match error.excerpt.filter(|_| sees_text) {
+            Some(excerpt) => format!("{}\n{excerpt}", error.message),
+            None => error.message,
+        };
+        let refused = RefusedCall::unread(self.account(at), text);
+        if let Some(resolution) = self.resolutions.get_mut(at) {
+            *resolution = CallResolution::RefusedCall(Box::new(refused));
+        }
+    }
+
+    /// Returns what the caller may be told of a file without a question.
+    async fn sight(&self, scope: &Arc<WorkScope>, file: &Path) -> Sight {
+        if scope.may_see(file) {
+            return Sight::Text;
+        }
+        match self.read_call(scope, file).await {
+            Some(call) if self.by_rule(&call).is_some() => Sight::Text,
+            Some(call) if call.asks_only_for_the_workspace() => Sight::Reasons,
+            _ => Sight::Nothing,
+        }
+    }
+
+    /// Returns the call by which the model would read a file.
+    async fn read_call(&self, scope: &Arc<WorkScope>, file: &Path) -> Option<ResolvedCall<'_>> {
         let mut offered = self.offered_work().iter();
         let tool = offered.find(|tool| tool.name == READ_FILE);
-        let (Some(tool), Some(path)) = (tool, file.to_str()) else {
-            return false;
-        };
-        let arguments = json!({ "path": path }).to_string();
-        let mut resolved = ResolvedCall::direct(tool, arguments);
-        let Ok(prepared) = prepared(scope, READ_FILE, &resolved.arguments).await else {
-            return false;
-        };
+        let arguments = json!({ "path": file.to_str()? }).to_string();
+        let mut resolved = ResolvedCall::direct(tool?, arguments);
+        let prepared = prepared(scope, READ_FILE, &resolved.arguments).await.ok()?;
         self.renew().await;
         let check = ProtectionCheck::of_prepared(&prepared, &self.context.request.cwd);
         let (paths, overrides) = (
@@ -72,7 +105,7 @@ impl CallGate<'_> {
         let reasons = protected_files::protection_reasons(paths, overrides, vec![check]).await;
         resolved.protected = reasons.into_iter().next().flatten();
         resolved.prepared = Some(Box::new(prepared));
-        self.by_rule(&resolved).is_some()
+        Some(resolved)
     }
 
     /// Prepares the calls from `start` on that only read files, so that one sync covers their approvals. They are prepared again

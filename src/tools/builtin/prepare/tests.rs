@@ -53,7 +53,7 @@ fn numbers_beyond_the_schema_are_refused() {
         (READ_FILE, "[]"),
         ("unknown", r#"{"timeout":0}"#),
     ] {
-        assert_eq!(check_ranges(tool, arguments), Ok(()), "{arguments}");
+        assert!(check_ranges(tool, arguments).is_ok(), "{arguments}");
     }
 }
 
