@@ -25,7 +25,7 @@ use std::path::{Component, Path};
 
 use shell_words::without_braces;
 
-/// Names that are protected in every directory: the rules of a project, start-up files of shells, and the plugin.
+/// Names that are protected in every directory: the rules of a project, start-up files of shells and of the login session, and the plugin.
 pub const NAMES: &[&str] = &[
     ".aish.toml",
     ".bash_aliases",
@@ -34,7 +34,13 @@ pub const NAMES: &[&str] = &[
     ".bash_profile",
     ".bashrc",
     ".inputrc",
+    ".pam_environment",
     ".profile",
+    ".xinitrc",
+    ".xprofile",
+    ".xserverrc",
+    ".xsession",
+    ".xsessionrc",
     ".zlogin",
     ".zlogout",
     ".zprofile",

@@ -11,30 +11,35 @@ const MAX_CONFIG_BYTES: u64 = 64 * 1024;
 const PATH_KEYS: [&str; 4] = ["attributesfile", "hookspath", "path", "templatedir"];
 
 /// Keys whose value is a command that git runs.
-const COMMAND_KEYS: [&str; 25] = [
+const COMMAND_KEYS: [&str; 30] = [
     "alternaterefscommand",
     "askpass",
     "cccmd",
     "clean",
     "cmd",
     "command",
+    "defaultkeycommand",
     "difffilter",
     "driver",
     "editor",
     "external",
     "fsmonitor",
     "gitproxy",
+    "headercmd",
     "helper",
     "packobjectshook",
     "pager",
     "process",
     "program",
     "receivepack",
+    "recentobjectshook",
     "sendmailcmd",
+    "smtpserver",
     "smudge",
     "sshcommand",
     "textconv",
     "tocmd",
+    "tunnel",
     "update",
     "uploadpack",
 ];
@@ -100,10 +105,18 @@ impl ConfigBase<'_> {
         // A backslash continues the line.
         for (key, value) in values(&text.replace("\\\n", "")) {
             let is_path = PATH_KEYS.contains(&key.as_str());
+            // Git runs commands at the top of the work tree.
+            let here = ["$(pwd)/", "`pwd`/", "${PWD}/", "$PWD/"];
+            let value = here
+                .iter()
+                .fold(value, |value, here| value.replace(here, "./"));
             let names: Vec<&str> = match is_path {
                 true => vec![value.as_str()],
                 false => value
-                    .split([' ', '\'', '"', '!', ';', '&', '|'])
+                    .split([
+                        ' ', '\t', '\'', '"', '!', ';', '&', '|', '(', ')', '=', '<', '>', '`',
+                        '{', '}',
+                    ])
                     .filter(|word| word.contains('/'))
                     .collect(),
             };
@@ -142,25 +155,50 @@ impl ConfigBase<'_> {
 
 /// Returns the keys, in lower case, and values of a git configuration that name what git obeys.
 fn values(config: &str) -> Vec<(String, String)> {
-    values_of(config, &[&PATH_KEYS[..], &COMMAND_KEYS].concat())
+    values_where(config, |section, key, value| {
+        PATH_KEYS.contains(&key)
+            || COMMAND_KEYS.contains(&key)
+            // `pager.COMMAND`, and an alias that runs a command.
+            || section == "pager"
+            || section == "alias" && value.starts_with('!')
+    })
 }
 
-/// Returns the keys, in lower case, and values of these keys.
-pub(super) fn values_of(config: &str, keys: &[&str]) -> Vec<(String, String)> {
+/// Returns the values of a key, which is in lower case.
+pub(super) fn values_of(config: &str, key: &str) -> Vec<String> {
+    let found = values_where(config, |_, found, _| found == key);
+    found.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Returns the keys, in lower case, and values that are wanted, by section, key and value.
+fn values_where(
+    config: &str,
+    is_wanted: impl Fn(&str, &str, &str) -> bool,
+) -> Vec<(String, String)> {
     let mut found = Vec::new();
+    let mut section = String::new();
     for line in config.lines() {
         let line = line.trim_start();
         // A key may follow its section on one line.
         let line = match line.starts_with('[') {
-            true => line.split_once(']').map_or("", |(_, after)| after),
+            true => {
+                let name = line.trim_start_matches(['[', ' ']);
+                let end = name.find(|c: char| !c.is_alphanumeric() && c != '-');
+                section = name
+                    .get(..end.unwrap_or(name.len()))
+                    .unwrap_or_default()
+                    .to_lowercase();
+                line.split_once(']').map_or("", |(_, after)| after)
+            }
             false => line,
         };
         let Some((key, value)) = line.split_once('=') else {
             continue;
         };
         let key = key.trim().to_lowercase();
-        if keys.contains(&key.as_str()) {
-            found.push((key, unquoted(value)));
+        let value = unquoted(value);
+        if is_wanted(&section, &key, &value) {
+            found.push((key, value));
         }
     }
     found
@@ -187,7 +225,7 @@ mod tests {
 
     #[test]
     fn values_that_name_files_are_found() {
-        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"]\n\tclean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n[core]\n\tpager =\n";
+        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"]\n\tclean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n\tx = !tools/x\n[core]\n\tpager =\n[Pager]\n\tlog = ./tools/x\n";
         let values = values(config);
         let values: Vec<(&str, &str)> = values
             .iter()
@@ -197,7 +235,9 @@ mod tests {
             ("hookspath", "my hooks"),
             ("path", "../x #1.inc"),
             ("clean", "python tools/clean.py %f"),
+            ("x", "!tools/x"),
             ("pager", ""),
+            ("log", "./tools/x"),
         ];
         assert_eq!(values, expected);
     }

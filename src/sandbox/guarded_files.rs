@@ -153,6 +153,12 @@ impl GuardedFiles {
             meta.map_or(true, |meta| state(&meta) != **before && !meta.is_dir())
         });
         changed.extend(others.map(|(path, _)| (path.clone(), false)));
+        // Git does not run them.
+        let is_sample = |path: &Path| {
+            path.extension().is_some_and(|end| end == "sample")
+                && path.parent().is_some_and(|dir| dir.ends_with("hooks"))
+        };
+        changed.retain(|path, _| !is_sample(path));
         changed
     }
 

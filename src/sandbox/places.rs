@@ -262,8 +262,8 @@ impl Search {
         }));
         // That of a submodule names its work tree.
         let config = small_text(&dir.join("config")).unwrap_or_default();
-        let tree = values_of(&config, &["worktree"]).into_iter();
-        trees.extend(tree.filter_map(|(_, tree)| dir.join(tree).canonicalize().ok()));
+        let tree = values_of(&config, "worktree").into_iter();
+        trees.extend(tree.filter_map(|tree| dir.join(tree).canonicalize().ok()));
         self.add_obeyed(dir, &trees, roots);
     }
 

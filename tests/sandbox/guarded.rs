@@ -171,6 +171,10 @@ fn a_new_repository_is_reported_in_one_line() {
     }
 }
 
+/// Settings of git that name programs.
+const COMMANDS: &str = "[pager]\n\tlog = ./tools/pager\n[alias]\n\tx = !./tools/alias a\n[gpg \"ssh\"]\n\tdefaultKeyCommand = tools/key\n\
+    [core]\n\taskPass = $PWD/tools/ask\n\teditor = (X=1 ./tools/edit)\n";
+
 #[test]
 fn hooks_in_the_work_tree_count_too() {
     for holder in SANDBOXES {
@@ -180,11 +184,17 @@ fn hooks_in_the_work_tree_count_too() {
         let text = fs::read_to_string(&config).expect("text");
         fs::write(
             &config,
-            format!("{text}[core]\n\thooksPath = .husky\n[include]\n\tpath = ../settings.inc\n"),
+            format!("{text}[core]\n\thooksPath = .husky\n[include]\n\tpath = ../settings.inc\n{COMMANDS}"),
         )
         .expect("a file");
         fs::create_dir(place.path("ws/repo/.husky")).expect("a directory");
+        fs::create_dir(place.path("ws/repo/tools")).expect("a directory");
         for (name, text) in [
+            ("ws/repo/tools/pager", "true\n"),
+            ("ws/repo/tools/alias", "true\n"),
+            ("ws/repo/tools/key", "true\n"),
+            ("ws/repo/tools/ask", "true\n"),
+            ("ws/repo/tools/edit", "true\n"),
             ("ws/repo/.husky/pre-commit", "true\n"),
             ("ws/repo/settings.inc", "[a]\n"),
         ] {

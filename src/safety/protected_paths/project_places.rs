@@ -59,23 +59,27 @@ pub const PROJECT_PLACES: [&str; 51] = [
 
 /// Directories of `.config` from which git, shells, mise and the login session take what they run, wherever that `.config` is: it
 /// may be one of dotfiles.
-const CONFIG_PLACES: [&str; 7] = [
+const CONFIG_PLACES: [&str; 8] = [
     "autostart",
     "environment.d",
     "fish",
     "git",
     "mise",
+    "plasma-workspace",
     "systemd",
     "zsh",
 ];
 
 /// Directories below the home directory from which git, the login session and the user run programs, besides
 /// [`super::HOME_DIRS`].
-pub const HOME_PLACES: [&str; 5] = [
+pub const HOME_PLACES: [&str; 8] = [
     ".config/autostart",
     ".config/environment.d",
     ".config/git",
+    ".config/plasma-workspace",
     ".config/systemd",
+    ".local/share/dbus-1/services",
+    ".local/share/systemd/user",
     PROGRAMS,
 ];
 
