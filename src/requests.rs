@@ -321,8 +321,9 @@ pub async fn rename_session(
     title: &str,
     record_ids: &RecordIds,
 ) -> Result<SessionInfo> {
-    let title = stored_title(title)
-        .ok_or_else(|| Error::usage("the title is empty").hint("try: llm :rename a short title"))?;
+    let title = stored_title(title).ok_or_else(|| {
+        Error::usage("the title has no visible character").hint("try: llm :rename a short title")
+    })?;
     let id = match (
         session,
         shell.map(|s| services.sessions.session_for_shell(s)),

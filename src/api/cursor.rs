@@ -136,9 +136,9 @@ impl FromStr for Cursor {
             record: number(record)?,
             part: number(part)?,
             live: number(live)? as u64,
-            round: name(round, MAX_ID)?,
+            round: id(round, MAX_ID)?,
             text: number(text)?,
-            feed: name(feed, TAIL)?,
+            feed: id(feed, TAIL)?,
             position: FeedPosition {
                 entry: number(entry)?,
                 call: number(call)?,
@@ -157,10 +157,9 @@ fn number(text: &str) -> Result<usize, InvalidCursor> {
     text.parse().ok().filter(is_written).ok_or(InvalidCursor)
 }
 
-fn name(text: &str, longest: usize) -> Result<String, InvalidCursor> {
-    let is_fine = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-    let is_name = text.len() <= longest && text.bytes().all(is_fine);
-    match is_name {
+fn id(text: &str, longest: usize) -> Result<String, InvalidCursor> {
+    let is_id_char = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    match text.len() <= longest && text.bytes().all(is_id_char) {
         true => Ok(text.to_owned()),
         false => Err(InvalidCursor),
     }

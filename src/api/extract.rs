@@ -14,7 +14,7 @@ use super::problem::{Answer, Problem};
 use crate::safety::redact::global_redactor;
 
 /// Time for the body of a request to arrive.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of the body of most requests, in bytes.
 const MAX_BODY: usize = 2 << 20;

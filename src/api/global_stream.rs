@@ -18,7 +18,7 @@ use super::cursor::Cursor;
 use super::event_order;
 use super::events::{self, ApiEvent, SearchedAnswer};
 use super::pairing::PairingId;
-use super::stream::{CHUNK, HEARTBEAT, StreamBase, append, seq, unpaired};
+use super::stream::{CHUNK, HEARTBEAT, SEQ_BITS, StreamBase, append, seq, unpaired};
 use crate::history::journal::now_ms;
 use crate::history::record::Record;
 use crate::session::conversation::SharedSession;
@@ -98,7 +98,7 @@ pub struct GlobalStream {
     /// Number of the next record of each session.
     next: HashMap<String, usize>,
     /// Sessions that were in the cursor or have changed since, until the stream has caught up.
-    closed: Vec<String>,
+    revisited: Vec<String>,
     answer: SearchedAnswer,
     /// What was told of the state of each session last.
     status: HashMap<String, String>,
@@ -120,7 +120,7 @@ impl GlobalStream {
             base: StreamBase::new(state, follows, permit, pairing),
             cursor,
             next: HashMap::new(),
-            closed: changed,
+            revisited: changed,
             answer: SearchedAnswer::default(),
             status: HashMap::new(),
             seq: HashMap::new(),
@@ -141,7 +141,7 @@ impl GlobalStream {
                 self.append_states(&sessions, &mut out);
                 if !self.base.is_caught_up {
                     self.base.is_caught_up = true;
-                    self.closed.clear();
+                    self.revisited.clear();
                     self.append_own("x.caught_up", &mut out);
                     self.base.has_ended = !self.base.follows;
                 }
@@ -171,7 +171,7 @@ impl GlobalStream {
         let mut sessions = store.open();
         // A session may be closed while its events wait for a client that reads nothing.
         let wanted: Vec<String> = self
-            .closed
+            .revisited
             .iter()
             .chain(self.cursor.within.keys())
             .cloned()
@@ -206,7 +206,7 @@ impl GlobalStream {
         // What was told of the running turn is told again unless the cursor says so.
         let has_place = self.cursor.within.len() < MAX_WITHIN;
         if has_place && let Some(event) = event_order::earlier_event(session, &mut cursor) {
-            count_on(session, &mut cursor);
+            advance_live_by_time(session, &mut cursor);
             let seq = seq(number, &event, &cursor);
             self.cursor.within.insert(session.id.clone(), cursor);
             self.append(&session.id, seq, &event, out);
@@ -282,7 +282,7 @@ impl GlobalStream {
             };
             let event = event_order::live_event(session, &mut cursor);
             if event.is_some() {
-                count_on(session, &mut cursor);
+                advance_live_by_time(session, &mut cursor);
             }
             let seq = event
                 .as_ref()
@@ -304,7 +304,7 @@ impl GlobalStream {
             // A client that has seen what happened before its cursor may have seen another state.
             let is_quiet = key.starts_with("idle")
                 && !self.status.contains_key(&session.id)
-                && (self.base.is_caught_up || !self.closed.contains(&session.id));
+                && (self.base.is_caught_up || !self.revisited.contains(&session.id));
             let before = self.status.insert(session.id.clone(), key.clone());
             if before.as_ref() == Some(&key) || is_quiet {
                 continue;
@@ -319,7 +319,7 @@ impl GlobalStream {
             let mut cursor = Cursor::after(number);
             let within = self.cursor.within.get_mut(&session.id);
             cursor.live = within.as_ref().map_or(0, |within| within.live + 1);
-            count_on(session, &mut cursor);
+            advance_live_by_time(session, &mut cursor);
             cursor.live = session.hub.next_state(number, cursor.live);
             if let Some(within) = within {
                 within.live = cursor.live;
@@ -350,13 +350,20 @@ impl GlobalStream {
     }
 }
 
-/// Moves the number of events that belong to no record on to the milliseconds since the record before them: so it grows also for a
+/// Moves the number of events that belong to no record on with the time since the record before them: so it grows also for a
 /// client that comes back when the position in the session was forgotten.
-fn count_on(session: &SharedSession, cursor: &mut Cursor) {
+fn advance_live_by_time(session: &SharedSession, cursor: &mut Cursor) {
     let before = cursor.record.checked_sub(1);
     let time = session.with_records(|records| Some(records.get(before?)?.timestamp_ms));
     let passed = time.map_or(0, |time| now_ms().saturating_sub(time));
-    cursor.live = cursor.live.max(passed);
+    cursor.live = cursor.live.max(time_step(passed));
+}
+
+/// Returns a number that grows with a duration and has a place in `seq` for two years: milliseconds for 18 hours, within which turns
+/// and their questions end, then seconds.
+fn time_step(ms: u64) -> u64 {
+    const FINE: u64 = 1 << (SEQ_BITS - 2);
+    ms.min(FINE) + ms.saturating_sub(FINE) / 1000
 }
 
 /// Waits until one of the feeds has something behind its position.
@@ -390,6 +397,26 @@ mod tests {
         assert_eq!(GlobalCursor::parse(&cursor.text()), Some(cursor.clone()));
         let more = format!("{}_{}_{within}", cursor.text(), uuid::Uuid::now_v7());
         assert_eq!(GlobalCursor::parse(&more), None);
+    }
+
+    #[test]
+    fn seq_grows_with_time_for_two_years() {
+        const HOUR: u64 = 3_600_000;
+        let at = |ms| {
+            let mut cursor = Cursor::after(3);
+            cursor.live = time_step(ms);
+            let event = ApiEvent {
+                kind: "agent.status",
+                timestamp_ms: None,
+                payload: json!({}),
+                is_recorded: false,
+            };
+            seq(3, &event, &cursor)
+        };
+        assert!(at(HOUR) < at(HOUR + 1));
+        for hours in [17, 18, 19, 36, 37, 38, 100, 2 * 365 * 24] {
+            assert!(at(hours * HOUR) < at(hours * HOUR + 1000), "{hours}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ const HANDSHAKES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 /// How much of a request that was refused is read, so that its client reads the refusal, and how long its client may pause.
 const MAX_IGNORED: usize = 32 << 20;
-const LINGER: Duration = Duration::from_millis(500);
+const LINGER: Duration = Duration::from_secs(2);
 
 /// Decides on the process at the other end of a connection of the unix socket, by its uid and process id.
 pub type PeerCheck = Arc<dyn Fn(u32, Option<i32>) -> bool + Send + Sync>;

@@ -9,6 +9,7 @@ pub mod intent;
 pub mod json;
 pub mod json_text;
 pub mod own_names;
+pub mod percent;
 pub mod policy;
 pub mod protected_paths;
 pub mod redact;

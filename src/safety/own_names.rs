@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
 
+use super::percent::percent_encoded;
+
 /// Shorter names occur in ordinary words, and count only as whole words.
 const SHORT_NAME: usize = 3;
 
@@ -131,19 +133,6 @@ impl NameForm {
             false => !joins_before && !joins_behind,
         }
     }
-}
-
-/// Returns a name as it is written in URLs. Characters in `kept` stay as they are.
-fn percent_encoded(name: &str, kept: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        let c = char::from(byte);
-        match c.is_ascii_alphanumeric() || "-._~".contains(c) || kept.contains(c) {
-            true => out.push(c),
-            false => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 /// Whether a text ends with an encoded character of a URL, such as `%2F`, or `%252F` in a URL within a URL.

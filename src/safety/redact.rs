@@ -12,6 +12,7 @@
 mod cut_key;
 mod folded;
 mod known;
+mod rest;
 mod rules;
 mod stage;
 mod unfinished;
@@ -22,6 +23,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use known::KnownValues;
+pub use rest::{RestPlace, rest_of_secret};
 use rules::FormatRules;
 use serde_json::Value;
 use stage::{RedactStage, StagePiece};
@@ -262,8 +264,19 @@ impl Redactor {
     }
 }
 
+const MARK_START: &str = "[REDACTED:";
+
 fn mark(kind: &str) -> String {
-    format!("[REDACTED:{kind}]")
+    format!("{MARK_START}{kind}]")
+}
+
+/// Returns the length of the mark at the start of a text; `None` if there is none.
+pub fn mark_length(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix(MARK_START)?;
+    let is_kind = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let kind = rest.len() - rest.trim_start_matches(is_kind).len();
+    let is_closed = rest.get(kind..)?.starts_with(']');
+    is_closed.then_some(MARK_START.len() + kind + 1)
 }
 
 /// Streaming redactor. Works on bytes; invalid UTF-8 passes unchanged.

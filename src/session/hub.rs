@@ -24,8 +24,8 @@ pub struct SessionHub {
     last_failure: Mutex<Option<FailedTurn>>,
     /// Number of turns that have ended since the session was opened.
     ended_turns: AtomicU64,
-    /// Number of records, and the number of the state that was told last since the newest of them.
-    told_state: Mutex<(usize, u64)>,
+    /// Number of records, and the number within `seq` of the last status that was sent since the newest of them.
+    last_status_seq: Mutex<(usize, u64)>,
     /// Questions of turns that have ended.
     closed: Mutex<VecDeque<ClosedQuestion>>,
 }
@@ -122,7 +122,7 @@ impl SessionHub {
     /// Returns the number of a state that is told now: at least `number`, and more than that of the one told before it since the
     /// same record, to whichever client.
     pub fn next_state(&self, records: usize, number: u64) -> u64 {
-        let mut told = lock(&self.told_state);
+        let mut told = lock(&self.last_status_seq);
         let after = if told.0 == records { told.1 + 1 } else { 0 };
         *told = (records, number.max(after));
         told.1

@@ -2,10 +2,15 @@
 //! because escapes, entities and marks of Markdown would hide them in its source.
 
 use maud::html;
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-use super::cleaner::{Cleaner, Gap, Piece, visible};
+use super::cleaner::Cleaner;
+use super::segments::{Gap, Piece, visible};
 use crate::safety::command_extractor::{AnswerPiece, pieces};
+use crate::safety::percent::percent_decoded;
+
+/// How often a target is decoded to look for secrets: an address within an address is encoded twice. Others are not shown.
+const MAX_ENCODED: usize = 4;
 
 /// Returns an answer as HTML, without secrets and own names. Of one that is not whole, the last command may be incomplete and is text.
 pub fn answer_html(text: &str, is_whole: bool, cleaner: &mut Cleaner<'_>) -> String {
@@ -35,9 +40,23 @@ struct Fragments {
 
 impl Fragments {
     fn text(&mut self, text: &str) {
+        self.add(text, false);
+    }
+
+    fn add(&mut self, text: &str, is_html: bool) {
         let (tags, gap) = std::mem::take(&mut self.next);
+        // The parser splits a text at signs that might have been marks.
+        let is_glued = tags.is_empty() && gap == Gap::None;
+        if let Some(last) = self
+            .texts
+            .last_mut()
+            .filter(|last| is_glued && last.is_html == is_html)
+        {
+            last.text.push_str(text);
+            return;
+        }
         let text = text.to_owned();
-        self.texts.push(Piece { gap, text });
+        self.texts.push(Piece { gap, text, is_html });
         self.tags.push(tags);
     }
 
@@ -65,13 +84,21 @@ impl Fragments {
             match event {
                 // Single tildes are home directories.
                 Event::Start(Tag::Strikethrough)
-                    if text.get(range).is_some_and(|text| !text.starts_with("~~")) =>
+                    if text
+                        .get(range.clone())
+                        .is_some_and(|text| !text.starts_with("~~")) =>
                 {
                     self.text("~");
                     open.push(None);
                 }
                 Event::Start(tag) => {
-                    let (start, end) = element(&tag, cleaner);
+                    // Links cannot be nested: an image within one is its text.
+                    let is_nested = matches!(tag, Tag::Link { .. } | Tag::Image { .. })
+                        && open.contains(&Some("</a>"));
+                    let (start, end) = match is_nested {
+                        true => (String::new(), ""),
+                        false => element(&tag, cleaner),
+                    };
                     let gap = gap(&tag.to_end());
                     self.mark(&start, gap);
                     open.push(Some(end));
@@ -85,10 +112,18 @@ impl Fragments {
                     }
                     None => self.text("~"),
                 },
-                Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
-                Event::Code(text) => {
+                Event::Text(text) => self.text(&text),
+                Event::Html(text) | Event::InlineHtml(text) => self.add(&text, true),
+                Event::Code(code) => {
                     self.mark("<code>", Gap::None);
-                    self.text(&text);
+                    // The parser makes a blank of the end of a line.
+                    let has_lines = text.get(range).is_some_and(|text| text.contains('\n'));
+                    let mut parts = code.split(|c| has_lines && c == ' ');
+                    self.text(parts.next().unwrap_or_default());
+                    for part in parts {
+                        self.mark("\n", Gap::Line);
+                        self.text(part);
+                    }
                     self.mark("</code>", Gap::None);
                 }
                 Event::SoftBreak => self.mark("\n", Gap::Line),
@@ -115,6 +150,37 @@ fn gap(end: &TagEnd) -> Gap {
     }
 }
 
+/// Returns the target of a link without secrets and own names; `None` for what is not shown as a link. What is replaced in a target
+/// that is shown as text too (`is_shown`) is counted there.
+fn link_target(target: &str, is_shown: bool, cleaner: &mut Cleaner<'_>) -> Option<String> {
+    // Browsers drop these.
+    let mut target = target.replace(['\t', '\n', '\r'], "");
+    if !is_web_link(&target) {
+        return None;
+    }
+    let counts = (cleaner.secrets, cleaner.own_names);
+    target = cleaner.clean(&target);
+    if is_shown {
+        (cleaner.secrets, cleaner.own_names) = counts;
+    }
+    // An address may be encoded within another one.
+    let mut encoded = target.clone();
+    for _ in 0..MAX_ENCODED {
+        let Some(decoded) = percent_decoded(&encoded) else {
+            return Some(visible(&target));
+        };
+        if let Some(is_secret) = cleaner.finds(&decoded) {
+            match is_secret {
+                true => cleaner.secrets += 1,
+                false => cleaner.own_names += 1,
+            }
+            return None;
+        }
+        encoded = decoded;
+    }
+    None
+}
+
 /// Whether a link may be followed from a page of the user.
 fn is_web_link(target: &str) -> bool {
     let lower = target.trim().to_ascii_lowercase();
@@ -134,7 +200,8 @@ fn element(tag: &Tag<'_>, cleaner: &mut Cleaner<'_>) -> (String, &'static str) {
         Tag::CodeBlock(CodeBlockKind::Indented | CodeBlockKind::Fenced(_)) => {
             plain("<pre><code>", "</code></pre>")
         }
-        Tag::List(Some(_)) => plain("<ol>", "</ol>"),
+        Tag::List(Some(1)) => plain("<ol>", "</ol>"),
+        Tag::List(Some(first)) => (format!("<ol start=\"{first}\">"), "</ol>"),
         Tag::List(None) => plain("<ul>", "</ul>"),
         Tag::Item => plain("<li>", "</li>"),
         // Many columns scroll by themselves, by keyboard too.
@@ -148,11 +215,25 @@ fn element(tag: &Tag<'_>, cleaner: &mut Cleaner<'_>) -> (String, &'static str) {
         Tag::Emphasis => plain("<em>", "</em>"),
         Tag::Strong => plain("<strong>", "</strong>"),
         Tag::Strikethrough => plain("<del>", "</del>"),
-        Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } if is_web_link(dest_url) => {
-            let target = visible(&cleaner.clean(dest_url));
-            let link =
-                html! { a href=(target) rel="noopener noreferrer nofollow" {} }.into_string();
-            (link.trim_end_matches("</a>").to_owned(), "</a>")
+        Tag::Link {
+            link_type,
+            dest_url,
+            ..
+        }
+        | Tag::Image {
+            link_type,
+            dest_url,
+            ..
+        } => {
+            let is_shown = matches!(link_type, LinkType::Autolink | LinkType::Email);
+            match link_target(dest_url, is_shown, cleaner) {
+                Some(target) => {
+                    let link = html! { a href=(target) rel="noopener noreferrer nofollow" {} };
+                    let link = link.into_string();
+                    (link.trim_end_matches("</a>").to_owned(), "</a>")
+                }
+                None => plain("", ""),
+            }
         }
         _ => plain("", ""),
     }

@@ -2,31 +2,9 @@
 
 use std::ops::Range;
 
-use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
-
+use super::segments::{JoinedText, Piece, Segments, shown};
 use crate::safety::own_names::OwnNames;
-use crate::safety::redact::Redactor;
-
-/// What separates a piece of text from the one before it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Gap {
-    /// Nothing that a reader sees, such as the end of emphasis.
-    #[default]
-    None,
-    /// The end of a line, within which a long word may have been broken.
-    Line,
-    /// The end of a paragraph, a cell or another block.
-    Block,
-}
-
-/// A piece of text.
-#[derive(Debug, Clone, Default)]
-pub struct Piece {
-    /// What stands before it.
-    pub gap: Gap,
-    /// The text.
-    pub text: String,
-}
+use crate::safety::redact::{Redactor, mark_length};
 
 /// Removes secrets and own names, and counts them.
 #[derive(Debug)]
@@ -47,14 +25,6 @@ struct Hit {
     is_secret: bool,
 }
 
-/// The text of pieces without ends of lines between them and without hidden characters.
-#[derive(Debug, Default)]
-struct CopiedText {
-    text: String,
-    /// Where each part begins, and where it begins in the text as it is shown.
-    parts: Vec<(usize, usize)>,
-}
-
 impl<'a> Cleaner<'a> {
     /// Returns a cleaner for these names, with what the redactor knows.
     pub fn new(names: &'a OwnNames, redactor: &'a Redactor) -> Cleaner<'a> {
@@ -69,8 +39,8 @@ impl<'a> Cleaner<'a> {
     /// Returns a text without secrets and own names.
     pub fn clean(&mut self, text: &str) -> String {
         let mut piece = [Piece {
-            gap: Gap::None,
             text: text.to_owned(),
+            ..Piece::default()
         }];
         self.clean_pieces(&mut piece);
         let [piece] = piece;
@@ -82,14 +52,12 @@ impl<'a> Cleaner<'a> {
     pub fn clean_pieces(&mut self, pieces: &mut [Piece]) {
         let shown = shown(pieces);
         let mut hits = self.hits(&shown);
-        // A reader who copies a word joins its lines, and drops what cannot be seen.
-        let copied = CopiedText::new(pieces);
-        if copied.text != shown {
-            let found = self.hits(&copied.text).into_iter();
-            hits.extend(found.filter_map(|hit| copied.spread(hit)));
+        hits.extend(marks(&shown));
+        self.broken_hits(&Segments::new(&shown, pieces, false), &mut hits);
+        if pieces.iter().any(|piece| piece.is_html) {
+            self.broken_hits(&Segments::new(&shown, pieces, true), &mut hits);
         }
         let hits = merge(hits);
-        self.secrets += shown.matches("[REDACTED").count();
         for hit in &hits {
             match hit.is_secret {
                 true => self.secrets += 1,
@@ -139,66 +107,68 @@ impl<'a> Cleaner<'a> {
         });
         secrets.chain(names).collect()
     }
-}
 
-impl Gap {
-    fn shown(self) -> &'static str {
-        match self {
-            Gap::None => "",
-            Gap::Line => "\n",
-            Gap::Block => "\n\n",
+    /// Adds what a reader gets who copies the text: words are joined over the ends of lines, and what cannot be seen is dropped.
+    fn broken_hits(&self, segments: &Segments<'_>, hits: &mut Vec<Hit>) {
+        let seen = segments.seen();
+        let found = self.hits(&seen.text).into_iter();
+        hits.extend(found.filter_map(|hit| hit.shown(&seen)));
+        segments.joined(|joined| self.joined_hits(joined, hits));
+        for hit in hits.iter_mut().filter(|hit| hit.is_secret) {
+            hit.range.end = segments.end_of_secret(&hit.range);
         }
     }
-}
 
-impl CopiedText {
-    fn push(&mut self, text: &str, place: usize) {
-        self.parts.push((self.text.len(), place));
-        self.text.push_str(text);
-    }
-
-    fn new(pieces: &[Piece]) -> CopiedText {
-        let mut joined = CopiedText::default();
-        let mut place = 0;
-        for piece in pieces {
-            if piece.gap == Gap::Block {
-                joined.push(piece.gap.shown(), place);
+    /// Adds what is found in a text that begins at a break. Returns whether more breaks may only add what is behind the secret.
+    fn joined_hits(&self, joined: &JoinedText, hits: &mut Vec<Hit>) -> bool {
+        let mut is_complete = false;
+        for hit in self.hits(&joined.text) {
+            let range = hit.range.clone();
+            let is_joined = range.end > joined.first;
+            let begins_first = range.start < joined.first;
+            if hit.is_secret && begins_first {
+                is_complete |= range.end == joined.text.len() || is_joined;
+                hits.extend(hit.shown(joined));
+            } else if begins_first && is_joined && is_whole_word(&joined.text, &range) {
+                hits.extend(hit.shown(joined));
             }
-            place += piece.gap.shown().len();
-            let mut rest = &*piece.text;
-            while let Some(at) = rest.find(is_hidden) {
-                let (before, from) = rest.split_at(at);
-                joined.push(before, place);
-                let hidden = from.chars().next().map_or(0, char::len_utf8);
-                place += at + hidden;
-                rest = from.get(hidden..).unwrap_or_default();
-            }
-            joined.push(rest, place);
-            place += rest.len();
         }
-        joined
+        is_complete
     }
 
-    /// Returns a hit where it is shown; `None` if it is shown as one.
-    fn spread(&self, hit: Hit) -> Option<Hit> {
-        let place = |at: usize| {
-            let part = self.parts.partition_point(|(here, _)| *here <= at);
-            let (here, there) = self.parts.get(part.checked_sub(1)?)?;
-            Some(there + at - here)
-        };
-        let range = place(hit.range.start)?..place(hit.range.end.checked_sub(1)?)? + 1;
-        (range.len() > hit.range.len()).then_some(Hit { range, ..hit })
+    /// Whether a text has a secret (true) or else an own name (false); `None` if it has neither.
+    pub fn finds(&self, text: &str) -> Option<bool> {
+        let mut copy = Cleaner::new(self.names, self.redactor);
+        let has_any = copy.clean(text) != text;
+        has_any.then_some(copy.own_names == 0)
     }
 }
 
-/// Returns the text of the pieces as it is shown.
-fn shown(pieces: &[Piece]) -> String {
-    let mut text = String::new();
-    for piece in pieces {
-        text.push_str(piece.gap.shown());
-        text.push_str(&piece.text);
+impl Hit {
+    /// Returns the hit where it is shown.
+    fn shown(self, joined: &JoinedText) -> Option<Hit> {
+        let range = joined.shown(&self.range)?;
+        Some(Hit { range, ..self })
     }
-    text
+}
+
+/// Returns the marks of secrets that a text has already.
+fn marks(text: &str) -> impl Iterator<Item = Hit> {
+    text.match_indices('[').filter_map(|(at, _)| {
+        let mark = text.get(at..at + mark_length(text.get(at..)?)?)?;
+        Some(Hit {
+            range: at..at + mark.len(),
+            replacement: mark.to_owned(),
+            is_secret: true,
+        })
+    })
+}
+
+/// Whether no letter or digit stands directly before or behind a range.
+fn is_whole_word(text: &str, range: &Range<usize>) -> bool {
+    let before = text.get(..range.start).unwrap_or_default();
+    let behind = text.get(range.end..).unwrap_or_default();
+    !before.ends_with(char::is_alphanumeric) && !behind.starts_with(char::is_alphanumeric)
 }
 
 /// Returns the hits in order, those that overlap as one.
@@ -219,29 +189,4 @@ fn merge(mut hits: Vec<Hit>) -> Vec<Hit> {
         }
     }
     merged
-}
-
-/// Whether a character changes how other text looks, and is not seen itself: controls, and those that turn the direction of text.
-fn is_hidden(c: char) -> bool {
-    // A joiner is part of emoji and of some scripts.
-    let is_format = c != '\u{200d}'
-        && matches!(
-            c.general_category(),
-            GeneralCategory::Format
-                | GeneralCategory::LineSeparator
-                | GeneralCategory::ParagraphSeparator
-        );
-    c.is_control() && c != '\n' && c != '\t' || is_format
-}
-
-/// Makes hidden characters visible.
-pub fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_hidden(c) {
-            true => out.push_str(&format!("⟨U+{:04X}⟩", u32::from(c))),
-            false => out.push(c),
-        }
-    }
-    out
 }

@@ -2,9 +2,9 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::cleaner::visible;
 use super::object::ShareObject;
 use super::replay::SharedRecording;
+use super::segments::visible;
 use super::snapshot::{SharedMessage, SharedRole, Snapshot};
 
 /// The style sheet, within the page. Its digest is part of the page's policy.
@@ -226,11 +226,13 @@ mod tests {
     fn markdown_becomes_elements() {
         let page = page(
             SharedRole::Assistant,
-            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)\n\n| h |\n| - |\n| d |\n\n~~old~~, ~/a:~/b, host:~/c",
+            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)\n\n3. c\n4. d\n\n[![p](https://x.example/p.png)](https://x.example/)\n\n| h |\n| - |\n| d |\n\n~~old~~, ~/a:~/b, host:~/c",
         );
         for part in [
             "<h3>T</h3>",
             "<ul><li>a <em>b</em> <code>c</code></li>\n</ul>",
+            "<ol start=\"3\"><li>c</li>\n<li>d</li>\n</ol>",
+            "<a href=\"https://x.example/\" rel=\"noopener noreferrer nofollow\">p</a>",
             "tabindex=\"0\"><table><thead><tr><td>h</td></tr></thead><tr><td>d</td></tr></table></div>",
             "<a href=\"https://x.example/?a=1&amp;b=2\" rel=\"noopener noreferrer nofollow\">x</a>",
             "<p><del>old</del>, ~/a:~/b, host:~/c</p>",

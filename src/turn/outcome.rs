@@ -243,7 +243,7 @@ impl CallEnd {
     }
 }
 
-/// Returns a known file as it is recorded; `None` if its path is no text.
+/// Returns a known file as it is recorded; `None` if its path is not UTF-8.
 fn recorded_file((path, digest): KnownFile) -> Option<RecordedFile> {
     Some(RecordedFile {
         path: path.to_str()?.to_owned(),

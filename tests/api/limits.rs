@@ -118,6 +118,17 @@ fn malformed_requests_are_refused() {
                 == 400
         );
     }
+    // In chunks, of which there may be none.
+    let cancel = format!(
+        "POST /v1/sessions/{session}/cancel HTTP/1.1\r\n{head}transfer-encoding: chunked\r\n\r\n"
+    );
+    let response = server.raw(&format!("{cancel}0\r\n\r\n"));
+    let without = server.send("POST", &format!("/v1/sessions/{session}/cancel"), None);
+    assert_eq!(response.status, without.status, "{}", response.text());
+    let problem = server
+        .raw(&format!("{cancel}2\r\n{{}}\r\n0\r\n\r\n"))
+        .problem(400);
+    assert_eq!(problem["message"], "this operation takes no body");
     let events = format!("GET /v1/events?follow=false HTTP/1.1\r\n{head}");
     let twice = format!("{events}last-event-id: x\r\nlast-event-id: y\r\n\r\n");
     let problem = server.raw(&twice).problem(400);

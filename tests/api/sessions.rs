@@ -122,7 +122,10 @@ fn sessions_are_found_changed_and_deleted() {
     }
     for (title, named) in [
         (json!(5), "title: invalid type"),
-        (json!("\u{200b}\u{feff}"), "the title is empty"),
+        (
+            json!("\u{200b}\u{feff}"),
+            "the title has no visible character",
+        ),
     ] {
         let wrong = json!({ "tools": "all", "title": title });
         let problem = server.send("PATCH", &path, Some(&wrong)).problem(422);

@@ -330,7 +330,7 @@ fn check(change: &SessionChange) -> Answer<()> {
     }
     if change.title.is_some() && title(change).is_none() {
         let hint = "leave it out, or send a text";
-        return Err(Problem::invalid("the title is empty", hint));
+        return Err(Problem::invalid("the title has no visible character", hint));
     }
     Ok(())
 }

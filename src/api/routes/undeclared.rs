@@ -2,9 +2,11 @@
 //! would be done.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::LazyLock;
 
-use axum::body::HttpBody;
+use axum::body::{Body, HttpBody};
 use axum::extract::{MatchedPath, Request};
 use axum::http::Method;
 use axum::middleware::Next;
@@ -13,6 +15,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::DOCUMENT;
+use crate::api::extract::BODY_TIMEOUT;
 use crate::api::problem::Problem;
 
 /// The operations of the API, as the document has them.
@@ -40,8 +43,8 @@ struct Parameter {
 }
 
 /// Passes a request on, unless it has parameters or a body that its operation does not declare.
-pub async fn refuse_undeclared(path: MatchedPath, request: Request, next: Next) -> Response {
-    match undeclared(path.as_str(), &request) {
+pub async fn refuse_undeclared(path: MatchedPath, mut request: Request, next: Next) -> Response {
+    match undeclared(path.as_str(), &mut request).await {
         Some(part) => {
             let message = format!("this operation takes no {part}");
             let hint = "leave it out; /doc describes what the operation takes";
@@ -52,7 +55,7 @@ pub async fn refuse_undeclared(path: MatchedPath, request: Request, next: Next) 
 }
 
 /// Returns what a request has and its operation does not declare.
-fn undeclared(path: &str, request: &Request) -> Option<&'static str> {
+async fn undeclared(path: &str, request: &mut Request) -> Option<&'static str> {
     // Programs add parameters to the addresses of pages; those of shares are among them.
     if !path.starts_with("/v1/") {
         return None;
@@ -68,16 +71,36 @@ fn undeclared(path: &str, request: &Request) -> Option<&'static str> {
     if has_query && !takes_query() {
         return Some("parameters behind ?");
     }
-    (!request.body().is_end_stream() && operation.body.is_none()).then_some("body")
+    (operation.body.is_none() && has_content(request.body_mut()).await).then_some("body")
+}
+
+/// Whether a body has any bytes: one in chunks says so with its first chunk. Takes those that it reads.
+async fn has_content(body: &mut Body) -> bool {
+    // Of a length that is known nothing is read: a client that waits for `100 Continue` need not send it.
+    if body.is_end_stream() || body.size_hint().lower() > 0 {
+        return !body.is_end_stream();
+    }
+    let content = async {
+        while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+            // Trailers are no content, and what cannot be read has some.
+            let is_empty =
+                frame.map(|frame| frame.into_data().map_or(true, |data| data.is_empty()));
+            if !is_empty.unwrap_or(false) {
+                return true;
+            }
+        }
+        false
+    };
+    let content = tokio::time::timeout(BODY_TIMEOUT, content).await;
+    content.unwrap_or(true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::body::Body;
 
-    #[test]
-    fn the_document_says_what_an_operation_takes() {
+    #[tokio::test]
+    async fn the_document_says_what_an_operation_takes() {
         let session = "/v1/sessions/{session_id}";
         let cancel = "/v1/sessions/{session_id}/cancel";
         for (method, path, query, body, expected) in [
@@ -100,9 +123,9 @@ mod tests {
             ("PUT", session, "?x", "x", None),
         ] {
             let request = Request::builder().method(method).uri(format!("/x{query}"));
-            let request = request.body(Body::from(body)).unwrap();
+            let mut request = request.body(Body::from(body)).unwrap();
             assert_eq!(
-                undeclared(path, &request),
+                undeclared(path, &mut request).await,
                 expected,
                 "{method} {path}{query} {body}"
             );

@@ -9,6 +9,7 @@ use super::path_text::{
     Candidates, PathCandidate, PathUse, Unchecked, Variables, expand, is_path_like,
 };
 use super::shell_words::unescaped;
+use crate::safety::percent::percent_decoded;
 
 /// Maximum number of times that a text is decoded.
 const MAX_DECODINGS: usize = 3;
@@ -110,26 +111,6 @@ fn readings(text: &str) -> Vec<String> {
         all.extend(next);
     }
     all
-}
-
-/// Returns the decoded text, or `None` if it has nothing to decode.
-fn percent_decoded(text: &str) -> Option<String> {
-    let hex = |byte: Option<&u8>| byte.and_then(|b| char::from(*b).to_digit(16));
-    let bytes = text.as_bytes();
-    let (mut out, mut at, mut decoded) = (Vec::with_capacity(bytes.len()), 0, false);
-    while let Some(byte) = bytes.get(at) {
-        match (*byte, hex(bytes.get(at + 1)), hex(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(u8::try_from(high * 16 + low).unwrap_or_default());
-                (at, decoded) = (at + 3, true);
-            }
-            (byte, ..) => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    decoded.then(|| String::from_utf8_lossy(&out).into_owned())
 }
 
 fn add_text(text: &str, usage: PathUse, variables: &Variables, found: &mut Candidates) {

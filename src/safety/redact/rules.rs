@@ -425,7 +425,7 @@ impl SecretMatcher for FormatRules {
 
 /// Returns the end of the mark of the first stage that begins before `at` and ends after it.
 fn mark_around(text: &[u8], at: usize) -> Option<usize> {
-    const OPEN: &[u8] = b"[REDACTED:";
+    const OPEN: &[u8] = super::MARK_START.as_bytes();
     let start =
         (at.saturating_sub(BACK / 2)..at).rfind(|start| text[*start..].starts_with(OPEN))?;
     let kind = start + OPEN.len();

@@ -116,6 +116,7 @@ fn markdown_hides_no_secret_and_no_name() {
             1,
         ),
         (format!("CMD: echo {key} /home/j_doe\n"), 1, 1),
+        (format!("<https://j_doe:{}@x.example/>", &a[4..]), 1, 1),
         (format!("```\n{key}\n```\n    j_doe\n"), 1, 1),
     ] {
         let snapshot = shared_answer(&text);
@@ -147,6 +148,142 @@ fn markdown_hides_no_secret_and_no_name() {
             }
         }
     }
+}
+
+/// Returns a key as a form with `start` has it, in two parts.
+fn key_parts(start: &str) -> [String; 2] {
+    let first = "AbCdEf3GhIjKlM7nOpQrSt";
+    let second = "UvWx1Yz0123456789AbCdEf7GhIjKlMnOpQrStUvWxYz01AbCdEf7GhIjKlMnOpQrStUvWxYz01ab";
+    [format!("{start}{first}"), second.to_owned()]
+}
+
+#[test]
+fn broken_keys_are_removed_whole_and_nothing_else() {
+    let github = ["ghp_0aB1cD2eF3gH4iJ5", "kL6mN7oP8qR9sT0uV1wX"].map(str::to_owned);
+    let jwt = [
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZ",
+        "SI6IkpvaG4iLCJpYXQiOjE1MTYyMzkwMjJ9.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c",
+    ]
+    .map(str::to_owned);
+    let google = ["AIzaSyDaGmWKa4JsXZ-HjGw7IS", "LkKJ_8XUvW3xA"].map(str::to_owned);
+    for [a, b] in [
+        github,
+        jwt,
+        google,
+        key_parts("sk-proj-"),
+        key_parts("sk-ant-api03-"),
+    ] {
+        let encoded: String = a.bytes().map(|b| format!("%{b:02X}")).collect();
+        let twice = encoded.replace('%', "%25");
+        let (row, rest) = b.split_at(b.len() / 2);
+        // A sign within a key, of those that may have one.
+        let sign = if a.starts_with("sk-") { "\\_" } else { "" };
+        for text in [
+            format!("the token {a}{sign}{b} and it works"),
+            format!("the token {a}`{sign}{b}` and it works"),
+            format!("the token\n{a}\n{b}\nand it works"),
+            format!("the token\n{a}\n{row}\n{rest}\nand it works"),
+            format!("the token\\\n{a}  \n{b}\\\nand it works"),
+            format!("the token\n{a}&#10;{b}\nand it works"),
+            format!("the token\n{a}\u{200b}{b}\nand it works"),
+            format!("the token\n{a}\u{200d}{b}\u{fe0f}\nand it works"),
+            format!("the token\n{a}\u{fe0f}{row}\u{34f}{rest} and it works"),
+            format!("the token\n{a}\u{3164}{row}\u{301}{rest} and it works"),
+            format!("the token **{a}**{b} and it works"),
+            format!("the token {a}<br>{b} and it works"),
+            format!("| a |\n| - |\n| the token {a}<wbr>{b} and it works |"),
+            format!("<p>the token {a}<!-- x -->{b}</p>\nand it works"),
+            format!("the token `{a}\n{b}`\nand it works"),
+            format!("CMD: the token {a}\\\n{b}\n\nand it works"),
+            format!("<div>the token\n{a}\n{b}\nand it works\n</div>"),
+            format!("```\nthe token\n{a}\n{b}\nand it works\n```"),
+            format!("- the token\n\n      {a}\n        {b}\n\n  and it works"),
+            format!("the token [x](https://h.example/?t={a}&Tab;{b}) and it works"),
+            format!("the token [x](<https://h.example/?t={a}&#10;{b}>) and it works"),
+            format!("the token [x](https://h.example/?t={encoded}{b}) and it works"),
+            format!("the token [x](https://h.example/?t={twice}{b}) and it works"),
+        ] {
+            // As it is, and as the record has it.
+            for text in [Redactor::default().redact(&text).into_owned(), text.clone()] {
+                let snapshot = shared_answer(&text);
+                let html = &snapshot.messages[0].text;
+                assert_eq!(snapshot.removed.secrets, 1, "{text}: {html}");
+                for hidden in [&*a, row, rest, &encoded, &twice] {
+                    assert!(!html.contains(hidden), "{text}: {html}");
+                }
+                for kept in ["the token", "and it works"] {
+                    assert!(html.contains(kept), "{text}: {html}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn broken_keys_are_found_in_prompts_and_titles() {
+    let [a, b] = ["ghp_0aB1cD2eF3gH4iJ5", "kL6mN7oP8qR9sT0uV1wX"];
+    for broken in ["\n", "\r\n    ", "\u{200d}", "\u{e0100}", "\u{180b}"] {
+        let text = format!("use\n{a}{broken}{b}\nplease");
+        let prompt = record(serde_json::json!({
+            "type": "user", "prompt": text, "rendered": "", "shell": null, "cwd": "/", "images": [],
+        }));
+        let snapshot = Snapshot::new(
+            &text,
+            &[prompt],
+            ShareOptions::default(),
+            SharedRecordings::default(),
+            &names(),
+            &Redactor::default(),
+        );
+        for shown in [&snapshot.title, &snapshot.messages[0].text] {
+            assert_eq!(*shown, "use\n[REDACTED:github-token]\nplease", "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn lines_behind_a_secret_stay() {
+    let names = [
+        "and it works",
+        "DATABASE_CONNECTION_LIMIT=5",
+        "FLAG_OF_A_LONG_NAME_2=x1Yz0123456789AbCd",
+        "internationalization",
+        "/usr/lib/python3.12/site-packages",
+        "crate::share::cleaner::Cleaner",
+        "2026-11-25T19:31:48.328Z",
+        "--max-old-space-size=4096",
+    ];
+    for line in names {
+        let key = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
+        let other = key.replace("0aB1", "9zY8");
+        for text in [
+            format!("```\n{key}\n{line}\n{key}\n{other}\n```"),
+            format!("```\nTOKEN={key}\n{line}\n{key}\n{other}\n```"),
+        ] {
+            let snapshot = shared_answer(&text);
+            let html = &snapshot.messages[0].text;
+            assert_eq!(snapshot.removed.secrets, 3, "{html}");
+            assert!(html.contains(line), "{html}");
+        }
+    }
+}
+
+#[test]
+fn a_name_is_not_taken_from_two_words() {
+    let text = "the user an\nna wrote more than\nnatural words";
+    let answer = record(serde_json::json!({
+        "type": "assistant", "text": text, "model": "m", "finish": "stop", "duration_ms": 1,
+    }));
+    let snapshot = Snapshot::new(
+        "t",
+        &[answer],
+        ShareOptions::default(),
+        SharedRecordings::default(),
+        &names(),
+        &Redactor::default(),
+    );
+    let expected = "<p>the user user\n wrote more than\nnatural words</p>\n";
+    assert_eq!(snapshot.messages[0].text, expected);
 }
 
 #[test]
