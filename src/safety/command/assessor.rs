@@ -3,6 +3,7 @@
 mod arithmetic;
 mod builtins;
 mod calls;
+mod candidates;
 mod directories;
 mod downloads;
 mod emptied;
@@ -185,6 +186,8 @@ pub struct Assessor<'p> {
     has_unknown_value: bool,
     /// Variables with constant values.
     values: Vec<(String, Vec<String>)>,
+    /// Paths that the command being judged may add to the arguments of one that it runs.
+    fed_paths: Vec<String>,
     /// Whether the text may not be a command line, and only names what is worse than not known.
     is_guess: bool,
 }
@@ -212,6 +215,7 @@ impl<'p> Assessor<'p> {
             has_substitution: false,
             has_unknown_value: false,
             values: Vec::new(),
+            fed_paths: Vec::new(),
             is_guess: false,
         }
     }
@@ -344,6 +348,7 @@ impl<'p> Assessor<'p> {
         for index in script.order() {
             self.command(&script, index);
         }
+        self.possible_targets(&script);
         for stages in &script.script.pipelines {
             self.pipeline(&script, stages);
         }

@@ -43,6 +43,32 @@ pub fn has_other_language(name: &str) -> bool {
     )
 }
 
+/// The options of an interpreter, without a version in its name, whose value is the next argument. Those that load or run
+/// something are judged before.
+pub fn value_options(plain: &str) -> &'static [&'static str] {
+    match plain {
+        "python" | "pypy" => &["-W", "-X", "-Q", "--check-hash-based-pycs"],
+        "node" | "nodejs" | "bun" | "tsx" => &[
+            "-C",
+            "--conditions",
+            "--env-file",
+            "--experimental-loader",
+            "--import",
+            "--input-type",
+            "--loader",
+            "--preload",
+            "-r",
+            "--require",
+            "--title",
+        ],
+        "perl" => &["-I"],
+        "ruby" | "jruby" => &["-I", "-r", "-C", "-E"],
+        "php" => &["-c", "-d", "-t", "-z"],
+        "lua" | "luajit" => &["-l"],
+        _ => &[],
+    }
+}
+
 /// The options with which an interpreter takes code, or `None` if a program is no interpreter.
 pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

@@ -248,12 +248,15 @@ fn is_architecture(part: &str) -> bool {
 
 /// Returns the entry of a program.
 pub fn find(name: &str) -> Option<&'static ProgramEntry> {
-    let entry = TABLE.get(name);
+    let exact = TABLE.get(name);
+    // One that only says what options are for leaves the rest to the program without a version.
+    let entry = exact.filter(|entry| entry.has_class());
     // Versions, as in python3.12 and gcc-13.
     let entry = entry.or_else(|| {
         let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
         TABLE.get(plain).filter(|_| plain.len() > 1)
     });
+    let entry = entry.or(exact);
     entry.or_else(|| {
         // A script of a package, as kafka-topics.sh: one like test.sh is the user's own.
         let script = name.strip_suffix(".sh").filter(|name| name.contains('-'));
@@ -277,6 +280,11 @@ impl ProgramEntry {
     /// The options that take a value.
     pub fn value_options(&self) -> &[&'static str] {
         &self.takes
+    }
+
+    /// Whether the table says what the program does, not only what its options are for.
+    pub fn has_class(&self) -> bool {
+        !self.rules.is_empty()
     }
 
     /// Returns what the program does with these arguments.

@@ -9,6 +9,7 @@ mod in_place;
 mod languages;
 mod machines;
 mod packages;
+mod search;
 mod sed;
 mod system;
 mod transfer;
@@ -19,6 +20,7 @@ use super::programs::{self, ArgumentList, find_option};
 use super::targets::CommandPlace;
 
 pub use packages::is_url;
+pub use search::printed_paths;
 
 /// A program with its arguments.
 pub struct ProgramCall<'a> {
@@ -52,6 +54,8 @@ pub enum InnerCommand {
 pub struct CallOutcome {
     /// Commands that it runs.
     pub inner: Vec<InnerCommand>,
+    /// Paths that the fed ones among these commands may get.
+    pub fed_paths: Vec<String>,
     /// The files that it downloads to.
     pub downloads: Vec<String>,
     /// Whether it downloads files whose names are not known.
@@ -78,6 +82,17 @@ impl<'a> ProgramCall<'a> {
             Some(entry) => entry.arguments(self.arguments),
             None => ArgumentList::new(self.arguments, &[], false),
         }
+    }
+
+    /// Returns the subcommand with its arguments, behind the options of the program itself and their values.
+    fn behind_options(&self) -> &'a [String] {
+        let takes = programs::find(self.name).map_or(&[][..], |entry| entry.value_options());
+        let mut rest = self.arguments;
+        while let Some((option, behind)) = rest.split_first().filter(|(o, _)| o.starts_with('-')) {
+            let values = usize::from(takes.contains(&option.as_str()));
+            rest = behind.get(values..).unwrap_or_default();
+        }
+        rest
     }
 
     /// Returns the value of an option in any of its forms.
@@ -115,8 +130,8 @@ pub fn judge(
         "dd" => files::dd(call, place, findings),
         "truncate" => files::truncate(call, findings),
         "chmod" | "chown" | "chgrp" => files::permissions(call, place, findings),
-        "find" | "gfind" | "bfs" => files::find(call, place, findings),
-        "fd" | "fdfind" => files::fd(call),
+        "find" | "gfind" | "bfs" => search::find(call, place, findings),
+        "fd" | "fdfind" => search::fd(call),
         "sed" | "gsed" => in_place::sed(call, place, findings),
         "sort" | "uniq" => in_place::filter(call, findings),
         "awk" | "gawk" | "mawk" | "nawk" => in_place::awk(call, place, findings),
@@ -187,6 +202,25 @@ pub fn judge(
             runs_rest(call, 0)
         }
         "make" | "gmake" => languages::make(call),
+        // The browser shows it.
+        "open" | "xdg-open" | "gio"
+            if call.arguments.last().is_some_and(|place| {
+                let schemes = ["http://", "https://"];
+                schemes.iter().any(|scheme| place.starts_with(scheme))
+            }) =>
+        {
+            findings.add(CommandClass::Network, "");
+            CallOutcome::complete()
+        }
+        // Its own commands stand in the table; all others are those of git.
+        "yadm"
+            if !call
+                .arguments
+                .first()
+                .is_none_or(|sub| YADM.contains(&sub.as_str())) =>
+        {
+            git::judge(call, place, findings)
+        }
         "apt" | "apt-get" | "aptitude" => {
             // `APT::Update::Pre-Invoke`, `Dir::Bin::dpkg`
             let settings = call.option_values(&["-o", "--option"]);
@@ -233,6 +267,24 @@ pub fn judge(
         _ => languages::judge(call, findings),
     }
 }
+
+/// Commands of yadm that git has not.
+const YADM: [&str; 14] = [
+    "--help",
+    "--version",
+    "alt",
+    "bootstrap",
+    "decrypt",
+    "encrypt",
+    "enter",
+    "git-crypt",
+    "gitconfig",
+    "introspect",
+    "list",
+    "perms",
+    "transcrypt",
+    "version",
+];
 
 /// Whether `sg` is the program of ast-grep.
 fn is_search(call: &ProgramCall<'_>) -> bool {

@@ -49,6 +49,8 @@ pub struct ScriptSyntax {
     pub fed: Vec<Range<usize>>,
     /// Functions: the name and the commands of the body.
     pub functions: Vec<(String, Range<usize>)>,
+    /// The words of the lists of loops, with the names of their variables.
+    pub loops: Vec<(String, ShellWord)>,
 }
 
 /// Parses a text that has passed the screen.
@@ -338,8 +340,7 @@ impl SyntaxBuilder<'_> {
                 false
             }
             "raw_string" => {
-                let text = text.strip_prefix('\'').and_then(|t| t.strip_suffix('\''));
-                self.push_text(text.unwrap_or_default().to_owned(), true);
+                self.push_text(text.trim_matches('\'').to_owned(), true);
                 false
             }
             "ansi_c_string" => {

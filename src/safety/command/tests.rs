@@ -124,6 +124,36 @@ fn each_line_of_the_tables_is_understood() {
     }
 }
 
+/// A name that only stands in lines about options would hide that the program is not known.
+#[test]
+fn each_program_of_the_tables_has_a_class() {
+    let text = concat!(include_str!("programs.txt"), include_str!("families.txt"));
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let lines = lines.filter(|line| !line.contains(" => ") && !line.contains(": "));
+    let names = lines.filter_map(|line| line.split_whitespace().next());
+    let mut seen = 0;
+    for name in names.flat_map(|names| names.split(',')) {
+        seen += 1;
+        let entry = programs::find(name).expect("an entry of the table");
+        assert!(entry.has_class(), "{name}");
+    }
+    assert!(seen > 1000, "only {seen} names");
+    assert_eq!(class("pip3 list"), CommandClass::Reads);
+}
+
+#[test]
+fn options_before_the_input_of_an_interpreter_hide_no_code() {
+    for command in [
+        "python3 -X dev - <<E\nimport os\nos.unlink('x')\nE",
+        "perl -Mstrict <<E\nunlink 'x';\nE",
+        "awk -f - data <<E\n{ system(\"rm x\") }\nE",
+    ] {
+        assert!(class(command) >= CommandClass::Unknown, "{command:?}");
+    }
+    let harmless = "python3 -W ignore - <<E\nprint(1)\nE";
+    assert_eq!(class(harmless), CommandClass::Writes);
+}
+
 #[test]
 fn a_deletion_says_how_far_it_reaches() {
     for (command, warning) in [

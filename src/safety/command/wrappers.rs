@@ -70,7 +70,12 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
     if wrapper.form == WrappedForm::AfterDashes {
         let dashes = arguments.iter().position(|argument| argument == "--");
         match dashes {
-            Some(dashes) if dashes + 1 < arguments.len() => {
+            // Options stand before the dashes' own command: `npm exec tsc -- --version`.
+            Some(dashes)
+                if arguments
+                    .get(dashes + 1)
+                    .is_some_and(|next| !next.starts_with('-')) =>
+            {
                 let text = arguments.get(dashes + 1).filter(|text| text.contains(' '));
                 return Some(match text {
                     Some(text) => WrappedCommand::Text(text.clone()),

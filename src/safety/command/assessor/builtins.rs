@@ -256,10 +256,11 @@ impl Assessor<'_> {
 
     pub(super) fn alias(&mut self, call: &ShellCall<'_>) {
         self.findings.add(Writes, "");
+        // A file whose name is typed as a command is opened with the value of `-s`, which is judged as that of any other alias.
         if call
             .arguments
             .iter()
-            .any(|argument| argument.starts_with('-') && argument.contains(['g', 's']))
+            .any(|argument| argument.starts_with('-') && argument.contains('g'))
         {
             let text = call.arguments.last().map_or("", String::as_str);
             self.findings.add_text(

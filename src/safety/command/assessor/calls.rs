@@ -19,21 +19,35 @@ const MAX_INNER: usize = 24;
 
 /// A program with its arguments, on its way through the wrappers.
 #[derive(Default)]
-struct UnwrappedCall {
+pub struct UnwrappedCall {
     /// The name and the arguments.
-    arguments: Vec<String>,
+    pub(super) arguments: Vec<String>,
     /// The words that the arguments come from; empty for a command inside of an argument.
-    words: Vec<ShellWord>,
+    pub(super) words: Vec<ShellWord>,
     /// What stands for the arguments that are added when it runs, as by `xargs`.
-    placeholder: Option<String>,
+    pub(super) placeholder: Option<String>,
     /// The index of the command, if the name may be the one of a function.
-    function_at: Option<usize>,
+    pub(super) function_at: Option<usize>,
 }
 
 /// What programs that feed others put in place of an argument, unless they are told otherwise.
 const PLACEHOLDER: &str = "{}";
 
 impl UnwrappedCall {
+    /// Returns the call with a path in place of the arguments that are added when it runs.
+    pub(super) fn fed(&self, path: &str) -> UnwrappedCall {
+        let placeholder = self.placeholder.as_deref().unwrap_or(PLACEHOLDER);
+        let replace = |argument: &String| argument.replace(placeholder, path);
+        let mut arguments: Vec<String> = self.arguments.iter().map(replace).collect();
+        if arguments == self.arguments {
+            arguments.push(path.to_owned());
+        }
+        UnwrappedCall {
+            arguments,
+            ..UnwrappedCall::default()
+        }
+    }
+
     /// Returns the arguments without the name; those that are added when it runs are paths that are not known.
     fn all_arguments(&self) -> Vec<String> {
         let arguments = self.arguments.get(1..).unwrap_or_default();
@@ -102,12 +116,22 @@ impl Assessor<'_> {
         if let (Some(name), Some(first)) = (named, arguments.first_mut()) {
             name.clone_into(first);
         }
-        let mut pending = vec![UnwrappedCall {
-            arguments,
-            words: command.words.clone(),
-            placeholder: None,
-            function_at: Some(index),
-        }];
+        self.note_fed(script, index);
+        self.calls(
+            script,
+            UnwrappedCall {
+                arguments,
+                words: command.words.clone(),
+                placeholder: None,
+                function_at: Some(index),
+            },
+        );
+        self.possible_paths(script, index);
+    }
+
+    /// Judges a call and the commands that it runs in turn.
+    pub(super) fn calls(&mut self, script: &ScriptFacts, call: UnwrappedCall) {
+        let mut pending = vec![call];
         let mut count = 0;
         while let Some(call) = pending.pop() {
             count += 1;
@@ -260,6 +284,9 @@ impl Assessor<'_> {
             arguments: call.arguments.get(1..).unwrap_or_default(),
             words: call.words.get(1..).unwrap_or_default(),
         };
+        if call.placeholder.is_some() {
+            self.possible_operands(script, call);
+        }
         if self.shell_program(script, &shell) {
             return;
         }
@@ -308,6 +335,9 @@ impl Assessor<'_> {
             directory: directory.as_deref(),
         };
         let outcome = special::judge(&call, self.place, &mut self.findings);
+        if !outcome.fed_paths.is_empty() {
+            self.fed_paths = outcome.fed_paths;
+        }
         for inner in outcome.inner {
             match inner {
                 InnerCommand::Text(text) => self.shell_text(&text),

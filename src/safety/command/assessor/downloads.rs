@@ -38,6 +38,30 @@ fn is_remote(value: &str) -> bool {
     value.contains("://") || place.contains(':')
 }
 
+/// Whether a command starts a container.
+fn runs_containers(script: &ScriptFacts) -> bool {
+    script.facts.iter().any(|facts| {
+        let values = innermost(&facts.values);
+        let words: Vec<&str> = values.iter().take(2).map(String::as_str).collect();
+        matches!(
+            words.as_slice(),
+            [
+                "docker" | "podman" | "nerdctl",
+                "run" | "create" | "start" | "compose"
+            ]
+        )
+    })
+}
+
+/// Whether a pattern with `*` may stand for a name.
+fn matches_name(pattern: &str, name: &str) -> bool {
+    let (Some((start, _)), Some((_, end))) = (pattern.split_once('*'), pattern.rsplit_once('*'))
+    else {
+        return false;
+    };
+    name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+}
+
 impl ScriptFacts {
     /// Whether what these commands print comes from the network, also through the stages of a pipeline before them.
     pub(super) fn carries_download(&self, commands: &Range<usize>) -> bool {
@@ -84,6 +108,21 @@ impl Assessor<'_> {
             let Some((name, arguments)) = values.split_first() else {
                 continue;
             };
+            let first = arguments.first().map(String::as_str);
+            let is_carried = || script.carries_download(&(at..at + 1));
+            // What a build or a container runs later is not known by name.
+            match (name.as_str(), first) {
+                ("patch", _) | ("git", Some("apply" | "am")) if is_carried() => {
+                    self.has_cloned = true;
+                }
+                ("docker" | "podman" | "nerdctl", Some("load" | "import"))
+                    if is_carried() && runs_containers(script) =>
+                {
+                    let reason = "runs an image that it downloads";
+                    self.findings.add_grave(RunsDownloadedCode, reason);
+                }
+                _ => {}
+            }
             let makes_files = UNPACKERS.contains(&name.as_str())
                 || COMPILERS.contains(&name.as_str())
                 || matches!(name.as_str(), "tee" | "sponge" | "dd" | "cp" | "install");
@@ -167,10 +206,9 @@ impl Assessor<'_> {
         let is_known = |part: &str| {
             let is_name = !matches!(part, "" | "." | "..");
             is_name
-                && self
-                    .downloaded
-                    .iter()
-                    .any(|file| file_name(file) == part || file == part)
+                && self.downloaded.iter().any(|file| {
+                    file_name(file) == part || file == part || matches_name(part, file_name(file))
+                })
         };
         let below = self.directory.as_deref();
         let below = below.and_then(|directory| directory.strip_prefix(self.place.cwd));
@@ -203,7 +241,7 @@ impl Assessor<'_> {
 
     /// Judges what a program installs or runs: a package, a file, a place.
     pub(super) fn installed(&mut self, value: &str) {
-        let is_path = value.starts_with(['.', '/', '~']) || value.contains('/');
+        let is_path = value.starts_with(['.', '~']) || value.contains(['/', '*']);
         let has_build_file = self
             .downloaded
             .iter()
@@ -226,11 +264,18 @@ impl Assessor<'_> {
 
     /// Notes what a program makes of a download.
     pub(super) fn derived(&mut self, name: &str, arguments: &[String]) {
-        self.has_cloned |= arguments.iter().take(3).any(|argument| argument == "clone")
-            && matches!(
-                name,
-                "git" | "gh" | "hg" | "jj" | "ghq" | "svn" | "glab" | "hub"
-            );
+        // The input of `patch` is not among its arguments.
+        self.has_cloned |= name == "patch" && !self.downloaded.is_empty();
+        let clones = || {
+            let entry = programs::find(name)?;
+            let list = entry.arguments(arguments);
+            let mut subcommands = list.operands.into_iter().take(2);
+            Some(subcommands.any(|word| word == "clone"))
+        };
+        self.has_cloned |= matches!(
+            name,
+            "git" | "gh" | "hg" | "jj" | "ghq" | "svn" | "glab" | "hub"
+        ) && clones() == Some(true);
         let checks_out = arguments.first().is_some_and(|argument| {
             matches!(
                 argument.as_str(),

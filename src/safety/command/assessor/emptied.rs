@@ -75,6 +75,25 @@ impl ScriptFacts {
             Some(stages) => stages.as_slice(),
             None => std::slice::from_ref(commands),
         };
+        self.is_read_by(file, stages)
+    }
+
+    /// Returns whether `tee` overwrites a file that an earlier stage reads.
+    pub(super) fn overwrites_read(&self, stage: &Range<usize>, before: &[Range<usize>]) -> bool {
+        let facts = self.facts.get(stage.clone()).unwrap_or_default();
+        let Some((name, operands)) = facts.first().and_then(|facts| facts.values.split_first())
+        else {
+            return false;
+        };
+        let keeps = |operand: &String| operand == "--append" || operand.starts_with("-a");
+        name == "tee"
+            && !before.is_empty()
+            && !operands.iter().any(keeps)
+            && operands.iter().any(|file| self.is_read_by(file, before))
+    }
+
+    /// Whether filters among these stages read a file, as an operand or as their input.
+    fn is_read_by(&self, file: &str, stages: &[Range<usize>]) -> bool {
         let is_filter = |facts: &&CommandFacts| {
             let is_cat = facts.values.first().is_some_and(|name| name == "cat");
             is_cat || matches!(facts.output, OutputRole::Passes { .. })

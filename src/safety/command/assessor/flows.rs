@@ -49,6 +49,10 @@ impl Assessor<'_> {
             if before.is_some() && script.empties_operands(stage, before) {
                 self.findings.add(Destroys, "empties a file");
             }
+            if script.overwrites_read(stage, stages.get(..number).unwrap_or_default()) {
+                self.findings
+                    .add(Destroys, "empties a file before it is read");
+            }
             if number > 0 {
                 for facts in facts {
                     self.run_stream(facts, &stream);

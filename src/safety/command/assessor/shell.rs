@@ -4,7 +4,7 @@ use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
 };
-use crate::safety::command::interpreters::{code_options, is_shell};
+use crate::safety::command::interpreters::{code_options, is_shell, value_options};
 use crate::safety::command::programs::find_option;
 use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
@@ -351,15 +351,7 @@ impl Assessor<'_> {
                 at += 1 + usize::from(argument == "-d");
                 continue;
             }
-            let takes_value = match plain {
-                "python" | "pypy" => matches!(argument.as_str(), "-W" | "-X" | "-Q"),
-                "node" => matches!(
-                    argument.as_str(),
-                    "-C" | "--conditions" | "--title" | "--env-file" | "--input-type"
-                ),
-                _ => false,
-            };
-            if takes_value {
+            if value_options(plain).contains(&argument.as_str()) {
                 at += 2;
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Judges what a program does with single arguments.
 
 use super::Assessor;
-use crate::safety::command::class::CommandClass::{Reads, Unknown};
+use crate::safety::command::class::CommandClass::{Destroys, Reads, Unknown};
 use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, ArgumentList, ArgumentUse};
 use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
@@ -34,6 +34,16 @@ const FILTERS: [&str; 22] = [
     "emacsclient",
 ];
 
+/// Whether a file of another system, such as a container, decides who may log in or what runs later.
+fn decides_logins(path: &str) -> bool {
+    const FILES: [&str; 9] = [
+        "cron", "group", "gshadow", "ld.so.", "pam.d", "passwd", "profile", "shadow", "sudoers",
+    ];
+    let file = path.strip_prefix("/etc/");
+    file.is_some_and(|file| FILES.iter().any(|start| file.starts_with(start)))
+        || path.contains("/.ssh/")
+}
+
 impl Assessor<'_> {
     /// Judges what the table says of single arguments.
     pub(super) fn single_uses(&mut self, name: &str, arguments: &[String]) {
@@ -57,7 +67,14 @@ impl Assessor<'_> {
                     let command = value.get(1..).unwrap_or_default();
                     self.fed_text(name, command);
                 }
-                ArgumentUse::Writes => written(&value, self.place, &mut self.findings),
+                ArgumentUse::Writes => {
+                    let elsewhere = value.split_once(':').map(|(_, path)| path);
+                    if elsewhere.is_some_and(decides_logins) {
+                        let reason = "changes who may log in, or what runs later";
+                        self.findings.add_grave(Destroys, reason);
+                    }
+                    written(&value, self.place, &mut self.findings);
+                }
                 ArgumentUse::Runs => self.shell_text(&value),
                 ArgumentUse::Feeds => self.fed_text(name, &value),
                 ArgumentUse::Interprets => self.file_of_commands(&value),

@@ -59,7 +59,13 @@ impl Assessor<'_> {
                     self.has_unknown_value |= elements.iter().any(|element| element.contains('$'));
                     self.values.push((name.clone(), elements));
                 }
-                _ if value.contains(UNKNOWN) => self.has_unknown_value = true,
+                _ if value.contains(UNKNOWN) => {
+                    self.has_unknown_value = true;
+                    let values = self.possible_values(script, word);
+                    if !values.is_empty() {
+                        self.values.push((name.clone(), values));
+                    }
+                }
                 _ => self.values.push((name.clone(), vec![value.clone()])),
             }
             self.variable(script, name, &value, Some(word));

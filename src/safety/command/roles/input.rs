@@ -2,7 +2,7 @@
 
 use super::{InputRole, innermost, program_name, program_of};
 use crate::safety::command::interpreters;
-use crate::safety::command::programs;
+use crate::safety::command::programs::{self, ArgumentUse};
 use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::word::UNKNOWN;
 
@@ -118,6 +118,11 @@ const ROLES_WITHOUT_FILE: &[(&[&str], InputRole)] = &[
     ),
 ];
 
+/// Whether a file is the input of the program.
+fn is_input(file: &str) -> bool {
+    matches!(file, "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+}
+
 /// Returns what a command does with its input.
 pub fn input_role(arguments: &[String]) -> InputRole {
     let rest = innermost(arguments);
@@ -125,12 +130,7 @@ pub fn input_role(arguments: &[String]) -> InputRole {
     let first = operands
         .iter()
         .find(|operand| !operand.starts_with('-') || *operand == "-");
-    let from_input = first.is_none_or(|first| {
-        matches!(
-            first.as_str(),
-            "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0"
-        )
-    });
+    let from_input = first.is_none_or(|first| is_input(first));
     if interpreters::is_shell(name) {
         return match ShellOptions::read(operands).reads_input {
             true => InputRole::Shell,
@@ -140,15 +140,14 @@ pub fn input_role(arguments: &[String]) -> InputRole {
     if interpreters::code_options(name).is_some() {
         return match project_script(operands, first) {
             Some(script) => input_role(&script),
-            None => interpreter_role(name, operands, from_input),
+            None => interpreter_role(name, operands),
         };
     }
     let role = role_of(ROLES, name);
     let role = role.or_else(|| role_of(ROLES_WITHOUT_FILE, name).filter(|_| from_input));
     match role.or_else(|| special_role(name, operands)) {
         Some(role) => role,
-        None if installs_input(arguments, name, operands) => InputRole::Installs,
-        None => InputRole::Data,
+        None => used_input(arguments, name, operands),
     }
 }
 
@@ -170,16 +169,53 @@ fn project_script(operands: &[String], first: Option<&String>) -> Option<Vec<Str
     Some(script.chain(rest.skip(1).cloned()).collect())
 }
 
-fn interpreter_role(name: &str, operands: &[String], from_input: bool) -> InputRole {
-    let has_code = operands.iter().any(|o| {
-        let is_cluster = o.starts_with('-') && !o.starts_with("--") && o.len() > 1;
-        is_cluster && o.contains(['c', 'e', 'E', 'm', 'r', 'p'])
-            || matches!(
-                o.as_str(),
-                "--eval" | "--print" | "--version" | "--help" | "-V"
-            )
-    });
-    match !has_code && from_input {
+/// Letters with which an interpreter, without a version in its name, takes code or a file, and letters whose value follows them
+/// in the same argument.
+fn code_letters(plain: &str) -> (&'static str, &'static str) {
+    match plain {
+        "python" | "pypy" | "ipython" => ("cm", ""),
+        "node" | "nodejs" | "tsx" | "ts-node" | "bun" => ("ep", ""),
+        "perl" => ("eE", "MmiFxDVC"),
+        "ruby" | "jruby" => ("e", "iFxTWK"),
+        "php" => ("rRBEFf", ""),
+        "lua" | "luajit" => ("e", ""),
+        _ => ("ceEmrp", ""),
+    }
+}
+
+fn interpreter_role(name: &str, operands: &[String]) -> InputRole {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let (codes, attached) = code_letters(plain);
+    let takes = interpreters::value_options(plain);
+    let mut has_code = false;
+    let mut rest = operands.iter();
+    let first = loop {
+        let Some(argument) = rest.next() else {
+            break None;
+        };
+        // `deno run -`
+        if argument == "run" && matches!(plain, "deno" | "bun") {
+            continue;
+        }
+        if !argument.starts_with('-') || argument == "-" {
+            break Some(argument);
+        }
+        let is_long = argument.starts_with("--");
+        has_code |= matches!(
+            argument.as_str(),
+            "--eval" | "--print" | "--version" | "--help" | "-V"
+        );
+        let mut letters = argument.chars().skip(1).filter(|_| !is_long);
+        let takes_letter = |c: char| takes.iter().any(|option| option.chars().skip(1).eq([c]));
+        let end = letters.find(|c| codes.contains(*c) || attached.contains(*c) || takes_letter(*c));
+        has_code |= end.is_some_and(|c| codes.contains(c));
+        // A value that is not in the same argument.
+        let has_value = end.is_some_and(takes_letter) && letters.next().is_none();
+        if has_value || takes.contains(&argument.as_str()) && is_long {
+            rest.next();
+        }
+    };
+    match !has_code && first.is_none_or(|first| is_input(first)) {
         true if interpreters::has_other_language(name) => InputRole::OtherCode,
         true => InputRole::Code,
         false => InputRole::Data,
@@ -235,24 +271,39 @@ fn reads_makefile(operands: &[String]) -> bool {
     })
 }
 
-/// Whether a program installs or runs what its input names: by an operand that stands for the input, or as arguments that
-/// `xargs` adds.
-fn installs_input(outer: &[String], name: &str, operands: &[String]) -> bool {
-    let Some(entry) = programs::find(name) else {
-        return false;
-    };
+/// Returns what a program does with its input by an argument that stands for it, or as what `xargs` adds to the arguments: it
+/// installs what the input names, or runs the input.
+fn used_input(outer: &[String], name: &str, operands: &[String]) -> InputRole {
     let is_fed = outer
         .iter()
         .any(|word| matches!(program_name(word), "xargs" | "gxargs"));
+    let names_input = |operand: &String| {
+        ["-", "/stdin", "/fd/0"]
+            .iter()
+            .any(|end| operand.ends_with(end))
+    };
+    if !is_fed && !operands.iter().any(names_input) {
+        return InputRole::Data;
+    }
+    let Some(entry) = programs::find(name) else {
+        return InputRole::Data;
+    };
     let mut operands = operands.to_vec();
     if is_fed {
         operands.push("-".to_owned());
     }
     let list = entry.arguments(&operands);
     let installs = entry.installs(&operands, &list);
-    installs
-        .iter()
-        .any(|(_, value)| matches!(value.as_str(), "-" | "/dev/stdin" | "/dev/fd/0"))
+    if installs.iter().any(|(_, value)| is_input(value)) {
+        return InputRole::Installs;
+    }
+    let runs = |(purpose, value): &(ArgumentUse, String)| {
+        *purpose == ArgumentUse::Interprets && is_input(value)
+    };
+    match entry.uses(&operands, &list).iter().any(runs) {
+        true => InputRole::Opaque,
+        false => InputRole::Data,
+    }
 }
 
 /// Whether an argument is a cluster of options with this letter.

@@ -1,11 +1,10 @@
-//! Programs that delete, copy, write or search files.
+//! Programs that delete, copy or write files.
 
-use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
+use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Reads, Writes};
-use crate::safety::command::programs::find_option;
-use crate::safety::command::targets::{PathReach, is_device, is_sink, written};
+use crate::safety::command::targets::{PathReach, is_device, is_secret, is_sink, written};
 
-const CHANGES_OWNERS: &str =
+pub(super) const CHANGES_OWNERS: &str =
     "changes the permissions or owners of the system or the home directory";
 
 /// Judges programs that delete files.
@@ -246,6 +245,13 @@ pub fn permissions(
     if is_system {
         findings.add_grave(Destroys, "changes files of the system");
     }
+    let opens = |path: &&&str| opens(mode, is_secret(path)) && place.protected(path).is_some();
+    if call.name == "chmod" && !is_system && paths.iter().any(|path| opens(&path)) {
+        findings.add_grave(
+            Destroys,
+            "lets others change or read a file that runs later or that holds keys",
+        );
+    }
     // What a mode adds, and the owner below a directory of the project, can be changed back.
     let adds = mode.split(',').all(|part| {
         let (who, added) = part.split_once('+').unwrap_or((part, "-"));
@@ -263,6 +269,20 @@ pub fn permissions(
     CallOutcome::default()
 }
 
+/// Whether a mode lets others change a file, or read one that is secret.
+fn opens(mode: &str, is_secret: bool) -> bool {
+    match u32::from_str_radix(mode, 8) {
+        Ok(bits) => bits & if is_secret { 0o077 } else { 0o022 } != 0,
+        Err(_) => mode.split(',').any(|part| {
+            let added = part.split_once(['+', '=']);
+            added.is_some_and(|(who, added)| {
+                let others = who.contains(['g', 'o', 'a']);
+                others && (added.contains('w') || is_secret && added.contains('r'))
+            })
+        }),
+    }
+}
+
 /// Whether a mode makes a program run with the rights of its owner or group.
 fn sets_id(mode: &str) -> bool {
     match mode.chars().all(|c| c.is_digit(8)) {
@@ -275,85 +295,6 @@ fn sets_id(mode: &str) -> bool {
             added.is_some_and(|added| added.contains('s'))
         }),
     }
-}
-
-/// Judges `find`: `-delete`, and the commands of `-exec`.
-pub fn find(
-    call: &ProgramCall<'_>,
-    place: &CommandPlace<'_>,
-    findings: &mut Findings,
-) -> CallOutcome {
-    let mut outcome = CallOutcome::complete();
-    let starts: Vec<&String> = call
-        .arguments
-        .iter()
-        .take_while(|argument| !argument.starts_with(['-', '(', '!']))
-        .collect();
-    let is_outside = starts.iter().any(|path| {
-        place.reach(path) > PathReach::Whole || place.reach(path) == PathReach::Outside
-    });
-    findings.add(Reads, "");
-    let mut at = 0;
-    while let Some(argument) = call.arguments.get(at) {
-        at += 1;
-        match argument.as_str() {
-            "-delete" if is_outside => {
-                findings.add_grave(Destroys, "deletes files recursively outside this directory")
-            }
-            "-delete" => findings.add(Destroys, "deletes files recursively"),
-            "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
-                if let Some(path) = call.arguments.get(at) {
-                    written(path, place, findings);
-                }
-            }
-            "-exec" | "-execdir" | "-ok" | "-okdir" => {
-                let rest = call.arguments.get(at..).unwrap_or_default();
-                let end = rest
-                    .iter()
-                    .position(|argument| argument == ";" || argument == "+");
-                let inner = rest
-                    .get(..end.unwrap_or(rest.len()))
-                    .unwrap_or_default()
-                    .to_vec();
-                at += inner.len();
-                let deletes = inner.first().is_some_and(|name| {
-                    matches!(name.rsplit('/').next(), Some("rm" | "unlink" | "shred"))
-                });
-                if deletes && is_outside {
-                    findings
-                        .add_grave(Destroys, "deletes files recursively outside this directory");
-                }
-                let opens = inner.first().is_some_and(|name| {
-                    matches!(name.rsplit('/').next(), Some("chmod" | "chown" | "chgrp"))
-                });
-                let is_everything = |path: &&String| place.reach(path) == PathReach::Everything;
-                if opens && starts.iter().any(is_everything) {
-                    findings.add_grave(Destroys, CHANGES_OWNERS);
-                }
-                outcome.inner.push(InnerCommand::FedArguments(inner));
-            }
-            _ => {}
-        }
-    }
-    outcome
-}
-
-/// Judges `fd`: the commands of `--exec`.
-pub fn fd(call: &ProgramCall<'_>) -> CallOutcome {
-    let mut outcome = CallOutcome::default();
-    let options = ["-x", "-X", "--exec", "--exec-batch"];
-    let takes = ["-d", "-t", "-e", "-E", "-S", "-o", "-j", "-c"];
-    for option in options {
-        for found in find_option(call.arguments, option, &takes, false) {
-            let rest = call.arguments.get(found.at + 1..).unwrap_or_default();
-            let mut inner = vec![found.value(call.arguments).to_owned()];
-            let is_next = rest.first() == inner.first();
-            let rest = rest.iter().skip(usize::from(is_next));
-            inner.extend(rest.take_while(|argument| *argument != ";").cloned());
-            outcome.inner.push(InnerCommand::FedArguments(inner));
-        }
-    }
-    outcome
 }
 
 /// Judges `kill`.

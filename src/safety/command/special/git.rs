@@ -114,6 +114,30 @@ pub fn judge(
                 }
             }
         }
+        "fetch" | "pull" => {
+            let list =
+                ArgumentList::new(arguments, &["-j", "-o", "--depth", "--upload-pack"], false);
+            let forces = list.has_any(&["-f", "--force"]);
+            let own = list.operands.iter().filter_map(|spec| {
+                let plain = spec.strip_prefix('+');
+                let (_, target) = plain.unwrap_or(spec).split_once(':')?;
+                let is_own = !target.is_empty() && !target.starts_with("refs/remotes/");
+                (is_own && (forces || plain.is_some())).then_some(())
+            });
+            if own.count() > 0 {
+                let reason = "replaces a branch, whose commits may be nowhere else";
+                findings.add(Destroys, reason);
+            }
+        }
+        "send-email" => {
+            let servers = find_option(arguments, "--smtp-server", &[], false);
+            for server in servers {
+                let server = server.value(arguments);
+                if server.contains(['/', ' ']) {
+                    findings.add_text("git runs a program that sends mail", server);
+                }
+            }
+        }
         "clone" => {
             for option in ["-c", "--config"] {
                 for found in find_option(arguments, option, &["-b", "-o", "-u", "-j"], false) {

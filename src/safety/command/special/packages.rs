@@ -128,6 +128,12 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
             (list.operands.get(2).copied().unwrap_or_default(), false)
         }
         ("deno", _) => return deno(&list, findings),
+        ("yarn", "workspace" | "workspaces") => {
+            return CallOutcome {
+                inner: in_workspace(call, second),
+                ..CallOutcome::default()
+            };
+        }
         // A program of the project that is installed.
         ("pnpm" | "yarn" | "bun", tool) if KNOWN_PACKAGES.contains(&tool) => {
             return CallOutcome {
@@ -142,6 +148,17 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         ("npm" | "pnpm" | "yarn" | "bun", "install" | "i" | "add" | "in" | "isntall") => {
             install(call, &list, findings);
             return CallOutcome::default();
+        }
+        ("npm" | "pnpm", "pkg") if second == "set" => {
+            let scripts = list
+                .operands
+                .iter()
+                .filter_map(|setting| setting.strip_prefix("scripts."));
+            let texts = scripts.filter_map(|script| Some(script.split_once('=')?.1.to_owned()));
+            return CallOutcome {
+                inner: texts.map(InnerCommand::Text).collect(),
+                ..CallOutcome::default()
+            };
         }
         ("go", "run") => (if second.contains('@') { second } else { "" }, false),
         ("pip" | "pip3" | "uv", _) => {
@@ -217,6 +234,38 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     }
 }
 
+/// Returns the command that `yarn workspace NAME` and `yarn workspaces foreach` run as one of yarn.
+fn in_workspace(call: &ProgramCall<'_>, named: &str) -> Vec<InnerCommand> {
+    let rest = call
+        .arguments
+        .iter()
+        .skip_while(|argument| *argument != named)
+        .skip(1);
+    let options = [
+        "--from",
+        "--include",
+        "--exclude",
+        "-j",
+        "--jobs",
+        "--since",
+    ];
+    let mut rest = rest.cloned().peekable();
+    while let Some(option) = rest.next_if(|argument| argument.starts_with('-')) {
+        if options.contains(&option.as_str()) {
+            rest.next();
+        }
+    }
+    // The commands of the registry are those of npm.
+    let is_registry = rest.next_if(|argument| argument == "npm").is_some();
+    let name = if is_registry { "npm" } else { "yarn" };
+    match rest.peek() {
+        Some(_) => vec![InnerCommand::Arguments(
+            std::iter::once(name.to_owned()).chain(rest).collect(),
+        )],
+        None => Vec::new(),
+    }
+}
+
 /// Returns the command that a package runner runs: a tool that is known, with the arguments behind its name.
 fn run_tool(call: &ProgramCall<'_>, operand: &str, tool: &str) -> Vec<InnerCommand> {
     let at = call
@@ -239,8 +288,14 @@ fn run_tool(call: &ProgramCall<'_>, operand: &str, tool: &str) -> Vec<InnerComma
             .map(InnerCommand::Text)
             .collect();
     }
-    let name = std::iter::once(tool.to_owned());
-    let arguments: Vec<String> = name.chain(rest.iter().cloned()).collect();
+    let rest = rest
+        .iter()
+        .skip_while(|argument| *argument == "--")
+        .cloned();
+    // The commands of a shell for Windows.
+    let name = Some(tool.to_owned()).filter(|tool| tool != "shx");
+    let arguments: Vec<String> = name.into_iter().chain(rest).collect();
+    let tool = arguments.first().map_or(tool, String::as_str);
     let is_known = programs::find(tool).is_some() || wrapped(tool, &arguments).is_some();
     match is_known {
         true => vec![InnerCommand::Arguments(arguments)],

@@ -42,7 +42,11 @@ pub fn mount(
     let target = list.operands.last().copied();
     let hides = target.is_some_and(|target| {
         let full = normalize(target, place.cwd);
-        target.contains(UNKNOWN) || place.protected(target).is_some() || place.holds_own(&full)
+        let is_homes = matches!(full.as_str(), "/home" | "/Users" | "/var" | "/opt" | "/srv");
+        is_homes
+            || target.contains(UNKNOWN)
+            || place.protected(target).is_some()
+            || place.holds_own(&full)
     });
     let only_prints = list.operands.is_empty() && !list.has_any(&["-a", "--all"]);
     match (only_prints, remounts || list.has_any(&changes) || hides) {

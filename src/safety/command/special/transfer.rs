@@ -237,6 +237,23 @@ pub fn key(
     CallOutcome::default()
 }
 
+/// Returns the path of `HOST:PATH`.
+fn remote_path(value: &str) -> Option<&str> {
+    let (host, path) = value.split_once(':')?;
+    (!host.contains('/') && !path.starts_with("//")).then_some(path)
+}
+
+/// Returns a path; one on another machine is taken for one of this machine, where its home directory is.
+fn there(target: &str, place: &CommandPlace<'_>) -> String {
+    match remote_path(target) {
+        Some(path) => match path.strip_prefix("~/").unwrap_or(path) {
+            path if path.starts_with('/') => path.to_owned(),
+            path => format!("{}/{path}", place.home),
+        },
+        None => target.to_owned(),
+    }
+}
+
 /// Judges `ssh`, `scp` and `rsync`.
 pub fn remote(
     call: &ProgramCall<'_>,
@@ -274,8 +291,8 @@ pub fn remote(
     }
     if let Some(target) = operands
         .last()
-        .filter(|target| call.name != "ssh" && !target.contains(':'))
-        && let Some(reason) = place.protected(target)
+        .filter(|target| call.name != "ssh" && !target.contains("::"))
+        && let Some(reason) = place.protected(&there(target, place))
     {
         findings.add_grave(Destroys, reason);
     }
@@ -285,13 +302,7 @@ pub fn remote(
 /// Judges containers: `compose` is a program of its own, and a container may get the files of this machine.
 pub fn container(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     let mut outcome = CallOutcome::default();
-    let at = call
-        .arguments
-        .iter()
-        .position(|argument| !argument.starts_with('-'));
-    let rest = at
-        .and_then(|at| call.arguments.get(at..))
-        .unwrap_or_default();
+    let rest = call.behind_options();
     if rest.first().is_some_and(|sub| sub == "compose") {
         outcome.rewritten = Some(("docker-compose", rest.get(1..).unwrap_or_default().to_vec()));
         return outcome;

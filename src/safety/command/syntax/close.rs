@@ -117,6 +117,13 @@ impl SyntaxBuilder<'_> {
         // A descriptor that the grammar takes for a file: `>& file 0>&1`.
         let rest = self.text.get(node.end_byte()..).unwrap_or_default();
         let is_descriptor = node.kind() == "number" && rest.starts_with(['<', '>']);
+        let list = node
+            .parent()
+            .filter(|parent| parent.kind() == "for_statement");
+        if let Some(name) = list.and_then(|list| list.child_by_field_name("variable")) {
+            let name = self.slice(name).to_owned();
+            return self.script.loops.push((name, word));
+        }
         match self.frames.last_mut() {
             Some(SyntaxFrame::Command(index)) => {
                 let index = *index;
