@@ -1,9 +1,9 @@
 //! `aish-helper call`: calls a tool from the command line.
 
-use std::io::Read;
+use std::io::{Read, Write};
 
 use super::args::{CallCommand, ManualCallArgs};
-use super::{print, print_json};
+use super::{print, print_json, report};
 use crate::chat::{CallStatus, OperationClass};
 use crate::client::output::AnswerOutput;
 use crate::client::output_options::{OutputFormat, OutputOptions};
@@ -14,11 +14,12 @@ use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::{Paths, work_variables};
 use crate::protocol::tools::{self, ManualCallResult};
 use crate::protocol::{self, Request};
+use crate::safety::text;
 
 /// Calls the tool and returns the exit code.
 ///
 /// # Errors
-/// The call was not made or has no result.
+/// The call has no result. Why a call was not made is printed here.
 pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
     let (operation, args) = match command {
         CallCommand::ToolRead(args) => (OperationClass::Read, args),
@@ -45,8 +46,8 @@ pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
     if json {
         print_json(&called)?;
     } else if called.why.is_none() {
-        let text = called.text.trim_end_matches('\n');
-        print(&format!("{text}\n"))?;
+        let output = called.text.trim_end_matches('\n');
+        print(&format!("{output}\n"))?;
     }
     let reason = called.why.unwrap_or_default();
     let kind = match (called.status, called.kind) {
@@ -55,11 +56,17 @@ pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
         (CallStatus::ToolError, _) => return Ok(ErrorKind::Runtime.exit_code()),
         (_, kind) => kind.unwrap_or(ErrorKind::Runtime),
     };
+    // Below the reason why an edit is refused, there may be lines of the file.
+    let (reason, lines) = reason.split_once('\n').unwrap_or((&reason, ""));
     let error = Error::new(kind, reason);
-    Err(match kind {
+    let error = match kind {
         ErrorKind::Usage => error.hint("see: aish-helper tools search, aish-helper call --help"),
         _ => error,
-    })
+    };
+    report(&error);
+    // A closed stderr cannot be reported anywhere.
+    let _ = std::io::stderr().write_all(text::prose(lines).as_bytes());
+    Ok(kind.exit_code())
 }
 
 /// Replaces the names of model-facing tools and fields in an error with the command-line options.

@@ -14,7 +14,9 @@ mod punctuation;
 use std::fmt;
 
 use align::aligned;
-pub(super) use line_match::{LineMatch, LineRule, find_lines};
+pub(super) use indentation::depth;
+use line_match::find_lines;
+pub(super) use line_match::{LineIndex, LineMatch, LineRule, MatchedText, SharedStyle};
 pub(super) use nearest::excerpt_near;
 
 use super::failure::WorkspaceError;
@@ -135,39 +137,68 @@ fn find(
     old: &[ModelLine<'_>],
     new: &[ModelLine<'_>],
 ) -> Result<Option<FoundEdit>, WorkspaceError> {
-    match exact::find(file, old, new)? {
+    let (exact, is_in_indentation) = exact::find(file, old, new)?;
+    match exact {
         StageResult::Absent => {}
+        // How deep a line is indented counts for all lines: for the new ones, and for what is another place.
+        _ if is_in_indentation => {}
         found => return unique(found),
     }
-    if is_made_already(file, new) {
-        return Ok(None);
+    if let Some(found) = find_whole_lines(file, old, new, false)? {
+        return unique(found);
     }
-    for stage in [MatchStage::TrailingSpace, MatchStage::Indentation] {
-        match line_match::find(file, old, new, stage, false)? {
-            StageResult::Absent => {}
-            found => return unique(found),
-        }
+    // The first line is given without its indentation, the others with theirs.
+    if is_in_indentation {
+        return unique(exact);
+    }
+    if is_made_already(file, new, MatchStage::Punctuation) {
+        return Ok(None);
     }
     match punctuation::find(file, old, new)? {
         StageResult::Absent => {}
         found => return unique(found),
     }
+    let found = find_whole_lines(file, old, new, true)?;
+    unique(found.unwrap_or(StageResult::Absent))
+}
+
+/// Finds whole lines that differ in trailing space or indentation, and returns what the first stage found that found any.
+fn find_whole_lines(
+    file: &TextFile,
+    old: &[ModelLine<'_>],
+    new: &[ModelLine<'_>],
+    folded: bool,
+) -> Result<Option<StageResult>, WorkspaceError> {
     for stage in [MatchStage::TrailingSpace, MatchStage::Indentation] {
-        match line_match::find(file, old, new, stage, true)? {
+        match line_match::find(file, old, new, stage, folded)? {
             StageResult::Absent => {}
-            found => return unique(found),
+            _ if is_made_already(file, new, stage) => return Ok(Some(StageResult::Absent)),
+            found => return Ok(Some(found)),
         }
     }
     Ok(None)
 }
 
-/// Whether the file has the new text exactly, in several lines. Then the edit was made before, and a text that is almost the
-/// old one is another place.
-fn is_made_already(file: &TextFile, new: &[ModelLine<'_>]) -> bool {
-    let lines = new
-        .iter()
-        .filter(|line| !line.content.trim_ascii().is_empty());
-    lines.count() > 1 && exact::first_place(file, new).is_some()
+/// Whether the file has the new text exactly: several lines of it, or a whole line where only the indentation of the old one
+/// differs. Then the edit was made before, and a text that is almost the old one is another place.
+fn is_made_already(file: &TextFile, new: &[ModelLine<'_>], stage: MatchStage) -> bool {
+    let lines = new.iter().map(|line| line.content);
+    let lines: Vec<&[u8]> = lines.filter(|line| !line.trim_ascii().is_empty()).collect();
+    match lines.as_slice() {
+        [] => false,
+        [line] => {
+            let exact = LineRule {
+                stage: MatchStage::Exact,
+                folded: false,
+            };
+            let is_place =
+                || !find_lines(file, &[line], 0..file.real_line_count(), exact).is_empty();
+            // A line as `}` is everywhere.
+            let has_word = line.iter().any(u8::is_ascii_alphanumeric);
+            stage == MatchStage::Indentation && has_word && is_place()
+        }
+        _ => exact::first_place(file, new).is_some(),
+    }
 }
 
 fn unique(result: StageResult) -> Result<Option<FoundEdit>, WorkspaceError> {

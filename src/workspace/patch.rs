@@ -5,6 +5,9 @@
 //! - A patch is atomic: [`plan_patch`] computes every file before anything is written, and one failing file refuses all.
 //! - A hunk that fits several places is refused, unless its `@@` lines, its order or `*** End of File` leave only one.
 //!   codex takes the first one.
+//! - A hunk is in the block of its `@@` line where the indentation shows it. codex takes the first match in the rest of the
+//!   file, which may be in another function.
+//! - A hunk that fits only loosely is refused if its new lines are there already.
 //! - Lines are added below their `@@` line, not at the end of the file.
 //! - Lines that match but for their indentation are replaced by lines with the indentation of the file.
 //! - A missing newline at the end stays missing, unless lines are added behind the last one.
@@ -13,6 +16,7 @@
 mod parse;
 mod place;
 mod plan;
+mod scope;
 
 pub use parse::parse_patch;
 pub use plan::{FinalLink, PatchedFile, plan_patch};

@@ -282,13 +282,16 @@ fn a_refused_edit_has_the_nearest_lines_for_who_may_read_the_file() {
         let error = zsh.eval(&format!(
             "(cd {dir}; aish-helper call tool-write --tool-name=aish:edit_file --json_args '{edit}' 2>&1)"
         ));
-        assert!(error.contains("alpha"), "{error}");
+        let lines = "nearest lines of the file:\n     1\talpha\n     2\tbeta\n";
+        assert!(error.ends_with(lines), "{error}");
         let by_hand = |variant: &str, tool: &str, arguments: &serde_json::Value| {
             let (tool, arguments) = (format!("--tool-name=aish:{tool}"), arguments.to_string());
             let call = ["call", variant, &tool, "--json_args", &arguments];
-            work.helper.call(call).dir(work.path("")).run().fails(2)
+            work.helper.call(call).dir(work.path("")).run()
         };
-        let error = by_hand("tool-write", "edit_file", &edit);
+        let refused = by_hand("tool-write", "edit_file", &edit);
+        let error = refused.stderr;
+        assert_eq!(refused.code, 2, "{error}");
         assert_eq!(error.contains("alpha"), is_shown, "{error}");
         // What aish's own tools do is known.
         for (tool, arguments) in [
@@ -296,7 +299,7 @@ fn a_refused_edit_has_the_nearest_lines_for_who_may_read_the_file() {
             ("write_file", &json!({"path": "a.txt", "content": ""})),
             ("shell", &json!({"command": "rm a.txt"})),
         ] {
-            let error = by_hand("tool-read", tool, arguments);
+            let error = by_hand("tool-read", tool, arguments).fails(2);
             assert!(
                 error.contains("writes, use aish-helper call tool-write"),
                 "{error}"
@@ -304,6 +307,25 @@ fn a_refused_edit_has_the_nearest_lines_for_who_may_read_the_file() {
         }
         assert_eq!(work.read("a.txt"), "alpha\nbeta\n");
     }
+}
+
+#[test]
+fn a_file_is_not_written_in_the_place_of_a_directory_or_with_nul() {
+    let calls = [
+        ("write_file", json!({"path": "new/", "content": "x"})),
+        ("write_file", json!({"path": "new", "content": "a\0b"})),
+        (
+            "patch",
+            json!({"patch": "*** Begin Patch\n*** Add File: new\n+a\0b\n*** End Patch"}),
+        ),
+    ];
+    let work = Work::calling(&calls, "[policy.rules]\n\"fs.write\" = \"allow\"\n");
+    work.ask("x").end();
+    let expected = ["that of a directory", "a NUL character", "a NUL character"];
+    for (result, reason) in work.results().iter().zip(expected) {
+        assert!(result.contains(reason), "{result}");
+    }
+    assert!(!work.path("new").exists());
 }
 
 #[test]

@@ -108,6 +108,12 @@ pub(super) fn write_file(
     call: WriteFileArguments,
 ) -> Result<PreparedCall, PrepareError> {
     let path = resolve(scope, &call.path)?;
+    if call.path.ends_with('/') {
+        let path = shown_path(&path.absolute);
+        return Err(PrepareError::from(format!(
+            "{path}: the path is that of a directory"
+        )));
+    }
     let paths = vec![path.clone()];
     written(scope, call, path).map_err(|e| PrepareError { paths, ..e })
 }
@@ -118,13 +124,11 @@ fn written(
     path: ResolvedPath,
 ) -> Result<PreparedCall, PrepareError> {
     let before = read(scope, &path)?;
-    let bytes = match &before {
-        // The encoding and the line ends of the file stay.
-        Some(snapshot) => TextFile::parse(&snapshot.bytes)
-            .and_then(|file| file.rewritten(&call.content))
-            .map_err(|e| failed(e.of(shown_path(&path.absolute)), None))?,
-        None => call.content.into_bytes(),
-    };
+    // The encoding and the line ends of the file stay.
+    let old = before.as_ref().map_or(&[][..], |snapshot| &snapshot.bytes);
+    let bytes = TextFile::parse(old)
+        .and_then(|file| file.rewritten(&call.content))
+        .map_err(|e| failed(e.of(shown_path(&path.absolute)), None))?;
     let change = PreparedChange::write(path.clone(), before, bytes);
     let change = change.map_err(|e| failed(e, None))?;
     if change.is_unchanged() {

@@ -47,6 +47,19 @@ impl LogicalText {
         self.text.get(range).unwrap_or_default()
     }
 
+    /// Returns the part of the indentation before a place that begins within it and ends with a line.
+    fn indentation_before(&self, place: usize, length: usize) -> Option<&[u8]> {
+        let before = self.slice(self.start_of(self.line_at(place))..place);
+        let is_indent = !before.is_empty() && before.iter().all(|b| matches!(b, b' ' | b'\t'));
+        let end = place + length;
+        let is_whole = self
+            .text
+            .get(..end)
+            .is_some_and(|text| text.ends_with(b"\n"))
+            || matches!(self.text.get(end), None | Some(b'\n'));
+        (is_indent && is_whole).then_some(before)
+    }
+
     /// Returns where `text` occurs, overlapping places included.
     fn places(&self, text: &[u8]) -> Vec<usize> {
         let finder = memmem::Finder::new(text);
@@ -75,26 +88,51 @@ pub(super) fn first_place(file: &TextFile, text: &[ModelLine<'_>]) -> Option<usi
     Some(logical.line_at(place))
 }
 
-/// Finds the only exact occurrence.
+/// Finds the only exact occurrence. Returns as well whether each occurrence begins within the indentation of its line and
+/// stands for the whole line, so that it is exact only by chance.
 pub(super) fn find(
     file: &TextFile,
     old: &[ModelLine<'_>],
     new: &[ModelLine<'_>],
-) -> Result<StageResult, WorkspaceError> {
+) -> Result<(StageResult, bool), WorkspaceError> {
     let logical = LogicalText::of(file);
     let text = joined(old);
     let places = logical.places(&text);
+    let is_in_indentation = |place: &usize| {
+        logical
+            .indentation_before(*place, text.len())
+            .is_some_and(|indent| means_lines(old, new, indent))
+    };
+    let is_chance = places.iter().all(is_in_indentation);
     let place = match places.as_slice() {
-        [] => return Ok(StageResult::Absent),
+        [] => return Ok((StageResult::Absent, false)),
         [place] => *place,
         several => {
             let lines = several.iter().map(|place| logical.line_at(*place));
-            return Ok(StageResult::Ambiguous(lines.collect()));
+            return Ok((StageResult::Ambiguous(lines.collect()), is_chance));
         }
     };
     let range = place..place + text.len();
     let found = in_lines(&logical, &[range], new, MatchStage::Exact)?;
-    Ok(StageResult::Found(found))
+    Ok((StageResult::Found(found), is_chance))
+}
+
+/// Whether a model means whole lines by a text that is found behind a part of the indentation, `indent`.
+fn means_lines(old: &[ModelLine<'_>], new: &[ModelLine<'_>], indent: &[u8]) -> bool {
+    let is_indented =
+        |line: &ModelLine<'_>| line.content.starts_with(b" ") || line.content.starts_with(b"\t");
+    if old.first().is_some_and(is_indented) {
+        return true;
+    }
+    // Without the indentation of its first line only, the text is meant as it is.
+    let mut others = new
+        .iter()
+        .skip(1)
+        .filter(|line| !line.content.trim_ascii().is_empty())
+        .peekable();
+    let has_others = others.peek().is_some();
+    let is_rest = has_others && others.all(|line| line.content.starts_with(indent));
+    (old.len() > 1 || new.len() > 1) && !is_rest
 }
 
 /// Replaces ranges of the text, in order and in adjoining lines, and returns the lines that they are in.

@@ -167,6 +167,11 @@ impl IndentRule {
     }
 }
 
+/// Returns the column in which the text of a line begins. A tab has eight columns.
+pub(in crate::workspace) fn depth(line: &[u8]) -> usize {
+    columns(split_indent(line).0, 8)
+}
+
 /// Returns the column behind an indentation.
 fn columns(indent: &[u8], width: usize) -> usize {
     indent.iter().fold(0, |column, byte| match byte {

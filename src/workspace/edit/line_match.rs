@@ -1,6 +1,7 @@
 //! Matches whole lines that differ in trailing space, indentation or punctuation, and writes new lines in the way of the file.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::indentation::{IndentRule, split_indent};
@@ -80,65 +81,155 @@ pub(in crate::workspace) fn find_lines(
         .collect()
 }
 
+/// The lines of a file by what a rule compares of them, to find many texts.
+pub(in crate::workspace) struct LineIndex<'a> {
+    file: &'a TextFile,
+    rule: LineRule,
+    lines: HashMap<Cow<'a, [u8]>, Vec<usize>>,
+}
+
+impl<'a> LineIndex<'a> {
+    /// Builds the index of a file.
+    pub fn of(file: &'a TextFile, rule: LineRule) -> LineIndex<'a> {
+        let mut lines: HashMap<Cow<'a, [u8]>, Vec<usize>> = HashMap::new();
+        for index in 0..file.real_line_count() {
+            lines
+                .entry(rule.key(file.line(index)))
+                .or_default()
+                .push(index);
+        }
+        LineIndex { file, rule, lines }
+    }
+
+    /// Same as [`find_lines`].
+    pub fn find(&self, old: &[&[u8]], range: Range<usize>) -> Vec<usize> {
+        let wanted: Vec<Cow<'_, [u8]>> = old.iter().map(|line| self.rule.key(line)).collect();
+        let lines = |key: &Cow<'_, [u8]>| self.lines.get(&**key).map_or(&[][..], Vec::as_slice);
+        let keys = wanted.iter().enumerate();
+        let Some((offset, rarest)) = keys.min_by_key(|(_, key)| lines(key).len()) else {
+            return Vec::new();
+        };
+        let rarest = lines(rarest);
+        let from = rarest.partition_point(|line| *line < range.start + offset);
+        let candidates = rarest.get(from..).unwrap_or_default().iter();
+        candidates
+            .map(|line| line - offset)
+            .take_while(|first| first + old.len() <= range.end)
+            .filter(|first| {
+                let mut keys = wanted.iter().enumerate();
+                keys.all(|(index, key)| self.rule.key(self.file.line(first + index)) == *key)
+            })
+            .collect()
+    }
+}
+
+/// Lines of a model, and those of the file in the place where a rule found them.
+pub(in crate::workspace) struct MatchedText<'a> {
+    /// First line of the place.
+    pub first: usize,
+    /// The lines of the model that are in the file.
+    pub old: Vec<&'a [u8]>,
+    /// The lines that it adds.
+    pub new: Vec<&'a [u8]>,
+    /// The rule that found the place.
+    pub rule: LineRule,
+}
+
+impl<'a> MatchedText<'a> {
+    fn pairs(&self, file: &'a TextFile) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let old = self.old.iter().enumerate();
+        old.map(move |(index, old)| (*old, file.line(self.first + index)))
+    }
+}
+
+/// How a model writes the lines of a file, learned from all texts that it replaces at once: a text may be too short to tell.
+pub(in crate::workspace) struct SharedStyle<'a> {
+    file: &'a TextFile,
+    /// Indentations of the lines of the file.
+    file_indents: Vec<&'a [u8]>,
+    /// The rule that explains the indentation of all texts.
+    indent: Option<IndentRule>,
+    punctuation: Option<PunctuationMap>,
+}
+
+impl<'a> SharedStyle<'a> {
+    /// Learns from texts and the lines that they matched.
+    pub fn of(file: &'a TextFile, texts: &[MatchedText<'a>]) -> SharedStyle<'a> {
+        let mut style = SharedStyle {
+            file,
+            file_indents: Vec::new(),
+            indent: None,
+            punctuation: None,
+        };
+        if texts
+            .iter()
+            .any(|text| text.rule.stage == MatchStage::Indentation)
+        {
+            let lines = (0..file.real_line_count()).map(|index| file.line(index));
+            style.file_indents = indents(lines);
+            let rule = style.indent_rule(texts);
+            style.indent = rule.filter(|rule| !matches!(rule, IndentRule::Columns { .. }));
+        }
+        if texts.iter().any(|text| text.rule.folded) {
+            let mut map = PunctuationMap::of(file);
+            for (old, line) in texts.iter().flat_map(|text| text.pairs(file)) {
+                map.add(core(old), core(line));
+            }
+            style.punctuation = Some(map);
+        }
+        style
+    }
+
+    /// Returns the rule that explains the indentation of these texts.
+    fn indent_rule(&self, texts: &[MatchedText<'a>]) -> Option<IndentRule> {
+        let pairs = texts.iter().flat_map(|text| text.pairs(self.file));
+        let pairs: Vec<(&[u8], &[u8])> = pairs
+            .filter(|(old, _)| !trim_end(old).is_empty())
+            .map(|(old, line)| (split_indent(old).0, split_indent(line).0))
+            .collect();
+        let model = texts
+            .iter()
+            .flat_map(|text| text.old.iter().chain(&text.new));
+        IndentRule::explaining(&pairs, &indents(model.copied()), &self.file_indents)
+    }
+}
+
+/// Returns the indentation of each line that is not blank.
+fn indents<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
+    lines
+        .filter(|line| !trim_end(line).is_empty())
+        .map(|line| split_indent(line).0)
+        .collect()
+}
+
 /// Lines of a file that a rule matched, with what turns new lines of the model into lines of the file.
 pub(in crate::workspace) struct LineMatch<'a> {
     file: &'a TextFile,
-    first: usize,
-    old: Vec<&'a [u8]>,
-    rule: LineRule,
+    text: &'a MatchedText<'a>,
     indent: IndentRule,
     /// Space behind the lines of the model that those of the file do not have.
     surplus: SurplusSpace,
-    punctuation: PunctuationMap,
+    punctuation: Option<&'a PunctuationMap>,
 }
 
 impl<'a> LineMatch<'a> {
-    /// Prepares the lines at `first`, which `rule` matches. Returns nothing if the indentation differs in several ways.
-    pub fn at(
-        file: &'a TextFile,
-        first: usize,
-        old: &[&'a [u8]],
-        new: &[&[u8]],
-        rule: LineRule,
-    ) -> Option<LineMatch<'a>> {
-        let pairs = || {
-            old.iter()
-                .enumerate()
-                .map(|(index, old)| (*old, file.line(first + index)))
-        };
-        let is_blank = |line: &[u8]| trim_end(line).is_empty();
-        let indent = if rule.stage == MatchStage::Indentation {
-            let indents: Vec<(&[u8], &[u8])> = pairs()
-                .filter(|(old, _)| !is_blank(old))
-                .map(|(old, line)| (split_indent(old).0, split_indent(line).0))
-                .collect();
-            let model = old.iter().chain(new).filter(|line| !is_blank(line));
-            let model: Vec<&[u8]> = model.map(|line| split_indent(line).0).collect();
-            let lines = (0..file.real_line_count()).map(|index| file.line(index));
-            let lines: Vec<&[u8]> = lines
-                .filter(|line| !is_blank(line))
-                .map(|line| split_indent(line).0)
-                .collect();
-            IndentRule::explaining(&indents, &model, &lines)?
-        } else {
-            IndentRule::Add(Vec::new())
-        };
-        let surplus = SurplusSpace::of(pairs().map(|(old, line)| (trailing(old), trailing(line))));
-        let mut punctuation = PunctuationMap::default();
-        if rule.folded {
-            punctuation = PunctuationMap::of(file);
-            for (old, line) in pairs() {
-                punctuation.add(core(old), core(line));
+    /// Prepares lines that were matched. Returns nothing if the indentation differs in several ways.
+    pub fn of(text: &'a MatchedText<'a>, style: &'a SharedStyle<'a>) -> Option<LineMatch<'a>> {
+        let indent = match &style.indent {
+            Some(rule) => rule.clone(),
+            None if text.rule.stage == MatchStage::Indentation => {
+                style.indent_rule(std::slice::from_ref(text))?
             }
-        }
+            None => IndentRule::Add(Vec::new()),
+        };
+        let pairs = text.pairs(style.file);
+        let surplus = SurplusSpace::of(pairs.map(|(old, line)| (trailing(old), trailing(line))));
         Some(LineMatch {
-            file,
-            first,
-            old: old.to_vec(),
-            rule,
+            file: style.file,
+            text,
             indent,
             surplus,
-            punctuation,
+            punctuation: style.punctuation.as_ref(),
         })
     }
 
@@ -167,16 +258,17 @@ impl<'a> LineMatch<'a> {
             )
             .hint("read the file again and copy the indentation from it")
         })?;
-        if self.rule.folded {
-            let old = counterpart.and_then(|index| self.old.get(index).map(|old| (index, old)));
+        if let Some(punctuation) = self.punctuation {
+            let old =
+                counterpart.and_then(|index| self.text.old.get(index).map(|old| (index, old)));
             let rest = match old {
                 Some((index, old)) => carry_over(
-                    core(self.file.line(self.first + index)),
+                    core(self.file.line(self.text.first + index)),
                     core(old),
                     rest,
-                    &self.punctuation,
+                    punctuation,
                 ),
-                None => self.punctuation.apply(rest),
+                None => punctuation.apply(rest),
             };
             rendered.extend(rest);
         } else {
@@ -271,8 +363,14 @@ pub(super) fn find(
         [first] => *first,
         several => return Ok(StageResult::Ambiguous(several.to_vec())),
     };
-    let new_contents: Vec<&[u8]> = new.iter().map(|line| line.content).collect();
-    let Some(matched) = LineMatch::at(file, first, &old_lines, &new_contents, rule) else {
+    let text = [MatchedText {
+        first,
+        old: old_lines.clone(),
+        new: new.iter().map(|line| line.content).collect(),
+        rule,
+    }];
+    let style = SharedStyle::of(file, &text);
+    let Some(matched) = LineMatch::of(&text[0], &style) else {
         return Ok(StageResult::Absent);
     };
     let count = old_lines.len();

@@ -173,6 +173,47 @@ fn an_edit_that_was_made_already_is_not_made_in_a_similar_place() {
 }
 
 #[test]
+fn a_single_line_that_was_changed_already_is_not_changed_in_a_similar_place() {
+    let file = "def f():\n    return 1\n\nclass A:\n    def f(self):\n        return 2\n";
+    let error = refused(file, "        return 1\n", "        return 2\n");
+    assert!(error.hint.unwrap().contains("already, at line 6"));
+    // A line as this one is everywhere.
+    assert_eq!(
+        edited("{\n\t}\n    a;\n}\n", "\ta;\n", "}\n").0,
+        "{\n\t}\n}\n}\n"
+    );
+}
+
+#[test]
+fn a_match_within_the_indentation_is_a_match_of_whole_lines() {
+    let file = "def f():\n        a()\n        c()\n";
+    let with_b = "def f():\n        a()\n        b()\n        c()\n";
+    for (old, new, expected) in [
+        ("    a()\n", "    a()\n    b()\n", with_b),
+        ("    a()", "    a()\n    b()", with_b),
+        ("a()\n", "a()\nb()\n", with_b),
+        ("a()", "a()\nb()", with_b),
+        // Only the first line is given without its indentation.
+        ("a()", "a()\n        b()", with_b),
+        ("a()\n        c()", "a()\n        b()\n        c()", with_b),
+        ("    a()\n", "", "def f():\n        c()\n"),
+        ("a()\n", "", "def f():\n        c()\n"),
+        // A part of a line.
+        ("a()", "b()", "def f():\n        b()\n        c()\n"),
+        ("    a(", "    b(", "def f():\n        b()\n        c()\n"),
+    ] {
+        assert_eq!(edited(file, old, new).0, expected, "{old:?} {new:?}");
+    }
+    let tabs = edited("f {\n\t\ta()\n}\n", "\ta()\n", "\ta()\n\tb()\n");
+    assert_eq!(tabs, ("f {\n\t\ta()\n\t\tb()\n}\n".into(), Indentation));
+    let two = "def g():\n        a()\n\ndef f():\n    a()\n";
+    for end in ["", "\n"] {
+        let message = refused(two, &format!("      a(){end}"), &format!("      b(){end}")).message;
+        assert!(message.contains("lines 2, 5"), "{message}");
+    }
+}
+
+#[test]
 fn trailing_space_may_differ_and_unchanged_lines_keep_theirs() {
     let file = "keep  \nchange me\t\nend\n";
     assert_eq!(

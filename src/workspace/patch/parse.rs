@@ -10,6 +10,8 @@ const DELETE: &str = "*** Delete File:";
 const UPDATE: &str = "*** Update File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
+/// What a unified diff says of a last line. A missing newline stays missing anyway.
+const NO_NEWLINE: &str = "\\ No newline";
 
 /// A line of a patch with its number.
 #[derive(Debug, Clone, Copy)]
@@ -20,13 +22,14 @@ struct PatchLine<'a> {
     is_last: bool,
 }
 
-/// Reads a patch. Space around the markers, a here-document around the patch (`<<'EOF'`, with or without `apply_patch`), a
-/// code fence, blank lines between the files, and a first hunk without `@@` are accepted.
+/// Reads a patch. Space around the markers, a byte order mark, a here-document around the patch (`<<'EOF'`, with or without
+/// `apply_patch`), a code fence, a repeated end marker, blank lines between the files, and a first hunk without `@@` are
+/// accepted.
 ///
 /// # Errors
 /// The text is not a patch, names no file, or a hunk is malformed; with the number of the line.
 pub fn parse_patch(text: &str) -> Result<Vec<PatchOperation>, WorkspaceError> {
-    let lines: Vec<PatchLine<'_>> = text
+    let lines: Vec<PatchLine<'_>> = without_mark(text)
         .lines()
         .enumerate()
         .map(|(index, text)| PatchLine {
@@ -57,13 +60,18 @@ pub fn parse_patch(text: &str) -> Result<Vec<PatchOperation>, WorkspaceError> {
 
 /// Returns the lines between the markers.
 fn body<'a, 'b>(lines: &'b [PatchLine<'a>]) -> Result<&'b [PatchLine<'a>], WorkspaceError> {
-    let lines = without_blank_ends(lines);
-    let lines = match lines {
-        [first, inner @ .., last] if is_wrapper(first.text.trim(), last.text.trim()) => {
-            without_blank_ends(inner)
-        }
-        lines => lines,
-    };
+    let mut lines = without_blank_ends(lines);
+    while let [first, inner @ .., last] = lines
+        && is_wrapper(first.text.trim(), last.text.trim())
+    {
+        lines = without_blank_ends(inner);
+    }
+    // Without a sign, it is not a line of a file.
+    while let [.., before, last] = lines
+        && (before.text.trim_end() == END && last.text.trim() == END)
+    {
+        lines = lines.split_last().map_or(lines, |(_, rest)| rest);
+    }
     let Some((first, rest)) = lines.split_first() else {
         return Err(
             WorkspaceError::new("the patch is empty").hint(format!("a patch begins with {BEGIN}"))
@@ -111,7 +119,7 @@ fn is_wrapper(first: &str, last: &str) -> bool {
     let Some(word) = redirection.strip_prefix("<<") else {
         return false;
     };
-    let word = word.trim();
+    let word = word.strip_prefix('-').unwrap_or(word).trim();
     let quoted = |quote: char| {
         word.strip_prefix(quote)
             .and_then(|word| word.strip_suffix(quote))
@@ -199,19 +207,25 @@ fn updated<'a, 'b>(
 ) -> Result<(PatchOperation, Rest<'a, 'b>), WorkspaceError> {
     let mut move_to = None;
     let mut hunks: Vec<PatchHunk> = Vec::new();
+    // A marker that is indented more than the one before it would be a context line.
+    let is_indented = header.text.starts_with([' ', '\t']);
     while let Some((line, behind)) = rest.split_first() {
         let marker = line.text.trim_end();
-        let is_blank = line.text.trim().is_empty();
-        // Empty lines before the first hunk, and blank ones behind the end of the file, belong to none.
+        // Empty lines before the first hunk and behind the last one, and blank ones behind the end of the file, belong to none.
         let is_outside = match hunks.last() {
-            Some(hunk) => hunk.at_end,
+            Some(hunk) if hunk.at_end => line.text.trim().is_empty(),
+            Some(_) => line.text.is_empty() && line.is_last,
             None => line.text.is_empty(),
+        };
+        let target = match is_indented {
+            true => marker.trim_start(),
+            false => marker,
         };
         if is_file_header(line.text) {
             break;
-        } else if is_blank && (is_outside || line.is_last) {
+        } else if is_outside || line.text.starts_with(NO_NEWLINE) {
             // Nothing.
-        } else if let Some(target) = line.text.trim().strip_prefix(MOVE)
+        } else if let Some(target) = target.strip_prefix(MOVE)
             && hunks.is_empty()
             && move_to.is_none()
         {
@@ -236,6 +250,9 @@ fn updated<'a, 'b>(
     }
     if hunks.is_empty() && move_to.is_none() {
         return Err(at(header, "the update has no hunks"));
+    }
+    if let Some(first) = hunks.first_mut() {
+        remove_marks(first);
     }
     Ok((
         PatchOperation::Update {
@@ -310,6 +327,21 @@ fn hunk_line(hunks: &mut Vec<PatchHunk>, line: PatchLine<'_>) -> Result<(), Work
         }),
     }
     Ok(())
+}
+
+/// Removes a byte order mark, which is not part of the text, from the lines that may be the first one of the file.
+fn remove_marks(hunk: &mut PatchHunk) {
+    for line in &mut hunk.lines {
+        let (HunkLine::Context(text) | HunkLine::Removed(text) | HunkLine::Added(text)) = line;
+        *text = without_mark(text).to_owned();
+        if matches!(line, HunkLine::Context(_)) {
+            break;
+        }
+    }
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{FEFF}').unwrap_or(text)
 }
 
 fn at(line: PatchLine<'_>, what: &str) -> WorkspaceError {

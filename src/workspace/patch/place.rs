@@ -1,27 +1,16 @@
 //! Finds the place of each hunk in a file, and makes the new version.
 
+use std::collections::BTreeSet;
 use std::iter::repeat;
 use std::ops::Range;
 
+use super::scope::{LineFinder, RULES, Scope, scopes};
 use super::{HunkLine, PatchHunk, loosest};
 use crate::workspace::edit::{
-    LineMatch, LineRule, MatchStage, ambiguous, excerpt_near, find_lines,
+    LineMatch, MatchStage, MatchedText, SharedStyle, ambiguous, excerpt_near,
 };
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::text_file::{EndRule, LineContent, ModelLine, OutputLine, TextFile};
-
-/// How strictly lines are compared, the strictest first.
-const RULES: [LineRule; 5] = [
-    rule(MatchStage::Exact, false),
-    rule(MatchStage::TrailingSpace, false),
-    rule(MatchStage::Indentation, false),
-    rule(MatchStage::TrailingSpace, true),
-    rule(MatchStage::Indentation, true),
-];
-
-const fn rule(stage: MatchStage, folded: bool) -> LineRule {
-    LineRule { stage, folded }
-}
 
 /// Maximum number of parts of a hunk that are looked up before the one without blank lines at its end.
 const MAX_PARTS: usize = 8;
@@ -31,7 +20,8 @@ struct HunkPlace<'a> {
     first: usize,
     /// The lines of the hunk that were looked up: without blank lines at its end that the file does not have.
     lines: &'a [HunkLine],
-    rule: LineRule,
+    /// Index of the rule by which they match.
+    rule: usize,
     /// The lines are only added, at the end of the file.
     is_appended: bool,
 }
@@ -44,14 +34,13 @@ pub(super) fn apply_hunks(
     file: &TextFile,
     hunks: &[PatchHunk],
 ) -> Result<(Vec<u8>, MatchStage), WorkspaceError> {
-    let mut output = NewVersion {
-        file,
-        lines: Vec::new(),
+    let finder = LineFinder::new(file);
+    let mut done = PlacedHunks {
+        finder: &finder,
         next: 0,
         hunks: Vec::new(),
-        ends_anew: false,
     };
-    let mut stages = Vec::new();
+    let mut places = Vec::new();
     let mut appended = Vec::new();
     for hunk in hunks {
         for line in &hunk.lines {
@@ -59,28 +48,35 @@ pub(super) fn apply_hunks(
                 file.check_new(text)?;
             }
         }
-        let place = place(file, hunk, &output).map_err(|error| {
-            error.of(format_args!(
-                "hunk at line {} of the patch",
-                hunk.line_number
-            ))
-        })?;
-        stages.push(match place.rule.folded {
-            true => MatchStage::Punctuation,
-            false => place.rule.stage,
-        });
+        let place = place(&finder, hunk, &done).map_err(|error| error.of(number(hunk)))?;
         match place.is_appended {
             // Later hunks may be anywhere above.
-            true => appended.push(place),
+            true => appended.push((hunk, place)),
             false => {
-                output.keep_until(place.first);
-                output.hunk(&place)?;
+                done.next = place.first + old_lines(place.lines).len();
+                done.hunks.push(place.first..done.next);
+                places.push((hunk, place));
             }
         }
     }
-    for place in appended {
+    places.extend(appended);
+    let texts: Vec<MatchedText<'_>> = places.iter().map(|(_, place)| place.text()).collect();
+    let style = SharedStyle::of(file, &texts);
+    let mut output = NewVersion {
+        file,
+        lines: Vec::new(),
+        next: 0,
+        ends_anew: false,
+    };
+    for ((hunk, place), text) in places.iter().zip(&texts) {
         output.keep_until(place.first);
-        output.hunk(&place)?;
+        let matched = LineMatch::of(text, &style).ok_or_else(|| {
+            WorkspaceError::new("its lines are in the file with another indentation, which differs from line to line")
+                .hint("read the file again and copy the lines from it")
+        });
+        matched
+            .and_then(|matched| output.hunk(place, &matched))
+            .map_err(|error| error.of(number(hunk)))?;
     }
     output.keep_until(file.line_count());
     if output.ends_anew {
@@ -89,36 +85,72 @@ pub(super) fn apply_hunks(
             end: EndRule::FileStyle,
         });
     }
+    let stages = texts.iter().map(|text| match text.rule.folded {
+        true => MatchStage::Punctuation,
+        false => text.rule.stage,
+    });
     Ok((file.with_lines(&output.lines), loosest(stages)))
 }
 
+fn number(hunk: &PatchHunk) -> String {
+    format!("hunk at line {} of the patch", hunk.line_number)
+}
+
+impl<'a> HunkPlace<'a> {
+    fn text(&self) -> MatchedText<'a> {
+        let added = self.lines.iter().filter_map(|line| match line {
+            HunkLine::Added(text) => Some(text.as_bytes()),
+            _ => None,
+        });
+        MatchedText {
+            first: self.first,
+            old: old_lines(self.lines),
+            new: added.collect(),
+            rule: RULES.get(self.rule).copied().unwrap_or(RULES[0]),
+        }
+    }
+}
+
 fn place<'a>(
-    file: &TextFile,
+    finder: &LineFinder<'_>,
     hunk: &'a PatchHunk,
-    done: &NewVersion<'_>,
+    done: &PlacedHunks<'_>,
 ) -> Result<HunkPlace<'a>, WorkspaceError> {
-    let starts = starts(file, &hunk.headers, done)?;
+    let is_above = |header: &[u8], rules| done.place_above(&[header], rules).is_some();
+    let file = finder.file;
+    let scopes = scopes(finder, hunk, done.next, is_above)?;
     let parts = parts(&hunk.lines);
     let mut ambiguous = None;
-    for (index, rule) in RULES.into_iter().enumerate() {
+    for rule in 0..RULES.len() {
+        // Lines that are almost the old ones are those of another place then.
+        if rule == 1
+            && let Some(line) = place_of_new(finder, &parts, &scopes)
+        {
+            return Err(absent(file, hunk).hint(format!(
+                "its new lines are in the file already, at line {}: read the file again",
+                line + 1
+            )));
+        }
         for (is_whole, lines) in [true].into_iter().chain(repeat(false)).zip(&parts) {
             let old = old_lines(lines);
             if old.is_empty() {
-                return insertion(file, hunk, lines, &starts);
+                return insertion(file, hunk, lines, &scopes);
             }
-            if index > 0 && old.iter().all(|line| line.trim_ascii().is_empty()) {
+            if rule > 0 && old.iter().all(|line| line.trim_ascii().is_empty()) {
                 continue;
             }
-            match unique_place(file, hunk, &old, &starts, rule) {
+            match unique_place(finder, hunk, &old, &scopes, rule) {
                 Ok(Some(first)) => {
-                    if !is_whole && let Some(other) = whole_elsewhere(file, hunk, &starts, first) {
+                    if !is_whole && let Some(other) = whole_elsewhere(finder, hunk, &scopes, first)
+                    {
                         return Err(not_unique(&[first, other]));
                     }
                     // A stricter match above is rather what is meant, and no hunk can be there any more.
-                    let is_above = hunk.headers.is_empty() && done.has_above(&old, index);
-                    return match is_above {
-                        true => Err(absent(file, hunk)),
-                        false => Ok(HunkPlace {
+                    let mut headers = hunk.headers.first().into_iter();
+                    let has_header = headers.all(|header| is_above(header.as_bytes(), RULES.len()));
+                    return match done.place_above(&old, rule).filter(|_| has_header) {
+                        Some(above) => Err(not_unique(&[above, first])),
+                        None => Ok(HunkPlace {
                             first,
                             lines,
                             rule,
@@ -135,16 +167,35 @@ fn place<'a>(
     Err(ambiguous.unwrap_or_else(|| absent(file, hunk)))
 }
 
+/// Returns the place of the new lines of a hunk that adds some, in its scopes.
+fn place_of_new(finder: &LineFinder<'_>, parts: &[&[HunkLine]], scopes: &[Scope]) -> Option<usize> {
+    let lines = parts.last()?;
+    let is_added =
+        |line: &HunkLine| matches!(line, HunkLine::Added(text) if !text.trim().is_empty());
+    if !lines.iter().any(is_added) {
+        return None;
+    }
+    let new = lines.iter().filter_map(|line| match line {
+        HunkLine::Context(text) | HunkLine::Added(text) => Some(text.as_bytes()),
+        HunkLine::Removed(_) => None,
+    });
+    let new: Vec<&[u8]> = new.collect();
+    let from = scopes.iter().map(|scope| scope.start).min()?;
+    let all = finder.find(&new, from..finder.file.real_line_count(), 0);
+    let mut found = scopes.iter().filter_map(|scope| scope.places(&all).first());
+    found.next().copied()
+}
+
 /// Returns another place at which all lines of a hunk match by some rule, with the blank ones at its end.
 fn whole_elsewhere(
-    file: &TextFile,
+    finder: &LineFinder<'_>,
     hunk: &PatchHunk,
-    starts: &[usize],
+    scopes: &[Scope],
     place: usize,
 ) -> Option<usize> {
     let old = old_lines(&hunk.lines);
-    let found = RULES.into_iter().find_map(|rule| {
-        let found = unique_place(file, hunk, &old, starts, rule);
+    let found = (0..RULES.len()).find_map(|rule| {
+        let found = unique_place(finder, hunk, &old, scopes, rule);
         found.ok().flatten()
     });
     found.filter(|found| *found != place)
@@ -175,91 +226,48 @@ fn old_lines(lines: &[HunkLine]) -> Vec<&[u8]> {
     old.map(str::as_bytes).collect()
 }
 
-/// Returns the lines below which a hunk is, one for each place that its headers fit.
-fn starts(
-    file: &TextFile,
-    headers: &[String],
-    done: &NewVersion<'_>,
-) -> Result<Vec<usize>, WorkspaceError> {
-    let Some((first, narrower)) = headers.split_first() else {
-        return Ok(vec![done.next]);
-    };
-    let (mut starts, rule) = header_places(file, first, done.next)?;
-    if done.has_above(&[first.as_bytes()], rule) {
-        return Err(no_header(first));
-    }
-    for header in narrower {
-        let mut narrowed = Vec::new();
-        for start in starts {
-            // The nearest one: the headers name a block and then a block inside it.
-            let places = header_places(file, header, start + 1);
-            narrowed.extend(places.ok().and_then(|(places, _)| places.first().copied()));
-        }
-        if narrowed.is_empty() {
-            return Err(no_header(header));
-        }
-        starts = narrowed;
-    }
-    Ok(starts)
-}
-
-/// Returns the places of a header from a line on, and the index of the rule by which it matches.
-fn header_places(
-    file: &TextFile,
-    header: &str,
-    from: usize,
-) -> Result<(Vec<usize>, usize), WorkspaceError> {
-    let wanted = [header.as_bytes()];
-    let range = from..file.real_line_count();
-    let places = RULES.iter().enumerate().map(|(index, rule)| {
-        let places = find_lines(file, &wanted, range.clone(), *rule);
-        (places, index)
-    });
-    let mut found = places.filter(|(places, _)| !places.is_empty());
-    found.next().ok_or_else(|| no_header(header))
-}
-
-fn no_header(header: &str) -> WorkspaceError {
-    let header: String = header.trim().chars().take(80).collect();
-    WorkspaceError::new(format!("the line behind @@ is not in the file: {header}"))
-        .hint("the text behind @@ is a whole line of the file above the change, after the place of the hunk before")
-}
-
 /// Returns the only place at which the lines match by this rule.
 fn unique_place(
-    file: &TextFile,
+    finder: &LineFinder<'_>,
     hunk: &PatchHunk,
     old: &[&[u8]],
-    starts: &[usize],
-    rule: LineRule,
+    scopes: &[Scope],
+    rule: usize,
 ) -> Result<Option<usize>, WorkspaceError> {
+    let file = finder.file;
     let end = file.real_line_count();
-    let Some(from) = starts.first().copied() else {
+    let Some(from) = scopes.iter().map(|scope| scope.start).min() else {
         return Ok(None);
     };
-    let all = find_lines(file, old, from..end, rule);
+    let all = finder.find(old, from..end, rule);
     if hunk.at_end {
+        // The hunk need not have the blank lines at the end.
+        let is_blank = |line| file.line(line).trim_ascii().is_empty();
         let last = all.last().copied();
-        return Ok(last.filter(|first| first + old.len() == end));
+        return Ok(last.filter(|first| (first + old.len()..end).all(is_blank)));
     }
-    if hunk.headers.is_empty() {
-        return match all.as_slice() {
-            [] => Ok(None),
-            [first] => Ok(Some(*first)),
-            several => Err(not_unique(several)),
-        };
-    }
-    // The first place below each header. Models repeat the header as the first line of the hunk.
-    let below = |header: usize| {
-        let strictly = all.iter().find(|first| **first > header);
-        all.iter()
-            .find(|first| **first == header)
-            .or(strictly)
-            .copied()
+    let places = |all: &[usize], is_strict: bool| {
+        let scopes = scopes.iter().filter(|scope| scope.is_strict == is_strict);
+        let places = scopes.flat_map(|scope| scope.places(all).iter().copied());
+        places.collect::<BTreeSet<usize>>()
     };
-    let mut places: Vec<usize> = starts.iter().filter_map(|header| below(*header)).collect();
-    places.dedup();
-    match places.as_slice() {
+    let mut found = places(&all, true);
+    // The lines fit a header and a line that is less like it equally badly.
+    if !found.is_empty() && rule > 1 {
+        found.extend(places(&all, false));
+    }
+    if found.is_empty() && rule < 2 {
+        found = places(&all, false);
+        // Below, where the header fits better, the lines may fit worse: either may be meant.
+        if let Some(above) = found.first().copied() {
+            let below = (0..RULES.len()).flat_map(|rule| {
+                let all = finder.find(old, above + 1..end, rule);
+                places(&all, true)
+            });
+            found.extend(below.take(1));
+        }
+    }
+    match found.into_iter().collect::<Vec<_>>().as_slice() {
         [] => Ok(None),
         [first] => Ok(Some(*first)),
         several => Err(not_unique(several)),
@@ -277,10 +285,12 @@ fn insertion<'a>(
     file: &TextFile,
     hunk: &PatchHunk,
     lines: &'a [HunkLine],
-    starts: &[usize],
+    scopes: &[Scope],
 ) -> Result<HunkPlace<'a>, WorkspaceError> {
     let is_appended = hunk.headers.is_empty() || hunk.at_end;
-    let first = match (is_appended, starts) {
+    let headers = scopes.iter().filter(|scope| scope.is_strict);
+    let headers: Vec<usize> = headers.map(|scope| scope.start).collect();
+    let first = match (is_appended, headers.as_slice()) {
         (true, _) => file.real_line_count(),
         (false, [header]) => header + 1,
         (false, several) => return Err(not_unique(several)),
@@ -288,7 +298,7 @@ fn insertion<'a>(
     Ok(HunkPlace {
         first,
         lines,
-        rule: RULES[0],
+        rule: 0,
         is_appended,
     })
 }
@@ -303,12 +313,39 @@ fn absent(file: &TextFile, hunk: &PatchHunk) -> WorkspaceError {
             is_cr: false,
         })
         .collect();
-    let refusal = WorkspaceError::new("its unchanged and removed lines are not in the file").hint(
-        "read the file again and copy the lines from it; hunks must be in the order of the file",
-    );
+    let place = match hunk.headers.is_empty() {
+        true => "in the file",
+        false => "in the block of its @@ line",
+    };
+    let refusal = WorkspaceError::new(format!("its unchanged and removed lines are not {place}"))
+        .hint("read the file again and copy the lines from it; hunks must be in the order of the file");
     match excerpt_near(file, &old) {
         Some(excerpt) => refusal.excerpt(excerpt),
         None => refusal,
+    }
+}
+
+/// The places of the hunks so far.
+struct PlacedHunks<'a> {
+    finder: &'a LineFinder<'a>,
+    /// First line behind them.
+    next: usize,
+    hunks: Vec<Range<usize>>,
+}
+
+impl PlacedHunks<'_> {
+    /// Returns where these lines are above the next one, outside the hunks so far, by one of the first `rules` rules.
+    fn place_above(&self, old: &[&[u8]], rules: usize) -> Option<usize> {
+        let is_free = |first: &usize| {
+            let end = first + old.len();
+            let overlaps = |hunk: &Range<usize>| hunk.start < end && *first < hunk.end;
+            !self.hunks.iter().any(overlaps)
+        };
+        let mut rules = 0..rules;
+        rules.find_map(|rule| {
+            let places = self.finder.find(old, 0..self.next, rule);
+            places.into_iter().find(is_free)
+        })
     }
 }
 
@@ -318,28 +355,11 @@ struct NewVersion<'a> {
     lines: Vec<OutputLine>,
     /// First line of the old version that is not dealt with yet.
     next: usize,
-    /// The lines of the old version that hunks have.
-    hunks: Vec<Range<usize>>,
     /// The last line gets an end, which that of the old version does not have.
     ends_anew: bool,
 }
 
 impl NewVersion<'_> {
-    /// Whether these lines are above the next one, outside the hunks so far, by one of the first `rules` rules.
-    fn has_above(&self, old: &[&[u8]], rules: usize) -> bool {
-        let is_free = |first: &usize| {
-            let end = first + old.len();
-            let overlaps = |hunk: &Range<usize>| hunk.start < end && *first < hunk.end;
-            !self.hunks.iter().any(overlaps)
-        };
-        let mut rules = RULES.iter().take(rules);
-        rules.any(|rule| {
-            find_lines(self.file, old, 0..self.next, *rule)
-                .iter()
-                .any(is_free)
-        })
-    }
-
     fn keep_until(&mut self, line: usize) {
         while self.next < line {
             self.lines.push(OutputLine::kept(self.next));
@@ -347,29 +367,13 @@ impl NewVersion<'_> {
         }
     }
 
-    fn hunk(&mut self, place: &HunkPlace<'_>) -> Result<(), WorkspaceError> {
-        let old: Vec<&[u8]> = place
-            .lines
-            .iter()
-            .filter_map(HunkLine::old)
-            .map(str::as_bytes)
-            .collect();
+    fn hunk(
+        &mut self,
+        place: &HunkPlace<'_>,
+        matched: &LineMatch<'_>,
+    ) -> Result<(), WorkspaceError> {
         let added = |line: &HunkLine| matches!(line, HunkLine::Added(_));
-        let new: Vec<&[u8]> = place
-            .lines
-            .iter()
-            .filter(|line| added(line))
-            .map(|line| match line {
-                HunkLine::Context(text) | HunkLine::Removed(text) | HunkLine::Added(text) => {
-                    text.as_bytes()
-                }
-            })
-            .collect();
-        let matched = LineMatch::at(self.file, place.first, &old, &new, place.rule).ok_or_else(|| {
-            WorkspaceError::new("its lines are in the file with another indentation, which differs from line to line")
-                .hint("read the file again and copy the lines from it")
-        })?;
-        self.hunks.push(place.first..place.first + old.len());
+        let old = old_lines(place.lines);
         // Whether the last line of the file, which has no end, is among the lines of the hunk.
         let is_last = place.first + old.len() == self.file.line_count();
         let mut removed = Vec::new();

@@ -125,13 +125,10 @@ where
 
     /// Adds a file. An existing one is replaced, in its encoding and with its line ends where it is a text.
     fn add(&mut self, path: &str, text: &str) -> Result<(), WorkspaceError> {
-        let bytes = match self.current(path, FinalLink::Followed)? {
-            Some(old) => match TextFile::parse(&old) {
-                Ok(old) => old.rewritten(text).map_err(|error| error.of(path))?,
-                Err(_) => text.as_bytes().to_vec(),
-            },
-            None => text.as_bytes().to_vec(),
-        };
+        let old = self.current(path, FinalLink::Followed)?.unwrap_or_default();
+        let old = TextFile::parse(&old).or_else(|_| TextFile::parse(&[]));
+        let bytes = old.and_then(|old| old.rewritten(text));
+        let bytes = bytes.map_err(|error| error.of(path))?;
         self.set(path, Some(bytes), None, MatchStage::Exact);
         Ok(())
     }

@@ -168,6 +168,154 @@ fn headers_narrow_the_place_down() {
     );
 }
 
+const METHOD_FIRST: &str =
+    "class A:\n    def f(self):\n        return 1\n\n\ndef f(self):\n    return 1\n";
+const FUNCTION_FIRST: &str =
+    "def f(self):\n    return 1\n\n\nclass A:\n    def f(self):\n        return 1\n";
+const TWO_CLASSES: &str = "class A:\n    def f(self):\n        return 1\n\nclass B:\n    def g(self):\n        return 1\n";
+
+#[test]
+fn a_hunk_is_in_the_block_of_its_header() {
+    let change = "-        return 1\n+        return 2\n";
+    let changed = |text: &str, header: &str, expected: &str| {
+        assert_eq!(
+            patched(text, &format!("{header}{change}")),
+            expected,
+            "{header}"
+        );
+    };
+    let method = METHOD_FIRST.replacen("return 1", "return 2", 1);
+    changed(METHOD_FIRST, "@@ class A:\n@@ def f(self):\n", &method);
+    changed(
+        METHOD_FIRST,
+        "@@ class A:\n@@ def f(self):\n     def f(self):\n",
+        &method,
+    );
+    // The function is more like the header, but the method has exactly the removed line.
+    let method = FUNCTION_FIRST.replace("        return 1", "        return 2");
+    changed(FUNCTION_FIRST, "@@ def f(self):\n", &method);
+    // The lines of the block fit less than those of another one.
+    assert_eq!(
+        patched(
+            "func a() {\n\treturn nil\n}\n\nfunc b() {\n    return nil\n}\n",
+            "@@ func a() {\n-    return nil\n+    return err\n"
+        ),
+        "func a() {\n\treturn err\n}\n\nfunc b() {\n    return nil\n}\n"
+    );
+    // The hunk begins with the next block, as those of git may.
+    assert_eq!(
+        patched(
+            "def f():\n    x\n\ndef g():\n    y\n",
+            "@@ def f():\n def g():\n-    y\n+    z\n"
+        ),
+        "def f():\n    x\n\ndef g():\n    z\n"
+    );
+    for (text, header, refusal) in [
+        (
+            TWO_CLASSES,
+            "@@ class A:\n@@     def g(self):\n",
+            "not in the block of the @@ line before it: def g(self):",
+        ),
+        (
+            TWO_CLASSES,
+            "@@ class C:\n",
+            "the line behind @@ is not in the file: class C:",
+        ),
+        (
+            "def f():\n    x\n\ndef g():\n        return 1\n",
+            "@@ def f():\n",
+            "are not in the block of its @@ line",
+        ),
+        (METHOD_FIRST, "@@ def f(self):\n", "lines 3, 7"),
+    ] {
+        let message = refused(text, &format!("{header}{change}")).message;
+        assert!(message.contains(refusal), "{header:?}: {message}");
+    }
+}
+
+#[test]
+fn what_is_indented_less_need_not_end_a_block() {
+    let texts = [
+        "int f(int a)\n{\n    if (a)\n        goto out;\n#ifdef X\n    b();\n#endif\nout:\n    x();\n}\n",
+        "class F {\npublic:\n    int a;\nprivate:\n    x();\n};\n",
+        "fn f(\n    a: A,\n) -> B\nwhere\n    A: C,\n{\n    x();\n}\n",
+        "switch a {\ncase 1:\n    b()\ndefault:\n    x();\n}\n",
+        "def f():\n    a = \"\"\"\ntext\n  \"\"\"\n    x();\n",
+        "if a:\n    b\n# comment\nelse:\n    x();\n",
+        "jobs:\n- a: 1\n  b:\n- c: 2\n    x();\n",
+    ];
+    for text in texts {
+        let header = text.lines().next().unwrap();
+        // Another place, which is not in the block.
+        let text = format!("{text}other()\n{{\n    x();\n}}\n");
+        let expected = text.replacen("x()", "y()", 1);
+        let hunk = format!("@@ {header}\n-    x();\n+    y();\n");
+        assert_eq!(patched(&text, &hunk), expected);
+    }
+}
+
+#[test]
+fn several_places_in_the_block_of_a_header_are_refused() {
+    let text = "def f(self):\n    a()\n    x = 1\n    b()\n    x = 1\n    c()\n\ndef g(self):\n    x = 1\n";
+    for (text, hunk, lines) in [
+        (
+            METHOD_FIRST,
+            "@@ def f(self):\n-\t\treturn 1\n+\t\treturn 2\n",
+            "lines 3, 7",
+        ),
+        (
+            text,
+            "@@ def f(self):\n-    x = 1\n+    x = 2\n",
+            "lines 3, 5",
+        ),
+        (
+            text,
+            "@@ def f(self):\n     x = 1\n+    y = 1\n",
+            "lines 3, 5",
+        ),
+        (text, "@@ def f(self):\n-  x = 1\n+  x = 2\n", "lines 3, 5"),
+        ("f:\n  }\n  }\n", "@@ f:\n     }\n+    x\n", "lines 2, 3"),
+        (
+            "int f()\n{\n  x;\n  y;\n  x;\n}\n",
+            "@@ int f()\n-  x;\n+  z;\n",
+            "lines 3, 5",
+        ),
+        (
+            "def f():\n  if x:\n    a\n  if x:\n    a\n",
+            "@@ def f():\n@@   if x:\n-    a\n+    b\n",
+            "lines 3, 5",
+        ),
+    ] {
+        let message = refused(text, hunk).message;
+        assert!(message.contains(lines), "{hunk:?}: {message}");
+    }
+    // Where no block can be told, the first place below counts.
+    assert_eq!(
+        patched("# A\nx\n# B\nx\ny\nx\n", "@@ # B\n-x\n+z\n"),
+        "# A\nx\n# B\nz\ny\nx\n"
+    );
+}
+
+#[test]
+fn a_change_that_was_made_already_is_not_made_in_a_similar_place() {
+    let text = "def f():\n    x = 1\n    return 1\n\nclass A:\n    def f(self):\n        x = 2\n        return 2\n";
+    for hunk in [
+        "@@\n-        x = 1\n-        return 1\n+        x = 2\n+        return 2\n",
+        "@@\n-        x = 1\n+        x = 2\n",
+        "@@\n-        x = 1 \n+        x = 2\n",
+        "@@ class A:\n-        x = 1\n+        x = 2\n",
+    ] {
+        let error = refused(text, hunk);
+        assert!(error.hint.unwrap().contains("already, at line 7"), "{hunk}");
+    }
+    // Those of another function count for nothing.
+    let text = "def f():\n\tx = 1\n\ndef g():\n    x = 2\n";
+    assert_eq!(
+        patched(text, "@@ def f():\n-    x = 1\n+    x = 2\n"),
+        text.replace("\tx = 1", "\tx = 2")
+    );
+}
+
 #[test]
 fn a_hunk_that_fits_several_places_or_none_is_refused() {
     let error = refused("a\nx\nb\nx\n", "@@\n-x\n+y\n");
@@ -233,13 +381,24 @@ fn blank_lines_of_the_patch_choose_no_place() {
         patched("a\nb\n", "@@\n-b\n+c\n*** End of File\n\n@@\n+d\n"),
         "a\nc\nd\n"
     );
-    let moved = try_patch(
-        files(&[("f", "a\n")]),
-        "*** Update File: f\n\n*** Move to: g\n\n@@\n-a\n+b\n",
+    for (indent, name) in [("", "g"), ("  ", "g")] {
+        let body =
+            format!("{indent}*** Update File: f\n\n{indent}*** Move to: {name}\n\n@@\n-a\n+b\n");
+        let moved = try_patch(files(&[("f", "a\n")]), &body);
+        assert_eq!(moved.unwrap(), files(&[(name, "b\n")]));
+    }
+    // A line of the file.
+    assert_eq!(
+        patched("*** Move to: q\nx\n", " *** Move to: q\n-x\n+y\n"),
+        "*** Move to: q\ny\n"
     );
-    assert_eq!(moved.unwrap(), files(&[("g", "b\n")]));
-    // With its marker, it is a line of the file.
+    // With its marker, it is a line of the file, also at the end.
     assert_eq!(patched("a\nx\n\na\n", " \n-a\n+b\n"), "a\nx\n\nb\n");
+    for end in ["", "\n", "*** Add File: g\n"] {
+        let body = format!("*** Update File: f\n@@\n-a\n+b\n \n{end}");
+        let result = try_patch(files(&[("f", "a\nx\na\n\nq\n")]), &body).unwrap();
+        assert_eq!(result["f"], b"a\nx\nb\n\nq\n", "{end:?}");
+    }
     // Between two hunks: it may be one of the file or not, and both are possible.
     let text = "def f():\n    x = 1\n    y = 2\ndef g():\n    if a:\n        x = 1\n\n        z\n";
     let hunks = "@@\n-    x = 1\n+    x = 2\n\n@@\n-        z\n+        zz\n";
@@ -305,6 +464,10 @@ fn the_end_of_the_file_selects_the_last_place() {
         ),
         "first\n2nd\n"
     );
+    assert_eq!(
+        patched("x\nm\n\n \n", "@@\n x\n-m\n+M\n*** End of File\n"),
+        "x\nM\n\n \n"
+    );
     assert!(
         refused("x\ny\n", "@@\n-x\n+z\n*** End of File\n")
             .message
@@ -336,6 +499,12 @@ fn line_ends_mark_and_last_newline_survive() {
     );
     assert_eq!(patched("same\r\nsame\n", "@@\n-same\n same\n"), "same\n");
     assert_eq!(patched("\u{FEFF}a\n", "@@\n-a\n+b\n"), "\u{FEFF}b\n");
+    assert_eq!(
+        patched("\u{FEFF}a\n", "@@\n-\u{FEFF}a\n+\u{FEFF}b\n"),
+        "\u{FEFF}b\n"
+    );
+    let unified = "@@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n";
+    assert_eq!(patched("a", unified), "b");
     // Changed in place: still without a newline. Lines behind it: they get one.
     assert_eq!(patched("a\nb", "@@\n-b\n+c\n"), "a\nc");
     assert_eq!(patched("a\nb", "@@\n-a\n+c\n"), "c\nb");
@@ -364,6 +533,45 @@ fn loose_matches_keep_unchanged_lines_and_the_indentation_of_the_file() {
 }
 
 #[test]
+fn a_hunk_that_does_not_tell_its_style_takes_that_of_the_others() {
+    // The second hunk has no indentation, the third no old lines.
+    assert_eq!(
+        patched(
+            "f {\n\ta;\n\tb {\n\t\tc;\n\t}\n}\n\nend\n",
+            "@@\n     a;\n     b {\n-        c;\n+        d;\n@@\n end\n+g {\n+    x;\n@@\n+        y;\n"
+        ),
+        "f {\n\ta;\n\tb {\n\t\td;\n\t}\n}\n\nend\ng {\n\tx;\n\t\ty;\n"
+    );
+    assert_eq!(
+        patched(
+            "say \"a\"\nx\n",
+            "@@\n-say “a”\n+say “b”\n@@\n x\n+say “c”\n"
+        ),
+        "say \"b\"\nx\nsay \"c\"\n"
+    );
+    // One that tells another style keeps it.
+    assert_eq!(
+        patched(
+            "\ta;\nb {\n    c;\n}\n",
+            "@@\n-    a;\n+    x;\n@@\n b {\n     c;\n+    d;\n"
+        ),
+        "\tx;\nb {\n    c;\n    d;\n}\n"
+    );
+}
+
+#[test]
+fn many_loose_hunks_take_no_search_of_the_file_each() {
+    let count = 2_000;
+    let text: String = (0..4 * count).map(|n| format!("say “{n}”\n")).collect();
+    let hunks = (0..count).map(|n| format!("@@\n-say \"{0}\"\n+say \"{0}!\"\n", 4 * n));
+    let start = std::time::Instant::now();
+    let result = patched(&text, &hunks.collect::<String>());
+    assert!(result.contains("say “4!”\nsay “5”\n"), "{result}");
+    // With a search for each hunk and rule, it takes minutes.
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}
+
+#[test]
 fn blank_lines_of_a_sloppy_model_are_tolerated() {
     assert_eq!(patched("a\n\nb\n", "@@\n a\n\n-b\n+c\n\n"), "a\n\nc\n");
     assert_eq!(patched("a\nb\n", "@@\n-a\n+A\n\n@@\n-b\n+B\n"), "A\nB\n");
@@ -382,6 +590,10 @@ fn wrappers_and_padded_markers_are_accepted() {
         format!("<<'EOF'\n{body}\nEOF\n"),
         format!("<<\"PATCH\"\n{body}\nPATCH"),
         format!("apply_patch <<EOF\n{body}\nEOF"),
+        format!("<<-EOF\n{body}\nEOF"),
+        format!("```bash\napply_patch <<'EOF'\n{body}\nEOF\n```"),
+        format!("\u{FEFF}{body}"),
+        format!("{body}\n*** End Patch"),
         format!("```diff\n{body}\n```\n"),
         "  *** Begin Patch \n  *** Delete File: f  \n *** End Patch".to_owned(),
         body.replace('\n', "\r\n"),

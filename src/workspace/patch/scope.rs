@@ -1,0 +1,276 @@
+//! Where a hunk may be: the blocks of the lines behind its `@@`.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use super::PatchHunk;
+use crate::workspace::edit::{LineIndex, LineRule, MatchStage, depth};
+use crate::workspace::failure::WorkspaceError;
+use crate::workspace::text_file::TextFile;
+
+/// How strictly lines are compared, the strictest first.
+pub(super) const RULES: [LineRule; 5] = [
+    rule(MatchStage::Exact, false),
+    rule(MatchStage::TrailingSpace, false),
+    rule(MatchStage::Indentation, false),
+    rule(MatchStage::TrailingSpace, true),
+    rule(MatchStage::Indentation, true),
+];
+
+const fn rule(stage: MatchStage, folded: bool) -> LineRule {
+    LineRule { stage, folded }
+}
+
+/// Finds lines of a file by each of the rules.
+pub(super) struct LineFinder<'a> {
+    pub file: &'a TextFile,
+    indexes: [OnceCell<LineIndex<'a>>; RULES.len()],
+}
+
+impl<'a> LineFinder<'a> {
+    pub fn new(file: &'a TextFile) -> LineFinder<'a> {
+        LineFinder {
+            file,
+            indexes: Default::default(),
+        }
+    }
+
+    /// Returns where the lines occur in a range, by the rule with this index: the first line of each place.
+    pub fn find(&self, old: &[&[u8]], range: Range<usize>, rule: usize) -> Vec<usize> {
+        let (Some(index), Some(rule)) = (self.indexes.get(rule), RULES.get(rule)) else {
+            return Vec::new();
+        };
+        index
+            .get_or_init(|| LineIndex::of(self.file, *rule))
+            .find(old, range)
+    }
+}
+
+/// First words of lines that continue a block at the indentation of its header.
+const CONTINUATIONS: [&str; 9] = [
+    "else", "elif", "elsif", "elseif", "except", "finally", "catch", "rescue", "where",
+];
+
+/// Lines among which a hunk begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope {
+    /// The line of the last `@@`; nothing if the hunk has none.
+    pub header: Option<usize>,
+    /// First line of the scope.
+    pub start: usize,
+    /// The line behind the scope.
+    pub end: usize,
+    /// The scope ends where the block of the header does, as its indentation tells. Else the first match below counts.
+    is_block: bool,
+    /// No other line is more like the header.
+    pub is_strict: bool,
+}
+
+impl Scope {
+    /// Returns those of these places, in order, that the hunk may mean.
+    pub fn places<'a>(&self, all: &'a [usize]) -> &'a [usize] {
+        let from = all.partition_point(|place| *place < self.start);
+        // A hunk may begin with the next block itself, as the hunks of git do: they name the function before.
+        let to = all.partition_point(|place| *place <= self.end);
+        let inside = all.get(from..to).unwrap_or_default();
+        match inside {
+            // Models repeat the header as the first line of the hunk.
+            [first, ..] if !self.is_block || Some(*first) == self.header => {
+                inside.get(..1).unwrap_or_default()
+            }
+            inside => inside,
+        }
+    }
+
+    /// The scope of a header inside of this one.
+    fn of(self, file: &TextFile, header: usize, is_strict: bool) -> Scope {
+        let end = block_end(file, header);
+        Scope {
+            header: Some(header),
+            start: header,
+            end: end.unwrap_or(self.end).min(self.end),
+            is_block: end.is_some(),
+            is_strict: is_strict && self.is_strict,
+        }
+    }
+}
+
+/// Returns the scopes of a hunk: one for each line that its headers fit from line `next` on.
+///
+/// # Errors
+/// A header is not in the file, or a narrower one not in the block of the one before it. `is_above` tells whether a line that
+/// fits the first header by one of the first so many rules is above.
+pub(super) fn scopes(
+    finder: &LineFinder<'_>,
+    hunk: &PatchHunk,
+    next: usize,
+    is_above: impl Fn(&[u8], usize) -> bool,
+) -> Result<Vec<Scope>, WorkspaceError> {
+    let file = finder.file;
+    let rest = Scope {
+        header: None,
+        start: next,
+        end: file.real_line_count(),
+        is_block: true,
+        is_strict: true,
+    };
+    let Some((first, narrower)) = hunk.headers.split_first() else {
+        return Ok(vec![rest]);
+    };
+    let (places, index) = header_places(finder, first, next..rest.end)
+        .ok_or_else(|| no_header("the line behind @@ is not in the file", first))?;
+    if is_above(first.as_bytes(), index) {
+        return Err(no_header("the line behind @@ is not in the file", first));
+    }
+    // A model may leave out the indentation of a header, so that it is exactly another line.
+    let mut fitting = places.clone();
+    for rule in index + 1..RULES.len() {
+        fitting.extend(finder.find(&[first.as_bytes()], next..rest.end, rule));
+    }
+    fitting.sort_unstable();
+    fitting.dedup();
+    let of = |place: usize| rest.of(file, place, places.binary_search(&place).is_ok());
+    let mut scopes: Vec<Scope> = fitting.into_iter().map(of).collect();
+    for header in narrower {
+        scopes = scopes
+            .into_iter()
+            .flat_map(|outer| narrowed(finder, outer, header))
+            .collect();
+        if !scopes.iter().any(|scope| scope.is_strict) {
+            let what = "the line behind @@ is not in the block of the @@ line before it";
+            return Err(no_header(what, header));
+        }
+    }
+    Ok(scopes)
+}
+
+/// Returns the scopes of a header inside of another one.
+fn narrowed(finder: &LineFinder<'_>, outer: Scope, header: &str) -> Vec<Scope> {
+    let file = finder.file;
+    let outside = depth(file.line(outer.start));
+    let is_inside = |place: &usize| !outer.is_block || depth(file.line(*place)) > outside;
+    let range = outer.start + 1..outer.end;
+    let of_rule = |rule| {
+        let places = finder.find(&[header.as_bytes()], range.clone(), rule);
+        places.into_iter().filter(is_inside).collect::<Vec<_>>()
+    };
+    let mut found = (0..RULES.len()).map(of_rule);
+    let mut places = found.find(|places| !places.is_empty()).unwrap_or_default();
+    if !outer.is_block {
+        places.truncate(1);
+    }
+    places
+        .into_iter()
+        .map(|place| outer.of(file, place, true))
+        .collect()
+}
+
+/// Returns the places of a header, and the index of the strictest rule by which there are any.
+fn header_places(
+    finder: &LineFinder<'_>,
+    header: &str,
+    range: Range<usize>,
+) -> Option<(Vec<usize>, usize)> {
+    (0..RULES.len()).find_map(|rule| {
+        let places = finder.find(&[header.as_bytes()], range.clone(), rule);
+        (!places.is_empty()).then_some((places, rule))
+    })
+}
+
+fn no_header(what: &str, header: &str) -> WorkspaceError {
+    let header: String = header.trim().chars().take(80).collect();
+    WorkspaceError::new(format!("{what}: {header}"))
+        .hint("the text behind @@ is a whole line of the file above the change, after the place of the hunk before")
+}
+
+/// Returns the line behind the block of a header: the first one that is indented no more and has a block of its own. Returns
+/// nothing if the line below the header is not indented more than it, or the header has no words.
+///
+/// Lines that are indented no more and have no block, such as those of a text in quotes, do not end one: the lines of another
+/// block would be mistaken for its own, not they.
+fn block_end(file: &TextFile, header: usize) -> Option<usize> {
+    let head = file.line(header).trim_ascii();
+    let outside = depth(file.line(header));
+    if is_punctuation(head) {
+        return None;
+    }
+    let mut has_braces = head.ends_with(b"{");
+    let mut is_empty = true;
+    let mut last: Option<usize> = None;
+    for index in header + 1..file.real_line_count() {
+        let line = file.line(index);
+        let text = line.trim_ascii();
+        if is_punctuation(text) || is_comment(text) && !is_comment(head) {
+            let opens = text.first().is_none_or(|first| b"([{".contains(first));
+            has_braces |= is_empty && text.starts_with(b"{");
+            is_empty &= text.is_empty() || is_comment(text) || depth(line) <= outside;
+            // What follows the end of a text in quotes is not the block of its last line.
+            last = last.filter(|_| opens || is_comment(text));
+            continue;
+        }
+        if let Some(last) = last.take()
+            && depth(line) > depth(file.line(last))
+        {
+            return Some(last);
+        }
+        if depth(line) > outside {
+            is_empty = false;
+        } else if !(continues(head, text) && depth(line) == outside || has_braces && is_label(text))
+        {
+            if is_empty {
+                return None;
+            }
+            last = Some(index);
+        }
+    }
+    (!is_empty).then(|| file.real_line_count())
+}
+
+/// Whether a line has no words: it is blank, or opens or closes something.
+fn is_punctuation(text: &[u8]) -> bool {
+    !text
+        .iter()
+        .any(|b| b.is_ascii_alphanumeric() || !b.is_ascii())
+}
+
+/// Whether a line is a comment or a directive of a preprocessor, which may be indented less than the block that it is in.
+fn is_comment(text: &[u8]) -> bool {
+    [&b"#"[..], b"//", b"/*", b"*", b"--"]
+        .iter()
+        .any(|start| text.starts_with(start))
+}
+
+/// Whether a line at the indentation of a header belongs to its block.
+fn continues(head: &[u8], text: &[u8]) -> bool {
+    let is_part = |line: &[u8]| {
+        CONTINUATIONS
+            .iter()
+            .any(|word| first_word(line) == word.as_bytes())
+    };
+    match first_word(text) {
+        // `) -> Result {` and `} else {`, and the items of a list in YAML.
+        b"" => match text {
+            [b'-', b' ', ..] => !head.starts_with(b"- "),
+            [first, ..] => b")]}".contains(first),
+            [] => true,
+        },
+        b"case" | b"default" => matches!(first_word(head), b"switch" | b"select"),
+        b"when" => first_word(head) == b"case",
+        _ => is_part(text) && !is_part(head),
+    }
+}
+
+/// Whether a line is a label as `public:` or `out:`, which may be indented less than the block that it is in.
+fn is_label(text: &[u8]) -> bool {
+    let name = text.strip_suffix(b":");
+    name.is_some_and(|name| name.iter().all(|b| is_word(*b) || *b == b' '))
+}
+
+fn first_word(text: &[u8]) -> &[u8] {
+    let length = text.iter().take_while(|b| is_word(**b)).count();
+    text.get(..length).unwrap_or_default()
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
