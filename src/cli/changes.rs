@@ -65,6 +65,8 @@ fn line(file: &ChangedFile, is_done: bool) -> String {
     match &file.outcome {
         FileOutcome::Restored if is_done => format!("restored  {path}"),
         FileOutcome::Restored => format!("would be restored  {path}"),
+        FileOutcome::Removed if is_done => format!("removed  {path}"),
+        FileOutcome::Removed => format!("would be removed  {path}"),
         FileOutcome::Same => format!("as before  {path}"),
         FileOutcome::Changed(reason) => format!("kept  {path}: {}", one_line(reason, 200)),
     }

@@ -15,6 +15,7 @@ use crate::protocol::{
 use crate::requests;
 use crate::services::SharedServices;
 use crate::tools::builtin::shown_difference;
+use crate::workspace::changes::ChangeKind;
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::undo::{ConflictChoice, UndoReport, UndoResult, UndoStore};
 use crate::workspace::{Workspace, shown_path};
@@ -57,7 +58,9 @@ pub async fn serve(
         };
         let body = RecordBody::Undo {
             prompt: reply.prompt.clone(),
-            restored: with(|outcome| *outcome == FileOutcome::Restored),
+            restored: with(|outcome| {
+                matches!(outcome, FileOutcome::Restored | FileOutcome::Removed)
+            }),
             kept: with(|outcome| matches!(outcome, FileOutcome::Changed(_))),
         };
         for file in &reply.files {
@@ -170,6 +173,7 @@ fn perform(
                 .map(|(path, result)| ChangedFile {
                     path: shown_path(&path),
                     outcome: match result {
+                        UndoResult::Restored(ChangeKind::Removed) => FileOutcome::Removed,
                         UndoResult::Restored(_) => FileOutcome::Restored,
                         UndoResult::AlreadyAsBefore => FileOutcome::Same,
                         UndoResult::Conflict(reason) => FileOutcome::Changed(reason),

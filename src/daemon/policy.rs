@@ -313,6 +313,7 @@ async fn explain(
             request: request_context,
             catalog: &catalog,
             exposure,
+            takes_images: true,
             feed: &client.feed,
             record_ids: client.record_ids.clone(),
         };

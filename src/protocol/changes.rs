@@ -61,6 +61,8 @@ pub struct ChangedFile {
 pub enum FileOutcome {
     /// It is restored.
     Restored,
+    /// It was not there before, and is removed.
+    Removed,
     /// It is as before already.
     Same,
     /// It was changed since and stays; the reason.

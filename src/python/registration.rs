@@ -153,8 +153,12 @@ async fn described(
     let unreadable = || format!("cannot read the description of {name}");
     let functions: Vec<FunctionRecord> =
         serde_json::from_value(take("functions")).context(unreadable)?;
-    let problems: Vec<String> = serde_json::from_value(take("problems")).context(unreadable)?;
+    let mut problems: Vec<String> = serde_json::from_value(take("problems")).context(unreadable)?;
     let functions = checked(functions);
+    let hides = functions.iter().map(|function| function.name.as_str());
+    problems.extend(hides.filter(|name| PYTHON_FUNCTIONS.contains(name)).map(|function| {
+        format!("{name}: function {function} hides the function of that name of Python in code of the tool python; rename it")
+    }));
     if functions.is_empty() {
         let reason = match problems.is_empty() {
             true => "it defines no function without a leading underscore".to_owned(),
@@ -185,6 +189,73 @@ async fn described(
         problems,
     })
 }
+
+/// Names of functions and types that Python code uses without an import.
+const PYTHON_FUNCTIONS: [&str; 63] = [
+    "abs",
+    "aiter",
+    "all",
+    "anext",
+    "any",
+    "ascii",
+    "bin",
+    "bool",
+    "breakpoint",
+    "bytearray",
+    "bytes",
+    "callable",
+    "chr",
+    "classmethod",
+    "compile",
+    "complex",
+    "delattr",
+    "dict",
+    "dir",
+    "divmod",
+    "enumerate",
+    "eval",
+    "exec",
+    "filter",
+    "float",
+    "format",
+    "frozenset",
+    "getattr",
+    "globals",
+    "hasattr",
+    "hash",
+    "hex",
+    "id",
+    "input",
+    "int",
+    "isinstance",
+    "issubclass",
+    "iter",
+    "len",
+    "list",
+    "locals",
+    "map",
+    "max",
+    "memoryview",
+    "min",
+    "next",
+    "object",
+    "open",
+    "ord",
+    "pow",
+    "print",
+    "property",
+    "range",
+    "repr",
+    "reversed",
+    "round",
+    "set",
+    "sorted",
+    "str",
+    "sum",
+    "tuple",
+    "type",
+    "zip",
+];
 
 /// Bounds what the code of the file may have said about itself.
 fn checked(functions: Vec<FunctionRecord>) -> Vec<FunctionRecord> {

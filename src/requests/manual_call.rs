@@ -93,6 +93,7 @@ pub async fn call(
         exposure: ToolExposure::Split {
             strict: config.intent_declaration.strict_server_validation,
         },
+        takes_images: true,
         feed: &client.feed,
         record_ids: record_ids.clone(),
     };

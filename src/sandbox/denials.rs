@@ -42,7 +42,10 @@ const NETWORK_REPORTS: &[&str] = &[
     "failed to lookup address information",
     "socket: operation not permitted",
     "socket: permission denied",
+    "connect eacces",
     "connect eperm",
+    "couldn't connect to server",
+    "urlopen error [errno 1]",
     "listen eperm",
     "bind eperm",
     "failed to establish a new connection",
@@ -50,11 +53,17 @@ const NETWORK_REPORTS: &[&str] = &[
     "dns error",
 ];
 
+/// Words that are such a report only together: a Unix socket has no port, and a refusal of the server is none of the sandbox.
+const NETWORK_REPORT_PAIRS: &[(&str, &str)] = &[
+    ("failed to connect to", " port "),
+    ("connecting to", "failed: operation not permitted"),
+];
+
 /// What programs print for EPERM, which the filter of system calls returns, in lower case.
 const FILTER_REPORTS: &[&str] = &["operation not permitted", "eperm"];
 
 /// Words of a report about a socket, and of a traceback through code that makes one.
-const SOCKETS: &[&str] = &["connect", "socket", "tcp"];
+const SOCKETS: &[&str] = &["connect", "sending request", "socket", "tcp", "udp"];
 
 /// Words of a report about a change.
 const CHANGES: &[&str] = &[
@@ -111,10 +120,11 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Returns what the sandbox denied, derived from the output of the command. Relative paths count from the workspace.
-pub fn denials(output: &str, policy: &SandboxPolicy) -> Vec<Denial> {
+/// Returns what the sandbox denied, derived from the output of the command, which ran in `dir`: relative paths count from there.
+pub fn denials(output: &str, policy: &SandboxPolicy, dir: &Path) -> Vec<Denial> {
     let reader = ReportReader {
         policy,
+        dir,
         rules: PathRules::new(policy),
     };
     let lines: Vec<&str> = output.lines().collect();
@@ -136,6 +146,7 @@ pub fn denials(output: &str, policy: &SandboxPolicy) -> Vec<Denial> {
 
 struct ReportReader<'a> {
     policy: &'a SandboxPolicy,
+    dir: &'a Path,
     rules: PathRules,
 }
 
@@ -143,7 +154,12 @@ impl ReportReader<'_> {
     fn read(&self, line: &str, before: &[&str]) -> Option<Denial> {
         let lower = line.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-        if !self.policy.network && has(NETWORK_REPORTS) {
+        let is_network_report = || {
+            has(NETWORK_REPORTS)
+                || (NETWORK_REPORT_PAIRS.iter())
+                    .any(|(first, second)| lower.contains(first) && lower.contains(second))
+        };
+        if !self.policy.network && is_network_report() {
             return Some(Denial {
                 access: DeniedAccess::Network,
                 path: None,
@@ -174,10 +190,9 @@ impl ReportReader<'_> {
             } else {
                 Vec::new()
             };
-            let bare = bare
-                .into_iter()
-                .map(|name| normal(&self.policy.dir.join(name)));
-            let mut paths = bare.chain(self.paths(without_place(candidate_line)));
+            let bare = bare.into_iter().map(|name| normal(&self.dir.join(name)));
+            let (paths, program) = self.paths(without_place(candidate_line));
+            let mut paths = paths.into_iter().chain(bare).chain(program);
             let denied = paths.find_map(|path| {
                 let candidate = candidate_line.to_lowercase();
                 let changes = CHANGES.iter().any(|word| candidate.contains(word));
@@ -211,8 +226,9 @@ impl ReportReader<'_> {
         })
     }
 
-    /// Returns the paths that a line names: what is quoted, then what is between colons, then single words.
-    fn paths(&self, line: &str) -> impl Iterator<Item = PathBuf> {
+    /// Returns the paths that a line names: what is quoted, then what is between colons, then single words. A first word before a
+    /// colon is returned apart: it may be the program that reports.
+    fn paths(&self, line: &str) -> (Vec<PathBuf>, Option<PathBuf>) {
         let mut names = quoted(line);
         let parts = line.split(": ").map(str::trim);
         let is_report = |part: &str| {
@@ -225,17 +241,15 @@ impl ReportReader<'_> {
                 .skip(1)
                 .filter(|part| !is_report(part) && !part.contains(' ')),
         );
-        let words = line.split_whitespace();
+        let mut words = line.split_whitespace().peekable();
+        let program = words.next_if(|word| word.ends_with(':'));
         names.extend(
             words.map(|word| {
                 word.trim_matches(|c: char| "()[]{}<>,;:'\"`.".contains(c) && c != '.')
             }),
         );
-        let paths: Vec<PathBuf> = names
-            .into_iter()
-            .filter_map(|name| self.resolve(name))
-            .collect();
-        paths.into_iter()
+        let paths = names.into_iter().filter_map(|name| self.resolve(name));
+        (paths.collect(), program.and_then(|name| self.resolve(name)))
     }
 
     /// Makes a path absolute. A bare word is a path only if it has a slash or a dot at its start.
@@ -247,7 +261,7 @@ impl ReportReader<'_> {
         }
         let path = match (name.strip_prefix("~/"), &self.policy.home) {
             (Some(below), Some(home)) => home.join(below),
-            _ => self.policy.dir.join(name),
+            _ => self.dir.join(name),
         };
         Some(normal(&path))
     }
@@ -292,21 +306,22 @@ fn without_place(line: &str) -> &str {
     line
 }
 
-/// Returns what is between quotation marks of the common forms.
 /// Returns the files that a report names by bare words: quoted, or behind the cause as zsh does (`permission denied: x`).
 fn bare_names(line: &str) -> Vec<&str> {
-    let lower = line.to_lowercase();
-    let is_cause = |part: &str| REPORTS.iter().any(|report| part.ends_with(report));
-    let behind = lower
-        .rsplit_once(": ")
-        .filter(|(before, _)| is_cause(before));
-    let behind = behind.and_then(|(_, name)| line.get(line.len() - name.len()..));
+    let is_cause = |part: &str| {
+        let part = part.to_lowercase();
+        REPORTS.iter().any(|report| part.ends_with(report))
+    };
+    let behind = line.rsplit_once(": ");
+    let behind = behind.filter(|(before, _)| is_cause(before));
+    let behind = behind.map(|(_, name)| name);
     let names = quoted(line).into_iter().chain(behind);
     names
         .filter(|name| !name.is_empty() && !name.contains(|c: char| c == '/' || c.is_whitespace()))
         .collect()
 }
 
+/// Returns what is between quotation marks of the common forms.
 fn quoted(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (open, close) in [

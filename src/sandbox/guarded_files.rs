@@ -346,16 +346,18 @@ mod tests {
 
     #[test]
     fn many_new_places_are_reported_in_time() {
-        let start = Instant::now();
+        let mut changed = None;
         let lines = lines(|root| {
             for n in 0..10_000 {
                 fs::write(root.join(format!("{n}.code-workspace")), "").unwrap();
             }
             fs::write(root.join(".git/config"), "evil").unwrap();
+            changed = Some(Instant::now());
         });
+        let elapsed = changed.unwrap().elapsed();
         assert_eq!(lines[0], ".git/config");
         assert!(lines[20].contains("9981 more files"), "{lines:#?}");
-        assert!(start.elapsed() < super::super::END_TIME, "{start:?}");
+        assert!(elapsed < super::super::END_TIME, "{elapsed:?}");
     }
 
     #[test]

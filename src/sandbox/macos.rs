@@ -51,10 +51,6 @@ pub(super) fn run(mut invocation: SandboxInvocation) -> Result<SandboxOutcome> {
         .envs(invocation.environment.iter().cloned())
         .env("TMPDIR", &tmp)
         .envs(policy.variables.iter().cloned());
-    let current = std::env::current_dir().unwrap_or_default();
-    if !current.starts_with(&policy.dir) {
-        command.current_dir(&policy.dir);
-    }
     // Returns only if it fails.
     let e = command.exec();
     let (code, notice) = not_run(&invocation.command, &e);

@@ -142,6 +142,7 @@ impl SandboxSupport {
 pub fn support(helper: &Path) -> Result<SandboxSupport> {
     let output = std::process::Command::new(helper)
         .args(["sandbox", "--trial", "--level=read-only", "--dir=/usr"])
+        .current_dir("/usr")
         .stdin(std::process::Stdio::null())
         .output()
         .context(|| "cannot run aish-helper sandbox".into())?;

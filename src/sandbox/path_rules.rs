@@ -304,6 +304,7 @@ const ETC_OF_ROOT: &[&str] = &[
     "ssl/openssl.cnf",
     "terminfo",
     "timezone",
+    "wgetrc",
     "xdg",
     "zsh",
 ];
@@ -485,6 +486,7 @@ mod tests {
             "/home/u/.cargo/bin/cargo",
             "/usr/bin/cc",
             "/etc/passwd",
+            "/etc/wgetrc",
             "/srv/tools/bin/x",
             "/home/u/aish/packages/x.py",
             "/tmp/private/x",

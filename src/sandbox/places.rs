@@ -24,6 +24,12 @@ const MAX_OF_KIND: usize = 3;
 /// How deep links are followed from the directories of shells and of the login session.
 const LINK_DEPTH: usize = 2;
 
+/// How the names of files end that shells load from a directory linked into one of theirs.
+const SHELL_ENDINGS: [&str; 6] = [".bash", ".fish", ".sh", ".zsh", ".zsh-theme", ".zwc"];
+
+/// Directories of functions that shells load from there.
+const SHELL_DIRS: [&str; 4] = ["autoload", "completions", "conf.d", "functions"];
+
 /// The plugin of aish, which is run by the shell together with the functions beside it.
 const PLUGIN: &str = "aish.plugin.zsh";
 
@@ -160,16 +166,30 @@ impl Search {
         let below = |name: &&str| home.join(name);
         let directories: Vec<PathBuf> = HOME_DIRS.iter().chain(&HOME_PLACES).map(below).collect();
         let files = STARTUP_FILES.iter().chain(&[".gitconfig"]).map(below);
-        let linked = directories.iter().filter(|dir| !dir.ends_with("bin"));
-        // Programs may be linked from any project, which is then changed as before.
-        let linked: Vec<PathBuf> = linked
-            .flat_map(|dir| links::targets(dir, LINK_DEPTH))
-            .collect();
+        let linked = |names: &[&str]| -> Vec<PathBuf> {
+            let dirs = names.iter().map(|name| home.join(name));
+            // Programs may be linked from any project, which is then changed as before.
+            dirs.filter(|dir| !dir.ends_with("bin"))
+                .flat_map(|dir| links::targets(&dir, LINK_DEPTH))
+                .collect()
+        };
         let programs = programs.iter().filter_map(|dir| dir.canonicalize().ok());
         let programs = programs.filter(|dir| is_personal(dir, home));
         let named = directories.iter().cloned().chain(files).chain(programs);
         let places = named.flat_map(|path| [path.canonicalize().ok(), Some(path)]);
-        for place in places.flatten().chain(linked) {
+        // A shell loads little of a directory that is linked there, which may be a whole project, and nothing of one above it.
+        for place in linked(HOME_DIRS) {
+            if roots.contains(&place) {
+                for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+                    if is_loaded_by_shell(&entry) {
+                        self.add(entry.path());
+                    }
+                }
+            } else if is_below(&place, roots) {
+                self.add(place);
+            }
+        }
+        for place in places.flatten().chain(linked(&HOME_PLACES)) {
             if is_below(&place, roots) && place.symlink_metadata().is_ok() {
                 self.add(place);
                 continue;
@@ -306,6 +326,15 @@ impl Search {
                 self.add(path);
             }
         }
+    }
+}
+
+/// Whether shells load an entry of a directory that is linked into one of theirs.
+fn is_loaded_by_shell(entry: &DirEntry) -> bool {
+    let name = entry.file_name().to_string_lossy().to_lowercase();
+    match entry.path().is_dir() {
+        true => SHELL_DIRS.contains(&name.as_str()),
+        false => SHELL_ENDINGS.iter().any(|ending| name.ends_with(ending)),
     }
 }
 
@@ -475,11 +504,17 @@ mod tests {
             ".oh-my-zsh/lib/git.zsh",
             ".oh-my-zsh/oh-my-zsh.sh",
             ".tools/bin/x",
+            ".zshrc.d/x",
             "dot/fish/functions/f.fish",
             "dot/git/attributes",
             "dot/profile",
             "dot/zsh/a.zsh",
             "project/bin/x",
+            "src/other/x.zsh",
+            "src/plugin/functions/f",
+            "src/plugin/main.c",
+            "src/plugin/plugin.zsh",
+            "units/x.service",
         ];
         for name in names {
             let path = home.join(name);
@@ -494,6 +529,9 @@ mod tests {
         link(".config/git/attributes", "dot/git/attributes");
         link(".config/fish/functions", "dot/fish/functions");
         link(".local/bin/tool", "project/bin/x");
+        link(".zshrc.d/plugin", "src/plugin");
+        link(".zshrc.d/src", "src");
+        link(".config/systemd/linked", "units");
         let programs = [".local/bin", ".tools/bin", "project/bin"].map(|name| home.join(name));
         let guarded = |root: &str| {
             let dirs = [home.join(root)];
@@ -512,7 +550,7 @@ mod tests {
                     "zsh",
                 ][..],
             ),
-            (".config/systemd", &["user"]),
+            (".config/systemd", &["linked", "user"]),
             (".local", &["bin"]),
             (".local/bin", &["ls", "tool"]),
             (".oh-my-zsh", &[".git/config", "lib", "oh-my-zsh.sh"]),
@@ -522,6 +560,11 @@ mod tests {
                 &["fish/functions", "git/attributes", "profile", "zsh"],
             ),
             ("project", &[]),
+            // What is linked into a directory of a shell stays a project.
+            ("src/plugin", &["functions", "plugin.zsh"]),
+            ("src/plugin/functions", &[]),
+            ("src/other", &[]),
+            ("units", &["x.service"]),
         ] {
             assert_eq!(guarded(root), expected, "{root}");
         }

@@ -25,6 +25,8 @@ pub struct CallContext<'a> {
     pub catalog: &'a ToolCatalog,
     /// How the tools were offered to the model.
     pub exposure: ToolExposure,
+    /// Whether the model is configured for images.
+    pub takes_images: bool,
     /// Reports progress, asks questions and cancels.
     pub feed: &'a Arc<TurnFeed>,
     /// The ids of the records.

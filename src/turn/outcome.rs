@@ -5,6 +5,7 @@
 use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::{INTERRUPTED, NO_RESULT};
 use crate::history::record::{Call, DecidedBy, RecordBody, RecordedCall, RecordedFile};
+use crate::safety::policy::{BUILTIN_SERVER, HELPER_SERVER};
 use crate::safety::redact::global_redactor;
 use crate::tools::source::KnownFile;
 use crate::workspace::changes::FileDigest;
@@ -133,7 +134,10 @@ impl CallEnd {
             .chars()
             .take(NAME_CHARS)
             .collect();
-        let kind = match name.starts_with("aish.") {
+        // Only tools of MCP servers have names with a server that is not aish itself.
+        let server = name.split_once('.').map(|(server, _)| server);
+        let is_own = server.is_none_or(|server| [BUILTIN_SERVER, HELPER_SERVER].contains(&server));
+        let kind = match is_own || matches!(self, CallEnd::NoSuchTool) {
             true => "tool",
             false => "mcp",
         };

@@ -147,6 +147,15 @@ impl PreparedPrompt {
         if let Some(text) = selected.unmatched(&catalog, work.is_some()) {
             feed.notice(text);
         }
+        if let Some(text) = ask.tools.as_deref().filter(|_| !chosen.is_aish_server) {
+            let states = services.mcp.states().into_iter();
+            let configured = chosen.config.mcp.servers.keys().cloned();
+            let servers = configured.chain(states.map(|state| state.alias)).collect();
+            let helpers = services.helpers.catalog(&services.paths).await;
+            for line in selected.unknown(text, &servers, &helpers) {
+                feed.notice(line);
+            }
+        }
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
         let commands = prompt_context::recent_commands(services, session, chosen, &ask);

@@ -413,6 +413,7 @@ impl<'a> TurnRun<'a> {
             request: self.request,
             catalog,
             exposure: *exposure,
+            takes_images: self.chosen.endpoint.images,
             feed: self.feed,
             record_ids: self.record_ids.clone(),
         }

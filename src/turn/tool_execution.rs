@@ -396,10 +396,23 @@ async fn outcome(
         },
         None => result.text,
     };
-    let (text, digest) = match fit(context, text, keeps_end).await {
+    let (mut text, digest) = match fit(context, text, keeps_end).await {
         Ok(fitted) => fitted,
         Err(e) => return CallEnd::Failed(e.message),
     };
+    let mut not_sent = None;
+    // The requests leave the images out: neither side would know.
+    if !result.images.is_empty() && !context.takes_images {
+        let what = match result.images.len() {
+            1 => "image not sent",
+            _ => "images not sent",
+        };
+        let note = format!(
+            "{what}: this model is not configured for images (images = true in its [models] section)"
+        );
+        text.push_str(&format!("\n[{note}]"));
+        not_sent = Some(note);
+    }
     let lines = text.lines();
     let cut = |line: &str| line.chars().take(HEAD.1).collect::<String>();
     let head: Vec<String> = lines.clone().take(HEAD.0).map(cut).collect();
@@ -412,6 +425,7 @@ async fn outcome(
         end.notes
             .retain(|note| !head.iter().any(|line| *line == format!("[{note}]")));
     }
+    end.notes.extend(not_sent);
     CallEnd::Said {
         text,
         is_error: result.is_error,

@@ -109,7 +109,10 @@ pub fn web_url(text: &str) -> Result<Url> {
     if text.len() > MAX_URL_BYTES {
         return Err(invalid("it is longer than 8,192 bytes"));
     }
-    let url = Url::parse(text.trim()).map_err(|error| invalid(&error.to_string()))?;
+    let url = Url::parse(text.trim()).map_err(|error| match text.contains("://") {
+        true => invalid(&error.to_string()),
+        false => invalid("it must begin with https:// or http://"),
+    })?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(invalid("only http and https can be fetched"));
     }

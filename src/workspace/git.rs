@@ -454,12 +454,14 @@ fn failure(stderr: &[u8], request: &GitRequest) -> String {
     let has = |part: &str| text.contains(part);
     let revision = request.revision.as_deref().unwrap_or("HEAD");
     let reason = match () {
-        () if has("does not have any commits yet") => "it has no commits yet".to_owned(),
+        () if has("does not have any commits yet") || has("no such ref: HEAD") => {
+            "it has no commits yet".to_owned()
+        }
         () if has("unknown revision") || has("bad revision") || has("bad object") => {
             format!("it has no revision {revision}")
         }
         () if has("no such path") || has("does not exist in") => {
-            "the path is not in that revision".to_owned()
+            format!("the path is not in {revision}: nothing of it is committed there")
         }
         () if has("not a git repository") => "it is not a valid git repository".to_owned(),
         () if has("promisor") || has("lazy fetch") => {

@@ -334,19 +334,26 @@ fn lines(
     }
     if found.invalid > 0 {
         let n = grouped(found.invalid);
-        remarks.push(format!("{n} bytes are not UTF-8 and are written as \\xNN"));
+        remarks.push(match found.invalid {
+            1 => "1 byte is not UTF-8 and is written as \\xNN".to_owned(),
+            _ => format!("{n} bytes are not UTF-8 and are written as \\xNN"),
+        });
     }
     if found.nul > 0 {
         let n = grouped(found.nul);
-        remarks.push(format!(
-            "{n} NUL bytes are written as \\x00; the file may be binary"
-        ));
+        remarks.push(match found.nul {
+            1 => "1 NUL byte is written as \\x00; the file may be binary".to_owned(),
+            _ => format!("{n} NUL bytes are written as \\x00; the file may be binary"),
+        });
     }
     if found.cut > 0 {
         let limit = grouped(MAX_LINE_CHARS as u64);
+        let lines = match found.cut {
+            1 => "1 line is".to_owned(),
+            n => format!("{} lines are", grouped(n)),
+        };
         remarks.push(format!(
-            "{} lines are cut at {limit} characters; for the rest of a line use shell: sed -n LINEp FILE | cut -c{}-{}",
-            grouped(found.cut),
+            "{lines} cut at {limit} characters; the tool shell, where it is offered, reads the rest of a line: sed -n LINEp FILE | cut -c{}-{}",
             MAX_LINE_CHARS + 1,
             2 * MAX_LINE_CHARS,
         ));

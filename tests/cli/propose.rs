@@ -277,6 +277,13 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
 
 #[test]
 fn yes_is_typed_in_full_for_a_command_that_could_hurt() {
+    // The whole word behind the key is a habit.
+    for rest in ["es\r", "yes\r"] {
+        yes_is_typed(rest);
+    }
+}
+
+fn yes_is_typed(rest: &str) {
     let helper = proposing(&["rm -rf /somewhere/else"]);
     let mut offer = Offer::new(&helper);
     offer.propose("", "");
@@ -292,7 +299,7 @@ fn yes_is_typed_in_full_for_a_command_that_could_hurt() {
         offer.shown().matches(QUESTION).count() == 2
     });
     offer.press_until("y", &|shown| shown.matches("> y").count() >= 2);
-    offer.zsh.send("es\r");
+    offer.zsh.send(rest);
     let code = helper.home.path("code");
     helper.until("the command is accepted", || code.exists());
     offer.zsh.prompt();

@@ -391,6 +391,18 @@ async fn names_and_contents_of_files_are_checked() {
 const HELLO: &str = "def hello() -> str:\n    \"Greets.\"\n    return 'one'\n";
 
 #[tokio::test]
+async fn a_function_that_hides_one_of_python_is_told() {
+    let session = TestSession::with(&HELLO.replace("hello", "print")).await;
+    let lines = session.home.catalog().problems().to_vec();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].starts_with("tools.py: function print hides"),
+        "{lines:?}"
+    );
+    assert_eq!(session.text("print", "{}").await, "one");
+}
+
+#[tokio::test]
 async fn changed_file_is_not_used_until_it_is_added_again() {
     let session = TestSession::with(HELLO).await;
     let home = &session.home;

@@ -309,6 +309,23 @@ fn a_file_on_standard_input_is_only_read() {
 }
 
 #[test]
+fn a_file_on_standard_input_without_its_name_is_refused() {
+    let place = Place::new();
+    let (first, second) = (place.path("ws/first"), place.path("ws/second"));
+    fs::write(&first, "text").unwrap();
+    fs::hard_link(&first, &second).unwrap();
+    let file = fs::File::open(&first).unwrap();
+    fs::remove_file(&first).unwrap();
+    let mut command = place.command(Holder::Namespaces, &[], &["cat"]);
+    let output = command.stdin(file).output().unwrap();
+    // Not without namespaces, which the user would not notice.
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    for part in ["cannot open stdin again", "by its name or through a pipe"] {
+        assert!(stderr(&output).contains(part), "{output:?}");
+    }
+}
+
+#[test]
 fn a_socket_without_a_peer_as_standard_input_is_refused() {
     let run = |holder, socket: OwnedFd| {
         let place = Place::new();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, FileTimes};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use aish::sandbox::{Denial, SandboxLevel, SandboxPolicy, denials, support};
@@ -88,7 +89,7 @@ fn read_only_level_changes_nothing_but_its_temporary_directory() {
             (place.read("ws/file").as_str(), place.mode("ws/file")),
             ("inside", 0o644)
         );
-        assert!(!place.path("ws/new").exists());
+        assert!(!place.path("ws/late").exists());
     }
 }
 
@@ -218,6 +219,56 @@ fn home_directory_and_secrets_cannot_be_the_workspace() {
 }
 
 #[test]
+fn the_command_starts_where_the_supervisor_does() {
+    for holder in SANDBOXES {
+        let place = Place::new();
+        std::fs::create_dir(place.path("ws/sub")).unwrap();
+        std::os::unix::fs::symlink(place.path("ws/sub"), place.path("outside/link")).unwrap();
+        let dir = format!("--dir={}", place.path("ws").display());
+        for (start, expected) in [
+            ("ws", "ws"),
+            ("ws/sub", "ws/sub"),
+            ("outside", "outside"),
+            ("outside/link", "ws/sub"),
+            ("home/.ssh", "home/.ssh"),
+        ] {
+            let script = "/bin/pwd; rm -f -- *; echo x >new";
+            let mut command = place.command(holder, &[&dir], &["sh", "-c", script]);
+            let output = command.current_dir(place.path(start)).output().unwrap();
+            let expected = format!("{}\n", place.path(expected).display());
+            assert_eq!(stdout(&output), expected, "{holder:?} {start}: {output:?}");
+            let new = place.path(start).join("new");
+            assert_eq!(new.exists(), expected.contains("/ws"), "{holder:?} {start}");
+        }
+        for name in ["outside/secret", "home/.ssh/id"] {
+            assert_eq!(place.read(name), "a secret", "{holder:?}");
+        }
+        // A directory that is gone is not replaced by another one.
+        let gone = place.path("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let words = [
+            "sh",
+            "-c",
+            "cd ../gone && rmdir ../gone && exec \"$@\"",
+            "sh",
+        ];
+        let sandboxed = place.command(holder, &[&dir], &["sh", "-c", "echo x >late"]);
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(sandboxed.get_program());
+        let output = command
+            .args(sandboxed.get_args())
+            .current_dir(place.path("ws"));
+        let output = output.env("HOME", place.path("home")).output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        assert!(
+            stderr(&output).contains("cannot find the working directory"),
+            "{output:?}"
+        );
+        assert!(!place.path("ws/late").exists());
+    }
+}
+
+#[test]
 fn denied_access_is_derived_from_the_output() {
     for holder in SANDBOXES {
         let place = Place::new();
@@ -231,7 +282,7 @@ fn denied_access_is_derived_from_the_output() {
             ("zsh -fc 'source ~/.ssh/id'", "read of"),
         ] {
             let output = place.run(holder, &[], &["bash", "-c", script]);
-            let found = denials(&stderr(&output), &policy);
+            let found = denials(&stderr(&output), &policy, &policy.dir);
             let found: Vec<String> = found.iter().map(Denial::to_string).collect();
             let path = place.path("home/.ssh/id");
             // A shell that redirects does not say whether it reads or writes.

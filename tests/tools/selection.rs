@@ -113,6 +113,51 @@ fn wrong_and_empty_selections_are_named() {
 }
 
 #[test]
+fn names_that_nothing_has_are_told_with_the_nearest() {
+    let tools = always_ok();
+    let notices = |selection: &str| {
+        let seen = tools.ask_as(with(selection)).end();
+        seen.events(|event| match event {
+            Event::Notice { text } => Some(text.clone()),
+            _ => None,
+        })
+    };
+    for (selection, expected) in [
+        (
+            "fs,shel",
+            Some("shel, which does not exist; did you mean shell?"),
+        ),
+        (
+            "fs.read,fs.wirte",
+            Some("fs.wirte, which does not exist; did you mean fs.write?"),
+        ),
+        (
+            "fs,read_file",
+            Some("read_file, which does not exist; did you mean aish.read_file?"),
+        ),
+        (
+            "fs,aish.grepp",
+            Some("aish.grepp, which does not exist; did you mean aish.grep?"),
+        ),
+        (
+            "fs,shell,git,web,python,helper.*,aish.shell,shell.output",
+            None,
+        ),
+        ("@reading,fs.*,x*", None),
+    ] {
+        let told = notices(selection);
+        let told: Vec<&String> = told
+            .iter()
+            .filter(|text| text.contains("does not exist"))
+            .collect();
+        match expected {
+            Some(expected) => assert!(told.len() == 1 && told[0].ends_with(expected), "{told:?}"),
+            None => assert!(told.is_empty(), "{selection}: {told:?}"),
+        }
+    }
+}
+
+#[test]
 fn option_reaches_the_daemon() {
     let tools = always_ok();
     for (n, (option, expected)) in [

@@ -329,6 +329,28 @@ fn a_file_is_not_written_in_the_place_of_a_directory_or_with_nul() {
 }
 
 #[test]
+fn similar_names_go_only_to_who_may_read_the_directory() {
+    let missing = |path: &str| {
+        let arguments = json!({"path": path, "old_text": "a", "new_text": "b"});
+        ("edit_file", arguments)
+    };
+    for (rule, is_shown) in [("allow", true), ("ask", false)] {
+        let rules = format!("[policy.rules]\n\"fs.read\" = \"{rule}\"\n");
+        let work = Work::calling(&[missing("notes.tx"), missing("../other/notes.tx")], &rules);
+        work.write("notes.txt", "a\n");
+        work.write("../other/notes.txt", "a\n");
+        let mut client = work.ask("x");
+        // Of a file outside of the workspace, nothing is told before a yes.
+        assert_eq!(answer_all(&mut client, &ApprovalVerdict::Once).len(), 1);
+        let results = work.results();
+        for (result, is_shown) in results.iter().zip([is_shown, false]) {
+            assert!(result.contains("no such file"), "{result}");
+            assert_eq!(result.contains("notes.txt"), is_shown, "{rule}: {result}");
+        }
+    }
+}
+
+#[test]
 fn undo_restores_every_byte_and_the_model_is_told() {
     let calls = [
         ("write_file", json!({"path": "new.txt", "content": "new\n"})),
@@ -361,8 +383,10 @@ fn undo_restores_every_byte_and_the_model_is_told() {
     assert_eq!(
         undone
             .lines()
-            .filter(|line| line.starts_with("restored"))
-            .count(),
+            .map(|line| line.split(' ').next().unwrap())
+            .filter(|word| ["restored", "removed"].contains(word))
+            .collect::<std::collections::BTreeSet<_>>()
+            .len(),
         2,
         "{undone}"
     );

@@ -269,6 +269,57 @@ fn own_files_are_looked_for_from_the_directory_of_the_command() {
 }
 
 #[test]
+fn a_command_runs_in_the_directory_that_is_shown() {
+    let dirs = ["../scratch", "sub", "link", "../link", "/etc"];
+    let command = "/bin/pwd; rm -f -- keep; cat read; print x >new";
+    let calls = dirs.map(|dir| ("shell", json!({"command": command, "dir": dir})));
+    let work = Work::calling(&calls, SHELL);
+    let scratch = work.path("").parent().unwrap().join("scratch");
+    for dir in [&scratch, &work.path("sub")] {
+        std::fs::create_dir(dir).unwrap();
+        std::fs::write(dir.join("read"), "read\n").unwrap();
+    }
+    for name in ["keep", "sub/keep", "../scratch/keep"] {
+        work.write(name, "kept\n");
+    }
+    for (link, to) in [("link", &scratch), ("../link", &work.path("sub"))] {
+        std::os::unix::fs::symlink(to, work.path(link)).unwrap();
+    }
+    let mut client = work.ask("x");
+    let mut shown = Vec::new();
+    while let Some(question) = client.next_question() {
+        let is_again = question.arguments.contains("outside_sandbox");
+        let verdict = match is_again {
+            true => ApprovalVerdict::No { words: None },
+            false => ApprovalVerdict::Once,
+        };
+        client.say(&question, verdict);
+    }
+    let results = work.results();
+    for (result, (dir, reads)) in results.iter().zip([
+        (scratch.clone(), true),
+        (work.path("sub"), true),
+        (scratch.clone(), true),
+        (work.path("sub"), true),
+        ("/etc".into(), false),
+    ]) {
+        let mut lines = result.lines().skip(1);
+        assert_eq!(lines.next(), dir.to_str(), "{result}");
+        assert_eq!(lines.any(|line| line == "read"), reads, "{result}");
+        shown.push(dir);
+    }
+    assert_eq!(shown.len(), dirs.len(), "{results:?}");
+    // Only read there; the workspace is not touched in its place.
+    assert_eq!(work.read("keep"), "kept\n");
+    assert_eq!(work.read("../scratch/keep"), "kept\n");
+    assert!(!scratch.join("new").exists() && !work.path("new").exists());
+    assert!(!work.path("sub/keep").exists() && work.path("sub/new").exists());
+    let denied = format!("write to ~/scratch/{}", "new");
+    assert!(results[0].contains("blocked by the sandbox"), "{results:?}");
+    assert!(results[0].contains(&denied), "{results:?}");
+}
+
+#[test]
 fn nothing_outlives_its_time_limit_or_its_end() {
     let work = Work::calling(
         &[

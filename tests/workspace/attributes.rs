@@ -72,6 +72,39 @@ fn the_mode_of_a_linked_file_survives() {
 }
 
 #[test]
+fn a_new_file_in_a_directory_that_may_not_be_written_is_refused_early() {
+    const AGAIN: &str = "AISH_TEST_WITHOUT_OVERRIDE";
+    if nix::unistd::geteuid().is_root() && std::env::var_os(AGAIN).is_none() {
+        // Root may write there.
+        let run = std::process::Command::new("setpriv")
+            .args(["--bounding-set=-dac_override", "--"])
+            .arg(std::env::current_exe().expect("a program"))
+            .args(["--exact", "workspace::attributes::a_new_file_in_a_directory_that_may_not_be_written_is_refused_early"])
+            .env(AGAIN, "1")
+            .output()
+            .expect("setpriv of util-linux");
+        let told = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success() && told.contains("1 passed"), "{run:?}");
+        return;
+    }
+    let project = Project::new();
+    project.write("locked/old", "").chmod("locked", 0o555);
+    for (path, what) in [
+        ("locked/new", "its directory"),
+        ("locked/a/b/new", "a directory above it"),
+    ] {
+        let refused = project.writing(path, "text").check_access();
+        let message = refused.expect_err("no right to write").message;
+        assert!(
+            message.contains(&format!("{what} may not be written")),
+            "{message}"
+        );
+    }
+    assert!(project.writing("a/b/new", "text").check_access().is_ok());
+    project.chmod("locked", 0o755);
+}
+
+#[test]
 fn a_new_file_has_the_mode_of_the_umask() {
     let project = Project::new();
     project.write("reference", "");

@@ -282,6 +282,9 @@ mod tests {
         assert_eq!(shown('+', "    "), "+‹4 spaces›");
         let far = format!("{}x", " ".repeat(61));
         assert_eq!(shown(' ', &far), " ‹61 spaces›x");
+        // The note of a difference is not counted with the spaces that it is about.
+        let note = "one  ⏎ [ends with space space]";
+        assert_eq!(shown('+', note), format!("+{note}"));
         assert_eq!(shown('@', "a.py"), "a.py");
     }
 }

@@ -186,12 +186,15 @@ fn prompt_loop(
 }
 
 /// Asks for the whole word "yes", so that a call that could hurt is never approved by one key. The line begins with `begun`, the key
-/// that was pressed if it is the beginning of that word.
+/// that was pressed if it is the beginning of that word; who types the whole word behind it has typed it.
 pub(super) fn type_yes(prompt: &mut TerminalPrompt<'_>, begun: &str) -> PromptResult<bool> {
     prompt.write("type yes to run it (Esc: back)\n> ")?;
     match prompt.edit_line(begun)? {
-        EditedLine::Accepted(text) if text.trim() == "yes" => Ok(true),
-        EditedLine::Accepted(_) | EditedLine::Cancelled => Ok(false),
+        EditedLine::Accepted(text) => {
+            let text = text.trim();
+            Ok(text == "yes" || text.strip_prefix(begun) == Some("yes"))
+        }
+        EditedLine::Cancelled => Ok(false),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::sandbox::policy::SandboxLevel;
 fn found(output: &str) -> Vec<String> {
     let mut policy = SandboxPolicy::new(SandboxLevel::Workspace, "/home/u/w");
     policy.home = Some("/home/u".into());
-    let denials = denials(output, &policy);
+    let denials = denials(output, &policy, &policy.dir);
     denials.iter().map(Denial::to_string).collect()
 }
 
@@ -133,6 +133,45 @@ fn common_programs_are_understood() {
             "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection object>: Failed to establish a new connection: [Errno 1] Operation not permitted')': /simple/x/\nERROR: No matching distribution found for x (from versions: none)",
             "network",
         ),
+        (
+            "curl: (7) Failed to connect to 10.0.0.1 port 80 after 0 ms: Could not connect to server",
+            "network",
+        ),
+        ("curl: (7) Couldn't connect to server", "network"),
+        (
+            "<urlopen error [Errno 1] Operation not permitted>",
+            "network",
+        ),
+        ("Error: connect EACCES 127.0.0.1:80", "network"),
+        (
+            "dial tcp 127.0.0.1:80: socket: operation not permitted",
+            "network",
+        ),
+        (
+            "error: tcp connect error: Operation not permitted (os error 1)",
+            "network",
+        ),
+        (
+            "error sending request for url (http://127.0.0.1/): Operation not permitted (os error 1)",
+            "network",
+        ),
+        (
+            "Connecting to 127.0.0.1:80... failed: Operation not permitted.",
+            "network",
+        ),
+        // A path tells more than a bare name in the same line, unless it is the program that reports.
+        (
+            "failed to write 'foo' to '/usr/lib/x': Permission denied",
+            "write to /usr/lib/x",
+        ),
+        (
+            "failed to write 'foo' to /usr/lib/x: Permission denied",
+            "write to /usr/lib/x",
+        ),
+        (
+            "/usr/bin/touch: 'x': Read-only file system",
+            "write to /home/u/w/x",
+        ),
         // A frame is no path that was accessed.
         (
             "  File \"/usr/lib/python3.11/shutil.py\", line 1, in copy\n    open(dst)\nPermissionError: [Errno 1] Operation not permitted: '/opt/a'",
@@ -154,11 +193,26 @@ fn failures_that_the_policy_does_not_explain_are_left_out() {
         "Permission denied (publickey).",
         "  File \"/usr/lib/python3.11/os.py\", line 1, in kill\n    os.kill(1, 9)\nPermissionError: [Errno 1] Operation not permitted",
         "    at kill (/usr/lib/node_modules/x/y.js:1:2)\nError: kill EPERM operation not permitted",
+        "Failed to connect to bus: No such file or directory",
+        "error: Operation not permitted (os error 1)",
         "Operation not permitted at /usr/share/perl5/x.pm line 3.",
         "",
     ] {
         assert!(found(output).is_empty(), "{output}: {:?}", found(output));
     }
+}
+
+#[test]
+fn names_are_longer_in_lower_case_without_harm() {
+    let name = "İ".repeat(100);
+    let policy = SandboxPolicy::new(SandboxLevel::ReadOnly, "/w");
+    let denials = denials(
+        &format!("zsh:1: permission denied: {name}"),
+        &policy,
+        Path::new("/w/sub"),
+    );
+    let told: Vec<String> = denials.iter().map(Denial::to_string).collect();
+    assert_eq!(told, [format!("write to /w/sub/{name}")]);
 }
 
 #[test]
@@ -169,13 +223,19 @@ fn with_network_a_missing_host_is_no_denial() {
         "/etc/hosts\nzsh:1: read-only file system: x",
         "can't say 'this'\nPermissionError: [Errno 13] Permission denied: 'x'",
     ] {
-        let denials = denials(output, &policy);
+        let denials = denials(output, &policy, &policy.dir);
         let told: Vec<String> = denials.iter().map(Denial::to_string).collect();
         assert_eq!(told, ["write to /w/x"], "{output}");
     }
     let mut policy = SandboxPolicy::new(SandboxLevel::ReadOnly, "/w");
     policy.network = true;
-    assert!(denials("curl: (6) Could not resolve host: x", &policy).is_empty());
+    for output in [
+        "curl: (6) Could not resolve host: x",
+        "curl: (7) Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server",
+        "<urlopen error [Errno 1] Operation not permitted>",
+    ] {
+        assert!(denials(output, &policy, &policy.dir).is_empty(), "{output}");
+    }
 }
 
 #[test]

@@ -104,7 +104,13 @@ pub(super) fn reopen_standard() -> Result<()> {
             });
         // Only its owner can change these.
         if before.uid() == Uid::effective().as_raw() {
-            reopened.context(|| format!("cannot open the file on descriptor {number} again"))?;
+            let name = ["stdin", "stdout", "stderr"]
+                .get(usize::from(number))
+                .unwrap_or(&"a file");
+            reopened.map_err(|e| {
+                Error::usage(format!("cannot open {name} again: {e}"))
+                    .hint("give the file by its name or through a pipe")
+            })?;
         }
     }
     Ok(())

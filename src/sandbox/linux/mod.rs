@@ -105,13 +105,9 @@ impl Supervisor {
         };
         policy.guarded = guarded.to_guard();
         policy.guarded.extend(own_program());
-        let current = std::env::current_dir().ok();
-        let working_directory = current
-            .filter(|current| {
-                let mut dirs = policy.write.iter().chain([&policy.dir]);
-                dirs.any(|dir| current.starts_with(dir))
-            })
-            .unwrap_or_else(|| policy.dir.clone());
+        // Never another one: relative paths of the command would mean other files. What the policy does not open there is denied.
+        let working_directory =
+            std::env::current_dir().context(|| "cannot find the working directory".into())?;
         Ok(Supervisor {
             invocation,
             working_directory,
@@ -245,20 +241,22 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     if let Some(go) = go.filter(|go| go.join("VERSION").is_file()) {
         policy.read.push(go);
     }
-    let linked = linked_secrets(policy);
+    let linked = linked_secrets(policy, real_home.as_ref());
     policy.hidden.extend(linked);
     Ok(())
 }
 
 /// Returns where secrets are if a symlink leads there, or one in their directory leads into what is opened.
-fn linked_secrets(policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
+fn linked_secrets(policy: &SandboxPolicy, real_home: Option<&PathBuf>) -> BTreeSet<PathBuf> {
     let writable = writable_dirs(policy);
     let own = [&policy.dir].into_iter().chain(&policy.write);
     let opened: Vec<&PathBuf> = own.chain(&policy.read).collect();
     let mut found = BTreeSet::new();
     for path in PathRules::new(policy).hidden {
-        let home = policy.home.as_deref().unwrap_or(Path::new("/"));
-        let mut below = path.strip_prefix(home).into_iter().flatten();
+        // That of HOME, or of the user database.
+        let mut homes = policy.home.iter().chain(real_home);
+        let below = homes.find_map(|home| path.strip_prefix(home).ok());
+        let mut below = below.unwrap_or(&path).iter();
         let is_startup = below.any(|part| {
             let part = part.to_str().unwrap_or_default();
             SHELLS.contains(&part) || STARTUP_FILES.contains(&part)

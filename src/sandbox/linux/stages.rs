@@ -18,7 +18,7 @@ use super::namespaces::{self, NamespacePlan};
 use super::supervision::{self, Supervision};
 use super::syscall_filter::{self, FilterScope, MetadataCalls};
 use super::{close_kept, descriptors, limits, metadata_calls, stage_command, writable_dirs};
-use crate::error::{Error, ErrorContext, Result};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::sandbox::path_rules::PathRules;
 use crate::sandbox::policy::SandboxPolicy;
 use crate::sandbox::{SandboxInvocation, SandboxOutcome, SandboxStage, SandboxSupport, not_run};
@@ -45,7 +45,12 @@ pub(super) fn run(stage: SandboxStage, invocation: SandboxInvocation) -> Result<
     match done {
         Ok(outcome) => Ok(outcome),
         Err(e) => {
-            let report = format!("failed\n{}\n{}", e.message, e.hint.unwrap_or_default());
+            // Another stage would not help against a wrong use.
+            let state = match e.kind {
+                ErrorKind::Usage => "refused",
+                _ => "failed",
+            };
+            let report = format!("{state}\n{}\n{}", e.message, e.hint.unwrap_or_default());
             // Without a reader there is no one to tell.
             let _ = status.send(&report);
             Ok(ended(NO_SANDBOX, Vec::new()))
@@ -116,6 +121,14 @@ fn enter_namespaces(
         status.fd.unwrap_or_default(),
     );
     // By its path: the directory that is open is not the one that is mounted there now.
+    if !directory.is_dir() {
+        // Another directory is mounted there.
+        return Err(Error::usage(format!(
+            "{} does not exist in the sandbox and cannot be the working directory",
+            directory.display()
+        ))
+        .hint("start in another directory"));
+    }
     let supervision = Supervision::start(command.current_dir(directory), None)?;
     status.close();
     close_kept(policy);

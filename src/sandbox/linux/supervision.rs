@@ -145,7 +145,7 @@ impl<'a> Supervision<'a> {
     /// the stage reports instead of a sandbox.
     ///
     /// # Errors
-    /// Waiting failed.
+    /// Waiting failed, or the stage refuses how it is used.
     pub(super) fn run(mut self, ends_tree: bool) -> Result<Result<SupervisionEnd>> {
         if ends_tree {
             // Processes that lose their parent become children of this one.
@@ -164,7 +164,7 @@ impl<'a> Supervision<'a> {
         while self.status.is_some() {
             self.read_report();
         }
-        Ok(self.result())
+        self.result()
     }
 
     fn wait_for_event(&self) -> Result<()> {
@@ -367,25 +367,27 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    fn result(self) -> Result<SupervisionEnd> {
+    fn result(self) -> Result<Result<SupervisionEnd>> {
         let report = String::from_utf8_lossy(&self.report).into_owned();
         let mut lines = report.split('\n');
         let state = lines.next().unwrap_or_default();
         let first = lines.next().unwrap_or_default();
         let second = lines.next().unwrap_or_default();
-        if state == "failed" {
-            let error = Error::config(first);
-            return Err(match second {
-                "" => error,
-                hint => error.hint(hint),
-            });
+        let told = |error: Error| match second {
+            "" => error,
+            hint => error.hint(hint),
+        };
+        match state {
+            "failed" => return Ok(Err(told(Error::config(first)))),
+            "refused" => return Err(told(Error::usage(first))),
+            _ => {}
         }
-        Ok(SupervisionEnd {
+        Ok(Ok(SupervisionEnd {
             code: self.code.unwrap_or(u8::MAX),
             landlock_abi: first.parse().unwrap_or_default(),
             policy_us: second.parse().unwrap_or_default(),
             notices: self.notices,
-        })
+        }))
     }
 }
 

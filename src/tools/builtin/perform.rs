@@ -19,7 +19,7 @@ use super::scope::WorkScope;
 use super::shell_run::{self, ShellCommand, ShellEnd};
 use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
-use crate::sandbox::{SandboxLevel, SandboxPolicy, denials};
+use crate::sandbox::{PathRules, SandboxLevel, SandboxPolicy, denials};
 use crate::tools::source::{
     CallError, CallEvent, CallResult, KnownFile, NestedRequest, NestedResult,
 };
@@ -149,9 +149,13 @@ fn perform_blocking(
         limits: OutputLimits::default(),
         cancelled,
     };
-    let search = &ReadContext {
-        limits: SEARCH_LIMITS,
-        ..*context
+    // A person has no `read_result`, and a terminal shows no thousands of lines.
+    let search = &match scope.by_hand {
+        true => *context,
+        false => ReadContext {
+            limits: SEARCH_LIMITS,
+            ..*context
+        },
     };
     let listed = |listed: Result<ListedText, PathError>| {
         text(listed.map(|listed| listed.text).map_err(|e| e.message))
@@ -306,6 +310,7 @@ async fn run_shell(
     }
     let shell: [OsString; 4] = ["zsh".into(), "-f".into(), "-c".into(), work.command.into()];
     let helper = scope.shell.helper.clone().into_os_string();
+    let dir = work.dir;
     let mut argv = Vec::new();
     argv.extend(match &policy {
         Some(policy) => [vec![helper], policy.arguments(&shell)].concat(),
@@ -313,7 +318,7 @@ async fn run_shell(
     });
     let command = ShellCommand {
         argv,
-        dir: work.dir,
+        dir: dir.clone(),
         env: scope.shell.env.clone(),
         time_limit: work.time_limit,
         is_supervised: policy.is_some(),
@@ -341,7 +346,7 @@ async fn run_shell(
     }
     if let Some(policy) = &policy {
         let plain = strip_ansi_escapes::strip_str(&output);
-        for denial in denials(&plain, policy).into_iter().take(5) {
+        for denial in denials(&plain, policy, &dir).into_iter().take(5) {
             let line = format!(
                 "blocked by the sandbox: {}",
                 shown_denial(&denial.to_string(), &scope.home)
@@ -420,6 +425,10 @@ fn shown_denial(line: &str, home: &Path) -> String {
     }
 }
 
+/// Directories in which root could read secrets of the system, and what the kernel shows of other processes.
+const SYSTEM_DIRS: [&str; 6] = ["/dev", "/etc", "/proc", "/run", "/sys", "/var"];
+
+/// Returns what a command may do. It may read the directory in which it runs also where that is outside of the workspace.
 fn sandbox_policy(scope: &WorkScope, level: SandboxLevel, work: &ShellWork) -> SandboxPolicy {
     let mut roots = scope.workspace.roots().map(Path::to_path_buf);
     let first = roots.next().unwrap_or_else(|| work.dir.clone());
@@ -435,5 +444,17 @@ fn sandbox_policy(scope: &WorkScope, level: SandboxLevel, work: &ShellWork) -> S
         .iter()
         .map(|(name, value)| (OsString::from(name), value.clone()))
         .collect();
+    let is_outside = !scope
+        .workspace
+        .roots()
+        .any(|root| work.dir.starts_with(root));
+    // The user has allowed that directory. What holds more than a project keeps its rules: the command runs there without more rights.
+    let rules = PathRules::new(&policy);
+    if is_outside
+        && !rules.hides_below(&work.dir)
+        && !SYSTEM_DIRS.iter().any(|dir| work.dir.starts_with(dir))
+    {
+        policy.read.push(work.dir.clone());
+    }
     policy
 }

@@ -35,6 +35,7 @@ pub fn prepare(
     tool: &str,
     arguments: &str,
 ) -> Result<PreparedCall, PrepareError> {
+    let arguments = &with_numbers(tool, arguments);
     check_ranges(tool, arguments)?;
     match tool {
         READ_FILE => read_file(scope, parse(arguments)?),
@@ -86,9 +87,48 @@ fn check_ranges(tool: &str, arguments: &str) -> Result<(), PrepareError> {
     Ok(())
 }
 
+/// Returns the arguments with a number for each string that is one, where the schema wants an integer.
+fn with_numbers(tool: &str, arguments: &str) -> String {
+    let definition = work_tools().iter().find(|known| known.name == tool);
+    let schema = definition.and_then(|known| serde_json::from_str::<Value>(&known.schema).ok());
+    let given = serde_json::from_str::<Map<String, Value>>(arguments);
+    let (Some(schema), Ok(mut given)) = (schema, given) else {
+        return arguments.to_owned();
+    };
+    for (name, value) in &mut given {
+        let wanted = schema.pointer(&format!("/properties/{name}/type"));
+        if wanted.is_some_and(|wanted| *wanted == "integer")
+            && let Some(number) = value
+                .as_str()
+                .and_then(|text| text.trim().parse::<i64>().ok())
+        {
+            *value = number.into();
+        }
+    }
+    Value::Object(given).to_string()
+}
+
 fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, PrepareError> {
-    serde_json::from_str(arguments)
-        .map_err(|e| PrepareError::from(format!("the arguments are wrong: {e}")))
+    let wrong = |message: String| PrepareError::from(format!("the arguments are wrong: {message}"));
+    // From a value: errors then have no position in a text that nobody sees.
+    let value: Value = serde_json::from_str(arguments).map_err(|e| wrong(e.to_string()))?;
+    serde_path_to_error::deserialize(value).map_err(|e| {
+        let (path, message) = (e.path().to_string(), e.inner().to_string());
+        let kinds = ["invalid type: ", "invalid value: "];
+        let rest = kinds.iter().find_map(|kind| message.strip_prefix(kind));
+        match rest.and_then(|rest| rest.split_once(", expected ")) {
+            Some((found, expected)) if path != "." => {
+                let expected = match expected {
+                    "u32" | "u64" | "usize" => "a whole number",
+                    "a boolean" => "true or false",
+                    other => other,
+                };
+                wrong(format!("{path} must be {expected}, not {found}"))
+            }
+            // The name of a field that is missing or unknown is in the message.
+            _ => wrong(message),
+        }
+    })
 }
 
 #[derive(Debug, Deserialize)]

@@ -156,10 +156,15 @@ fn edited(
 ) -> Result<PreparedCall, PrepareError> {
     let shown = shown_path(&path.absolute);
     let Some(snapshot) = read(scope, &path)? else {
-        return Err(PrepareError::from(format!(
-            "{shown}: no such file{}; write_file makes a new one",
-            near_names(&path)
-        )));
+        // The names of a directory go only to who may read it.
+        let near = near_names(&path);
+        let near = near.trim_start_matches("; ");
+        return Err(PrepareError {
+            message: format!("{shown}: no such file; write_file makes a new one"),
+            excerpt: (!near.is_empty()).then(|| near.to_owned()),
+            file: path.absolute.parent().map(Path::to_owned),
+            paths: Vec::new(),
+        });
     };
     let in_file = |e: WorkspaceError| failed(e.of(&shown), Some(path.absolute.clone()));
     let file = TextFile::parse(&snapshot.bytes).map_err(in_file)?;
@@ -393,7 +398,12 @@ pub fn shown_difference(
     lines.extend(compared.lines.into_iter().map(|line| {
         let mut text = line.text;
         if let Some(note) = line.note {
-            text.push_str(&format!("  [{note}]"));
+            // Spaces at the end are counted where they are shown: those before the note are not to be counted with them.
+            let end = match text.ends_with([' ', '\t']) {
+                true => "⏎",
+                false => " ",
+            };
+            text.push_str(&format!("{end} [{note}]"));
         }
         (line.sign.as_char(), text)
     }));

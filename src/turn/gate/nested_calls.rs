@@ -56,6 +56,7 @@ async fn call(context: &CallContext<'_>, name: &str, arguments: &str) -> (Nested
         request: context.request,
         catalog: context.catalog,
         exposure: ToolExposure::Direct { reads_on: false },
+        takes_images: context.takes_images,
         feed: context.feed,
         record_ids: context.record_ids.clone(),
     };

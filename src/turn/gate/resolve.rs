@@ -2,6 +2,7 @@
 //! `call_tool_destructive`, whose arguments name the tool and declare an intent.
 
 use crate::chat::{CallIntent, OperationClass, ToolAnnotations, ToolCall, ToolDefinition};
+use crate::config::nearest_name;
 use crate::history::record;
 use crate::mcp::ToolCatalog;
 use crate::safety::intent::{self, IntentCheck};
@@ -146,7 +147,12 @@ pub fn resolve<'a>(
     reads_terminal: bool,
     work: &'a [ToolDefinition],
 ) -> CallResolution<'a> {
-    if let Some(tool) = work.iter().find(|tool| tool.name == call.name) {
+    // Rules and selections write `aish.NAME`, which models repeat.
+    let own_name = call.name.strip_prefix("aish.").unwrap_or(&call.name);
+    if let Some(tool) = work
+        .iter()
+        .find(|tool| tool.name == own_name || tool.name == call.name)
+    {
         return CallResolution::Call(Box::new(ResolvedCall::direct(tool, call.arguments.clone())));
     }
     let offered = match exposure {
@@ -161,15 +167,24 @@ pub fn resolve<'a>(
         (ToolExposure::Split { strict }, Some(variant)) => {
             through(variant, call, catalog, strict, work)
         }
-        (ToolExposure::Split { .. }, None) => Err(Box::new(RefusedCall {
-            account: of(call),
-            why: RefusalReason::Unread(intent::unknown_tool_error(&call.name)),
-        })),
+        (ToolExposure::Split { .. }, None) => {
+            let mut text = intent::unknown_tool_error(&call.name);
+            if let Some(near) = nearest_tool(&call.name, work) {
+                text.push_str(&format!(" Did you mean {near}?"));
+            }
+            Err(Box::new(RefusedCall::unread(of(call), text)))
+        }
         (ToolExposure::Direct { .. }, _) => match catalog.find(&call.name) {
             Some(tool) => Ok(ResolvedCall::direct(tool, call.arguments.clone())),
             None => Err(Box::new(RefusedCall {
                 account: of(call),
-                why: RefusalReason::NoSuchTool,
+                why: match nearest_tool(&call.name, work.iter().chain(&*catalog.tools)) {
+                    Some(near) => RefusalReason::Unread(format!(
+                        "[not called: there is no tool named {}; did you mean {near}?]",
+                        call.name
+                    )),
+                    None => RefusalReason::NoSuchTool,
+                },
             })),
         },
     };
@@ -177,6 +192,18 @@ pub fn resolve<'a>(
         Ok(resolved) => CallResolution::Call(Box::new(resolved)),
         Err(refused) => CallResolution::RefusedCall(refused),
     }
+}
+
+/// Returns the tool whose own name, without that of its server, is the nearest to that of an unknown tool.
+fn nearest_tool<'t>(
+    name: &str,
+    tools: impl IntoIterator<Item = &'t ToolDefinition>,
+) -> Option<&'t str> {
+    let tail = name.rsplit('.').next().unwrap_or(name);
+    let tools: Vec<&ToolDefinition> = tools.into_iter().collect();
+    let near = nearest_name(tail, tools.iter().map(|tool| tool.tool.as_str()))?;
+    let near = tools.iter().find(|tool| tool.tool == near)?;
+    Some(&near.name)
 }
 
 /// Returns the summary of a call without a known tool.

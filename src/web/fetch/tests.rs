@@ -132,6 +132,7 @@ async fn failures_have_one_clear_line() {
     for (url, message) in [
         ("file:///etc/passwd", "only http and https"),
         ("x", "invalid URL"),
+        ("example.com/a", "must begin with https://"),
         ("http://a@127.0.0.1/", "user name"),
     ] {
         let error = fetch_url(url, PrivateHost::Refuse).await.unwrap_err();

@@ -397,12 +397,16 @@ impl PreparedChange {
                 .fault(format_args!("is read-only (mode {:03o})", before.mode))
                 .hint("make it writable first if it should change"));
         }
-        let (dir, name) = match self.target.open_parent() {
-            // The directory will be made.
-            Err(error) if error.fault == PathFault::Missing && self.before.is_none() => {
-                return Ok(());
-            }
-            opened => opened?,
+        let mut target = self.target.clone();
+        let mut what = "its directory";
+        let (dir, name) = loop {
+            let missing = match target.open_parent() {
+                Err(error) if error.fault == PathFault::Missing && self.before.is_none() => error,
+                opened => break opened?,
+            };
+            // Directories will be made, in the nearest one that is there.
+            target = target.parent().ok_or(missing)?;
+            what = "a directory above it";
         };
         let may_write = |name: &OsStr, what: &str| match faccessat(
             &dir,
@@ -420,7 +424,7 @@ impl PreparedChange {
         match replaced {
             Some(_) if self.after != FileVersion::Absent => may_write(&name, "it"),
             // Making and removing are rights in the directory.
-            _ => may_write(OsStr::new("."), "its directory"),
+            _ => may_write(OsStr::new("."), what),
         }
     }
 

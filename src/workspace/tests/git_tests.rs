@@ -332,3 +332,19 @@ fn repository_elsewhere_must_know_this_work_tree() {
         "{error}"
     );
 }
+
+#[test]
+fn blame_says_that_a_file_is_not_committed() {
+    let f = fixture();
+    let workspace = repository(&f);
+    fs::write(f.inside.join("new.txt"), "new\n").unwrap();
+    let request = GitRequest {
+        path: Some(workspace.resolve("new.txt").unwrap()),
+        ..GitRequest::new(GitCommand::Blame)
+    };
+    let error = ask(&workspace, &request).unwrap_err();
+    assert!(
+        error.message.contains("the path is not in HEAD"),
+        "{error:?}"
+    );
+}

@@ -64,8 +64,9 @@ fn text_is_numbered_and_bounded() {
     assert!(wide.text.len() < 52 * 1024);
     assert_eq!(wide.next_line, Some(13));
     assert!(
-        wide.text
-            .contains("[12 lines are cut at 2,000 characters; for the rest of a line use shell: "),
+        wide.text.contains(
+            "[12 lines are cut at 2,000 characters; the tool shell, where it is offered, reads "
+        ),
         "{}",
         wide.text.chars().rev().take(300).collect::<String>()
     );
@@ -111,7 +112,7 @@ fn encodings_and_line_ends_are_told() {
         ),
         (
             b"caf\xe9 \xc3\xa9\n".to_vec(),
-            "1\tcaf\\xe9 é\n[1 bytes are not UTF-8 and are written as \\xNN]\n".into(),
+            "1\tcaf\\xe9 é\n[1 byte is not UTF-8 and is written as \\xNN]\n".into(),
         ),
     ] {
         fs::write(f.inside.join("t"), &bytes).unwrap();
@@ -121,7 +122,7 @@ fn encodings_and_line_ends_are_told() {
     fs::write(f.inside.join("t"), late).unwrap();
     assert_eq!(
         read(&f, "t", 5001).unwrap().text,
-        "5001\tb\\x00c\n[1 NUL bytes are written as \\x00; the file may be binary]\n"
+        "5001\tb\\x00c\n[1 NUL byte is written as \\x00; the file may be binary]\n"
     );
 }
 

@@ -1,6 +1,51 @@
 use super::*;
 
 #[test]
+fn errors_in_arguments_name_the_field() {
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Arguments {
+        #[serde(rename = "path")]
+        _path: String,
+        #[serde(rename = "offset")]
+        _offset: Option<u64>,
+        #[serde(default, rename = "all")]
+        _all: bool,
+    }
+    for (arguments, message) in [
+        (r#"{"path":1}"#, "path must be a string, not integer `1`"),
+        (
+            r#"{"path":"a","offset":"two"}"#,
+            "offset must be a whole number, not string \"two\"",
+        ),
+        (
+            r#"{"path":"a","offset":1.5}"#,
+            "offset must be a whole number, not floating point `1.5`",
+        ),
+        (
+            r#"{"path":"a","all":"yes"}"#,
+            "all must be true or false, not string \"yes\"",
+        ),
+        ("{}", "missing field `path`"),
+        (
+            r#"{"path":"a","x":1}"#,
+            "unknown field `x`, expected one of `path`, `offset`, `all`",
+        ),
+    ] {
+        let error = parse::<Arguments>(arguments).unwrap_err();
+        assert_eq!(error.message, format!("the arguments are wrong: {message}"));
+    }
+}
+
+#[test]
+fn a_text_that_is_an_integer_is_one_where_the_schema_wants_it() {
+    let given = r#"{"limit":"x","offset":" 2","path":"3"}"#;
+    let expected = r#"{"limit":"x","offset":2,"path":"3"}"#;
+    assert_eq!(with_numbers(READ_FILE, given), expected);
+    assert_eq!(with_numbers("unknown", given), given);
+}
+
+#[test]
 fn numbers_beyond_the_schema_are_refused() {
     for (tool, arguments, message) in [
         (
