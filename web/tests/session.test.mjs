@@ -86,7 +86,7 @@ test("hostile text is shown as text", async () => {
   for (const line of HOSTILE.split("\n").filter((line) => line.startsWith("<"))) assert.ok(text.includes(line), line);
   assert.ok(text.includes("⟨U+202E⟩evil⟨U+202C⟩"));
   assert.ok(text.includes("⟨U+009B⟩31m"));
-  assert.ok((await page.locator("h1").innerText()).includes("⟨U+202E⟩title"));
+  await page.locator("h1", { hasText: "⟨U+202E⟩title" }).waitFor();
   const links = await answer.locator("a").evaluateAll((all) => all.map((link) => [link.href, link.rel, link.target]));
   assert.deepEqual(links, [
     ["http://192.0.2.1/pixel.png", "noopener noreferrer", "_blank"],
@@ -376,6 +376,7 @@ test("what is typed while a prompt is being sent stays, and a prompt that was no
   }
   await page.reload();
   assert.equal(await field.inputValue(), "first prompt\nsecond thought");
+  await page.locator(".prompt-text").first().waitFor();
   assert.equal(await page.locator(".prompt-text").count(), 1);
 });
 

@@ -471,8 +471,8 @@ test("the current session is marked where colours are forced", async () => {
 test("titles can be read whole, and the words below the list are in line", async () => {
   const title = "A long title ".repeat(14).trim();
   await openSession(title);
-  assert.equal(await page.locator("h1").getAttribute("title"), title);
-  assert.equal(await page.locator(".sessions a[aria-current] .session-title").getAttribute("title"), title);
+  await page.locator(`h1[title="${title}"]`).waitFor();
+  await page.locator(`.sessions a[aria-current] .session-title[title="${title}"]`).waitFor();
   const bottoms = await page.locator(".sidebar-foot > *").evaluateAll((all) =>
     all.map((element) => {
       const range = document.createRange();

@@ -174,6 +174,12 @@ pub fn looks_like_prompt(shape: &str) -> bool {
     shape.contains(DIRECTORY) || first.is_some_and(|c| !c.is_ascii() && !c.is_alphanumeric())
 }
 
+/// Whether a shape begins as a row of a prompt does: with a directory or a sign beyond ASCII.
+pub fn begins_like_prompt(shape: &str) -> bool {
+    let first = shape.trim_start().chars().next();
+    first.is_some_and(|c| c == DIRECTORY || !c.is_ascii() && !c.is_alphanumeric())
+}
+
 /// Returns a text without what differs between two prompts of a shell: digits, the directory, the length of fillers.
 pub fn shape(text: &str, cwd: &str) -> String {
     let mut text = text.to_owned();

@@ -6,7 +6,9 @@ use std::ops::Range;
 use unicode_width::UnicodeWidthStr;
 
 use super::echo::ends_line;
-use super::prompt::{PromptLine, are_alike, is_distinctive, looks_like_prompt, shape};
+use super::prompt::{
+    PromptLine, are_alike, begins_like_prompt, is_distinctive, looks_like_prompt, shape,
+};
 use super::{Found, KnownCommand, Screen, ScreenRow};
 
 /// Maximum number of rows above the last one of a prompt.
@@ -79,7 +81,8 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
         let proves = is_prompt && (!rows.is_empty() || others.is_empty())
             || rows.len() > 1 && (own.is_empty() || programs.len() > 1);
         if !proves || alike.len() * 4 < rows.len() * 3 {
-            is_doubtful = !own.is_empty() && (is_prompt || alike.len() * 2 > rows.len());
+            is_doubtful =
+                !own.is_empty() && (begins_like_prompt(&own_shape) || alike.len() * 2 > rows.len());
             break;
         }
         common = height;

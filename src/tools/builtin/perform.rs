@@ -149,13 +149,9 @@ fn perform_blocking(
         limits: OutputLimits::default(),
         cancelled,
     };
-    // A person has no `read_result`, and a terminal shows no thousands of lines.
-    let search = &match scope.by_hand {
-        true => *context,
-        false => ReadContext {
-            limits: SEARCH_LIMITS,
-            ..*context
-        },
+    let search = &ReadContext {
+        limits: SEARCH_LIMITS,
+        ..*context
     };
     let listed = |listed: Result<ListedText, PathError>| {
         text(listed.map(|listed| listed.text).map_err(|e| e.message))
