@@ -380,6 +380,44 @@ test("what is typed while a prompt is being sent stays, and a prompt that was no
   assert.equal(await page.locator(".prompt-text").count(), 1);
 });
 
+test("a prompt is sent once, also if another session is shown meanwhile, and what is typed then stays", async () => {
+  const other = await daemon.newSession("Another place");
+  const id = await openSession("Sent once");
+  const field = page.locator("#prompt");
+  const release = await hold("POST", "**/messages");
+  await prompt("only once please");
+  await page.locator(`.sessions a[href="/s/${other}"]`).click();
+  await page.locator("h1", { hasText: "Another place" }).waitFor();
+  await page.locator(`.sessions a[href="/s/${id}"]`).click();
+  await page.locator("h1", { hasText: "Sent once" }).waitFor();
+  assert.equal(await field.inputValue(), "");
+  await field.pressSequentially("more");
+  release();
+  await page.locator(".prompt-text", { hasText: "only once please" }).waitFor();
+  await page.locator(".answer-facts").waitFor();
+  assert.equal(await field.inputValue(), "more");
+  await page.unrouteAll();
+  await page.reload();
+  await page.locator(".prompt-text", { hasText: "only once please" }).waitFor();
+  assert.equal(await field.inputValue(), "more");
+});
+
+test("what is typed ahead of a session that cannot be made is the first prompt of the next one", async () => {
+  await openSession("Typing ahead");
+  await page.locator(".log").focus();
+  const release = await hold("POST", "**/v1/sessions", 503);
+  await page.keyboard.type("nprecious wordz");
+  await page.keyboard.press("Backspace");
+  await page.keyboard.type("s");
+  release();
+  await page.getByText("No new session", { exact: false }).waitFor();
+  await page.unrouteAll();
+  await page.locator(".log").focus();
+  await page.keyboard.press("n");
+  await page.locator("#prompt", { hasText: "" }).waitFor();
+  await page.waitForFunction(() => document.querySelector("#prompt")?.value === "precious words");
+});
+
 test("a prompt that is too long is refused, and is not cut", async () => {
   await openSession("Too long");
   const field = page.locator("#prompt");

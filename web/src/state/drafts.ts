@@ -1,5 +1,7 @@
 // Prompts that are typed and not sent, kept in the tab's session storage.
 
+import { type Signal, signal } from "@preact/signals";
+
 const key = (session: string) => `aish.draft.${session}`;
 
 export function readDraft(session: string): string {
@@ -10,7 +12,7 @@ export function readDraft(session: string): string {
   }
 }
 
-export function storeDraft(session: string, text: string) {
+function storeDraft(session: string, text: string) {
   try {
     if (text) sessionStorage.setItem(key(session), text);
     else sessionStorage.removeItem(key(session));
@@ -18,3 +20,27 @@ export function storeDraft(session: string, text: string) {
     // Without storage the text is lost only with the page.
   }
 }
+
+/** What the field of a session has, and the prompt that is being sent: until the server has it, it belongs to the draft. */
+export interface Draft {
+  words: string;
+  sent: string;
+}
+
+const drafts = new Map<string, Signal<Draft>>();
+
+/** The draft of a session, which stays while another session is shown. */
+export function draftOf(session: string): Signal<Draft> {
+  const draft = drafts.get(session) ?? signal({ words: readDraft(session), sent: "" });
+  drafts.set(session, draft);
+  return draft;
+}
+
+/** Changes a draft, and what is kept of it. */
+export function changeDraft(session: string, words: string, sent: string) {
+  draftOf(session).value = { words, sent };
+  storeDraft(session, joined(sent, words));
+}
+
+/** A prompt that was not sent, with what was typed since. */
+export const joined = (sent: string, typed: string) => [sent, typed].filter(Boolean).join("\n");

@@ -5,7 +5,7 @@ import { ApiProblem, describe, get, write } from "../api/client";
 import { EventStream } from "../api/stream";
 import type { SessionDetail, SessionList, SessionView } from "../api/types";
 import { access } from "./auth";
-import { storeDraft } from "./drafts";
+import { changeDraft } from "./drafts";
 import { go, sessionAddress } from "./route";
 import { showNote } from "./announce";
 
@@ -106,6 +106,8 @@ export function rememberDirectory(cwd: string | undefined) {
 
 /** Characters typed since a new session was asked for: its first prompt. Null while none is asked for. */
 let typedAhead: string | null = null;
+/** Those of a session that could not be made: for the next one. */
+let unused = "";
 let created: string | null = null;
 
 /** Whether this page has just made the session: once, for its prompt to take the focus. */
@@ -117,15 +119,17 @@ export function isJustCreated(id: string): boolean {
 
 /** Takes a key for the prompt of the session that is being made. */
 export function typeAhead(key: string): boolean {
-  if (typedAhead === null || key.length !== 1) return false;
-  typedAhead += key;
+  if (typedAhead === null) return false;
+  if (key === "Backspace") typedAhead = typedAhead.slice(0, -1);
+  else if (key.length === 1) typedAhead += key;
+  else return false;
   return true;
 }
 
 /** Makes a session and shows it; one at a time. */
 export async function createSession() {
   if (typedAhead !== null) return;
-  typedAhead = "";
+  typedAhead = unused;
   const create = (cwd?: string) => write<SessionDetail>("POST", "/v1/sessions", { cwd });
   try {
     // It may be gone since.
@@ -136,11 +140,13 @@ export async function createSession() {
     });
     if (session) {
       created = session.id;
-      storeDraft(session.id, typedAhead);
+      changeDraft(session.id, typedAhead, "");
+      unused = "";
       go(sessionAddress(session.id));
     }
     refreshSoon();
   } catch (error) {
+    unused = typedAhead;
     const { message, hint } = describe(error);
     showNote(`No new session: ${message}${hint ? `; ${hint}` : ""}`, true);
   } finally {

@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { describe, sessionPath, write } from "../api/client";
 import type { SessionChange, SessionDetail } from "../api/types";
 import { choices, loadChoices } from "../state/choices";
-import { readDraft, storeDraft } from "../state/drafts";
+import { changeDraft, draftOf, joined } from "../state/drafts";
 import { isComposing } from "../state/keys";
 import type { SessionModel } from "../state/session";
 import { isJustCreated } from "../state/sessions";
@@ -11,12 +11,11 @@ import { Questions } from "./Questions";
 
 /** Writes prompts and chooses the settings of the session. */
 export function Composer({ model }: { model: SessionModel }) {
-  const [words, setWords] = useState(() => readDraft(model.id));
-  const [isSending, setSending] = useState(false);
+  const draft = draftOf(model.id);
+  const { words, sent } = draft.value;
+  const isSending = sent !== "";
   const [problem, setProblem] = useState<Problem | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
-  /** What the field has, and the prompt that is being sent. */
-  const draft = useRef({ words, sent: "" });
   const { failure } = model.status.value;
   const isBusy = model.isBusy();
 
@@ -44,29 +43,19 @@ export function Composer({ model }: { model: SessionModel }) {
     if (isNew) field.current?.focus();
   }, [isNew]);
 
-  /** Changes what is in the field, and the prompt that is being sent: until the server has it, it belongs to the draft. */
-  const change = (next: string, sent = draft.current.sent) => {
-    draft.current = { words: next, sent };
-    setWords(next);
-    storeDraft(model.id, joined(sent, next));
-  };
-
   const submit = async () => {
     if (isSending || !words.trim()) return;
-    setSending(true);
     setProblem(null);
-    change("", words);
+    changeDraft(model.id, "", words);
     // Not at the end: the user may be elsewhere then.
     field.current?.focus();
     try {
       await write("POST", sessionPath(model.id, "/messages"), { content: words });
-      change(draft.current.words, "");
+      changeDraft(model.id, draft.value.words, "");
       document.dispatchEvent(new CustomEvent("aish:end"));
     } catch (error) {
-      change(joined(words, draft.current.words), "");
+      changeDraft(model.id, joined(words, draft.value.words), "");
       setProblem({ ...describe(error), isUnsent: true });
-    } finally {
-      setSending(false);
     }
   };
 
@@ -103,7 +92,7 @@ export function Composer({ model }: { model: SessionModel }) {
           rows={1}
           placeholder="Write a prompt"
           value={words}
-          onInput={(event) => change(event.currentTarget.value)}
+          onInput={(event) => changeDraft(model.id, event.currentTarget.value, draft.value.sent)}
           onKeyDown={(event) => {
             if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
             event.preventDefault();
@@ -130,9 +119,6 @@ interface Problem {
   /** Whether it kept a prompt from being sent. */
   isUnsent?: boolean;
 }
-
-/** A prompt that was not sent, with what was typed since. */
-const joined = (sent: string, typed: string) => [sent, typed].filter(Boolean).join("\n");
 
 /** Cancels the answer. It vanishes with the answer; `onLeave` takes the focus then. */
 function Cancel({ onCancel, onLeave }: { onCancel: () => void; onLeave: () => void }) {
