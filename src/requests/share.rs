@@ -9,7 +9,6 @@ use crate::config::{Config, ConfigOverrides, ShareMode, ShareSettings, ShareTarg
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
-use crate::history::session_list::MAX_TITLE;
 use crate::paths;
 use crate::protocol::{
     ShareOptions, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
@@ -429,7 +428,6 @@ async fn snapshot(
     let (user, paths) = (services.user.clone(), services.paths.clone());
     let journal = services.sessions.journal.clone();
     super::blocking(move || {
-        let title: String = info.title.chars().take(MAX_TITLE).collect();
         let records = session.with_records(<[_]>::to_vec);
         if let Some(source) = disabled_by_project(&config, &records) {
             return disabled(
@@ -443,7 +441,9 @@ async fn snapshot(
             false => SharedRecordings::default(),
         };
         let redactor = global_redactor();
-        let snapshot = Snapshot::new(&title, &records, options, recordings, &names, redactor);
+        // That of the list is cut.
+        let title = whole_title(&records).unwrap_or(&info.title);
+        let snapshot = Snapshot::new(title, &records, options, recordings, &names, redactor);
         Ok((config, snapshot))
     })
     .await
@@ -471,4 +471,19 @@ fn own_names(user: Option<String>) -> OwnNames {
         &known(user.unwrap_or_default()),
         &known(host.unwrap_or_default().trim().to_owned()),
     )
+}
+
+/// Returns the title that the records give the session, not cut.
+fn whole_title(records: &[Record]) -> Option<&str> {
+    let given = records.iter().rev().find_map(|record| match &record.body {
+        RecordBody::Title { title } => Some(title.as_str()),
+        _ => None,
+    });
+    let first = || {
+        records.iter().find_map(|record| match &record.body {
+            RecordBody::User { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    given.or_else(first)
 }

@@ -110,9 +110,12 @@ impl<'a> Cleaner<'a> {
 
     /// Adds what a reader gets who copies the text: words are joined over the ends of lines, and what cannot be seen is dropped.
     fn broken_hits(&self, segments: &Segments<'_>, hits: &mut Vec<Hit>) {
-        let seen = segments.seen();
-        let found = self.hits(&seen.text).into_iter();
-        hits.extend(found.filter_map(|hit| hit.shown(&seen)));
+        // Many show the end of a line as a blank, behind which a value may stand: `password:`.
+        for line_end in ["\n", " "] {
+            let seen = segments.seen(line_end);
+            let found = self.hits(&seen.text).into_iter();
+            hits.extend(found.filter_map(|hit| hit.shown(&seen)));
+        }
         segments.joined(|joined| self.joined_hits(joined, hits));
         for hit in hits.iter_mut().filter(|hit| hit.is_secret) {
             hit.range.end = segments.end_of_secret(&hit.range);

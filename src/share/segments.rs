@@ -162,11 +162,15 @@ impl<'t> Segments<'t> {
         self.shown.get(segment.range.clone()).unwrap_or_default()
     }
 
-    /// Returns the text without what is not seen, in its lines.
-    pub fn seen(&self) -> JoinedText {
+    /// Returns the text without what is not seen, with this text for the end of a line.
+    pub fn seen(&self, line_end: &str) -> JoinedText {
         let mut joined = JoinedText::default();
         for segment in &self.all {
-            joined.push(segment.gap.shown(), segment.range.start);
+            let gap = match segment.gap {
+                Gap::Line => line_end,
+                gap => gap.shown(),
+            };
+            joined.push(gap, segment.range.start);
             joined.push(self.text(segment), segment.range.start);
         }
         joined

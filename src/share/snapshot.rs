@@ -12,6 +12,9 @@ use crate::protocol::ShareOptions;
 use crate::safety::own_names::OwnNames;
 use crate::safety::redact::Redactor;
 
+/// Maximum number of characters of a title.
+const MAX_TITLE: usize = 200;
+
 /// What a share shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
@@ -119,7 +122,8 @@ impl Snapshot {
             removed,
         } = selection;
         Snapshot {
-            title: cleaner.clean(title),
+            // Cut only then: half a secret or half a name would not be recognized.
+            title: cleaner.clean(title).chars().take(MAX_TITLE).collect(),
             messages,
             recordings: recordings.shared,
             removed: RemovedCounts {

@@ -242,6 +242,41 @@ fn broken_keys_are_found_in_prompts_and_titles() {
 }
 
 #[test]
+fn a_long_title_is_cut_behind_what_is_replaced() {
+    let redactor = Redactor::default();
+    let title = format!("{} /home/anna/project", "x".repeat(190));
+    let none = SharedRecordings::default();
+    let snapshot = Snapshot::new(
+        &title,
+        &[],
+        ShareOptions::default(),
+        none,
+        &names(),
+        &redactor,
+    );
+    assert_eq!(
+        snapshot.title,
+        format!("{} ~/project", "x".repeat(190)).get(..200).unwrap()
+    );
+}
+
+#[test]
+fn a_value_may_stand_in_the_line_behind_its_name() {
+    for text in [
+        "password:\nhunter2Xyz9Qq77",
+        "password=\nhunter2Xyz9Qq77",
+        "pass\u{200b}word: hunter2Xyz9Qq77",
+    ] {
+        let redactor = Redactor::default();
+        let own_names = names();
+        let mut cleaner = Cleaner::new(&own_names, &redactor);
+        assert!(!cleaner.clean(text).contains("hunter2"), "{text:?}");
+        let answer = super::answer_html(text, true, &mut cleaner);
+        assert!(!answer.contains("hunter2"), "{answer}");
+    }
+}
+
+#[test]
 fn lines_behind_a_secret_stay() {
     let names = [
         "and it works",
