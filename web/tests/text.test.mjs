@@ -18,7 +18,7 @@ const source = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
 // Modules of the page look at its address when they are loaded.
 globalThis.location = { pathname: "/" };
 const {
-  EventParser, GrowingLexer, ansiSpans, applyEvent, decodeEntities, duration, linkResults, portion, safeHref, segments, unanswered, visible,
+  Blocks, EventParser, GrowingLexer, ansiSpans, applyEvent, decodeEntities, duration, linkResults, portion, safeHref, segments, unanswered, visible,
 } = await import(
   `data:text/javascript;base64,${source}`
 );
@@ -185,4 +185,24 @@ test("output goes to the call that it is of", () => {
     applyEvent(model, { type: "tool.delta", ts: "", payload: { call_id: id, text: words } });
   }
   assert.deepEqual(items[0].calls.map(({ output }) => output), ["one", "two more"]);
+});
+
+test("erasing in a line keeps the column of the cursor", () => {
+  for (const [output, shown] of [
+    ["abcdef\rxy\u001b[1K", "   def"], ["abc\b\u001b[2KX", "  X"], ["abc\r\u001b[2KX", "X"], ["abc\r\u001b[KX", "X"],
+  ]) assert.equal(ansiSpans(output).map(({ text }) => text).join(""), shown, JSON.stringify(output));
+});
+
+test("only double tildes strike out, and a link contains no other link", () => {
+  const html = (node) => {
+    if (Array.isArray(node)) return node.map(html).join("");
+    if (node === null || typeof node !== "object") return String(node ?? "");
+    const content = html(node.props.children ?? node.props.text);
+    return typeof node.type === "string" ? `<${node.type}>${content}</${node.type}>` : content;
+  };
+  for (const [answer, shown] of [
+    ["H~2~O", "<p>H~2~O</p>"], ["~~old~~", "<p><del>old</del></p>"],
+    ["[![alt](https://a.example/i.png)](https://a.example/)", "<p><a>alt</a></p>"],
+    ["[*![alt](https://a.example/i.png)*](https://a.example/)", "<p><a><em>alt</em></a></p>"],
+  ]) assert.equal(html(Blocks({ tokens: new GrowingLexer().lex(answer) })), shown, answer);
 });

@@ -49,15 +49,23 @@ export function ansiSpans(output: string): AnsiSpan[] {
       else if (char === "\n") {
         endLine();
         add(char, names);
-      } else line[column++] = { text: char, classes: names };
+      } else {
+        // An erased line keeps the column of the cursor.
+        while (line.length < column) line.push({ text: " ", classes: "" });
+        line[column++] = { text: char, classes: names };
+      }
     }
+  };
+  /** Erases the rest of the line, its start up to the cursor, or all of it. The cursor stays. */
+  const erase = (mode: string) => {
+    if (mode === "1") line.fill({ text: " ", classes: "" }, 0, column + 1);
+    else line.length = mode === "2" ? 0 : Math.min(column, line.length);
   };
   for (const match of text.matchAll(ESCAPE)) {
     write(text.slice(end, match.index));
     end = match.index + match[0].length;
     if (match[2] === "m") apply(style, match[1] ?? "");
-    // Erases the rest of the line, or all of it.
-    if (match[2] === "K") line.length = column = match[1] === "2" ? 0 : Math.min(column, line.length);
+    if (match[2] === "K") erase(match[1] ?? "");
   }
   write(text.slice(end));
   endLine();

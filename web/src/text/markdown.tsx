@@ -132,13 +132,15 @@ function span(token: Token): ComponentChildren {
     case "em":
       return <em>{inline(token.tokens, token.text)}</em>;
     case "del":
+      // Shared pages strike out text between double tildes only.
+      if (!token.raw.startsWith("~~")) return <>~{inline(token.tokens, token.text)}~</>;
       return <del>{inline(token.tokens, token.text)}</del>;
     case "codespan":
       return <code>{visible(token.text)}</code>;
     case "br":
       return <br />;
     case "link":
-      return link(token.href, inline(token.tokens, token.text), token.raw);
+      return link(token.href, inline(token.tokens && withoutImages(token.tokens), token.text), token.raw);
     case "image":
       return link(token.href, `image: ${plain(token.text || token.href)}`, token.raw);
     case "html":
@@ -152,6 +154,14 @@ function span(token: Token): ComponentChildren {
     default:
       return plain(token.raw);
   }
+}
+
+/** Replaces images by their alternative text: a link must not contain another one. */
+function withoutImages(tokens: Token[]): Token[] {
+  return tokens.map((token) => {
+    if (token.type === "image") return { type: "text", raw: token.raw, text: token.text || token.href };
+    return "tokens" in token && token.tokens ? { ...token, tokens: withoutImages(token.tokens) } : token;
+  });
 }
 
 function link(href: string, content: ComponentChildren, raw: string): ComponentChildren {
