@@ -322,3 +322,13 @@ fn built_in_tools_that_are_turned_off_are_neither_listed_nor_called() {
         "{refused}"
     );
 }
+
+#[test]
+fn agents_cannot_be_created_yet() {
+    let helper = Helper::new([]);
+    let server = Server::start(&helper);
+    for body in [None, Some(json!({ "name": "x" }))] {
+        let refused = server.send("POST", "/v1/agents", body.as_ref());
+        assert_eq!(refused.problem(501)["message"], "aish has no agents yet");
+    }
+}

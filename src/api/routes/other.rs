@@ -37,6 +37,7 @@ pub async fn agents() -> Json<Value> {
 
 /// Creates an agent: not possible yet.
 #[utoipa::path(post, path = "/v1/agents", tag = "agents",
+    request_body(content = Option<Value>, description = "Anything: it is not read yet"),
     responses((status = 501, description = "aish has no agents yet", body = ProblemDocument)))]
 pub async fn create_agent() -> Problem {
     Problem::new(
