@@ -53,7 +53,8 @@ const NETWORK_REPORTS: &[&str] = &[
     "dns error",
 ];
 
-/// Words that are such a report only together: a Unix socket has no port, and a refusal of the server is none of the sandbox.
+/// Pairs of words that report a blocked network only if a line has both: without a port, the line is about a Unix socket, and a connection
+/// that the server refuses was not blocked by the sandbox.
 const NETWORK_REPORT_PAIRS: &[(&str, &str)] = &[
     ("failed to connect to", " port "),
     ("connecting to", "failed: operation not permitted"),

@@ -98,8 +98,8 @@ impl Scope {
 /// Returns the scopes of a hunk: one for each line that its headers fit from line `next` on.
 ///
 /// # Errors
-/// A header is not in the file, or a narrower one not in the block of the one before it. `is_above` tells whether a line that
-/// fits the first header by one of the first so many rules is above.
+/// A header is not in the file, or a narrower one is not in the block of the one before it. `is_above(header, rules)` tells whether a line
+/// above line `next` matches the first header by one of the first `rules` rules.
 pub(super) fn scopes(
     finder: &LineFinder<'_>,
     hunk: &PatchHunk,
