@@ -225,6 +225,19 @@ fn a_guess_at_a_file_that_may_not_be_read_tells_nothing() {
         "{:?}",
         work.results()
     );
+    // Neither is anything told of a file of the workspace that a rule keeps from being read.
+    let rules = RULES.replace("\"fs.read\" = \"allow\"", "\"fs.read\" = \"deny\"");
+    let results = [SECRET, "another"].map(|guess| {
+        let work = Work::calling(&[edit("inside.txt", "@", guess)], &rules);
+        work.write("inside.txt", SECRET);
+        let mut client = work.ask("try");
+        assert_eq!(
+            answer_all(&mut client, &ApprovalVerdict::No { words: None }).len(),
+            1
+        );
+        work.results()
+    });
+    assert_eq!(results[0], results[1]);
     // In the workspace, the reason is told at once, without lines of the file.
     let work = Work::calling(&[edit("inside.txt", "another", "x")], "");
     work.write("inside.txt", "some line\n");

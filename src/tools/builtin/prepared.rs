@@ -107,6 +107,9 @@ impl PrepareError {
         let paths: Vec<&ResolvedPath> = self.paths.iter().collect();
         let work = PreparedWork::Refused(self.message.clone());
         let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
+        // A rule that allows changes does not allow to be told of a file.
+        call.reason
+            .get_or_insert("why it cannot be made tells of a file that may not be read".to_owned());
         call.danger = Some(format!("this change cannot be made: {}", self.message));
         call
     }

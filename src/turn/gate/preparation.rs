@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::CallGate;
 use super::resolve::{CallResolution, RefusedCall, ResolvedCall};
+use crate::safety::policy::PolicyDecision;
 use crate::tools::builtin::{PrepareError, PreparedCall, READ_FILE, WorkScope, prepare};
 use crate::turn::outcome::CallEnd;
 use crate::turn::protected_files::{self, ProtectionCheck};
@@ -82,9 +83,13 @@ impl CallGate<'_> {
         if scope.may_see(file) {
             return Sight::Text;
         }
-        match self.read_call(scope, file).await {
-            Some(call) if self.by_rule(&call).is_some() => Sight::Text,
-            Some(call) if call.asks_only_for_the_workspace() => Sight::Reasons,
+        let Some(call) = self.read_call(scope, file).await else {
+            return Sight::Nothing;
+        };
+        let decision = self.decide(&self.call_request(&call, &call.arguments));
+        match decision.map(|(decision, _)| decision) {
+            Some(PolicyDecision::Allow(..)) => Sight::Text,
+            Some(PolicyDecision::Ask(_)) if call.asks_only_for_the_workspace() => Sight::Reasons,
             _ => Sight::Nothing,
         }
     }
