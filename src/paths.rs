@@ -274,7 +274,7 @@ pub fn link_target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Ends the name of a temporary file, behind the id of the process and a number.
+/// Ends the name of a temporary file, after the id of the process and a number.
 const TEMPORARY: &str = ".aish-new";
 
 /// Removes temporary files that killed processes have left in the directories of aish and in those directly below: they may hold

@@ -284,7 +284,7 @@ pub enum Request {
         shell: Option<ShellId>,
         /// The terminal of the client, `pts/3`.
         tty: Option<String>,
-        /// The variables of the client that tell its terminal.
+        /// The variables of the client that identify its terminal.
         terminal: BTreeMap<String, String>,
         /// The number of the command, counted from the last one, which is 1.
         command: usize,

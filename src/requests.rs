@@ -212,7 +212,7 @@ pub async fn transcript(
     .await
 }
 
-/// Returns whose output is wanted: that of the last command of a shell, by default of the one on the terminal of the client.
+/// Returns which output is wanted: that of the last command of a shell, by default of the one on the terminal of the client.
 ///
 /// # Errors
 /// No shell is known there.
@@ -273,7 +273,7 @@ fn info(id: String, updated_ms: u64, summary: SessionSummary) -> SessionInfo {
     }
 }
 
-/// Returns what the list shows of one session.
+/// Returns the entry of one session in the list.
 ///
 /// # Errors
 /// The journal cannot be read.

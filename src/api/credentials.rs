@@ -2,8 +2,8 @@
 //!
 //! The token is in a file that only the user can read. A browser gets a bearer for a ticket that `aish-helper web` has made;
 //! all browsers share one bearer, which lives in the runtime directory, so that an open page survives a restart of the daemon.
-//! It does not allow to answer questions: for that a browser is paired (`pairing`).
-//! Values are compared by their SHA-256, so that the time of a comparison tells nothing about them.
+//! It does not allow answering questions: for that a browser is paired (`pairing`).
+//! Values are compared by their SHA-256, so that the time of a comparison reveals nothing about them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -54,12 +54,12 @@ pub struct Credentials {
     pub pairings: Pairings,
 }
 
-/// What a password is worth.
+/// The result of checking a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuessResult {
-    /// It is the one of the configuration.
+    /// It is the password of the configuration.
     Right,
-    /// It is not, or none is configured.
+    /// It is another one, or none is configured.
     Wrong,
     /// It was not looked at: there were too many wrong ones.
     TooMany,
@@ -88,7 +88,7 @@ pub fn token(path: &Path) -> Result<String> {
     }
 }
 
-/// Replaces the token and the bearer of the browsers: what was handed out is void. A server that runs must be started again.
+/// Replaces the token and the bearer of the browsers: those that clients have are void. A running server must be restarted.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -181,7 +181,7 @@ impl Credentials {
         Some(self.browser())
     }
 
-    /// Returns what a bearer gives access to.
+    /// Returns the access that a bearer gives.
     pub fn bearer(&self, value: &str) -> Option<Access> {
         let value = sha(value);
         if let Some((id, state, _)) = self.pairings.of_bearer(&value, now_ms()) {

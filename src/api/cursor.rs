@@ -23,8 +23,8 @@ pub struct Cursor {
     pub part: usize,
     /// Number of events delivered since the last complete record that belong to no record yet.
     pub live: u64,
-    /// Id of the round whose answer was begun; empty if there is none. The whole id: a client is told which answer was discarded
-    /// also when nothing else has it any more.
+    /// Id of the round whose answer was begun; empty if there is none. The whole id: a client learns which answer was discarded
+    /// even if only the cursor still has its id.
     pub round: String,
     /// Number of bytes delivered of that answer.
     pub text: usize,
@@ -148,7 +148,7 @@ impl FromStr for Cursor {
     }
 }
 
-/// Numbers beyond this are no positions of a session.
+/// Numbers beyond this are not positions of a session.
 const MAX: usize = 1 << 40;
 
 fn number(text: &str) -> Result<usize, InvalidCursor> {

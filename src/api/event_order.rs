@@ -20,7 +20,7 @@ pub fn fits(session: &Session, cursor: &Cursor) -> bool {
         && session.hub.running().is_none_or(is_in_feed)
 }
 
-/// Returns the next event of a session and moves the cursor behind it; `None` when there is nothing more now.
+/// Returns the next event of a session and moves the cursor past it; `None` when there is nothing more now.
 pub fn next(session: &Session, cursor: &mut Cursor, answer: &SearchedAnswer) -> Option<ApiEvent> {
     loop {
         let event = match has_record(session, cursor) {
@@ -45,7 +45,7 @@ fn has_record(session: &Session, cursor: &Cursor) -> bool {
 }
 
 /// Returns the next event of the running turn that precedes the next record, which was written: what a tool call has printed comes
-/// before its result, also where the client is behind.
+/// before its result, even for a slow client.
 pub fn earlier_event(session: &Session, cursor: &mut Cursor) -> Option<ApiEvent> {
     if cursor.part > 0 {
         return None;
@@ -114,7 +114,7 @@ fn text_event(session: &Session, feed: &TurnFeed, cursor: &mut Cursor) -> Option
     ))
 }
 
-/// Returns the next piece of the output of the tool call whose start was told last.
+/// Returns the next piece of the output of the tool call whose start was sent last.
 fn output_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
     let part = feed.live_output(cursor.position, MAX_TEXT)?;
     if part.text.is_empty() {
@@ -125,8 +125,8 @@ fn output_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
     Some(live("tool.delta", payload))
 }
 
-/// Returns the next event of the feed that clients are told, of those before the next record. What a call has printed precedes
-/// its end.
+/// Returns the next event of the feed that is sent to clients, of those before the next record. The output of a call precedes its
+/// end.
 fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
     while let Some((event, behind)) = feed.event_from(cursor.position.entry, cursor.record) {
         match &*event {
@@ -163,7 +163,7 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
                     "outcome": outcome_word(*outcome),
                 }),
             )),
-            // The answer's text has the proposals; records tell the rest.
+            // The answer's text has the proposals; records have the rest.
             TurnEvent::Started { .. }
             | TurnEvent::Proposal(_)
             | TurnEvent::NewTools(_)

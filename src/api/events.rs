@@ -1,8 +1,8 @@
 //! The events of a session, derived from its records and from the feed of its running turn.
 //!
-//! Each call of [`record_event`] gives one event of a record and moves the cursor behind it. What is in the journal decides: an answer that is
-//! read while it runs and one that is read later give the same events, except for how its text is cut into deltas. Events
-//! of the feed that have no record (a question, the output of a running tool) exist only while the turn runs.
+//! Each call of [`record_event`] gives one event of a record and moves the cursor past it. The journal is decisive: an answer
+//! gives the same events whether it is read while it runs or later, except for how its text is cut into deltas. Events of the feed
+//! that have no record (a question, the output of a running tool) exist only while the turn runs.
 
 use std::borrow::Cow;
 
@@ -59,7 +59,7 @@ pub struct SearchedAnswer {
 }
 
 impl SearchedAnswer {
-    /// Returns what is searched of a record, if it is an answer that was not searched yet.
+    /// Returns the text of a record to search, if it is an answer that was not searched yet.
     pub fn unsearched(&self, record: &Record) -> Option<UnsearchedAnswer> {
         match &record.body {
             RecordBody::Assistant { text, .. } if self.record != record.id => {
@@ -344,7 +344,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     global_redactor().redact(text)
 }
 
-/// Returns the state of a session: a key that changes with it, and what clients are told.
+/// Returns the state of a session: a key that changes with it, and the JSON for clients.
 pub fn status(session: &Session) -> (String, Value) {
     let waiting = session.hub.waiting();
     let (key, mut status) = running_status(session);
@@ -356,7 +356,7 @@ pub fn status(session: &Session) -> (String, Value) {
 fn running_status(session: &Session) -> (String, Value) {
     let Some(feed) = session.hub.running() else {
         let failed = session.hub.last_failure();
-        // Also a turn that has begun and ended since the last event is told.
+        // So clients also learn of a turn that has begun and ended since the last event.
         let key = format!("idle {}", session.hub.ended_turns());
         let failure = failed.map(|failed| {
             json!({

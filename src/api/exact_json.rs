@@ -1,4 +1,4 @@
-//! JSON bodies that mean the same after they were read: what is shown, approved and passed on must be what was sent. Pure.
+//! JSON bodies that mean the same after they were read: exactly what was sent must be shown, approved and passed on. Pure.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -158,7 +158,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
     }
 }
 
-/// The parameters behind `?`.
+/// The parameters after `?`.
 #[derive(Debug)]
 pub struct Parameters<T>(pub T);
 

@@ -1,7 +1,7 @@
 //! The events of all sessions as one stream of server-sent events.
 //!
-//! Records are told in the order of their ids, which sort by time. What a session tells before it is a record, such as the text of
-//! a running answer, comes once all records were told.
+//! Records are sent in the order of their ids, which sort by time. Events that are not a record yet, such as the text of a running
+//! answer, are sent once all records were sent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -24,10 +24,10 @@ use crate::history::record::Record;
 use crate::session::conversation::SharedSession;
 use crate::session::feed::TurnFeed;
 
-/// Maximum number of sessions with a position of their own. What happens in more of them at once is told once it is a record.
+/// Maximum number of sessions with a position of their own. Events of further sessions are sent once they are records.
 const MAX_WITHIN: usize = 16;
 
-/// Maximum number of positions in a cursor that is read: also records that were told in part have one.
+/// Maximum number of positions in a cursor that is read: records that were sent in part have one too.
 const MAX_PARSED: usize = 4 * MAX_WITHIN;
 
 /// A position in the events of all sessions.
@@ -100,7 +100,7 @@ pub struct GlobalStream {
     /// Sessions that were in the cursor or have changed since, until the stream has caught up.
     revisited: Vec<String>,
     answer: SearchedAnswer,
-    /// What was told of the state of each session last.
+    /// The state of each session that was sent last.
     status: HashMap<String, String>,
     /// The number of the last event of each session.
     seq: HashMap<String, u64>,
@@ -189,7 +189,7 @@ impl GlobalStream {
         sessions
     }
 
-    /// Appends the next event of the oldest record behind the cursor. Returns false if there is none.
+    /// Appends the next event of the oldest record after the cursor. Returns false if there is none.
     async fn append_record(&mut self, sessions: &[SharedSession], out: &mut Vec<u8>) -> bool {
         let mut next: Vec<(String, &SharedSession, usize)> = Vec::new();
         for session in sessions {
@@ -203,7 +203,7 @@ impl GlobalStream {
         };
         let within = self.cursor.within.remove(&session.id);
         let mut cursor = within.unwrap_or_else(|| Cursor::after(number));
-        // What was told of the running turn is told again unless the cursor says so.
+        // Events of the running turn are sent again unless the cursor says that they were sent.
         let has_place = self.cursor.within.len() < MAX_WITHIN;
         if has_place && let Some(event) = event_order::earlier_event(session, &mut cursor) {
             advance_live_by_time(session, &mut cursor);
@@ -228,7 +228,7 @@ impl GlobalStream {
         if is_complete && record_id > self.cursor.record {
             self.cursor.record = record_id;
         }
-        // What runs goes on behind the record.
+        // Running work continues after the record.
         if !is_complete || has_place && session.hub.running().is_some() {
             self.cursor.within.insert(session.id.clone(), cursor);
         }
@@ -268,7 +268,7 @@ impl GlobalStream {
         number
     }
 
-    /// Appends what happens in a session and is no record yet.
+    /// Appends events of a session that are not a record yet.
     fn append_live(&mut self, session: &SharedSession, out: &mut Vec<u8>) {
         let id = &session.id;
         let records = session.with_records(<[Record]>::len);
@@ -359,14 +359,14 @@ fn advance_live_by_time(session: &SharedSession, cursor: &mut Cursor) {
     cursor.live = cursor.live.max(time_step(passed));
 }
 
-/// Returns a number that grows with a duration and has a place in `seq` for two years: milliseconds for 18 hours, within which turns
-/// and their questions end, then seconds.
+/// Returns a number that grows with a duration and has a place in `seq` for two years: milliseconds for 18 hours, within which
+/// turns and their questions end, then seconds.
 fn time_step(ms: u64) -> u64 {
     const FINE: u64 = 1 << (SEQ_BITS - 2);
     ms.min(FINE) + ms.saturating_sub(FINE) / 1000
 }
 
-/// Waits until one of the feeds has something behind its position.
+/// Waits until one of the feeds has something after its position.
 async fn any_changed(feeds: &[(Arc<TurnFeed>, Cursor)]) {
     let changes = feeds.iter().map(|(feed, cursor)| {
         let change = feed.live_changed((&cursor.round, cursor.text), cursor.position);

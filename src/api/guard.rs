@@ -1,4 +1,4 @@
-//! What every request must pass before it reaches a handler.
+//! Checks that every request must pass before it reaches a handler.
 //!
 //! A page of another site must reach nothing: `Host` must be the address that the server listens on (against DNS rebinding),
 //! `Origin` and `Sec-Fetch-Site` must say that the request comes from the server's own page, and over TCP there is always a
@@ -41,7 +41,7 @@ pub struct OwnNames {
     pub hosts: Vec<String>,
 }
 
-/// Paths of the API that need no token: they tell nothing about the user.
+/// Paths of the API that need no token: they reveal nothing about the user.
 const PUBLIC: [&str; 3] = ["/health", "/version", "/openapi.json"];
 /// Maximum number of headers.
 const MAX_HEADERS: usize = 64;
@@ -50,7 +50,7 @@ const TICKET: &str = "/v1/tickets";
 /// The same for the ticket of a pairing; a browser that waits for the person's decision asks for it there.
 const PAIRING: &str = "/v1/pairing";
 
-/// The routes, behind the checks.
+/// The routes, with the checks before them.
 #[derive(Clone)]
 pub struct GuardedRoutes {
     state: ApiState,

@@ -24,10 +24,11 @@ use crate::session::lock;
 
 /// Time to send the head of a request, and how long a connection may stay idle between two of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of connections. A further one takes the place of the oldest from which no request has proved who sends it, so that a
-/// program that opens many keeps nobody out.
+/// Maximum number of connections. A further one takes the place of the oldest from which no request has proved who sends it, so
+/// that a program that opens many keeps nobody out.
 const MAX_CONNECTIONS: usize = 256;
-/// TLS handshakes in a second, and as many at once after a pause: each costs milliseconds of the thread that also serves the shells.
+/// TLS handshakes in a second, and as many at once after a pause: each costs milliseconds of the thread that also serves the
+/// shells.
 const HANDSHAKES: u32 = 20;
 /// How long a connection waits for its place, and the pause after a failure to accept, most likely for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -226,11 +227,11 @@ async fn serve_connection<S>(
             }
         }
     };
-    // A client that breaks the protocol or hangs up is no fault of the server.
+    // A client that breaks the protocol or hangs up is not a fault of the server.
     let is_timeout = result.as_ref().is_err_and(hyper::Error::is_timeout);
     let parts = connection.into_parts();
     let mut refusals = parts.io.into_inner();
-    // Line ends before a request are no request: a connection that is idle between two needs no word.
+    // Line ends before a request are not a request: a connection that is idle between two requests needs no reply.
     let has_begun = parts.read_buf.iter().any(|byte| !b"\r\n".contains(byte));
     let goodbye = async {
         let stream = &mut refusals.stream;

@@ -69,7 +69,7 @@ const VERSION: &str = include_str!("../../web/dist/version.txt");
 /// Serves a file of the page; what the page itself makes of a path, its entry.
 pub async fn serve(request: Request) -> Response {
     let path = request.uri().path();
-    // `*`, and the target of CONNECT, which is no path.
+    // `*`, and the target of CONNECT, which is not a path.
     if !path.starts_with('/') || *request.method() == Method::CONNECT {
         return Problem::method_not_allowed("GET, HEAD, POST, PATCH, DELETE").into_response();
     }

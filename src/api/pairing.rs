@@ -28,7 +28,7 @@ const CODE_ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
 /// Number of characters in each half of a code.
 const CODE_HALF: usize = 4;
 
-/// SHA-256 of a value that proves something. Compared instead of the value, so that the time tells nothing.
+/// SHA-256 of a value that proves something. Compared instead of the value, so that the time of a comparison reveals nothing.
 pub type Sha = [u8; 32];
 
 /// Returns the SHA-256 of a value.
@@ -178,7 +178,7 @@ impl Pairings {
         let id = pairing.id;
         (pairing.state, pairing.until_ms) = match accepts {
             true => (PairingState::Paired, now_ms.saturating_add(PAIRED_MS)),
-            // Kept for a while, so that the browser is told.
+            // Kept for a while, so that the browser learns of it.
             false => (PairingState::Refused, now_ms.saturating_add(QUESTION_MS)),
         };
         make_room(&mut all, &pairing.state);
@@ -191,7 +191,7 @@ impl Pairings {
     /// Returns the pairing of a bearer with this SHA-256, how far it is, and until when that holds.
     pub fn of_bearer(&self, bearer: &Sha, now_ms: u64) -> Option<(PairingId, PairingState, u64)> {
         let all = self.current(now_ms);
-        // A ticket is no bearer.
+        // A ticket is not a bearer.
         let mut traded = all.iter().filter(|p| p.state != PairingState::Offered);
         let found = traded.find(|p| p.browser == *bearer)?;
         Some((found.id, found.state.clone(), found.until_ms))

@@ -105,7 +105,7 @@ impl Problem {
             hint,
             headers: _,
         } = self;
-        // Messages may quote the request, or what a provider has said.
+        // Messages may quote the request, or a message of a provider.
         let redact = |text: String| global_redactor().redact(&text).into_owned();
         let (message, hint) = (redact(message), redact(hint));
         let document = ProblemDocument {

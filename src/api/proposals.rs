@@ -1,4 +1,4 @@
-//! Where the proposed commands of an answer stand in its text.
+//! The places of the proposed commands in the text of an answer.
 
 use super::types::ProposalView;
 use crate::history::record::RecordBody;

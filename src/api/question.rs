@@ -1,6 +1,6 @@
-//! What clients are told of an open question, and which answers the page may give.
+//! The JSON of an open question for clients, and the answers that the page may give.
 //!
-//! `view` is what the page shows: the same facts as the question in a terminal, with the same stand-ins for characters that are
+//! The page shows `view`: the same facts as the question in a terminal, with the same stand-ins for characters that are
 //! invisible or look like others. A person may approve only what the page shows exactly as it runs.
 
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ pub struct PossibleAnswers {
     pub terminal_reason: Option<&'static str>,
 }
 
-/// Returns what a client is told of an open question.
+/// Returns the JSON of an open question for clients.
 pub fn question(event: &TurnEvent) -> Option<Value> {
     let (kind, id, digest, shown) = match event {
         TurnEvent::ApprovalRequested(request) => {
@@ -169,7 +169,7 @@ fn view(request: &ApprovalRequest) -> Value {
     put("Changes", Some(difference(&effect.difference)));
     let preview = request.preview.as_deref().map(marked_lines);
     put("Would send", preview);
-    // A difference says more than the arguments do, and exactly what is done.
+    // A difference is clearer than the arguments, and is exactly the change that is made.
     if effect.difference.is_empty() {
         put("Arguments", Some(marked_text(&request.arguments)));
     }

@@ -294,7 +294,7 @@ impl ApiServer {
         })
     }
 
-    /// Replaces the token. What was handed out is void: open streams end, and open pages must be opened again.
+    /// Replaces the token. The old one is void: open streams end, and open pages must be opened again.
     ///
     /// # Errors
     /// The files cannot be written, or the server cannot be started again.
@@ -310,7 +310,7 @@ impl ApiServer {
             hostname: status.hostname,
             port: status.port,
         });
-        // First: where it fails, the server goes on with the old token.
+        // First: if it fails, the server continues with the old token.
         credentials::replace(&services.paths)?;
         self.end().await;
         if address.is_some() {

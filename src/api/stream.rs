@@ -1,7 +1,7 @@
 //! The events of one session as server-sent events, and what it shares with those of all sessions (`global_stream`).
 //!
-//! A stream is a cursor and no queue: it reads what comes next when its client can take more, about 8 KB at a time. A client
-//! that stopped reading costs one small buffer, and reads the rest from the journal when it goes on.
+//! A stream is a cursor, not a queue: it reads what comes next when its client can take more, about 8 KB at a time. A client
+//! that stopped reading costs one small buffer, and reads the rest from the journal when it continues.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Bits of `seq` below the number of the record.
 pub(super) const SEQ_BITS: u32 = 28;
 
-/// What both kinds of streams have.
+/// The common parts of both kinds of streams.
 #[derive(Debug)]
 pub(super) struct StreamBase {
     pub state: ApiState,
     pub changes: watch::Receiver<u64>,
-    /// Whether the stream goes on once everything was sent.
+    /// Whether the stream continues once everything was sent.
     pub follows: bool,
     pub is_caught_up: bool,
     pub has_ended: bool,
@@ -82,7 +82,7 @@ pub(super) async fn unpaired(state: &ApiState, pairing: Option<PairingId>) {
     }
 }
 
-/// Why a stream goes on.
+/// Why a stream continues.
 enum Wake {
     Changed,
     Heartbeat,
@@ -96,7 +96,7 @@ pub struct SessionStream {
     session: String,
     cursor: Cursor,
     answer: SearchedAnswer,
-    /// What was told of the session's state last.
+    /// The state of the session that was sent last.
     status: Option<String>,
     /// Counts a paired browser while it follows.
     _page: Option<FollowingPage>,
@@ -168,7 +168,7 @@ impl SessionStream {
         }
     }
 
-    /// Appends what is new.
+    /// Appends new events.
     async fn fill(&mut self, session: &Session, out: &mut Vec<u8>) {
         while out.len() < CHUNK {
             let record = self.cursor.record;

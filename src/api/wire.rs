@@ -33,7 +33,7 @@ pub fn response(problem: Problem) -> Vec<u8> {
     response
 }
 
-/// Returns what is sent in place of a response that hyper has made of a request it could not parse; `None` for every other.
+/// Returns the replacement of a response that hyper makes for a request that it cannot parse; `None` for other responses.
 fn replacement(written: &[u8]) -> Option<Vec<u8>> {
     let rest = written.strip_prefix(b"HTTP/1.1 4");
     // The version is that of the request before on the same connection.

@@ -1,7 +1,7 @@
 //! Prompts to another aish server: the server answers them with its own model and its own tools, in a session of its own.
 //!
 //! Only the prompt is sent. The answer comes as the events of that session, which are followed until the prompt is answered,
-//! over as many connections as it takes: the cursor of the last event says where the next connection goes on.
+//! over as many connections as it takes: the cursor of the last event says where the next connection continues.
 
 mod access;
 mod answer;
@@ -81,7 +81,7 @@ struct AcceptedReply {
     message_id: String,
 }
 
-/// What a cancellation here must do there.
+/// What a cancellation here requires at the other server.
 #[derive(Debug)]
 enum PromptState {
     /// Nothing: the server does not have the prompt, or its reply is awaited.
@@ -100,7 +100,7 @@ type SharedState = Arc<Mutex<PromptState>>;
 
 /// How much of the events was used.
 struct StreamPosition {
-    /// The position behind the last event that was used.
+    /// The position after the last event that was used.
     cursor: String,
     /// Size of all events.
     received: usize,
@@ -110,9 +110,9 @@ struct StreamPosition {
 
 /// Why following the events has ended early.
 enum StreamFault {
-    /// Another connection may go on.
+    /// Another connection may continue.
     Broken(Error),
-    /// It is of no use to go on.
+    /// Continuing is useless.
     Fatal(Error),
 }
 
@@ -285,7 +285,7 @@ impl SentPrompt<'_> {
     }
 
     /// Sends the prompt and returns its id. In a task of its own: the server may have the prompt although nobody waits for the
-    /// reply any more, and has to be told of a cancellation then.
+    /// reply any more, and then needs a cancellation.
     async fn post(&self, session: &str) -> Result<String> {
         let (call, session, state) = (self.call(), session.to_owned(), self.state.clone());
         let body = json!({ "content": self.prompt.text });
@@ -321,7 +321,7 @@ impl SentPrompt<'_> {
         }
     }
 
-    /// Opens the stream of the events of a session behind a cursor.
+    /// Opens the stream of the events of a session after a cursor.
     async fn open_stream(
         &self,
         session: &str,
@@ -461,7 +461,7 @@ fn broken(message: String) -> StreamFault {
     StreamFault::Broken(Error::runtime(message))
 }
 
-/// Takes the position behind an event.
+/// Takes the position after an event.
 fn take_cursor(id: &[u8], cursor: &mut String) -> std::result::Result<(), InvalidEvent> {
     match std::str::from_utf8(id) {
         Ok(id) if is_cursor(id) => id.clone_into(cursor),

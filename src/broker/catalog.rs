@@ -16,7 +16,7 @@ use crate::safety::budget::{ModelPrice, RateTable, TokenRates};
 /// rates of input, output, cache reads and cache writes, then `>TOKENS` with the rates of longer requests.
 const MODELS: &str = include_str!("catalog/models.txt");
 
-/// What is known of a model.
+/// Facts about a model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KnownModel {
     /// The context window, in tokens.
@@ -62,7 +62,7 @@ pub fn section(dialect: Dialect, is_mistral: bool, base_url: &str) -> Option<&'s
     found.map(|(_, section)| section)
 }
 
-/// Returns what is known of a model of a section at this time.
+/// Returns the facts about a model of a section at this time.
 pub fn find(section: &str, model: &str, now: DateTime<Utc>) -> Option<KnownModel> {
     let model = model.trim().trim_start_matches("models/").to_lowercase();
     let mut fields = lines(section)

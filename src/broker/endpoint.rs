@@ -27,7 +27,7 @@ const MAX_QUOTE_CHARS: usize = 300;
 pub struct ModelEndpoint {
     /// The wire format.
     pub dialect: Dialect,
-    /// Whether the server accepts ids of nine letters and digits only, and no user's message behind a tool's (Mistral).
+    /// Whether the server accepts ids of nine letters and digits only, and no user's message after a tool's (Mistral).
     pub is_mistral: bool,
     /// The base of every URL, usually ending in `/v1`.
     pub base_url: String,

@@ -39,7 +39,7 @@ pub struct ErrorResponse<'a> {
     pub status: u16,
     /// The target of a redirect.
     pub location: Option<String>,
-    /// The begin of the body: untrusted text that may repeat the key.
+    /// The beginning of the body: untrusted text that may repeat the key.
     pub body: String,
 }
 

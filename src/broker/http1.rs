@@ -430,7 +430,7 @@ impl Http1Response {
                 beyond
             }
         };
-        // Bytes behind the end would be taken for the begin of the next response.
+        // Bytes after the end would be taken for the beginning of the next response.
         self.keep &= beyond == 0;
         Ok(piece)
     }

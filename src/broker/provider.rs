@@ -33,7 +33,7 @@ pub(super) const MAX_MODEL_NAME: usize = 256;
 pub enum StreamError {
     /// A line or an event is longer than the decoder accepts.
     EventTooLong,
-    /// An event is not JSON; holds the event's begin.
+    /// An event is not JSON; holds the beginning of the event.
     BadJson(String),
     /// The server reports an error; holds the server's message.
     Server(String),
@@ -49,7 +49,7 @@ impl From<EventTooLong> for StreamError {
     }
 }
 
-/// What is known of an answer while its events arrive.
+/// The state of an answer while its events arrive.
 #[derive(Debug, Default)]
 pub struct AnswerProgress {
     /// The finish reason, once an event contains one.
@@ -72,10 +72,10 @@ pub struct AnswerProgress {
 
 /// Reads the events of an answer.
 pub trait AnswerCodec: fmt::Debug + Send {
-    /// Returns what is known so far.
+    /// Returns the state so far.
     fn progress(&self) -> &AnswerProgress;
 
-    /// Returns what is known so far, for taking the calls.
+    /// Returns the state so far, for taking the calls.
     fn progress_mut(&mut self) -> &mut AnswerProgress;
 
     /// Reads one event and appends its items to `out`; text is joined with the text before it.
@@ -98,7 +98,7 @@ pub trait AnswerCodec: fmt::Debug + Send {
         out: &mut Vec<StreamItem>,
     ) -> std::result::Result<(), StreamError>;
 
-    /// Ends the answer and appends what was held back.
+    /// Ends the answer and appends the text that was held back.
     fn end(&mut self, out: &mut Vec<StreamItem>);
 }
 
@@ -120,7 +120,7 @@ pub fn is_mistral(base_url: &str) -> bool {
 pub struct EncodedRequest {
     /// The JSON body.
     pub body: Vec<u8>,
-    /// SHA-256 of what the answer follows: instructions, tools and messages. Empty if the format binds nothing to it.
+    /// SHA-256 of the instructions, tools and messages before the answer. Empty if the format binds nothing to them.
     pub prefix_sha256: String,
 }
 
@@ -176,7 +176,7 @@ impl Dialect {
         match self {
             Dialect::Chat => Ok(EncodedRequest {
                 body: chat::request_body(endpoint, messages, tools, names, quirks)?,
-                // Its servers bind nothing to what precedes an answer.
+                // Its servers bind nothing to the messages before an answer.
                 prefix_sha256: String::new(),
             }),
             Dialect::Responses => responses::encode(endpoint, messages, tools, names, quirks),

@@ -57,7 +57,7 @@ pub enum RetryDecision {
     GiveUp(GiveUpReason),
 }
 
-/// Why a refused request is not repeated. Displayed behind the status, if there is anything to say.
+/// Why a refused request is not repeated. Displayed after the status, if there is a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GiveUpReason {
     /// The same request would be refused again.

@@ -26,7 +26,7 @@ pub struct EventTooLong;
 /// A decoder that keeps its state between two pieces of a stream.
 #[derive(Debug, Default)]
 pub struct SseDecoder {
-    /// The begin of an incomplete line.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     /// The `event:` field of the incomplete event.
     name: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct SseDecoder {
     data: Vec<u8>,
     /// Whether a `data:` line has arrived, which may be empty.
     has_data: bool,
-    /// Whether the last piece ended in CR: an LF at the begin of the next one belongs to the same line end.
+    /// Whether the last piece ended in CR: an LF at the beginning of the next one belongs to the same line end.
     after_cr: bool,
     /// Whether the first line, which may begin with a byte order mark, has been read.
     started: bool,

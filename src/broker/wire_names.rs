@@ -66,7 +66,7 @@ impl WireNames {
         }
     }
 
-    /// Returns an unused name: the begin of the spelling and a hash of the whole name.
+    /// Returns an unused name: the beginning of the spelling and a hash of the whole name.
     fn hashed(&self, name: &str, spelling: &str) -> String {
         let begin = &spelling[..spelling.len().min(MAX_NAME_LENGTH - HASH_DIGITS - 1)];
         let mut hash = Sha256::digest(name);

@@ -1,7 +1,7 @@
 //! Estimates how many tokens a model counts for a text. Pure.
 //!
 //! Every provider has its own tokenizer. The classes of characters below have the weights of OpenAI's `o200k_base`, which a
-//! test compares; the [`TokenScale`] to what a model really counts is learned from its answers.
+//! test compares; the [`TokenScale`] to the tokens that a model really counts is learned from its answers.
 
 mod image_size;
 mod scale;
@@ -45,12 +45,12 @@ pub fn text_tokens(text: &str) -> f64 {
         }
         tokens += match class {
             Class::Word => run.words + run.dense_extra(),
-            // A single space belongs to the word behind it, but not to a number.
+            // A single space belongs to the word after it, but not to a number.
             Class::Space => {
                 let is_digit = chars.peek().is_some_and(char::is_ascii_digit);
                 f64::from(u8::from(run.length > 1 || is_digit))
             }
-            // Punctuation takes the line breaks behind it.
+            // Punctuation takes the line breaks after it.
             Class::LineBreak => f64::from(u8::from(before != Class::Punctuation)),
             Class::Punctuation => (run.length as f64 / 3.0).max(1.0),
             Class::Other => run.other,
@@ -141,7 +141,7 @@ fn reasoning_tokens(native: &NativeAnswer) -> f64 {
     });
     let sealed = lengths.sum::<usize>() as f64 / SEALED_CHARS;
     let length = |name| strings(&native.items, name).map(str::len).sum::<usize>();
-    // The same reasoning may stand there twice, or readable beside its sealed form.
+    // The same reasoning may be there twice, or readable beside its sealed form.
     let readable = match native.dialect {
         Dialect::Chat => length("reasoning").max(length("text") + length("summary")),
         _ => length("reasoning").max(length("thinking")),
@@ -258,7 +258,7 @@ impl Run {
         };
     }
 
-    /// What a word needs in addition if it is no word, but an id, a hash or encoded bytes.
+    /// Additional tokens of a word that is an id, a hash or encoded bytes.
     fn dense_extra(&self) -> f64 {
         let is_mixed = self.has_digits && self.has_letters && self.length >= 8;
         if self.parts >= 4 || is_mixed {

@@ -96,7 +96,7 @@ fn shown_body(body: &str) -> String {
     lines.join(", ")
 }
 
-/// Appends a table behind an empty line.
+/// Appends a table after an empty line.
 fn append(text: &mut String, table: &str, body: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -230,7 +230,7 @@ fn with_default(old: &str, name: &str) -> String {
     match value_span {
         Some((before, after)) => format!("{before}{value}{after}"),
         None if old.is_empty() => format!("default_model = {value}\n"),
-        // At the top: behind the header of a table, the key would belong to that table.
+        // At the top: after the header of a table, the key would belong to that table.
         None => format!("default_model = {value}\n\n{old}"),
     }
 }

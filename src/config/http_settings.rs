@@ -34,7 +34,7 @@ section! {
 /// Minimum length, in characters: any program of the machine can try passwords.
 const MIN_LENGTH: usize = 12;
 
-/// A password, which is never shown. An empty one is no password.
+/// A password, which is never shown. An empty text is not a password.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerPassword(pub Secret);
 

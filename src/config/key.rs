@@ -35,7 +35,7 @@ pub fn key_variables(model: &ModelSettings) -> impl Iterator<Item = &str> {
         .chain(known.and_then(|known| known.other_key_env))
 }
 
-/// Returns the key of a model that has `key_env`, from `variables`, behind the name of its variable; `None` for any other
+/// Returns the key of a model that has `key_env`, from `variables`, after the name of its variable; `None` for any other
 /// model.
 ///
 /// # Errors

@@ -1,6 +1,5 @@
-//! Compares a configuration with the one that a person has seen last: what asks less, runs something else or sends data
-//! elsewhere counts only after a confirmation, and so does what is sent in addition, and what the history keeps less or shorter.
-//! Everything else counts at once.
+//! Compares a configuration with the one that a person saw last. Changes with which aish asks less, runs something else, sends data
+//! elsewhere or more of it, or keeps less of the history, count only after a confirmation. Everything else counts at once.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +38,7 @@ pub(super) use shown_values::changed_values;
 /// A line of the difference: `+` or `-`, and a setting. Parts of it come from the file.
 pub type ConfigChange = (char, String);
 
-/// What a person has seen of a configuration, without secrets.
+/// The configuration that a person saw last, without secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SeenConfig {
     default: RuleEffect,
@@ -47,9 +46,9 @@ pub(super) struct SeenConfig {
     confirm_cmd: bool,
     strict_server_validation: bool,
     sync: bool,
-    /// Limits of what is sent or done, which a larger value loosens.
+    /// Limits of data that is sent and of actions, which a larger value loosens.
     most: BTreeMap<String, u64>,
-    /// Limits of what is kept, which a smaller value loosens.
+    /// Limits of kept data, which a smaller value loosens.
     least: BTreeMap<String, u64>,
     /// Limits of spending by their keys; without an entry there is none.
     #[serde(default)]
@@ -82,7 +81,7 @@ struct SeenRule {
     effect: RuleEffect,
 }
 
-/// A program or an address: what was shown of it, and the fingerprint of all of it.
+/// A program or an address: the text that was shown of it, and the fingerprint of all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SeenTarget {
     shown: String,
@@ -147,7 +146,7 @@ impl SeenConfig {
         } = config;
         let ShellSettings {
             confirm_cmd,
-            // What it sends goes along with the next prompt otherwise.
+            // Its output is sent with the next prompt otherwise.
             continuation: _,
             output_bytes,
             // Only whether the output is captured.

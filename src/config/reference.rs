@@ -86,7 +86,7 @@ fn starter_header(path: &str, is_live: bool, mark: &str, text: &mut String) {
     }
 }
 
-/// Descriptions have a space behind the `#`, and settings do not: uncommenting all settings leaves a valid file.
+/// Descriptions have a space after the `#`, and settings do not: uncommenting all settings leaves a valid file.
 fn starter_comment(doc: &[&str], text: &mut String) {
     for line in doc {
         text.push_str(&format!("# {}\n", line.trim()));

@@ -64,7 +64,7 @@ fn resolve_with(
     if !config.models.contains_key(&name) {
         let is_unconfirmed = config.unconfirmed_models.contains(&name);
         match origin {
-            // What needs a model fails, and everything else works.
+            // Requests that need a model fail, and everything else works.
             SettingOrigin::File(_) if is_unconfirmed => {}
             SettingOrigin::Env(variable) if !is_unconfirmed => {
                 let names = config.models.keys().map(String::as_str);

@@ -1,4 +1,4 @@
-//! What a person has seen of the configuration, kept in the state directory.
+//! The configuration that a person saw last, kept in the state directory.
 
 use std::fs;
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! The types behind the settings table: a declaration ([`SettingSpec`]), a table of them ([`SectionSpec`]), and the
+//! The types of the settings table: a declaration ([`SettingSpec`]), a table of them ([`SectionSpec`]), and the
 //! value types that a setting can have (`SettingType`). The declarations themselves are in `settings`, `model` and
 //! `mcp`, written with the macro of `section`.
 

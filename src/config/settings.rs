@@ -213,7 +213,7 @@ section! {
     /// Limits of tool calls, and the MCP servers.
     #[derive(Debug, Clone, PartialEq)]
     pub struct McpSettings in "mcp" {
-        /// The maximum number of rounds of tool calls for one prompt.
+        /// The maximum number of rounds of tool calls for one prompt, and of commands that follow each other with the key c.
         max_tool_depth: u32 = 8, range(1, 100);
         /// The maximum size of a tool result that is sent to the model, in bytes.
         max_result_bytes: usize = 65_536, range(1_024, 16_777_216);

@@ -213,7 +213,7 @@ pub(super) fn must_be(expected: &str, value: &SyntaxValue) -> String {
     format!("must be {expected}, not {}", value.kind())
 }
 
-/// Returns `key` behind the path of its table.
+/// Returns `key` after the path of its table.
 pub(super) fn key_path(table: &str, key: &str) -> String {
     let key = shown_key(key);
     if table.is_empty() {

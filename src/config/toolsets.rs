@@ -94,7 +94,7 @@ pub enum ToolSelection {
 }
 
 impl ToolSelection {
-    /// Parses a list such as `@minimal,tracker,files.read_*`; `all` and `none` stand alone.
+    /// Parses a list such as `@minimal,tracker,files.read_*`; `all` and `none` must be alone.
     ///
     /// # Errors
     /// There is no such toolset, or a pattern is wrong.

@@ -9,11 +9,11 @@ const TRUNCATED: &str = "\n[… left out to fit the model's window]";
 /// Minimum length of a truncated result, in bytes.
 const MIN_RESULT_BYTES: usize = 512;
 
-/// Share of the available tokens that a cut leaves in use, so that the next prompts need no other one: each cut changes
-/// what the provider has cached.
+/// Share of the available tokens that a cut leaves in use, so that the next prompts do not need another cut: each cut invalidates
+/// the provider's cache.
 const KEPT_SHARE: f64 = 0.7;
 
-/// What a request must fit into.
+/// The limits that a request must fit into.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowLimit<'a> {
     /// The model's name at its provider.
@@ -22,7 +22,7 @@ pub struct WindowLimit<'a> {
     pub window: Option<u32>,
     /// Tokens of the window that are left for the answer.
     pub reserve: u32,
-    /// What the model counts for estimated tokens.
+    /// The tokens that the model counts for estimated ones.
     pub scale: TokenScale,
     /// Number of the oldest prompts that earlier requests of the session left out.
     pub dropped: usize,
@@ -43,9 +43,9 @@ pub struct FittedMessages {
 
 /// Returns the messages to send: the instructions, and as many of the latest messages as fit.
 ///
-/// The conversation ends with what the model is to answer: the new prompt or the results of its calls. Each prompt is kept
+/// The conversation ends with the text that the model is to answer: the new prompt or the results of its calls. Each prompt is kept
 /// or dropped together with everything that follows it, oldest first. The cut of the last request stays as long as
-/// everything behind it fits; a new one leaves room for what follows. The last prompt always stays; if it is too
+/// everything after it fits; a new cut leaves room for the next prompts. The last prompt always stays; if it is too
 /// long by itself, its longest tool results are truncated, down to 512 bytes each.
 pub fn fit(
     system: String,

@@ -20,11 +20,11 @@ pub struct FailedCommand<'a> {
     pub exit: i32,
     /// The directory that the shell is in.
     pub cwd: &'a str,
-    /// Its output, if the terminal told it.
+    /// Its output, if it could be read from the terminal.
     pub output: Option<&'a CommandOutput>,
 }
 
-/// Returns the user message of a request to correct a command: all that is known about the failure.
+/// Returns the user message of a request to correct a command: all known facts about the failure.
 pub fn fix_request(failed: &FailedCommand<'_>) -> String {
     let head = |rest: &str| {
         format!(

@@ -26,7 +26,7 @@ pub struct ShellContext<'a> {
     pub commands: Vec<ObservedCommand<'a>>,
     /// Environment variables, as `NAME=value`.
     pub env: &'a [String],
-    /// The output of the last command of the user, if the terminal told it.
+    /// The output of the last command of the user, if it could be read from the terminal.
     pub output: Option<SeenOutput<'a>>,
     /// Approved commands that have finished since the last prompt.
     pub finished: Vec<FinishedCommand<'a>>,
@@ -99,7 +99,7 @@ A tool_call is how to use one; its result comes in the next turn, so do not gues
 Use tools for structured operations, and `CMD:` lines for local shell commands.
 Prefer a tool; fall back to `CMD:` for what no tool offers.";
 
-/// Returns what the model is told about the built-in tools that work on files and commands. `roots` are the directories of the
+/// Returns the instructions about the built-in tools that work on files and commands. `roots` are the directories of the
 /// workspace.
 pub fn work_prompt(roots: &[String]) -> String {
     format!(
@@ -266,7 +266,7 @@ fn is_failure(exit: i32) -> bool {
     !matches!(exit, 0 | 130 | 146 | 148)
 }
 
-/// Returns whether the output of the last command goes along with a prompt: the command failed, or the words point at it.
+/// Returns whether the output of the last command is sent with a prompt: the command failed, or the words refer to it.
 pub fn wants_output(prompt: &str, command: &str, exit: i32) -> bool {
     is_failure(exit) || points_at(prompt, command)
 }
@@ -289,7 +289,7 @@ pub fn is_about_failure(prompt: &str) -> bool {
     words.any(points) && is_about(prompt, "")
 }
 
-/// Returns the notice that the output of the last command does not go along to another aish server, if the prompt points at it.
+/// Returns the notice that the output of the last command is not sent to another aish server, if the prompt refers to it.
 pub fn withheld_output(prompt: &str, command: &str) -> Option<String> {
     points_at(prompt, command).then(|| {
         let shown = command_in_line(command);
@@ -297,8 +297,8 @@ pub fn withheld_output(prompt: &str, command: &str) -> Option<String> {
     })
 }
 
-/// Returns whether a user asks about a failed command, so that missing output is worth a notice: nothing else was sent along that could
-/// explain the failure.
+/// Returns whether a user asks about a failed command, so that missing output is worth a notice: nothing else was sent along that
+/// could explain the failure.
 pub fn asks_about_failure(prompt: &str, facts: &ShellContext<'_>) -> bool {
     let captured = facts.finished.iter().any(|e| e.output.is_some());
     if captured || !facts.attachments.is_empty() || facts.output.is_some() {

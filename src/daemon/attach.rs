@@ -1,4 +1,4 @@
-//! What a client that attaches to a session sees: the running turn, or the last answer from the journal.
+//! The view of a client that attaches to a session: the running turn, or the last answer from the journal.
 
 use std::sync::Arc;
 

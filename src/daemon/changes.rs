@@ -64,7 +64,7 @@ pub async fn serve(
             kept: with(|outcome| matches!(outcome, FileOutcome::Changed(_))),
         };
         for file in &reply.files {
-            // What the model knows of the file is no longer so.
+            // The content of the file that the model knows is outdated.
             session.read_files.set(Path::new(&file.path), None);
         }
         let record_ids = match &request.shell {
@@ -76,8 +76,8 @@ pub async fn serve(
     Ok(reply)
 }
 
-/// Restores files that a killed daemon was overwriting, unless another one uses the same data. Returns the lock that tells the
-/// next one that this one may be changing files.
+/// Restores files that a killed daemon was overwriting, unless another one uses the same data. Returns the lock by which
+/// the next daemon knows that this one may be changing files.
 pub(super) fn restore_interrupted(paths: &Paths) -> Option<Flock<File>> {
     match lock_data(paths) {
         Ok((lock, is_alone)) => {

@@ -207,7 +207,7 @@ fn answer(link: &ClientLink, reaction: Reaction) {
     }
 }
 
-/// Handles a protocol violation. What the client shows is unknown, so that its answers count as denials: its own turn is
+/// Handles a protocol violation. It is unknown what the client shows, so its answers count as denials: its own turn is
 /// cancelled; a turn that it only watches continues without its answers.
 fn distrust(link: &ClientLink) {
     match link.hang_up {

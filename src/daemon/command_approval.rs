@@ -67,7 +67,7 @@ async fn effect(
     let now = rules_in_force::classified_effect(config, operation);
     let then = waiting.effect.clone();
     let decided = if now.0 > then.0 { now } else { then };
-    // Of two reasons to ask, the file that is reached says more.
+    // Of two reasons to ask, the file that is reached is more informative.
     if decided.0 != RuleEffect::Allow && decided.1 != DESTRUCTIVE {
         return Ok(decided);
     }

@@ -44,7 +44,7 @@ pub async fn serve(daemon: &Arc<Daemon>, request: ServerRequest) -> Result<Serve
         }
         ServerRequest::DecidePairing { handle, accept } => {
             if accept {
-                // What a person has allowed is on record before it counts.
+                // A permission is recorded before it counts.
                 let id = api.waiting_pairing(&handle)?;
                 if let Err(e) = record_pairing(daemon, id).await {
                     api.decide_pairing(&handle, false)?;

@@ -79,7 +79,7 @@ const SOCKET_CHECK: Duration = Duration::from_secs(5);
 /// The daemon: what turns and requests share, and what only connections use.
 #[derive(Debug)]
 pub struct Daemon {
-    /// What turns and requests share.
+    /// State that turns and requests share.
     pub services: Arc<SharedServices>,
     /// The HTTP server.
     pub api: ApiServer,
@@ -401,7 +401,7 @@ async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, 
                 for shell in &ended {
                     background_notice::remove(&daemon.services.paths, shell);
                 }
-                // Removes what shells have left behind.
+                // Removes files that shells have left behind.
                 daemon.services.driven_shells.list();
                 let results = daemon.services.results.clone();
                 daemon.services.tasks.spawn_blocking(move || results.expire(now_ms()));

@@ -63,7 +63,7 @@ async fn start(services: &SharedServices, config: &Config, shell: &ShellId) -> R
     }
     let binary = std::env::current_exe().context(|| "cannot find aish-helper itself".into())?;
     let notice = background_notice::path(&services.paths, shell);
-    // A process of its own, which tmux starts: it goes on when the daemon ends. Nothing here is secret.
+    // A process of its own, which tmux starts: it continues when the daemon ends. Nothing here is secret.
     let options = [
         (
             "--recordings",

@@ -3,7 +3,7 @@
 //! A process that aish started for a model, and all its descendants, may not. Those of the daemon are recognized by their
 //! ancestors, which lead to the daemon since it adopts orphans, and by a variable that each of them gets; those of an approved
 //! command by its shell among their ancestors, and by the session of its terminal. Only a client in the foreground of a
-//! terminal may answer a question. Where there is no `/proc`, nothing of this can be checked.
+//! terminal may answer a question. Without `/proc`, none of this can be checked.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -251,7 +251,7 @@ impl RefusalLimit {
     }
 }
 
-/// The client of a connection, and what is needed to check it.
+/// The client of a connection, and the state that is needed to check it.
 #[derive(Debug, Clone)]
 pub struct Peer {
     daemon: Arc<Daemon>,
@@ -425,7 +425,7 @@ impl Peer {
                 "the client is not in the foreground of its terminal",
             ));
         }
-        // What an ended command has left behind in the session of its shell.
+        // Processes that an ended command has left behind in the session of its shell.
         if !has(&ancestors, stat.session) {
             return Err(refused("the program that started the client has ended"));
         }

@@ -54,7 +54,7 @@ fn admit(daemon: &Daemon, peer: &ClientPeer, ask: &mut AskRequest) -> Result<Adm
     })
 }
 
-/// Returns what a prompt would send.
+/// Returns the request that a prompt would send.
 pub async fn preview(
     daemon: &Arc<Daemon>,
     peer: &mut ClientPeer,
@@ -126,7 +126,7 @@ pub async fn ask(
     let (session, prompt_id) = plan.ids();
     let feed = client.feed.clone();
     if background {
-        // Before the turn starts: a client that only waits for the reply is no watcher.
+        // Before the turn starts: a client that only waits for the reply is not a watcher.
         drop(link);
         task::spawn(&daemon.services, feed, plan);
         return reply(&AskAccepted { session, prompt_id }).map(Some);

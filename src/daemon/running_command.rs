@@ -26,7 +26,7 @@ pub struct RunningCommand {
     pub(super) since_ms: u64,
     /// Unknown if it was approved under an earlier daemon.
     pub(super) processes: CommandProcesses,
-    /// What a report about the command must contain. The shell has it, the command does not.
+    /// The nonce that a report about the command must contain. The shell has it, the command does not.
     pub(super) nonce: String,
     /// Asks the output pump for the captured output, if a pump has registered.
     pub(super) pump: Option<oneshot::Sender<oneshot::Sender<CapturedOutput>>>,

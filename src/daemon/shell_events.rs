@@ -181,7 +181,7 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
             pid,
             tty: fields.next()?.to_string(),
             zsh: fields.next()?.to_string(),
-            // The directory, of which nothing is kept, and the variables that tell the terminal; an older plugin sends none.
+            // The directory, which is not kept, and the variables that identify the terminal; an older plugin sends none.
             terminal: fields
                 .nth(1)
                 .unwrap_or_default()

@@ -1,7 +1,7 @@
 //! SQLite index over the journal, so that activities are found without reading millions of lines.
 //!
 //! It contains only data from the journal, and may be deleted at any time: it is rebuilt. Every query first reads what was
-//! appended to the journal since the last one. The daemon does not use the index, so that it costs no prompt any time. One
+//! appended to the journal since the last one. The daemon does not use the index, so prompts never wait for it. One
 //! process at a time writes, under a lock file of its own; readers are not blocked.
 
 mod chain;

@@ -10,7 +10,7 @@ pub mod session_list;
 mod writer;
 
 /// Returns a record as JSON for people and other programs: without the secrets known now, without images and without what
-/// only its provider can read.
+/// only the model's provider can read.
 pub fn shown_record(record: &record::Record) -> serde_json::Value {
     let mut value = serde_json::to_value(record).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {

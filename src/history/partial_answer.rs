@@ -115,11 +115,11 @@ fn remove(file: &mut Option<PartialFile>) {
 struct RedactedText {
     redactor: &'static Redactor,
     stream: RedactStream,
-    /// What the last push has made certain.
+    /// Text that the last push has made certain.
     certain: Vec<u8>,
-    /// What follows it, up to the beginning of a possible secret. The next push may change it.
+    /// The text after it, up to the beginning of a possible secret. The next push may change this text.
     tail: Vec<u8>,
-    /// What was made certain since [`RedactedText::settled`] was last called, then what is settled behind it.
+    /// Text that was made certain since [`RedactedText::settled`] was last called, then the settled text after it.
     unread: Vec<u8>,
     /// Number of bytes at the start of `unread` that were returned, because they were settled before they were certain.
     ahead: usize,
@@ -241,7 +241,7 @@ pub struct RecoveredAnswer {
     pub background: bool,
 }
 
-/// What [`recover_file`] did with a file.
+/// The outcome of [`recover_file`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Recovery {
     /// The text, if any, was added to its session; the file is to be removed.

@@ -79,7 +79,7 @@ impl Retention {
     /// that was last written at the given time, unless it is in use by then.
     ///
     /// # Errors
-    /// The journal cannot be read. What could not be removed is tried again by the next call.
+    /// The journal cannot be read. The next call tries again to remove the rest.
     pub fn apply(
         &mut self,
         journal: &Journal,

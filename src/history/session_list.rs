@@ -1,4 +1,4 @@
-//! What the list of sessions shows of each session file: number of prompts, title, and the text that a search found.
+//! The facts about each session file in the list of sessions: number of prompts, title, and the text that a search found.
 
 use std::io::{BufRead, BufReader};
 
@@ -107,7 +107,7 @@ fn start(text: &str, length: usize) -> &str {
     &text[..end]
 }
 
-/// Returns a word as it stands within a JSON string.
+/// Returns a word in the form that it has in a JSON string.
 fn in_json(word: &str) -> String {
     let quoted = Value::from(word).to_string();
     // Only the outer quotes: a word may end with one itself.

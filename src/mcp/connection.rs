@@ -215,7 +215,7 @@ impl ReadyServer {
     /// Sends `notifications/cancelled` for a request, in the background.
     fn cancel_request(&self, sent: RequestHandle<RoleClient>, reason: &'static str) {
         self.tasks.spawn(async move {
-            // The notification is best effort: a server may go on regardless.
+            // The notification is best effort: a server may continue regardless.
             let _ = timeout(CANCEL_TIME_LIMIT, sent.cancel(Some(reason.into()))).await;
         });
     }

@@ -30,7 +30,7 @@ const DAEMON_VARIABLES: &[&str] = &[
     "ZDOTDIR",
 ];
 
-/// The variables of a shell that tell its terminal.
+/// The variables of a shell that identify its terminal.
 /// The plugin sends them when it greets the daemon, and knows the same names (`zsh/functions/_aish_load`).
 pub const TERMINAL_VARIABLES: &[&str] = &[
     "TMUX",

@@ -1,4 +1,4 @@
-//! A prompt and what comes with it.
+//! A prompt, its attachments and its context.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,13 +54,13 @@ pub struct AskRequest {
     /// The client's terminal, `pts/3`, for messages on other terminals.
     #[serde(default)]
     pub tty: Option<String>,
-    /// The variables of the client that tell its terminal.
+    /// The variables of the client that identify its terminal.
     #[serde(default)]
     pub terminal: BTreeMap<String, String>,
     /// The command line of the client as it was typed, to find it on the screen.
     #[serde(default)]
     pub line: Option<String>,
-    /// Whether the output of the last command goes along.
+    /// Whether the output of the last command is sent too.
     #[serde(default)]
     pub output: OutputChoice,
     /// An approved command has ended, and its output goes to the model: nobody typed this prompt.
@@ -75,19 +75,19 @@ pub struct AskRequest {
     /// Directories in which the built-in tools may work too, from this prompt of the session on.
     #[serde(default)]
     pub add_dirs: Vec<String>,
-    /// Typed at a terminal: what goes along for the first time is told.
+    /// Typed at a terminal: a line names the parts of the context that are sent for the first time.
     #[serde(default)]
     pub tells_context: bool,
 }
 
-/// Whether the output of the user's last command goes along with a prompt.
+/// Whether the output of the user's last command is sent with a prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputChoice {
-    /// If the command failed, or the words point at it.
+    /// If the command failed, or the words refer to it.
     #[default]
     Auto,
-    /// Yes, as well as it can be told.
+    /// Yes, as far as it can be read.
     Always,
     /// No.
     Never,

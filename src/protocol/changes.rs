@@ -51,11 +51,11 @@ pub struct ChangesReply {
 pub struct ChangedFile {
     /// Its path.
     pub path: String,
-    /// What an undo does with it, or has done.
+    /// The action of an undo on it.
     pub outcome: FileOutcome,
 }
 
-/// What an undo does with a file.
+/// The action of an undo on a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileOutcome {

@@ -81,7 +81,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     })
 }
 
-/// Splits a byte stream into frames; what is incomplete is kept until more comes.
+/// Splits a byte stream into frames; an incomplete frame is kept until more bytes arrive.
 #[derive(Debug)]
 pub struct FrameDecoder {
     buffer: Vec<u8>,
@@ -101,7 +101,7 @@ impl Default for FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Adds what was read.
+    /// Adds bytes that were read.
     pub fn push(&mut self, bytes: &[u8]) {
         self.drop_read();
         self.buffer.extend_from_slice(bytes);

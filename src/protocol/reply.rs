@@ -48,7 +48,7 @@ pub struct AnswerSummary {
     pub proposals: usize,
 }
 
-/// What the client shows of the cost of an answer, by `[ui] cost` and the model's price.
+/// How the client shows the cost of an answer, by `[ui] cost` and the model's price.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownCost {
@@ -83,7 +83,7 @@ pub struct RequestPreview {
     pub body: String,
     /// Its estimated tokens.
     pub tokens: u64,
-    /// What these tokens cost, in US dollars, where the price is known. The answer comes on top.
+    /// The cost of these tokens in US dollars, where the price is known, without the answer.
     pub cost: Option<f64>,
 }
 
@@ -382,7 +382,7 @@ pub struct DecisionReply {
 /// The output of a command as its pump captured it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedOutput {
-    /// What the command wrote to stdout and stderr, as the terminal shows it.
+    /// The output of the command to stdout and stderr, as the terminal shows it.
     #[serde(flatten)]
     pub text: CapturedText,
     /// The part that it wrote to stderr, if there is one.
@@ -401,7 +401,7 @@ pub struct CapturedText {
     pub omitted: u64,
 }
 
-/// The output of a command of the user, as the terminal had it. Secrets are removed.
+/// The output of a command of the user, as read from the terminal. Secrets are removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalOutput {
     /// The command line.
@@ -419,7 +419,7 @@ pub struct TerminalOutput {
     /// Lines may be missing, or belong to a prompt.
     #[serde(default)]
     pub is_partial: bool,
-    /// The terminal may have told some characters wrong.
+    /// The terminal may have reported some characters wrong.
     #[serde(default)]
     pub is_lossy: bool,
     /// The number of lines.

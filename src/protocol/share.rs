@@ -12,7 +12,7 @@ pub enum ShareRequest {
     Preview {
         /// The session.
         session: ShareSession,
-        /// What is shown besides prompts and answers.
+        /// The parts that are shown besides prompts and answers.
         #[serde(flatten)]
         options: ShareOptions,
     },
@@ -35,7 +35,7 @@ pub enum ShareRequest {
     List,
 }
 
-/// What a share shows besides prompts and answers.
+/// The parts of a share besides prompts and answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShareOptions {
     /// Show the results of tools and the output of commands.

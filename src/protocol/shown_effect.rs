@@ -1,10 +1,10 @@
-//! What a question shows of a call besides its arguments.
+//! The effect of a call, which a question shows besides its arguments.
 
 use serde::{Deserialize, Serialize};
 
 use crate::chat::{DataSensitivity, OperationClass};
 
-/// What a call of a built-in tool would do, as it was determined before the question.
+/// The effect of a call of a built-in tool, as it was determined before the question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownEffect {
     /// The directory of the workspace in which the call stays; `None` for other tools, and for a call that leaves it.
@@ -21,7 +21,7 @@ pub struct ShownEffect {
     pub typed_yes: bool,
 }
 
-/// What of a tool was not shown to the person before its question.
+/// The parts of a tool that were not shown to the person before its question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnseenTool {

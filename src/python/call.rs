@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chat::ImageContent;
 
-/// What a call needs beside its arguments.
+/// Input of a call besides its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct CallScope<'a> {
     /// The session that calls.
@@ -45,7 +45,7 @@ pub struct HelperResult {
     pub is_error: bool,
     /// Images that the helper returned.
     pub images: Vec<ImageContent>,
-    /// What else the person should know, a line each.
+    /// Further notices for the person, a line each.
     pub notes: Vec<String>,
 }
 

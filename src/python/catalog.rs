@@ -24,7 +24,7 @@ pub struct HelperCatalog {
 /// A function that can be called.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HelperFunction {
-    /// What registration found out about it.
+    /// The result of its registration.
     pub record: FunctionRecord,
     /// The file that defines it.
     pub file: Arc<HelperFile>,

@@ -54,7 +54,7 @@ pub struct WorkerLimits {
     pub sandbox: Option<WorkerSandbox>,
 }
 
-/// What the sandbox of all workers has in common.
+/// The common parts of the sandboxes of all workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSandbox {
     /// The program of aish, which sets up the sandbox.
@@ -104,7 +104,7 @@ impl WorkerLimits {
     }
 }
 
-/// What a worker may use.
+/// The rights of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WorkerSpec<'a> {
     /// The interpreter.

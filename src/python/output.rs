@@ -1,4 +1,4 @@
-//! What a worker prints: lines of progress, and the beginning of stdout as text.
+//! The output of a worker: lines of progress, and the beginning of stdout as text.
 
 use std::os::fd::OwnedFd;
 
@@ -48,7 +48,7 @@ impl OutputPipe {
         self.bytes.clear();
     }
 
-    /// Reads what the pipe holds now. What a worker printed before it answered is in the pipe when the answer arrives.
+    /// Reads the current content of the pipe. Text that a worker printed before it answered is in the pipe when the answer arrives.
     pub(super) fn read_waiting(&mut self) {
         let mut buffer = [0; 65536];
         // Bounded: another process of the worker may print without end.

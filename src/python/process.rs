@@ -44,7 +44,7 @@ fn broken<T>(what: impl Into<String>) -> Result<T, WorkerFault> {
     Err(WorkerFault::Broken(what.into()))
 }
 
-/// What accompanies a request.
+/// The data that accompanies a request.
 pub(super) struct Exchange<'a> {
     /// Maximum time of the call.
     pub limit: Duration,
@@ -204,7 +204,7 @@ impl WorkerProcess {
                                 () = exchange.cancel.cancelled() => {
                                     return Err(WorkerFault::Cancelled);
                                 }
-                                // A closed receiver drops the reply, which is told as such below.
+                                // A closed receiver drops the reply, which is reported below.
                                 _ = calls.send(sent) => {}
                             }
                         }
@@ -238,7 +238,7 @@ impl WorkerProcess {
                 written = self.writer.write(unsent.0.get(unsent.1..).unwrap_or_default()),
                     if unsent.1 < unsent.0.len() => match written {
                     Ok(length) => unsent.1 += length,
-                    // The process has ended: how is told when it is reaped.
+                    // The process has ended: its exit status is reported when it is reaped.
                     Err(_) => unsent = (Vec::new(), 0),
                 },
                 read = self.reader.read_buf(&mut self.received) => {
@@ -249,7 +249,7 @@ impl WorkerProcess {
                 () = self.stdout.more() => output.take(&mut self.stdout, true),
                 () = self.stderr.more() => output.take(&mut self.stderr, false),
                 status = self.child.wait() => {
-                    // What it sent before it ended counts.
+                    // Messages that it sent before it ended count.
                     while let Ok(1..) = self.reader.try_read_buf(&mut self.received) {}
                     match status {
                         Ok(status) => exited = Some(status),

@@ -362,8 +362,8 @@ impl HelperWorkers {
     }
 }
 
-/// What decides which programs run later, in the workspace of a helper that changes files. The supervisor of the sandbox tells
-/// only at the end of the worker, when nobody reads it.
+/// Files that other programs later run or obey, in the workspace of a helper that changes files. The supervisor of the sandbox
+/// reports changes only at the end of the worker, when nobody reads the report.
 struct GuardedWorkspace(Option<GuardedFiles>);
 
 impl GuardedWorkspace {

@@ -291,7 +291,7 @@ impl CommandBytes {
         Ok(())
     }
 
-    /// Returns the start of the first line behind `offset`, within reasonable distance: rendering begins there.
+    /// Returns the start of the first line after `offset`, within reasonable distance: rendering begins there.
     fn line_start(&self, recording: &Recording, offset: u64) -> Result<u64> {
         let mut found = offset;
         let limit = offset.saturating_add(64 << 10).min(self.to);

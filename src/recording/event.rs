@@ -53,7 +53,7 @@ pub enum RecordingEvent {
         /// Whether the alternate screen is shown from here on.
         on: bool,
     },
-    /// Bytes were left out here. The line stands where the gap ends.
+    /// Bytes were left out here. The line is where the gap ends.
     Gap {
         /// Why they were left out.
         reason: GapReason,

@@ -11,7 +11,7 @@ use avt::parser::{
 };
 use avt::{Charset, Color};
 
-/// Parses output, and tells where in the output each function came from.
+/// Parses output, and returns the place in the output of each function.
 #[derive(Debug, Default)]
 pub struct FunctionParser {
     parser: Parser,

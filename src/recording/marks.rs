@@ -3,21 +3,21 @@
 //! A mark is `ESC ] 7717 ; NONCE ; KIND [; FIELD…] ESC \`. The nonce is known to the recorder and the shell only, so that no
 //! output can forge a mark: anything without it is ordinary output.
 //!
-//! `ESC ] 7717 ; hello ; SHELL ESC \` is from a shell that has no nonce, such as one that has replaced the shell that had. Any output
-//! can forge it: it only asks for less to be recorded, and for the nonce in a file that no output can read.
+//! `ESC ] 7717 ; hello ; SHELL ESC \` is from a shell that has no nonce, such as one that has replaced the shell that had. Any
+//! output can forge it: it only asks for less to be recorded, and for the nonce in a file that no output can read.
 
 use crate::protocol::ShellId;
 
 /// The beginning of every mark, before the nonce.
 const INTRODUCER: &[u8] = b"\x1b]7717;";
 
-/// What a greeting has in place of the nonce.
+/// The word of a greeting in place of the nonce.
 const GREETING: &[u8] = b"hello;";
 
 /// Maximum length of a mark's fields. The plugin cuts command lines to 32 KiB, of which each byte may be encoded in three.
 const MAX_FIELDS: usize = 128 << 10;
 
-/// What the shell reports.
+/// A report of the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
     /// `start;SHELL;SECONDS[;TEXT]`: a command is about to run. Without a text the history forgets the command.
@@ -53,7 +53,7 @@ pub enum OutputPart<'a> {
 /// a mark.
 pub struct MarkParser {
     marks: PrefixParser,
-    /// Of what is no mark with the nonce.
+    /// Of bytes that are not a mark with the nonce.
     greetings: PrefixParser,
 }
 
@@ -142,7 +142,7 @@ impl MarkParser {
 /// A part of what a [`PrefixParser`] gets.
 enum PrefixPart<'a> {
     Bytes(&'a [u8]),
-    /// What stands between the prefix and the end of the sequence.
+    /// The bytes between the prefix and the end of the sequence.
     Fields(&'a [u8]),
 }
 
@@ -184,7 +184,7 @@ impl PrefixParser {
                 self.state = State::Output(held + same);
                 return &[];
             }
-            // Only the first byte of the prefix is an ESC, so that no mark can begin in what was held.
+            // Only the first byte of the prefix is an ESC, so that no mark can begin in the bytes that were held back.
             emit(PrefixPart::Bytes(
                 self.prefix.get(..held).unwrap_or_default(),
             ));

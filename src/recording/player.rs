@@ -143,7 +143,7 @@ impl Player {
     }
 
     /// Goes to `us`. While the index is built, the screen of a far place is a guess. Returns whether everything was drawn;
-    /// otherwise [`Player::advance`] goes on.
+    /// otherwise [`Player::advance`] continues.
     ///
     /// # Errors
     /// The recording cannot be read.

@@ -1,6 +1,6 @@
 //! Reads the events and the output of a recording.
 //!
-//! What a recording contains is untrusted: the output is hostile text, and both files may be torn, cut or edited. Every
+//! The content of a recording is untrusted: the output is hostile text, and both files may be torn, cut or edited. Every
 //! number is brought within its limits here, so that what uses the events can rely on them: times and offsets do not
 //! decrease, no offset leads beyond the output, and sizes are those of a terminal. Memory does not grow with a recording.
 
@@ -43,12 +43,12 @@ pub struct EventPosition {
 pub struct Recording {
     /// Its directory.
     pub dir: PathBuf,
-    /// What its first line says; columns and rows are within the limits.
+    /// Its first line; columns and rows are within the limits.
     pub start: RecordingStart,
     output: File,
 }
 
-/// What a list of recordings shows.
+/// The facts about a recording in a list.
 #[derive(Debug, Clone)]
 pub struct RecordingSummary {
     /// The first line.
@@ -100,7 +100,7 @@ impl Recording {
         })
     }
 
-    /// Returns the id: the name of the directory, which is what commands find it by.
+    /// Returns the id: the name of the directory, by which commands find it.
     pub fn id(&self) -> String {
         let name = self.dir.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
@@ -186,7 +186,7 @@ impl Recording {
         })
     }
 
-    /// Reads what a list shows: the first line, and the last ones.
+    /// Reads the facts for a list: the first line, and the last ones.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -202,7 +202,7 @@ impl Recording {
         // A torn last line is ignored: the last event is the one before.
         let mut lines = tail.split(|b| *b == b'\n').rev().filter_map(parse_line);
         let last = lines.next();
-        // Of a full recording these gaps are what there is to write.
+        // In a full recording, only these gaps are still written.
         let is_gap = |line: &RecordingLine| {
             let reason = GapReason::Limit;
             matches!(line.event, RecordingEvent::Gap { reason: r, .. } if r == reason)
@@ -233,7 +233,7 @@ pub struct EventReader {
     /// Length of the output as far as it is known; a recording that is being written grows.
     output_length: u64,
     line: Vec<u8>,
-    /// Output behind the last event has not been returned yet.
+    /// Output after the last event has not been returned yet.
     has_tail: bool,
     /// Where reading ends in `events.jsonl`, before the end of the file.
     end: Option<u64>,
@@ -246,7 +246,7 @@ impl EventReader {
         self
     }
 
-    /// Ends at this place, without the output behind it.
+    /// Ends at this place, without the output after it.
     pub(super) fn until(mut self, end: Option<EventPosition>) -> EventReader {
         self.end = end.map(|end| end.line);
         self.has_tail &= end.is_none();

@@ -1,4 +1,4 @@
-//! Hands output to the writer on a thread of its own, so that nobody who copies output waits for the disk.
+//! Hands output to the writer on a thread of its own, so that the process that copies output does not wait for the disk.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

@@ -1,4 +1,4 @@
-//! The index of a recording for replay: its commands, and snapshots of the screen, from which a seek goes on.
+//! The index of a recording for replay: its commands, and snapshots of the screen, from which a seek continues.
 //!
 //! A thread builds it while the replay runs already: first the commands from the events alone, then the snapshots, for which
 //! all output is drawn once. The snapshots of a complete recording are kept in the file `snapshots` beside it: a line of JSON

@@ -40,7 +40,7 @@ pub fn apply(recordings: &Path, since: SystemTime, max_bytes: u64) -> Result<usi
             continue;
         }
         let lock = lock_complete(&recording.dir);
-        // Without events it is no recording.
+        // Without events it is not a recording.
         if lock.is_none() && recording.dir.join(EVENTS_FILE).exists() {
             continue;
         }

@@ -1,6 +1,6 @@
 //! The screen of a recorded terminal, and the text that a command left on it.
 //!
-//! The emulator gets hostile output. It interprets what draws and ignores everything else; a panic in it resets the
+//! The emulator gets hostile output. It interprets functions that draw and ignores everything else; a panic in it resets the
 //! screen instead of ending the process.
 
 mod captured;
@@ -131,12 +131,12 @@ impl ScreenEmulator {
     }
 }
 
-/// What to do with lines that the program clears from the screen.
+/// The treatment of lines that the program clears from the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClearedLines {
-    /// They are text, as those that scroll away.
+    /// They are text, like lines that scroll away.
     Keep,
-    /// They are gone, as on the screen.
+    /// They are discarded, as on the screen.
     Drop,
 }
 

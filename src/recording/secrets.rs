@@ -37,14 +37,14 @@ const OVERLAP: usize = 20 << 10;
 /// Maximum number of values that are searched for in the second pass.
 const MAX_VALUES: usize = 10_000;
 
-/// What must not be exported of a recording.
+/// The parts of a recording that must not be exported.
 #[derive(Debug, Default)]
 pub struct RecordingSecrets {
     redactor: Redactor,
     positions: PositionSet,
     values: PartialValues,
     names: OwnNames,
-    /// Of each value that is the beginning of no other: where it was first and last found.
+    /// Where each value was first and last found; only values that are not the beginning of another one.
     found: Vec<Range<u64>>,
 }
 
@@ -121,11 +121,11 @@ struct SecretSearch<'s> {
     /// The values, and where each was first and last found.
     values: BTreeMap<String, Range<u64>>,
     positions: PositionSet,
-    /// Drawn characters that have not been searched, behind those that are searched again.
+    /// Drawn characters that have not been searched, after those that are searched again.
     stream: PlacedText,
     /// The same for the rows that have scrolled off the screen: a key can have more lines than the screen.
     transcript: PlacedText,
-    /// The last function was a carriage return: a line feed behind it is the same line end.
+    /// The last function was a carriage return: a line feed after it is the same line end.
     after_return: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::paths;
 /// Maximum number of events that wait for a disk that cannot be written.
 const MAX_WAITING: usize = 1000;
 
-/// What a recorder has seen.
+/// The state of a recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// The next bytes of output of the batch.
@@ -59,7 +59,7 @@ pub struct RecordingWriter {
     /// The files could not be brought back to a known length.
     broken: bool,
     screen: AlternateScreen,
-    /// What the last event said about the alternate screen.
+    /// The state of the alternate screen after the last event.
     announced: bool,
     size: (u16, u16),
     /// Bytes that have been left out since the last event of output.
@@ -304,7 +304,7 @@ impl RecordingWriter {
                     left_out: 0,
                 });
             }
-            // Until a shell has the nonce, and when it has ended, nobody tells which lines the history forgets.
+            // Until a shell has the nonce, and when it has ended, nobody reports which lines the history forgets.
             Mark::Hello(_) | Mark::Bye => self.hidden = true,
         }
     }

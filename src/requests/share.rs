@@ -28,7 +28,7 @@ use crate::share::s3::{CredentialVariables, S3Place};
 use crate::share::snapshot::Snapshot;
 use crate::turn::background_notice;
 
-/// Names that tell nothing about the user, and stand in many texts.
+/// Names that reveal nothing about the user, and occur in many texts.
 const COMMON_NAMES: [&str; 2] = ["root", "localhost"];
 /// Where pages on this machine are, in words.
 const HERE: &str = "on this machine";
@@ -38,11 +38,11 @@ const HERE: &str = "on this machine";
 pub enum CredentialSource<'a> {
     /// The shell of the client.
     Client(&'a ClientHandle),
-    /// What shells have sent with their last prompts.
+    /// The variables that shells have sent with their last prompts.
     Kept,
 }
 
-/// What was removed.
+/// The result of a removal.
 #[derive(Debug, Clone, Copy)]
 pub struct RemovedShares {
     /// Number of pages.
@@ -131,10 +131,10 @@ fn bucket_words(place: &S3Place) -> String {
     format!("in the bucket {} at {}", place.bucket, place.host())
 }
 
-/// Returns what a share would show, and what would be left out.
+/// Returns the preview of a share, with the parts that would be left out.
 ///
 /// # Errors
-/// As for [`serve`].
+/// Same as [`serve`].
 pub async fn preview(
     services: &Arc<SharedServices>,
     session: &str,
@@ -171,10 +171,10 @@ fn recording_words(snapshot: &Snapshot) -> String {
     }
 }
 
-/// Publishes what a preview has shown.
+/// Publishes the session as a preview has shown it.
 ///
 /// # Errors
-/// As for [`serve`].
+/// Same as [`serve`].
 pub async fn publish(
     services: &Arc<SharedServices>,
     source: CredentialSource<'_>,
@@ -287,7 +287,7 @@ async fn complete<T: Send + 'static>(
         .unwrap_or_else(|e| Err(Error::runtime(format!("the work was ended: {e}"))))
 }
 
-/// Publishes a session again after an answer, if that is wanted, and tells its shell when it does so for the first time.
+/// Publishes a session again after an answer, if that is wanted, and notifies its shell the first time.
 /// `base` is the address of the HTTP server, if it runs.
 ///
 /// # Errors
@@ -364,7 +364,7 @@ pub async fn remove(
     let settings = config.map(|config| config.share.clone());
     let settings = settings.unwrap_or_default();
     let stops = settings.mode == ShareMode::Auto || listed.iter().any(|share| share.is_automatic);
-    // Nothing of a bucket that has none of these pages is asked for.
+    // The credentials of a bucket without one of these pages are not requested.
     let source_settings = match listed.iter().any(|share| share.place != SharePlace::Local) {
         true => settings,
         false => ShareSettings::default(),
@@ -379,7 +379,7 @@ pub async fn remove(
     })
 }
 
-/// Forgets what is known of a deleted session besides its shares.
+/// Forgets the state of a deleted session besides its shares.
 pub async fn forget(services: &SharedServices, held: &HeldSession) {
     let shares = Shares::new(&services.paths);
     if let Err(e) = shares.forget_session(held.session()).await {

@@ -1,4 +1,4 @@
-//! What requests to models cost, and whether the budget allows one. Pure.
+//! The cost of requests to models, and whether the budget allows one. Pure.
 //!
 //! [`decide`] is the only source of a [`SpendingPermit`], without which the broker sends no request.
 
@@ -150,7 +150,7 @@ impl BudgetPeriod {
 /// An amount in US dollars for each period, in the order of [`BudgetPeriod::ALL`].
 pub type Amounts<T> = [T; 4];
 
-/// What a request may use at most.
+/// The maximum that a request may use.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestBound<'a> {
     /// The model's price; `None` if it is unknown.
@@ -191,9 +191,9 @@ pub enum BudgetRefusal {
         period: BudgetPeriod,
         /// Its limit.
         limit: f64,
-        /// What was spent, what is reserved for running requests included.
+        /// The amount spent, including reservations for running requests.
         spent: f64,
-        /// What the request can cost.
+        /// The maximum cost of the request.
         needed: f64,
     },
 }

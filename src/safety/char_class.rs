@@ -216,7 +216,7 @@ impl PrecedingText {
             .iter()
             .any(|script| match joiner_use(script) {
                 JoinerUse::No => false,
-                // ZWJ keeps the joined shape of a letter that stands alone.
+                // ZWJ keeps the joined shape of a single letter.
                 JoinerUse::Cursive if zwj => true,
                 _ => next_passes && next.script_extension().contains_script(script),
             })

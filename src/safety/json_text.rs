@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Number, Value};
 
-/// Stands at the begin of a string that is a number.
+/// Marks the beginning of a string that is a number.
 static MARKER: LazyLock<String> =
     LazyLock::new(|| format!("\"number-{}:", uuid::Uuid::new_v4().simple()));
 
@@ -158,7 +158,7 @@ pub fn replace_halves(json: &str, replacement: impl Fn(u16) -> char) -> Option<S
     replaced.then_some(out)
 }
 
-/// Reads `\uXXXX` at the begin of a text.
+/// Reads `\uXXXX` at the beginning of a text.
 fn escaped_unit(text: &str) -> Option<u16> {
     let hex = text.strip_prefix("\\u")?.get(..4)?;
     let is_hex = hex.bytes().all(|b| b.is_ascii_hexdigit());

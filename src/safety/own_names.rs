@@ -1,4 +1,4 @@
-//! The names that tell who and where the user is: the home directory, the login name, the name of the machine.
+//! The names that reveal who and where the user is: the home directory, the login name, the name of the machine.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

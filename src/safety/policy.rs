@@ -113,7 +113,7 @@ pub struct CallRequest<'a> {
     pub intent: Option<&'a CallIntent>,
     /// Why the call must be asked about whatever allows it: it reaches a file that decides what aish may do.
     pub protected: Option<&'a str>,
-    /// What the call does, if it is of a built-in tool.
+    /// The effects of the call, if it is of a built-in tool.
     pub effects: CallEffects<'a>,
 }
 
@@ -208,7 +208,7 @@ pub fn is_own_tool(identity: &str) -> bool {
     identity == BUILTIN_IDENTITY || identity.starts_with(HELPER_IDENTITY)
 }
 
-/// What the record names as the rule for a built-in call.
+/// The rule in the record of a built-in call.
 pub const BUILTIN_RULE: &str = "built-in";
 
 /// Decides on a call: deny rules, then protected files and ask rules, then allow rules, then grants, then the default. A default of deny

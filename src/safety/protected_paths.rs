@@ -140,7 +140,7 @@ impl ProtectedPaths {
             return Some((shown.clone(), PathRelation::Inside));
         }
         let name = parts.last().copied().unwrap_or_default();
-        // What zsh has compiled is preferred to the file itself.
+        // zsh prefers the compiled file.
         let name = name.strip_suffix(".zwc").unwrap_or(name);
         let is_named = |protected: &&&str| {
             // `*` alone means every file of any directory.

@@ -11,7 +11,7 @@ use std::str::Chars;
 /// Longest reserved word, in bytes; longer words are not kept.
 const LONGEST_WORD: usize = 8;
 
-/// What is open at a point of the text.
+/// A construct that is open at a point of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Construct {
     /// `'…'`
@@ -156,7 +156,7 @@ impl SyntaxScanner {
         }
     }
 
-    /// Marks the current word as one that is no reserved word.
+    /// Marks the current word as one that is not a reserved word.
     fn quote_word(&mut self) {
         self.is_quoted = true;
         self.is_dangling = false;
@@ -209,7 +209,7 @@ impl SyntaxScanner {
                 chars.next();
                 self.open.push(Construct::Dollar);
             }
-            // `$#` and `$$` are no comment and no expansion of what follows.
+            // `$#` and `$$` are neither a comment nor an expansion of the following text.
             Some('#' | '$') => drop(chars.next()),
             _ => {}
         }

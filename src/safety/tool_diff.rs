@@ -19,13 +19,14 @@ const LINES: usize = 400;
 /// The parts of a tool that are shown to the user. Redacted: it is stored, and the text of a server may contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownTool {
-    /// Display name, empty if the server provides none. `None` if it was not stored, which is no difference.
+    /// Display name, empty if the server provides none. `None` if it was not stored, which does not count as a difference.
     pub title: Option<String>,
     /// Description from the server.
     pub description: String,
     /// JSON Schema of the arguments.
     pub schema: String,
-    /// JSON Schema of the result, empty if the server declares none. `None` if it was not stored, which is no difference.
+    /// JSON Schema of the result, empty if the server declares none. `None` if it was not stored, which does not count as a
+    /// difference.
     pub output_schema: Option<String>,
     /// Annotations in force.
     pub annotations: ToolAnnotations,

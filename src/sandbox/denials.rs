@@ -1,8 +1,8 @@
-//! Finds out what the sandbox denied, from what the command printed. Pure.
+//! Finds out what the sandbox denied, from the output of the command. Pure.
 //!
-//! The kernel tells nobody what it denied, so this is derived: a line that reports a refused access and names a path that the
-//! policy does not allow. A program that says nothing, or says it differently, is missed; what a file merely contains can look
-//! like a report.
+//! The kernel does not report what it denied, so denials are derived from lines that report a refused access and name a path that
+//! the policy does not allow. A program that reports nothing, or in another form, is missed; the contents of a file that a command
+//! prints can look like a report.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -53,8 +53,8 @@ const NETWORK_REPORTS: &[&str] = &[
     "dns error",
 ];
 
-/// Pairs of words that report a blocked network only if a line has both: without a port, the line is about a Unix socket, and a connection
-/// that the server refuses was not blocked by the sandbox.
+/// Pairs of words that report a blocked network only if a line has both: without a port, the line is about a Unix socket, and a
+/// connection that the server refuses was not blocked by the sandbox.
 const NETWORK_REPORT_PAIRS: &[(&str, &str)] = &[
     ("failed to connect to", " port "),
     ("connecting to", "failed: operation not permitted"),
@@ -101,7 +101,7 @@ pub enum DeniedAccess {
     Network,
 }
 
-/// An access that the sandbox denied, as far as the output of the command tells. The path is untrusted text.
+/// An access that the sandbox denied, as far as the output of the command shows. The path is untrusted text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Denial {
     /// What was denied.
@@ -307,7 +307,7 @@ fn without_place(line: &str) -> &str {
     line
 }
 
-/// Returns the files that a report names by bare words: quoted, or behind the cause as zsh does (`permission denied: x`).
+/// Returns the files that a report names by bare words: quoted, or after the cause as zsh does (`permission denied: x`).
 fn bare_names(line: &str) -> Vec<&str> {
     let is_cause = |part: &str| {
         let part = part.to_lowercase();

@@ -1,4 +1,5 @@
-//! What runs later without a question, in a workspace. What is new, and what cannot be kept read-only, is reported.
+//! Files of a workspace that run later without a question. New files, and changes of files that cannot be made read-only, are
+//! reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -24,7 +25,7 @@ const MAX_REPORTED: usize = 20;
 /// Maximum number of files of a new place that are named one by one.
 const MAX_NAMED: usize = 3;
 
-/// What tells whether a file has changed. The kernel sets the change time, which no program can choose.
+/// Metadata that shows whether a file has changed. The kernel sets the change time, which no program can choose.
 type FileState = (u64, u64, i64, i64, u64, u32);
 
 /// State of the guarded files before a command ran. Reads the whole workspace, so it does not belong on a runtime thread.
@@ -60,7 +61,7 @@ impl GuardedFiles {
         }
     }
 
-    /// Returns what is to be kept unchanged.
+    /// Returns the files to protect.
     pub(super) fn to_guard(&self) -> Vec<PathBuf> {
         self.places.to_guard(&self.dirs)
     }
@@ -276,7 +277,7 @@ fn add(
     };
     *left = fewer;
     states.insert(path.to_owned(), state(&meta));
-    // A link leads to what is obeyed: both count. The command cannot change what is elsewhere.
+    // A link leads to the file that programs obey: both count. The command cannot change files elsewhere.
     let target = meta
         .is_symlink()
         .then(|| fs::canonicalize(path).ok())

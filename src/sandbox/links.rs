@@ -1,10 +1,10 @@
-//! Symlinks in a directory: where a dotfile manager has put what belongs there.
+//! Symlinks in a directory, such as those of a dotfile manager.
 
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of entries that are looked at: what is linked is set up by hand, and few.
+/// Maximum number of entries that are read: links are set up by hand and are few.
 const MAX_ENTRIES: usize = 1000;
 
 /// Returns where the symlinks lead that are at most `depth` levels below a directory.

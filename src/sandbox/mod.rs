@@ -1,7 +1,7 @@
 //! Runs a command in a sandbox: `aish-helper sandbox`.
 //!
 //! On Linux the supervisor is a process outside the sandbox. It starts a stage of the same program that restricts itself with
-//! Landlock and seccomp, in namespaces where they work, and becomes the command. `docs/sandbox.md` says what holds.
+//! Landlock and seccomp, in namespaces where they work, and becomes the command. `docs/sandbox.md` has the guarantees and limits.
 
 mod denials;
 mod git_config;
@@ -31,14 +31,14 @@ pub use self::process_mark::{PROCESS_MARK, kill_marked};
 
 use crate::error::{Error, ErrorContext, Result};
 
-/// With this signal the supervisor kills the command at once, and does what it does at every end: it ends what is left, tells what
-/// the command has changed, and removes the temporary directory. SIGKILL would end the supervisor itself, and none of it would be
-/// done. macOS has no supervisor.
+/// With this signal the supervisor kills the command at once, and then does the same as at every end: it ends remaining processes,
+/// reports what the command has changed, and removes the temporary directory. SIGKILL would end the supervisor before it can do so.
+/// macOS has no supervisor.
 pub const END_SIGNAL: Signal = match cfg!(target_os = "linux") {
     true => Signal::SIGALRM,
     false => Signal::SIGKILL,
 };
-/// Maximum time of such an end: large workspaces are searched for changes.
+/// Maximum time for ending a command in this way: large workspaces are searched for changes.
 pub const END_TIME: Duration = Duration::from_secs(10);
 
 /// Exit code when the command cannot be found, as in a shell.
@@ -87,7 +87,7 @@ pub struct SandboxInvocation {
 }
 
 impl SandboxInvocation {
-    /// Sets what the supervisor found and made: the private temporary directory, and what stays as it is.
+    /// Sets the paths that the supervisor found and made: the private temporary directory, and the protected files.
     pub fn set_prepared(&mut self, private_tmp: Option<PathBuf>, guarded: Vec<PathBuf>) {
         self.policy.private_tmp = private_tmp;
         self.policy.guarded = guarded;
@@ -99,13 +99,13 @@ impl SandboxInvocation {
 pub struct SandboxOutcome {
     /// Its exit code, or 128 and the number of the signal that ended it.
     pub code: u8,
-    /// What the user should know, one line each.
+    /// Notices for the user, one line each.
     pub notices: Vec<String>,
-    /// What held it.
+    /// The sandbox in which it ran.
     pub support: SandboxSupport,
 }
 
-/// What the sandbox consists of on this machine.
+/// The layers of the sandbox on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxSupport {
     /// Version of Landlock; 0 if there is none.
@@ -135,7 +135,7 @@ impl SandboxSupport {
     }
 }
 
-/// Finds out what the sandbox consists of, by building one without a command. `helper` is the path of aish-helper.
+/// Finds out which layers the sandbox has, by building one without a command. `helper` is the path of aish-helper.
 ///
 /// # Errors
 /// There is no sandbox on this machine; the message says why.

@@ -34,7 +34,7 @@ const RESOLVER: &[&str] = &[
 ];
 
 #[cfg(target_os = "linux")]
-/// Parts of `/proc` that tell nothing about other processes.
+/// Parts of `/proc` that reveal nothing about other processes.
 pub(super) const PROC: &[&str] = &[
     "/proc/cpuinfo",
     "/proc/filesystems",
@@ -103,7 +103,7 @@ const TOOLCHAINS: &[&str] = &[
     "go/pkg",
 ];
 
-/// What is hidden below the home directory, also where a directory above it may be read.
+/// Paths that are hidden below the home directory, also where a directory above it may be read.
 const HOME_SECRETS: &[&str] = &[
     ".ICEauthority",
     ".Xauthority",
@@ -247,7 +247,7 @@ const HOME_SECRETS: &[&str] = &[
     "Library",
 ];
 
-/// How the names of profiles in `.config` begin whose programs have several channels, in lower case.
+/// Beginnings of the names of profiles in `.config` whose programs have several channels, in lower case.
 const PROFILES: &[&str] = &[
     "bravesoftware",
     "chromium",
@@ -260,7 +260,8 @@ const PROFILES: &[&str] = &[
     "vscodium",
 ];
 
-/// What root may read of `/etc`: it could also read the secrets there, and a rule for each file beside them takes milliseconds.
+/// Paths of `/etc` that root may read: it could also read the secrets there, and a rule for each file beside them takes
+/// milliseconds.
 const ETC_OF_ROOT: &[&str] = &[
     "alternatives",
     "bash.bashrc",
@@ -320,18 +321,18 @@ pub struct PathRules {
     pub devices: Vec<PathBuf>,
     /// Files and directories that are excluded from all others.
     pub hidden: Vec<PathBuf>,
-    /// What is not hidden although it is below something hidden.
+    /// Paths that are not hidden although they are below something hidden.
     pub shown: Vec<PathBuf>,
-    /// What stays as it is in the directories that may be changed.
+    /// Paths that the command cannot change in the directories that may be changed.
     pub guarded: Vec<PathBuf>,
-    /// The home directory, if all of it is opened to read. Names that begin with a dot are hidden there, unless they are in `named`:
-    /// no list of secrets is complete.
+    /// The home directory, if all of it is opened to read. Names that begin with a dot are hidden there, unless they are in
+    /// `named`: no list of secrets is complete.
     open_home: Option<PathBuf>,
-    /// Toolchains, and what the policy opens by its name.
+    /// Toolchains, and paths that the policy opens by name.
     named: Vec<PathBuf>,
 }
 
-/// Returns what is hidden below a home directory wherever it may be read otherwise: credentials, histories and start-up files.
+/// Returns the paths that are hidden below a home directory even if it may be read: credentials, histories and start-up files.
 pub(super) fn secrets_of(home: &Path) -> Vec<PathBuf> {
     let names = HOME_SECRETS.iter().chain(STARTUP_FILES);
     names.map(|name| home.join(name)).collect()
@@ -428,7 +429,7 @@ impl PathRules {
     pub fn may_read(&self, path: &Path) -> bool {
         let beneath = |dirs: &[PathBuf]| dirs.iter().any(|dir| path.starts_with(dir));
         let is_listed = beneath(&self.read) || beneath(&self.write) || beneath(&self.devices);
-        // What other processes tell in /proc depends on namespaces; a refusal there says nothing about files.
+        // What other processes show in /proc depends on namespaces; a refusal there says nothing about files.
         (is_listed || path.starts_with("/proc")) && !self.is_hidden(path)
     }
 

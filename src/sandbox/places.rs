@@ -18,13 +18,13 @@ const MAX_DIRECTORIES: usize = 20_000;
 /// Maximum number of files and directories that are kept unchanged: each is a mount.
 const MAX_GUARDED: usize = 200;
 
-/// Number of files with one extension in a directory that are kept before others, so that made-up ones do not use up the limit.
+/// Number of files with one extension in a directory that count before others, so that files made for it do not use up the limit.
 const MAX_OF_KIND: usize = 3;
 
 /// How deep links are followed from the directories of shells and of the login session.
 const LINK_DEPTH: usize = 2;
 
-/// How the names of files end that shells load from a directory linked into one of theirs.
+/// Endings of the names of files that shells load from a directory that is linked into one of theirs.
 const SHELL_ENDINGS: [&str; 6] = [".bash", ".fish", ".sh", ".zsh", ".zsh-theme", ".zwc"];
 
 /// Directories of functions that shells load from there.
@@ -33,7 +33,7 @@ const SHELL_DIRS: [&str; 4] = ["autoload", "completions", "conf.d", "functions"]
 /// The plugin of aish, which is run by the shell together with the functions beside it.
 const PLUGIN: &str = "aish.plugin.zsh";
 
-/// Directories that tools make and delete as a whole. Git directories in them are not kept from changing.
+/// Directories that tools make and delete as a whole. Git directories in them are not protected.
 const GENERATED: [&str; 10] = [
     ".cache",
     ".tox",
@@ -47,7 +47,7 @@ const GENERATED: [&str; 10] = [
     "venv",
 ];
 
-/// What was found, what is nearest to the workspace first.
+/// The files and directories that were found, those nearest to the workspace first.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Files, directories and symlinks.
@@ -80,7 +80,7 @@ impl Places {
         }
         search.places.is_complete = true;
         for searched in 0.. {
-            // What tools make is searched last: nothing in it may leave out the rest.
+            // Directories that tools make are searched last: their entries must not use up the limit.
             let next = search.waiting.pop_front();
             let Some(dir) = next.or_else(|| search.generated.pop_front()) else {
                 break;
@@ -94,7 +94,7 @@ impl Places {
         search.places
     }
 
-    /// Returns what can be kept unchanged during a command.
+    /// Returns the files that can be protected during a command.
     pub(super) fn to_guard(&self, dirs: &[PathBuf]) -> Vec<PathBuf> {
         let is_generated = |path: &&PathBuf| {
             let below = dirs.iter().find_map(|dir| path.strip_prefix(dir).ok());
@@ -117,7 +117,7 @@ impl Places {
     }
 
     /// Returns the files in the order in which limits leave them out: the settings of git directories count before others, and
-    /// many files of one kind in a directory after all.
+    /// many files of one kind in a directory last.
     pub(super) fn by_importance(&self) -> Vec<&PathBuf> {
         let mut of_kind: BTreeMap<_, usize> = BTreeMap::new();
         let mut ranked: Vec<(u8, &PathBuf)> = Vec::new();
@@ -350,7 +350,7 @@ fn is_personal(dir: &Path, home: &Path) -> bool {
             .any(|part| GENERATED.iter().any(|name| part == *name))
 }
 
-/// Whether a path is below one of the directories, and none of them.
+/// Whether a path is below one of the directories and is not itself one of them.
 fn is_below(path: &Path, dirs: &[PathBuf]) -> bool {
     dirs.iter().any(|dir| path.starts_with(dir) && path != dir)
 }

@@ -27,7 +27,7 @@ pub type VariablesRequest = (Vec<String>, oneshot::Sender<ClientVariables>);
 pub struct LastVariables(Mutex<ClientVariables>);
 
 impl LastVariables {
-    /// Keeps what a shell has sent. A variable that it does not have any more is forgotten.
+    /// Keeps the variables that a shell has sent. A variable that the shell does not have any more is forgotten.
     fn keep(&self, names: &[String], sent: &ClientVariables) {
         let mut kept = lock(&self.0);
         for name in names {
@@ -51,12 +51,12 @@ impl LastVariables {
 /// Where the variables of a client come from.
 #[derive(Debug, Clone)]
 enum VariablesSource {
-    /// Its connection. What a shell of the user sends is kept.
+    /// Its connection. Variables that a shell of the user sends are kept.
     Client {
         requests: mpsc::Sender<VariablesRequest>,
         kept: Option<Arc<LastVariables>>,
     },
-    /// What shells have sent before.
+    /// The variables that shells have sent before.
     Kept(Arc<LastVariables>),
 }
 
@@ -73,7 +73,7 @@ pub struct ClientHandle {
 }
 
 impl ClientHandle {
-    /// Returns a handle and the receiver of its requests for variables. `kept` gets what the client sends.
+    /// Returns a handle and the receiver of its requests for variables. `kept` gets the variables that the client sends.
     pub fn new(
         feed: Arc<TurnFeed>,
         is_read_only: bool,

@@ -1,9 +1,9 @@
 //! The shells that clients of the HTTP API drive: their users have typed `llm :tui`.
 //!
-//! Each has a FIFO in the runtime directory, which its line editor reads. The FIFO without a reader is what a shell has left
-//! behind. An action is `NUMBER DEADLINE ACTION LENGTH TEXT` between two NULs, so that one which was cut off in a full pipe does not
-//! swallow the next, and is recognized by its length. The shell drops an action whose deadline is over, and reports the outcome of the others through the FIFO of
-//! the hooks.
+//! Each has a FIFO in the runtime directory, which its line editor reads. A FIFO without a reader was left by a shell that has
+//! ended. An action is `NUMBER DEADLINE ACTION LENGTH TEXT` between two NULs, so that one which was cut off in a full pipe does not
+//! swallow the next, and is recognized by its length. The shell drops an action whose deadline is over, and reports the outcome of
+//! the others through the FIFO of the hooks.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Age of a FIFO that no shell has opened, before it is removed: a new one is opened in a moment.
 const MAX_UNOPENED: Duration = Duration::from_secs(10);
 
-/// What a driven shell is to do.
+/// An action for a driven shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShellAction<'a> {
     /// Appends to the prompt in the edit buffer, or begins one.

@@ -1,4 +1,4 @@
-//! What the turns and the requests of all clients share: sessions, models and their keys, MCP servers, and the audit log.
+//! State that the turns and the requests of all clients share: sessions, models and their keys, MCP servers, and the audit log.
 
 pub mod audit_log;
 pub mod client_handle;
@@ -59,7 +59,7 @@ pub struct SharedServices {
     pub results: Arc<ResultStore>,
     /// The configuration, keys and detected models.
     pub models: model::ModelRegistry,
-    /// What was spent on requests.
+    /// The amounts spent on requests.
     pub spending: Arc<spending::Spending>,
     /// How many tokens the models count.
     pub token_ratios: token_ratios::TokenRatios,

@@ -236,7 +236,7 @@ pub struct ModelPlan {
     key: ClientVariables,
 }
 
-/// What a model is chosen for.
+/// The purpose that a model is chosen for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelJob {
     /// A prompt.

@@ -1,4 +1,4 @@
-//! What was spent on requests to models, and what is reserved for the running ones. Shared by all shells; a file in the
+//! The amounts spent on requests to models, and those reserved for running requests. Shared by all shells; a file in the
 //! state directory keeps it over restarts of the daemon.
 //!
 //! With a budget, a reservation is synced to the disk before its request is sent. One that was never settled, because the
@@ -49,7 +49,7 @@ pub struct Spending {
     writes: OrderedWrites,
 }
 
-/// Amounts in US dollars, what is reserved included.
+/// Amounts in US dollars, including reservations.
 #[derive(Debug, Default)]
 struct Ledger {
     /// `None` before the first use.
@@ -160,7 +160,7 @@ impl Spending {
         budget::decide(limits, &spent, bound).map_err(ReserveError::Refused)
     }
 
-    /// Replaces a reservation by what the request cost. Does not block.
+    /// Replaces a reservation by the cost of the request. Does not block.
     pub fn settle(&self, reservation: Reservation, cost: f64) {
         let Reservation { id, session, .. } = reservation;
         if id.is_none() && cost == 0.0 {
@@ -190,7 +190,7 @@ impl Spending {
         });
     }
 
-    /// Returns what a session has spent, what is reserved included. Blocks while something is being written.
+    /// Returns the amount that a session has spent, including reservations. Blocks while something is being written.
     pub fn session(&self, session: &str) -> f64 {
         self.writes.finish();
         let mut ledger = lock(&self.ledger);
@@ -268,7 +268,7 @@ impl Ledger {
                 Err(e) => tracing::warn!("{}: a line cannot be read: {e}", path.display()),
             }
         }
-        // Nobody will settle what an earlier daemon reserved.
+        // Nobody will settle the reservations of an earlier daemon.
         self.open.clear();
         let oldest = now.date_naive().checked_sub_days(Days::new(KEPT_DAYS));
         self.amounts

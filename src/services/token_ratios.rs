@@ -1,4 +1,4 @@
-//! How many tokens the models count for what is estimated, learned from their answers.
+//! How many tokens the models count for an estimate, learned from their answers.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::pages::PairedPages;
 
-/// The signal that all sessions share. Watchers look for themselves what has changed.
+/// The signal that all sessions share. Watchers find out themselves what has changed.
 #[derive(Debug, Clone)]
 pub struct SessionChanges {
     signal: Arc<watch::Sender<u64>>,

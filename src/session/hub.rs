@@ -76,7 +76,7 @@ impl SessionHub {
         self.changes.announce();
     }
 
-    /// Tells the watchers of all sessions that this one has changed.
+    /// Notifies the watchers of all sessions that this one has changed.
     pub fn announce(&self) {
         self.changes.announce();
     }
@@ -119,8 +119,8 @@ impl SessionHub {
         self.changes.announce();
     }
 
-    /// Returns the number of a state that is told now: at least `number`, and more than that of the one told before it since the
-    /// same record, to whichever client.
+    /// Returns the number of a state that is sent now: at least `number`, and greater than that of every state that was sent to any
+    /// client since the same record.
     pub fn next_state(&self, records: usize, number: u64) -> u64 {
         let mut told = lock(&self.last_status_seq);
         let after = if told.0 == records { told.1 + 1 } else { 0 };

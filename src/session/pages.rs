@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long a page may be away, which is reloaded or whose connection was cut.
+/// How long a page may be away that is reloaded or has lost its connection.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Number of paired browsers that follow each session.

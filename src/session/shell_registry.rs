@@ -27,7 +27,7 @@ pub enum ShellEvent {
         tty: String,
         /// `ZSH_VERSION`.
         zsh: String,
-        /// The variables that tell its terminal.
+        /// The variables that identify its terminal.
         terminal: BTreeMap<String, String>,
     },
     /// Variables of the shell's environment whose values must not be recorded, as name and value.
@@ -55,7 +55,7 @@ pub enum ShellEvent {
         /// What zsh does with an output without a line end.
         open_line: OpenLine,
     },
-    /// A line was entered that is no recorded command: an empty one, an abandoned one, or one that is kept out of the history.
+    /// A line was entered that is not a recorded command: an empty one, an abandoned one, or one that is kept out of the history.
     UnrecordedLine(UnrecordedLine),
     /// An action that a client of the HTTP API has asked for was performed or refused.
     ActionEnded {
@@ -79,9 +79,9 @@ struct ShellState {
     /// The number of its last greeting among those of all shells.
     greeting: u64,
     commands: VecDeque<KeptCommand>,
-    /// Another shell has greeted from the same terminal since the last line: what is entered there, nobody counts here.
+    /// Another shell has greeted from the same terminal since the last line; lines that are entered there are not counted here.
     hosts_shell: bool,
-    /// The user was told that the terminal does not tell its text.
+    /// The user was told that the text of the terminal cannot be read.
     told_unreadable: bool,
     /// The key that decided the last proposal, and when.
     deciding_key: Option<(u8, Instant)>,
@@ -96,7 +96,7 @@ pub struct KeptCommand {
     pub unrecorded_after: Option<Vec<UnrecordedLine>>,
     /// What zsh did with an output without a line end.
     pub open_line: OpenLine,
-    /// Another shell with the plugin ran in it, whose lines are not told apart.
+    /// Another shell with the plugin ran in it, whose lines cannot be told from its own.
     pub hosts_shell: bool,
 }
 
@@ -172,7 +172,7 @@ impl ShellRegistry {
         });
     }
 
-    /// Returns whether the user has yet to be told that the terminal of a shell does not tell its text; from now on they are.
+    /// Returns whether the notice that the text of a shell's terminal cannot be read was not shown yet, and counts it as shown.
     pub fn tell_unreadable(&mut self, shell: &ShellId) -> bool {
         let state = self.shells.entry(shell.clone()).or_default();
         !std::mem::replace(&mut state.told_unreadable, true)
@@ -311,7 +311,7 @@ impl ShellRegistry {
         all[all.len().saturating_sub(limit)..].to_vec()
     }
 
-    /// Returns the last commands of a shell, oldest first, its terminal device, and the variables that tell its terminal.
+    /// Returns the last commands of a shell, oldest first, its terminal device, and the variables that identify its terminal.
     pub fn on_screen(&self, shell: &ShellId) -> Option<ShellOnScreen> {
         let state = self.shells.get(shell)?;
         let mut commands: Vec<KeptCommand> = state.commands.iter().cloned().collect();

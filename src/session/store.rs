@@ -36,7 +36,7 @@ type ShellSessions = HashMap<ShellId, (String, Instant)>;
 pub struct SessionStore {
     /// The journal that holds the sessions' files.
     pub journal: Journal,
-    /// Wakes those who watch all sessions.
+    /// Wakes the watchers of all sessions.
     pub changes: SessionChanges,
     /// Directory with one file per shell that holds its session id, so that a shell keeps its session after a restart.
     shells_dir: PathBuf,

@@ -1,4 +1,4 @@
-//! Konsole: D-Bus, <https://docs.kde.org/stable5/en/konsole/konsole/scripting.html>. It tells the displayed screen only.
+//! Konsole: D-Bus, <https://docs.kde.org/stable5/en/konsole/konsole/scripting.html>. It reports the displayed screen only.
 
 use super::{TerminalIdentity, plain_screen, run};
 use crate::context::align::Screen;

@@ -25,14 +25,14 @@ use crate::error::{Error, Result};
 
 /// Maximum time for reading a terminal.
 pub const TIME_LIMIT: Duration = Duration::from_millis(150);
-/// Maximum size of what a terminal tells.
+/// Maximum size of the text that a terminal reports.
 const MAX_BYTES: usize = 16 << 20;
 /// Number of rows that are asked for where a terminal takes one.
 const MAX_ROWS: usize = 50_000;
-/// Maximum number of lines that a terminal tells: a row takes much more memory than a line end. tmux tells its rows twice.
+/// Maximum number of lines that a terminal reports: a row takes much more memory than a line end. tmux reports its rows twice.
 const MAX_LINES: usize = 4 * MAX_ROWS;
 
-/// What tells the terminal of a shell.
+/// Identifies the terminal of a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TerminalIdentity {
     /// The path of the terminal device.
@@ -132,10 +132,10 @@ impl TerminalIdentity {
     }
 }
 
-/// What was read from a terminal.
+/// The text that was read from a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalText {
-    /// The terminal that told it.
+    /// The terminal that reported it.
     pub kind: TerminalKind,
     /// The rows.
     pub screen: Screen,
@@ -213,7 +213,7 @@ fn visible(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// Returns the width of a terminal device, 0 if it cannot be told.
+/// Returns the width of a terminal device, 0 if it is unknown.
 fn columns(tty: &str) -> usize {
     if !tty.starts_with("/dev/") {
         return 0;

@@ -40,7 +40,7 @@ pub async fn first_output(
     )))
 }
 
-/// Runs a program with the variables that tell the terminal, and returns what it prints.
+/// Runs a program with the variables that identify the terminal, and returns its output.
 ///
 /// # Errors
 /// It cannot be run, fails, or prints too much.
@@ -48,7 +48,7 @@ pub async fn output(identity: &TerminalIdentity, program: &str, args: &[&str]) -
     first_output(identity, &[program], args).await
 }
 
-/// Returns what a program prints; `None` if it does not exist.
+/// Returns the output of a program; `None` if it does not exist.
 async fn run(identity: &TerminalIdentity, program: &str, args: &[&str]) -> Result<Option<String>> {
     // Any process of the user can name variables to the daemon; others, such as PATH, would choose what it runs.
     let mut terminal_variables = identity.variables.clone();
@@ -93,7 +93,7 @@ async fn run(identity: &TerminalIdentity, program: &str, args: &[&str]) -> Resul
     Ok(Some(String::from_utf8_lossy(&printed).into_owned()))
 }
 
-/// Whether a text has more lines than a terminal may tell. kitty separates the rows of a wrapped line by CR.
+/// Whether a text has more lines than a terminal may report. kitty separates the rows of a wrapped line by CR.
 pub fn has_too_many_lines(text: &[u8]) -> bool {
     memchr::memchr2_iter(b'\n', b'\r', text).count() > MAX_LINES
 }

@@ -84,8 +84,8 @@ fn shown(byte: u8) -> char {
     }
 }
 
-/// Returns the rows. screen tells neither which ones it has wrapped nor blanks at their end: a row is taken for wrapped if it is full,
-/// or one blank short of it and the next one does not begin with a blank.
+/// Returns the rows. screen reports neither which rows it has wrapped nor blanks at their end: a row counts as wrapped if it is
+/// full, or if it is one character short of that and the next row does not begin with a blank.
 fn wrapped_rows(text: &str, columns: usize) -> Vec<ScreenRow> {
     let mut lines = text.lines().peekable();
     let mut rows = Vec::new();

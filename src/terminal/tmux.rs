@@ -82,7 +82,7 @@ fn rows_of(rows: &str, lines: &str, columns: usize) -> Vec<ScreenRow> {
             let next = rest
                 .strip_prefix(row)
                 .filter(|next| !next.is_empty() && !row.is_empty());
-            // Blanks at the end of a line may be told in one of the two only.
+            // Only one of the two may report blanks at the end of a line.
             let next = next.filter(|next| !next.trim_end().is_empty() || row.width() >= columns);
             out.push(ScreenRow {
                 text: visible(row),

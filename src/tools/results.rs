@@ -134,7 +134,7 @@ impl ResultStore {
         truncate(&text, max, key.ok().as_deref())
     }
 
-    /// The same for the output of a command, of which the end says most: what is left out is in the middle.
+    /// Same for the output of a command, whose end is most important: the middle is left out.
     pub fn fit_ends(&self, session: &str, text: String, max: usize, now_ms: u64) -> String {
         if text.len() <= max {
             return text;

@@ -18,7 +18,7 @@ use crate::safety::policy::{Approved, ExactCall};
 /// than the allocation.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<CallResult, CallError>> + Send + 'a>>;
 
-/// A file, and the SHA-256 of what is known of it; `None` for one that is gone.
+/// A file, and the SHA-256 of its known content; `None` for a file that is gone.
 pub type KnownFile = (PathBuf, Option<[u8; 32]>);
 
 /// Offers tools and performs approved calls of them.
@@ -102,7 +102,7 @@ impl fmt::Display for CallError {
     }
 }
 
-/// What happens while a call runs.
+/// An event of a running call.
 #[derive(Debug)]
 pub enum CallEvent {
     /// Progress, in one line.

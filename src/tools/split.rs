@@ -119,7 +119,7 @@ const PARAMETERS: [&str; 7] = [
     "intent_reason",
 ];
 
-/// Returns what a call through `variant` refers to.
+/// Returns the call that a call through `variant` refers to.
 ///
 /// # Errors
 /// The arguments are invalid; the text is for the model.

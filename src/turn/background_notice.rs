@@ -71,7 +71,7 @@ pub fn recovered(paths: &Paths, shell: &ShellId, session: &str) {
     }
 }
 
-/// Tells a shell that its session is shared automatically.
+/// Notifies a shell that its session is shared automatically.
 pub fn shared(paths: &Paths, shell: &ShellId, session: &str, place: &str) {
     let line =
         format!("this session is shared after each answer; llm :unshare stops that: {place}");

@@ -115,7 +115,7 @@ pub struct TurnMachine {
     /// Token usage of this round; `total` is that of the previous rounds.
     usage: Option<TokenUsage>,
     total: Option<TokenUsage>,
-    /// What the turn costs.
+    /// The cost of the turn.
     cost: TurnCost,
     /// Number of rounds with calls so far.
     depth: u32,
@@ -164,7 +164,7 @@ impl TurnMachine {
         self.cost.begin_request(estimate);
     }
 
-    /// Returns what the turn has cost so far, as far as it is known.
+    /// Returns the cost of the turn so far, as far as it is known.
     pub fn spent(&self) -> f64 {
         self.cost.spent
     }
@@ -210,7 +210,7 @@ impl TurnMachine {
                 self.cost.add_reasoning(&text);
                 let left = MAX_REASONING.saturating_sub(self.reasoning);
                 let kept = utf8::prefix(&text, left);
-                // What does not fit ends what is shown.
+                // Text that does not fit ends the shown text.
                 self.reasoning = match kept.len() == text.len() {
                     true => self.reasoning + kept.len(),
                     false => MAX_REASONING,
@@ -288,7 +288,7 @@ impl TurnMachine {
         self.text.shrink_to_fit();
         let whole = matches!(result, Ok(FinishReason::Stop | FinishReason::Paused));
         let mut calls = std::mem::take(&mut self.calls);
-        // An id is what a provider has made up, and is neither searched nor replaced later: requests refer to it.
+        // An id is made by a provider, and is neither searched nor replaced later: requests refer to it.
         for call in &mut calls {
             if !global_redactor().find(&call.id).is_empty() {
                 call.id = format!("call_{}", uuid::Uuid::now_v7().simple());
@@ -302,7 +302,7 @@ impl TurnMachine {
             // The answer as the provider sent it has no calls, which results would have to follow.
             self.native = self.native.take().filter(|_| calls.is_empty());
         }
-        // What the redactor has held back may be the beginning of a secret, whose end would have shown it.
+        // Text that the redactor has held back may be the beginning of a secret, which the missing end would have shown.
         if (!whole || self.omitted > 0) && global_redactor().cut_unfinished(&mut self.text) {
             // The answer as the provider sent it has the same beginning.
             self.native = None;

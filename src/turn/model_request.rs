@@ -83,7 +83,7 @@ pub(super) fn preview(
     broker.preview(endpoint, &messages, &tools, permit)
 }
 
-/// Returns what another server gets of a conversation: the prompt. It has what was said before in a session of its own.
+/// Returns the part of a conversation for another server: the prompt. That server has the earlier part in a session of its own.
 pub(super) fn for_server(mut conversation: Conversation) -> FittedMessages {
     let messages: Vec<ChatMessage> = conversation.messages.pop().into_iter().collect();
     FittedMessages {

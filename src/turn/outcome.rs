@@ -26,11 +26,11 @@ pub struct CallOutcome {
     pub outcome: CallEnd,
     /// Duration in milliseconds; 0 if the call was not made.
     pub ms: u64,
-    /// What is known about the call.
+    /// The facts about the call.
     pub account: CallSummary,
 }
 
-/// What is known about a call besides its end; how much depends on where it ended.
+/// Facts about a call besides its end; how many are known depends on where it ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallSummary {
     /// `alias.tool`, if the model used another name.

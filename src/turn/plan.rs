@@ -42,7 +42,7 @@ impl TurnPlan {
     }
 }
 
-/// What is collected before a session is created.
+/// Data that is collected before a session is created.
 #[derive(Debug)]
 pub(super) struct CollectedPlan {
     pub record_ids: RecordIds,

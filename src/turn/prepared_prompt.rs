@@ -1,4 +1,4 @@
-//! What a prompt sends: its context, its tools, and its record.
+//! The parts of a prompt: its context, its tools, and its record.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::session::feed::TurnFeed;
 /// commands nor the state of the git repository.
 const SMALL_WINDOW: u32 = 8192;
 
-/// What the prompt of a client consists of.
+/// The parts of the prompt of a client.
 #[derive(Debug)]
 pub struct PromptParts {
     /// The request.
@@ -72,9 +72,9 @@ pub struct PreparedPrompt {
     pub user: RecordBody,
     /// The tools; `None` if the prompt uses none.
     pub tools: Option<(ToolCatalog, SelectedTools)>,
-    /// What decides on its calls.
+    /// The rules that decide on its calls.
     pub request: RequestContext,
-    /// Whether images go along.
+    /// Whether images are sent.
     pub has_images: bool,
     /// A failed command of the user that the prompt asks about and whose output is missing.
     pub again: Option<FailedAgain>,

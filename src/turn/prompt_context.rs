@@ -25,14 +25,14 @@ const RESOURCE_BYTES: usize = 1 << 20;
 const UNKNOWN_SHELL: &str =
     "the last command and its output are not known: the daemon has not heard from this shell yet";
 
-/// A prompt with its context, and what the user is told about the output of the last command.
+/// A prompt with its context, and the line for the user about the output of the last command.
 #[derive(Debug)]
 pub struct PromptContent {
     /// The prompt as the model gets it.
     pub text: String,
     /// A line for the user.
     pub notice: Option<String>,
-    /// Where the output that goes along comes from.
+    /// Where the output that is sent comes from.
     pub output: Option<OutputOrigin>,
     /// A failed command of the user that the prompt asks about and whose output is missing.
     pub again: Option<FailedAgain>,
@@ -43,11 +43,12 @@ pub struct PromptContent {
 pub struct FailedAgain {
     /// The command line.
     pub command: String,
-    /// Its output would have gone along, but this terminal cannot tell any.
+    /// Its output would have been sent, but cannot be read from this terminal.
     pub is_untold: bool,
 }
 
-/// Returns the prompt with its context; `commands` are the [`recent_commands`]. Each command is part of one prompt only, so that a notice about it appears once.
+/// Returns the prompt with its context; `commands` are the [`recent_commands`]. Each command is part of one prompt only, so that a
+/// notice about it appears once.
 pub fn content(
     services: &SharedServices,
     session: &Session,
@@ -129,7 +130,7 @@ pub fn content(
                 .map(|a| (a.name.as_str(), a.text.as_str()))
                 .collect(),
         };
-        // What stays so is said once in a shell.
+        // A lasting reason is reported once in a shell.
         let is_new = || match &ask.shell {
             Some(shell) => lock(&services.shells).tell_unreadable(shell),
             None => false,
@@ -202,19 +203,19 @@ pub fn recent_commands(
 /// The output of the last command of the user.
 #[derive(Debug)]
 pub enum LastOutput {
-    /// It does not go along.
+    /// It is not sent.
     NotWanted,
-    /// It goes along.
+    /// It is sent.
     Read(TerminalOutput),
-    /// It would go along but cannot be read, for this reason.
+    /// It would be sent but cannot be read, for this reason.
     Unread(String),
     /// The same, and it stays so as long as the shell runs.
     Unreadable(String),
-    /// It would go along, but no event of the shell has reached this daemon, so that its last command is not known.
+    /// It would be sent, but no event of the shell has reached this daemon, so that its last command is not known.
     UnknownShell,
 }
 
-/// Reads the output of the last command if it goes along with the prompt.
+/// Reads the output of the last command if it is sent with the prompt.
 pub async fn last_output(
     services: &SharedServices,
     chosen: &ChosenModel,
@@ -233,7 +234,7 @@ pub async fn last_output(
         }) => Some((command, *exit, *start_ms)),
         _ => None,
     };
-    // Input that was given along is what the prompt is about.
+    // If there is input, the prompt is about it.
     let is_about = ask.attachments.is_empty()
         && last.is_some_and(|(command, exit, _)| context::wants_output(&ask.text, command, exit));
     let is_wanted = match ask.output {
@@ -293,7 +294,7 @@ fn count(n: usize, what: &str) -> String {
     }
 }
 
-/// Returns the line about the captured output with which a turn goes on.
+/// Returns the line about the captured output with which a turn continues.
 fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
     let output = finished.output?;
     let lines = output.head.lines().count() + output.tail.lines().count();
@@ -306,7 +307,7 @@ fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
     ))
 }
 
-/// Returns the line about the output that goes along.
+/// Returns the line about the output that is sent.
 fn attached_line(output: &TerminalOutput) -> String {
     let command = context::command_in_line(&global_redactor().redact(&output.command));
     let mut parts = vec![count(output.lines, "line")];
@@ -386,7 +387,7 @@ pub fn system_prompt(
     prompt
 }
 
-/// Returns what the journal keeps of a pack.
+/// Returns the fields of a pack for the journal.
 pub fn used_pack(pack: &PromptPack) -> UsedPack {
     UsedPack {
         name: pack.name.clone(),
@@ -421,7 +422,7 @@ pub async fn single_command(
     )
 }
 
-/// Returns the output of the failed command, if the daemon knows that command as the last one and its terminal tells the output.
+/// Returns the output of the failed command, if the daemon knows that command as the last one and can read its terminal.
 async fn failed_output(
     services: &SharedServices,
     settings: &ContextSettings,

@@ -47,7 +47,7 @@ const OWN_PROGRAM: &str = "it changes aish itself, which no rule and no earlier 
 const UNREADABLE: &str = "the arguments cannot be checked for aish's own files";
 const TOO_SLOW: &str = "its paths could not be checked for aish's own files in time";
 
-/// What to check.
+/// An object of the check.
 #[derive(Debug)]
 pub struct ProtectionCheck {
     /// `None` if they are not a JSON object.
@@ -228,7 +228,7 @@ impl ProtectedFiles {
             Ok(found) => found,
             Err(why) => return Some(unchecked(why)),
         };
-        // No system opens a longer path, and it would take long to check. A pattern may be longer; a text is no path.
+        // No system opens a longer path, and it would take long to check. A pattern may be longer; a text is not a path.
         let is_long = |one: &PathCandidate| one.path.len() > MAX_PATH;
         if candidates
             .iter()

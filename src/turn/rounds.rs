@@ -116,7 +116,7 @@ impl<'a> TurnRun<'a> {
         mut tools: Option<(ToolCatalog, SelectedTools)>,
     ) -> Result<()> {
         let session = self.session;
-        // What is offered stays the same within a prompt, for the provider's cache and its signatures. A call is checked against
+        // The offered tools stay the same within a prompt, for the provider's cache and its signatures. A call is checked against
         // the tools as they are at the time.
         let current =
             |tools: &Option<(ToolCatalog, _)>| tools.as_ref().map(|(catalog, _)| catalog.clone());
@@ -216,7 +216,7 @@ impl<'a> TurnRun<'a> {
         Ok((url, body, tokens))
     }
 
-    /// What the model counts for the estimated tokens of a request.
+    /// The tokens that the model counts for the estimated ones of a request.
     fn token_scale(&self, has_tools: bool) -> TokenScale {
         let counter = self.token_counter();
         self.services.token_ratios.get(counter, has_tools)
@@ -312,7 +312,7 @@ impl<'a> TurnRun<'a> {
         let step = self
             .exchange(messages, tools, estimate, &reservation.permit)
             .await;
-        // What the answer of another server costs is paid there.
+        // The answer of another server is paid there.
         let spent = match self.chosen.is_aish_server {
             true => 0.0,
             false => self.turn.spent() - spent,

@@ -25,7 +25,7 @@ pub struct RequestContext {
     pub overrides: BTreeMap<String, String>,
     /// The prompt pack, if one is used.
     pub pack: Option<Arc<PromptPack>>,
-    /// What the model is told about the place and the time.
+    /// Facts for the model about the place and the time.
     pub surroundings: Surroundings,
     /// The shell whose output the model may ask for; `None` if its terminal cannot be read.
     pub terminal: Option<WantedOutput>,

@@ -1,4 +1,4 @@
-//! The line that says what is sent along with the words of a prompt, for each part when it goes along for the first time.
+//! The line that names the parts of the context that are sent with a prompt for the first time.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,12 +7,12 @@ use std::path::Path;
 use crate::paths;
 use crate::safety::text::one_line;
 
-/// Has the parts that were told, one per line. Empty, as earlier versions have left it: all of them.
+/// File with the parts that were named, one per line. An empty file of an earlier version counts as all parts.
 const TOLD: &str = "context-notice";
 /// Longest name of a project's file in the line, in characters.
 const NAME_CHARS: usize = 60;
 
-/// What goes along with a prompt.
+/// The context that is sent with a prompt.
 #[derive(Debug, Default)]
 pub struct SentContext {
     /// The working directory.
@@ -26,7 +26,7 @@ pub struct SentContext {
 }
 
 impl SentContext {
-    /// Returns each part as it is remembered and as it is told.
+    /// Returns each part by its name in the file and its name in the line.
     fn parts(&self) -> Vec<(&'static str, String)> {
         let file = self.project_file.as_ref();
         let parts = [
@@ -40,7 +40,7 @@ impl SentContext {
         parts.into_iter().flatten().collect()
     }
 
-    /// Returns the line about the parts that were not told yet, and remembers them.
+    /// Returns the line about the parts that were not named yet, and remembers them.
     pub fn tell(&self, state: &Path) -> Option<String> {
         let file = state.join(TOLD);
         let told = match paths::read_own(&file).and_then(io::read_to_string) {

@@ -30,7 +30,7 @@ static DISTRIBUTION: LazyLock<Option<String>> = LazyLock::new(|| {
     Some(line.trim_matches(['"', '\'']).to_owned()).filter(|name| !name.is_empty())
 });
 
-/// What a model is told about the place and the time of a prompt.
+/// Facts for a model about the place and the time of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// Lines for the instructions: system and date.
@@ -44,7 +44,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Looks around `cwd`. What takes too long is left out.
+    /// Collects facts about `cwd`. A fact that takes too long is left out.
     pub async fn look(context: &ContextSettings, cwd: &str) -> Surroundings {
         let dir = PathBuf::from(cwd);
         let git = async {
@@ -89,7 +89,7 @@ pub fn facts(context: &ContextSettings) -> String {
 }
 
 /// Returns the nearest file with instructions, in the directory or above it up to the top of the repository, with a name that
-/// tells where it is.
+/// shows where it is.
 fn project_file(cwd: &Path) -> Option<(String, String)> {
     let top = git_state::top(cwd);
     let dirs = cwd.ancestors().filter(|dir| dir.is_absolute());

@@ -272,7 +272,7 @@ async fn converse(
             _ => None,
         };
         let mut effect = rules_in_force::command_effect(&chosen.config, asked_by);
-        // A question about a failed command is no request to run it again, whatever the rules allow the model.
+        // A question about a failed command is not a request to run it again, whatever the rules allow the model.
         if is_rerun && effect.0 == RuleEffect::Allow {
             effect = (RuleEffect::Ask, rules_in_force::DEFAULT_SOURCE.to_owned());
         }
@@ -282,7 +282,7 @@ async fn converse(
     Ok(answer)
 }
 
-/// Refuses what another aish server cannot do: it answers prompts, with its own instructions.
+/// Refuses requests that another aish server cannot serve: it answers prompts, with its own instructions.
 fn only_prompts(chosen: &ChosenModel) -> Result<()> {
     match chosen.is_aish_server {
         true => {

@@ -36,7 +36,7 @@ pub struct WantedOutput {
     pub words: Option<String>,
     /// The current directory of the shell.
     pub cwd: String,
-    /// The variables of the client that tell its terminal, in case the shell has not sent them.
+    /// The variables of the client that identify its terminal, in case the shell has not sent them.
     pub terminal: BTreeMap<String, String>,
 }
 
@@ -192,7 +192,7 @@ struct ToolArguments {
     lines: Option<u64>,
 }
 
-/// Returns what the tool `terminal_output` tells the model: the last lines of an output, without secrets.
+/// Returns the result of the tool `terminal_output`: the last lines of an output, without secrets.
 ///
 /// # Errors
 /// The arguments are wrong ([`crate::error::ErrorKind::Usage`], which the model can correct), or there is no output.
@@ -240,7 +240,7 @@ pub async fn for_model(
     Ok(global_redactor().redact(&shown).into_owned())
 }
 
-/// Returns the index of the command number `wanted` from the last one that is no call of aish.
+/// Returns the index of the command number `wanted`, counted from the last one; calls of aish are not counted.
 ///
 /// # Errors
 /// There is no such command: [`crate::error::ErrorKind::Usage`], with the numbers that exist.
@@ -345,7 +345,7 @@ async fn recorded(
     output.ok()?.ok()?.ok()?
 }
 
-/// What may be wrong with an output.
+/// Reservations about an output.
 #[derive(Debug, Clone, Copy, Default)]
 struct Doubts {
     is_tail: bool,

@@ -66,7 +66,7 @@ pub struct AllowedCall<'a> {
     pub account: CallSummary,
     /// The result, where it was shown with the question.
     pub prepared: Option<String>,
-    /// What a built-in tool does, as it was prepared for the decision.
+    /// The work of a built-in tool, as it was prepared for the decision.
     pub work: Option<Box<PreparedCall>>,
 }
 
@@ -152,7 +152,7 @@ pub async fn run<'c>(
                 CallEvent::Progress(_) if asked.is_some() || nested.is_some() => {}
                 CallEvent::Elicit(..)
                     if waiting.len() + usize::from(asked.is_some()) >= MAX_ELICITATIONS => {}
-                // One at a time; a second one is dropped, which the calling tool call is told.
+                // One at a time; a second one is dropped, which the calling tool call gets as an error.
                 CallEvent::Nested(_) if nested.is_some() => {}
                 CallEvent::Nested(request) => nested = Some(nest(request)),
                 CallEvent::Elicit(question, server) => waiting.push_back((elicit(question), server)),
@@ -229,7 +229,7 @@ pub async fn run<'c>(
     outcomes
 }
 
-/// Passes on what a call prints.
+/// Passes on the output of a call.
 fn show(feed: &TurnFeed, event: CallEvent) {
     match event {
         CallEvent::Progress(text) => feed.push(TurnEvent::CallProgress(text)),
@@ -357,7 +357,7 @@ async fn fit(
         .map_err(|e| Error::runtime(format!("cannot process the result: {e}")))
 }
 
-/// Returns the output of a command as a terminal shows it, behind its heading.
+/// Returns the output of a command as a terminal shows it, after its heading.
 async fn rendered(heading: String, output: String) -> Result<String, Error> {
     let render = move || {
         format!(

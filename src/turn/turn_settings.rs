@@ -1,4 +1,4 @@
-//! What a turn takes from its model and its session, whatever it is for: settings, the cost so far, the share of the window.
+//! The parts of a turn from its model and its session, whatever its purpose: settings, the cost so far, the share of the window.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ pub(super) fn settings(session: &Session, chosen: &ChosenModel) -> TurnSettings 
         session: session.id.clone(),
         model_name: chosen.name.clone(),
         model: chosen.endpoint.model.clone(),
-        // Only the other server knows what its answers cost.
+        // Only the other server knows the cost of its answers.
         price: chosen.price.clone().filter(|_| !chosen.is_aish_server),
         provider: chosen.endpoint.host(),
         show_cost: chosen.shown_cost(),
@@ -46,7 +46,7 @@ fn is_unpriced(record: &Record) -> bool {
     host != "localhost" && !ip.is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Adds what the session has cost so far, where costs are shown.
+/// Adds the cost of the session so far, where costs are shown.
 pub(super) async fn add_session_cost(
     services: &SharedServices,
     session: &Session,

@@ -1,4 +1,4 @@
-//! Where the built-in tools of a prompt work: the workspace of the shell, and what the user has added to it.
+//! Where the built-in tools of a prompt work: the workspace of the shell, and the directories that the user has added.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -105,7 +105,7 @@ pub async fn scope(
         .iter()
         .map(|(name, value)| (name.clone(), OsString::from(value)));
     let mut env: BTreeMap<String, OsString> = base.chain(of_shell).collect();
-    // Output for a reader that is no terminal user: no pager, no colours that only cost tokens.
+    // The reader is not at a terminal: no pager, no colours that only cost tokens.
     for (name, value) in [
         ("TERM", "dumb"),
         ("PAGER", "cat"),

@@ -103,7 +103,7 @@ async fn follow(client: &WebClient, approved: &Url) -> Result<FetchedPage> {
 /// Reads a URL of the web.
 ///
 /// # Errors
-/// It is too long, is no URL, is not of http or https, or contains a user name.
+/// It is too long, is not a URL, is not of http or https, or contains a user name.
 pub fn web_url(text: &str) -> Result<Url> {
     let invalid = |reason: &str| Error::usage(format!("invalid URL: {reason}"));
     if text.len() > MAX_URL_BYTES {

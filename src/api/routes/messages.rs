@@ -206,7 +206,7 @@ pub async fn send(
     };
     services.models.refresh().await;
     let origin = FeedOrigin {
-        // Its terminal is told of questions and of the end.
+        // Its terminal shows notices about questions and about the end.
         shell: told_shell(&state, &session),
         tty: Some(THE_API.to_owned()),
         prompt: ask.text.clone(),
@@ -255,7 +255,7 @@ pub async fn send(
 }
 
 /// Returns once the prompt of a turn that was spawned is in the file of its session, so that the end of the daemon cannot lose
-/// what was accepted. The turn records the prompt; where it has to wait or has failed before, the prompt gets a record of its own.
+/// an accepted prompt. The turn records the prompt; where it has to wait or has failed before, the prompt gets a record of its own.
 /// `failures` is how many writes of the session had failed before the turn.
 ///
 /// # Errors
@@ -326,15 +326,15 @@ fn failed(failure: RequestFailure) -> Problem {
     })
 }
 
-/// Returns the shell that is told about a prompt: of those that use the session the one that ran a command last, otherwise of
-/// all.
+/// Returns the shell that shows notices about a prompt: the one that ran a command last, of those that use the session if there are
+/// any, otherwise of all.
 fn told_shell(state: &ApiState, session: &Arc<Session>) -> Option<ShellId> {
     let services = &state.services;
     let shells = lock(&services.shells).latest_first();
     let uses = |shell: &&ShellId| {
         services.sessions.session_for_shell(shell).as_deref() == Some(&*session.id)
     };
-    // Without the lock: what a shell uses may have to be read from a file.
+    // Without the lock: the session of a shell may have to be read from a file.
     shells.iter().find(uses).or(shells.first()).cloned()
 }
 

@@ -33,7 +33,7 @@ use crate::session::conversation::{Session, SharedSession};
 /// Maximum size of the body of a request that needs no token, in bytes.
 const MAX_TICKET: usize = 1 << 10;
 
-/// Hands all operations to a macro, so that the routes and the document cannot differ.
+/// Passes all operations to a macro, so that the routes and the document cannot differ.
 macro_rules! operations {
     ($use_operations:ident) => {
         $use_operations! {
@@ -127,7 +127,7 @@ pub fn document() -> Value {
     document
 }
 
-/// What the guard and the listener answer, as a status, the name of its description, and the description.
+/// The refusals of the guard and the listener: the status, the name of its description, and the description.
 const REFUSALS: [(&str, &str, &str); 13] = [
     (
         "400",
@@ -297,7 +297,7 @@ fn at_most(value: Option<usize>, name: &str, maximum: usize) -> Answer<usize> {
     }
 }
 
-/// Turns the error of a well-formed request into a problem: what it names, such as a prompt pack, is not there now.
+/// Turns the error of a well-formed request into a problem: an object that it names, such as a prompt pack, does not exist now.
 fn unfit(error: Error) -> Problem {
     let is_usage = error.kind == ErrorKind::Usage;
     let problem = Problem::from(error);

@@ -109,7 +109,7 @@ pub async fn answer(
     let TurnEvent::ApprovalRequested(request) = &**event else {
         return Err(terminal_only(possible.terminal_reason));
     };
-    // Before the reason why not: it depends on what is shown.
+    // Before the reason why not: the reason depends on the shown view.
     if request.digest != given.digest {
         return Err(other_digest());
     }

@@ -152,7 +152,7 @@ fn no_share() -> Problem {
 
 /// Returns an object of a share.
 async fn object(state: &ApiState, id: &str, object: ShareObject) -> Answer<Response> {
-    // Who reads this has no token: what is wrong is for the log.
+    // The reader has no token: details of the fault belong in the log.
     let hidden = |error: Error| {
         tracing::warn!("a share cannot be sent: {}", error.message);
         no_share()

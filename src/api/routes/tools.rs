@@ -23,7 +23,7 @@ use crate::session::feed::{FeedOrigin, HangUpPolicy, THE_API, TurnFeed};
 use crate::turn::tool_view::tool_info;
 use crate::turn::work_scope;
 
-/// Returns the handle of a request that is no prompt.
+/// Returns the handle of a request that is not a prompt.
 fn client(state: &ApiState) -> ClientHandle {
     let origin = FeedOrigin {
         tty: Some(THE_API.to_owned()),

@@ -32,7 +32,7 @@ pub async fn list(State(state): State<ApiState>) -> Json<DrivenShellList> {
         let tty = lock(&state.services.shells).on_screen(&shell);
         let tty = tty.map(|shown| shown.tty).filter(|tty| !tty.is_empty());
         let pid = shell.as_str().split('-').next().unwrap_or_default();
-        // Only Linux tells it.
+        // Only Linux has it.
         let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
         DrivenShellView {
             is_default: default.as_ref() == Some(&shell),

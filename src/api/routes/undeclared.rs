@@ -82,7 +82,7 @@ async fn has_content(body: &mut Body) -> bool {
     }
     let content = async {
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
-            // Trailers are no content, and what cannot be read has some.
+            // Trailers are not content; a body that cannot be read has content.
             let is_empty =
                 frame.map(|frame| frame.into_data().map_or(true, |data| data.is_empty()));
             if !is_empty.unwrap_or(false) {

@@ -35,7 +35,7 @@ pub fn server_endpoint(origin: &str, token: Option<Secret>) -> ModelEndpoint {
     }
 }
 
-/// What another server says about itself.
+/// The description that another server gives of itself.
 #[derive(Deserialize)]
 struct VersionReply {
     name: String,

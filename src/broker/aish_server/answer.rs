@@ -129,7 +129,7 @@ struct Failure {
     hint: Option<String>,
 }
 
-/// What the server is doing, as far as its events say.
+/// The state of the server, as far as its events show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerActivity {
     /// Nothing is known yet.
@@ -171,10 +171,10 @@ pub struct ServerAnswer {
     finish: Option<AnswerEnd>,
     /// Name and arguments of the calls that were asked for, by their ids.
     calls: Vec<(String, String)>,
-    /// Calls about whose start the user was told.
+    /// Calls whose start was shown to the user.
     told: Vec<String>,
     usage: Option<TokenUsage>,
-    /// What all rounds have cost; `None` once that of one is unknown.
+    /// Cost of all rounds; `None` once the cost of one is unknown.
     cost: Option<f64>,
     model: Option<String>,
     notices: usize,
@@ -349,7 +349,7 @@ impl ServerAnswer {
     }
 
     fn call_running(&mut self, call: CallRunning, out: &mut Vec<StreamItem>) {
-        // The end of a call that took no time can be told first.
+        // The end of a call that took no time can arrive first.
         if self.told.contains(&call.call_id) {
             return;
         }

@@ -14,7 +14,7 @@ use crate::broker::{ModelEndpoint, retry};
 use crate::error::{Error, Result};
 use crate::safety::text::one_line;
 
-/// How long the server may take for a response that is no stream.
+/// How long the server may take for a response that is not a stream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a cancellation may take.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);

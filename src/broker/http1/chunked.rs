@@ -48,7 +48,7 @@ impl ChunkedDecoder {
         matches!(self.state, ChunkState::Done)
     }
 
-    /// Removes the framing from `piece`. Returns the number of bytes behind the end of the body.
+    /// Removes the framing from `piece`. Returns the number of bytes after the end of the body.
     ///
     /// # Errors
     /// [`MalformedChunk`]; the decoder must not be used afterwards.
@@ -129,7 +129,7 @@ impl ChunkedDecoder {
 mod tests {
     use super::*;
 
-    /// Returns the body, whether it is done, and the number of bytes behind its end.
+    /// Returns the body, whether it is done, and the number of bytes after its end.
     fn decode(pieces: &[&[u8]]) -> Result<(String, bool, usize), MalformedChunk> {
         let (mut decoder, mut body, mut beyond) = (ChunkedDecoder::default(), Vec::new(), 0);
         for piece in pieces {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt a
 
 use crate::safety::redact::{self, global_redactor};
 
-/// Maximum size of the log; a longer log is overwritten from its begin.
+/// Maximum size of the log; a longer log is overwritten from its beginning.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Maximum length of a line; a longer line is split.

@@ -38,7 +38,7 @@ use crate::chat::{FinishReason, StreamItem, TokenUsage};
 /// The state of an answer while its events arrive.
 #[derive(Debug, Default)]
 pub struct ChatAnswer {
-    /// What is known so far.
+    /// The state so far.
     pub progress: AnswerProgress,
     /// The model's name has been reported.
     model: bool,
@@ -310,7 +310,7 @@ struct TokenDetails {
     reasoning_tokens: Option<u64>,
 }
 
-/// Reads a number of dollars; anything else is no cost.
+/// Reads a number of dollars; anything else is not a cost.
 fn picodollars<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<u64>, D::Error> {

@@ -87,7 +87,7 @@ impl ServerQuirks {
         (learned != self).then_some(learned)
     }
 
-    /// Says what is left out or changed from now on, if it is something that a person configured or would miss.
+    /// Returns what requests leave out or change from now on, if a person configured it or would miss it.
     pub fn change(self, learned: ServerQuirks) -> Option<String> {
         let mut words = Vec::new();
         if learned.no_temperature && !self.no_temperature {

@@ -1,4 +1,4 @@
-//! What the requests of several formats have in common. Pure.
+//! Common parts of the requests of several formats. Pure.
 
 use std::collections::{HashMap, HashSet};
 

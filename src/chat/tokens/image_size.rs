@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Bytes that are enough for every format except JPEG.
 const HEAD: usize = 30;
-/// Bytes of a JPEG that are searched: its size stands behind its metadata, which may hold a small picture.
+/// Bytes of a JPEG that are searched: its size follows its metadata, which may contain a small picture.
 const JPEG_HEAD: usize = 192 << 10;
 
 /// Returns width and height of a PNG, GIF, WebP or JPEG image in base64; `None` if they are not found.

@@ -1,4 +1,4 @@
-//! What a model counts for an estimate. Pure.
+//! The ratio between the tokens that a model counts and the estimate. Pure.
 
 /// Ratio of real to estimated tokens before a model has reported any: more than the tokenizers that are known need.
 pub const FIRST_RATIO: f64 = 1.45;
@@ -10,13 +10,13 @@ const ADDED_WITH_TOOLS: (f64, f64) = (600.0, 400.0);
 /// Makers that write the tools into the request and little else.
 const ADDING_LITTLE: [&str; 4] = ["gpt", "gemini", "gemma", "mistral"];
 
-/// Estimated tokens of a request from which its ratio says as much of the model as what is known of all models.
+/// Weight of the ratio 1 beside the ratio of a request, in estimated tokens.
 const TELLING_TOKENS: f64 = 500.0;
 
-/// The least ratio for text. What counts for less is another part, such as tools without arguments, and says nothing of text.
+/// The least ratio for text. A lower ratio comes from another part, such as tools without arguments, and says nothing about text.
 const LEAST_RATIO: f64 = 0.75;
 
-/// What a model counts for an estimate: a multiple of it, and what the provider adds to every request.
+/// The tokens that a model counts for an estimate: a multiple of it, and those that the provider adds to every request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenScale {
     /// Ratio of real to estimated tokens.
@@ -27,7 +27,7 @@ pub struct TokenScale {
 }
 
 impl TokenScale {
-    /// Returns the scale of a model that has not reported any tokens: at most what is known.
+    /// Returns the scale of a model that has not reported any tokens: at least as much as known models count.
     pub fn unknown(model: &str, has_tools: bool) -> TokenScale {
         TokenScale {
             ratio: FIRST_RATIO,
@@ -37,8 +37,8 @@ impl TokenScale {
 
     /// Returns the scale with which the estimate of a request gives the tokens that the model has reported for it.
     ///
-    /// What is new in the next request is scaled by the ratio alone, so the ratio leaves out what the provider is known to
-    /// add, and a short request, of which the estimate is rough, moves it little.
+    /// New text in the next request is scaled by the ratio alone, so the ratio leaves out the tokens that the provider is known to
+    /// add, and a short request, whose estimate is rough, changes it little.
     pub fn learned(model: &str, has_tools: bool, estimate: f64, reported: u64) -> TokenScale {
         let reported = reported as f64;
         let added = added_tokens(model, has_tools);
@@ -93,7 +93,7 @@ mod tests {
                 "{model}: {scale:?}"
             );
         }
-        // What a provider adds to a short request says nothing of its tokenizer.
+        // The tokens that a provider adds to a short request say nothing about its tokenizer.
         assert_eq!(TokenScale::learned("claude-x", true, 60.0, 560).ratio, 1.0);
         let long = TokenScale::learned("claude-x", true, 50_000.0, 70_600);
         assert!((long.ratio - 1.4).abs() < 0.01, "{long:?}");

@@ -60,7 +60,7 @@ pub fn allow_always(paths: &Paths, name: &str, comment: &str) -> Result<()> {
 /// [`allow_always`] wrote.
 ///
 /// # Errors
-/// As for [`allow_always`], or there is no such rule, or its effect is `"ask"` or `"deny"`.
+/// Same as [`allow_always`], or there is no such rule, or its effect is `"ask"` or `"deny"`.
 pub fn remove_rule(paths: &Paths, name: &str) -> Result<()> {
     let manual_hint = format!("remove it by hand: {}", shown_key(name));
     edit(paths, &manual_hint, false, |old, file, path| {

@@ -13,7 +13,7 @@ pub(super) fn limits(budget: &BudgetSettings) -> BTreeMap<String, f64> {
     limits.collect()
 }
 
-/// Keeps limits that were raised or removed, and says so.
+/// Takes back limits that were raised or removed, and adds the lines.
 pub(super) fn tighten(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     for period in BudgetPeriod::ALL {
         let Some(old) = seen.budget.get(period.as_str()) else {

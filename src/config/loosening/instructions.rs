@@ -6,7 +6,7 @@ use crate::config::settings::Config;
 /// The keys of the instructions.
 pub(super) const INSTRUCTIONS: [&str; 3] = ["system_prompt", "system_append", "default_prompt"];
 
-/// Keeps instructions that a person has not seen, and says so. The built-in ones need no confirmation.
+/// Takes back instructions that a person has not seen, and adds the lines. The built-in ones need no confirmation.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let [prompt, append, default] = INSTRUCTIONS;
     let settings = [

@@ -1,4 +1,5 @@
-//! Compares where words are sent besides to the model of the shell: the models of `[jobs]`, and the server of web searches.
+//! Compares which servers other than the shell's model get words of the user: the models of `[jobs]`, and the server of web
+//! searches.
 
 use super::{ConfigChange, SeenConfig, changed};
 use crate::config::settings::Config;
@@ -6,7 +7,7 @@ use crate::config::settings::Config;
 /// The key of the address of web searches.
 pub(super) const SEARCH_URL: &str = "tools.search_url";
 
-/// Keeps the server of web searches, and says so.
+/// Takes back a changed server of web searches, and adds the line.
 pub(super) fn take_back_search(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let new = &now.tools.search_url;
     if new.is_none() || *new == seen.search_url {
@@ -18,7 +19,7 @@ pub(super) fn take_back_search(seen: &SeenConfig, now: &mut Config, lines: &mut 
     now.tools.search_url.clone_from(&seen.search_url);
 }
 
-/// Keeps the model of a job that would send its words to another address, and says so.
+/// Takes back the model of a job that would send its words to another address, and adds the lines.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let Some(new) = &now.jobs.command else {
         return;

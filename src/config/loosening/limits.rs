@@ -30,9 +30,9 @@ fn sandbox(reach: u64) -> SandboxSetting {
     known.unwrap_or(SandboxSetting::ReadOnly)
 }
 
-/// Keeps limits that were stricter when a person has seen them, and says so.
+/// Takes back limits that were stricter when a person saw them, and adds the lines.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
-    // The type of a limit, which held the value that was seen.
+    // The type of a limit, which had room for the value that was seen.
     fn set<N: TryFrom<u64>>(limit: &mut N, value: u64) {
         if let Ok(value) = N::try_from(value) {
             *limit = value;

@@ -66,7 +66,7 @@ impl SeenPrice {
     }
 }
 
-/// Keeps the price of a model where a budget counts with it, unless it was only raised, and says so.
+/// Takes back the changed price of a model that a budget uses, unless it was only raised, and adds the lines.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     if seen.budget.is_empty() {
         return;

@@ -29,7 +29,7 @@ pub(super) fn take_back(seen: &SeenConfig, new: &mut RuleSet, lines: &mut Vec<Co
         };
         lines.push(('-', line(&old.source, old.effect)));
         let Some(subject) = subject else {
-            // Another version wrote it. What it covered is unknown, so that everything is as strict.
+            // Another version wrote it. Its scope is unknown, so everything counts as strict.
             new.list.retain(|rule| rule.effect >= old.effect);
             new.default.effect = new.default.effect.max(old.effect);
             continue;

@@ -30,7 +30,7 @@ pub(super) fn off(context: &ContextSettings) -> Vec<String> {
     off.map(|(key, _)| key.to_owned()).collect()
 }
 
-/// Keeps a part off that was off when a person has seen it.
+/// Takes back a part that was off when a person saw it.
 pub(super) fn take_back(
     seen: &SeenConfig,
     now: &mut ContextSettings,

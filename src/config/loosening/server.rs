@@ -9,7 +9,7 @@ use crate::config::http_settings::HttpSettings;
 use crate::config::settings::Config;
 use crate::secret::fingerprint;
 
-/// What a person has seen of `[server]`.
+/// The settings of `[server]` that a person saw last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SeenHttp {
     enabled: bool,
@@ -21,7 +21,7 @@ pub(super) struct SeenHttp {
     public_hostname: Option<String>,
 }
 
-/// Returns an address that others could reach. What a name leads to is not known here.
+/// Returns an address that others could reach. The addresses of a name are not known here.
 fn public(hostname: &str) -> Option<String> {
     let ip = hostname.parse::<IpAddr>();
     let is_own = hostname == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
@@ -50,7 +50,7 @@ impl SeenHttp {
     }
 }
 
-/// Keeps the server off, and what lets others in out, and says so.
+/// Takes back what starts the server or lets others in, and adds the lines.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let (old, new) = (&seen.server, SeenHttp::of(&now.server));
     if new.enabled && !old.enabled {

@@ -1,4 +1,4 @@
-//! Compares what is shared without a question, and where to.
+//! Compares what is shared without a question, and where.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::config::share_settings::{ShareMode, ShareSettings, ShareTarget};
 /// The key of the place of the pages.
 pub(super) const TARGET: &str = "share.target";
 
-/// What a person has seen of `[share]`.
+/// The settings of `[share]` that a person saw last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SeenShare {
     is_automatic: bool,
@@ -49,7 +49,7 @@ impl SeenShare {
     }
 }
 
-/// Keeps sharing manual, and pages on this machine, and says so.
+/// Takes back automatic sharing and a new place of the pages, and adds the lines.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let (old, new) = (&seen.share, SeenShare::of(&now.share));
     if new.is_automatic && !old.is_automatic {

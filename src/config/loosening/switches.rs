@@ -1,9 +1,9 @@
-//! Compares the settings that are on or off, the instructions, and what is sent of the shell.
+//! Compares the settings that are on or off, the instructions, and the parts of the context that are sent.
 
 use super::{ConfigChange, SeenConfig, changed, instructions, sent_parts};
 use crate::config::settings::Config;
 
-/// Keeps what was switched to ask or to tell less as it was, and says so.
+/// Takes back changes of switches with which aish would ask or warn less, and adds the lines.
 pub(super) fn take_back(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let new = &mut now.shell.confirm_cmd;
     if seen.confirm_cmd && !*new {

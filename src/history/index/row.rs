@@ -74,7 +74,7 @@ pub struct IndexRow {
     pub command: Option<String>,
     /// Id of the command line whose output went along with a prompt.
     pub output_of: Option<String>,
-    /// What an answer used and cost.
+    /// Tokens and cost of an answer.
     pub usage: Option<(UsageSource, UsageSum)>,
 }
 

@@ -1,4 +1,4 @@
-//! What answers used and cost, summed by day, session, model, provider and prompt pack, so that statistics read thousands of
+//! Tokens and cost of answers, summed by day, session, model, provider and prompt pack, so that statistics read thousands of
 //! rows instead of millions of records. A day is that of the time zone in which the record was indexed.
 
 use std::collections::HashMap;

@@ -29,14 +29,14 @@ enum PendingKind {
     },
 }
 
-/// What a line means for the command above it.
+/// The meaning of a line for the command above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFit {
     /// It belongs to the command, which takes more lines.
     More,
     /// It is the last line of the command.
     Completes,
-    /// It is no part of the command.
+    /// It is not part of the command.
     Foreign,
 }
 

@@ -6,7 +6,7 @@ use super::line_kind::list_markers;
 /// Maximum number of bytes of a line that are looked at.
 const MAX_LINE: usize = 64 << 10;
 
-/// Tags whose content is no Markdown.
+/// Tags whose content is not Markdown.
 const TAGS: [&str; 4] = ["pre", "script", "style", "textarea"];
 
 /// What ends an open piece of HTML.

@@ -97,7 +97,7 @@ fn collect(
     }
 }
 
-/// Returns a text as it stands, percent-decoded and without escapes.
+/// Returns the text itself, percent-decoded, and without escapes.
 fn readings(text: &str) -> Vec<String> {
     let mut all = vec![text.to_owned()];
     let mut from = 0;

@@ -24,12 +24,12 @@ enum Effect {
 pub(super) struct Reading {
     /// It is a command, so that every program that is not known to read may write. Otherwise only known ones write.
     pub is_command: bool,
-    /// What it prints becomes the operands of a program that writes.
+    /// Its output becomes the operands of a program that writes.
     pub feeds_writer: bool,
     pub depth: usize,
 }
 
-/// The name of the program and the position after it, behind assignments and prefixes.
+/// The name of the program and the position after it, after assignments and prefixes.
 fn program(command: &SimpleCommand) -> (&str, usize) {
     let mut has_prefix = false;
     for (at, word) in command.words.iter().enumerate() {

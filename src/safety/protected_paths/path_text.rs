@@ -21,7 +21,7 @@ pub struct Variables {
     pub values: Vec<(String, String)>,
 }
 
-/// What a text that may be a path is for.
+/// The use of a text that may be a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathUse {
     /// It occurs in a text.
@@ -43,7 +43,7 @@ pub enum PathUse {
 pub struct PathCandidate {
     /// The path.
     pub path: String,
-    /// What it is for.
+    /// Its use.
     pub usage: PathUse,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn is_path_like(word: &str) -> bool {
         || FILE_NAMES.contains(&word)
 }
 
-/// Replaces `~` at the beginning and variables everywhere. What is not known becomes [`ANY`].
+/// Replaces `~` at the beginning and variables everywhere. Unknown parts become [`ANY`].
 pub(super) fn expand(text: &str, variables: &Variables) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

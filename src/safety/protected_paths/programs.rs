@@ -52,7 +52,7 @@ pub(super) const READERS: &[&str] = &[
     "which",
 ];
 
-/// Programs and words after which paths are relative to another directory, or stand in a variable.
+/// Programs and words after which paths are relative to another directory, or are in a variable.
 pub(super) const CHANGERS: &[&str] = &[
     "alias", "cd", "chdir", "declare", "export", "for", "foreach", "hash", "local", "popd",
     "pushd", "readonly", "select", "typeset", "z",
@@ -66,7 +66,7 @@ pub(super) const WRITERS: &[&str] = &[
 /// Programs that write to the current directory what an archive or a patch names.
 pub(super) const UNPACKERS: &[&str] = &["7z", "bsdtar", "cpio", "pax", "patch", "tar", "unzip"];
 
-/// Programs whose quoted arguments are no commands.
+/// Programs whose quoted arguments are not commands.
 pub(super) const TEXT_PROGRAMS: &[&str] = &[
     "awk", "cargo", "cat", "echo", "gh", "git", "grep", "jq", "llm", "print", "printf", "rg",
     "sed", "tee",

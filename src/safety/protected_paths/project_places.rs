@@ -86,7 +86,7 @@ pub const HOME_PLACES: [&str; 8] = [
 /// Where programs of the user are, below the home directory.
 const PROGRAMS: &str = ".local/bin";
 
-/// What a git directory has that decides which programs git runs or which other directory it obeys, see
+/// Files of a git directory that decide which programs git runs or which other directory it obeys, see
 /// [gitrepository-layout](https://git-scm.com/docs/gitrepository-layout).
 pub const GIT_SETTINGS: [&str; 6] = [
     "commondir",

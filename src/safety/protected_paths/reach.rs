@@ -10,7 +10,7 @@ use super::{
 /// Maximum number of directories to which a relative path may belong.
 const MAX_BASES: usize = 64;
 
-/// What a search has to know about files.
+/// The file system as a search sees it.
 pub trait FileSystem {
     /// Returns the absolute paths that a path may mean: symlinks followed, patterns expanded. `None` if there are too many.
     fn real_paths(&self, path: &Path) -> Option<Vec<PathBuf>>;

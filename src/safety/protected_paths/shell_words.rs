@@ -114,7 +114,7 @@ impl Lexer<'_> {
     fn end_command(&mut self) {
         self.end_word();
         self.is_target = false;
-        // What is piped into a group is read by its first command.
+        // The first command of a group reads the text that is piped into the group.
         if !self.current.is_empty() {
             self.done.push(std::mem::take(&mut self.current));
         }
@@ -333,7 +333,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Takes the history modifiers behind a variable, such as `:h`.
+    /// Takes the history modifiers after a variable, such as `:h`.
     fn modifiers(&mut self) -> String {
         let from = self.at;
         while self.peek() == Some(':') {

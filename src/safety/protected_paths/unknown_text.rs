@@ -1,10 +1,10 @@
-//! Finds commands that run a text which stands nowhere: what a decoder or a download prints, given to a shell.
+//! Finds commands that run a text which they do not show: the output of a decoder or a download, given to a shell.
 
 use super::ANY;
 use super::programs::{INTERPRETERS, SHELLS, TEXT_MAKERS};
 use super::shell_words::{SimpleCommand, simple_commands};
 
-/// Whether a command runs a text that is not part of it. `program` is the name of its program, `operands` the words behind.
+/// Whether a command runs a text that is not part of it. `program` is the name of its program, `operands` the words after it.
 ///
 /// `eval "$(ssh-agent)"` is not such a command: it runs what one program prints for this purpose.
 pub(super) fn runs_unknown_text(

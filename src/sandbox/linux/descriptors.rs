@@ -32,7 +32,7 @@ pub(super) fn close_inherited(keep: Option<i32>) -> Result<()> {
 }
 
 /// Refuses a directory as stdin, stdout or stderr: through it, the command would reach files without the restrictions of the mounts.
-/// So it would reach other programs through a socket that has no peer, or does not keep to it.
+/// Also refuses a socket without a fixed peer: through it, the command would reach other programs.
 ///
 /// # Errors
 /// One of them is a directory or such a socket.
@@ -68,7 +68,8 @@ pub(super) fn refuse_unsafe() -> Result<()> {
 }
 
 /// Opens a file anew, through the mounts of this process, if stdin, stdout or stderr reads it: its mode, owner and times could be
-/// changed through a descriptor of the mounts outside, where nothing is read-only. What is only written can be changed anyway.
+/// changed through a descriptor of the mounts outside, where nothing is read-only. A file that is open for writing can be changed
+/// anyway.
 ///
 /// # Errors
 /// A file of this user cannot be opened.

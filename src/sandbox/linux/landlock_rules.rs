@@ -22,7 +22,7 @@ const ABI_USED: ABI = ABI::V6;
 /// Directories nested deeper below one that hides something are not opened.
 const MAX_DEPTH: usize = 6;
 
-/// What [`restrict`] needs to know besides the paths.
+/// Options of [`restrict`] besides the paths.
 pub(super) struct LandlockScope {
     /// IP sockets are allowed.
     pub network: bool,
@@ -171,7 +171,7 @@ impl Grants<'_> {
             };
             return self.add_opened(file, rights, kind);
         }
-        // Landlock only allows: what is beside the hidden is allowed one by one. Names may be listed.
+        // Landlock only allows: the entries beside the hidden ones are allowed one by one. Names may be listed.
         self.add_opened(file, AccessFs::ReadDir.into(), PathKind::Directory)?;
         let Ok(entries) = fs::read_dir(path) else {
             return Ok(());

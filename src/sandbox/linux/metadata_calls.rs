@@ -1,8 +1,8 @@
 //! Changes of modes and times that the supervisor makes for a traced command.
 //!
 //! Landlock does not restrict them, and seccomp sees no paths. The supervisor resolves the path as the command would, checks the
-//! place of the file that it opened, changes that file, and lets the command skip its own call. A path that the command swaps
-//! meanwhile changes nothing: the file is open.
+//! place of the file that it opened, changes that file, and lets the command skip its own call. If the command swaps the path
+//! meanwhile, that has no effect: the file is open.
 
 use crate::sandbox::path_rules::PathRules;
 
@@ -42,7 +42,7 @@ mod x86_64 {
     /// Maximum length of a path.
     const PATH_MAX: usize = 4096;
 
-    /// What a system call asks for.
+    /// The change that a system call requests.
     struct MetadataCall {
         directory: i32,
         /// Address of the path; 0 if the descriptor itself is meant.
@@ -73,7 +73,7 @@ mod x86_64 {
         let result = read_call(&registers)
             .ok_or(Errno::ENOSYS)
             .and_then(|call| change(pid, &call, rules));
-        // No system call has this number: the kernel makes none, and returns what is set here.
+        // No system call has this number: the kernel makes none, and returns the result that is set here.
         registers.orig_rax = u64::MAX;
         registers.rax = match result {
             Ok(()) => 0,
@@ -137,7 +137,7 @@ mod x86_64 {
         }
     }
 
-    /// Opens what the command means, without access to its content.
+    /// Opens the file that the command means, without access to its content.
     fn open_target(pid: Pid, call: &MetadataCall) -> Result<OwnedFd, Errno> {
         let proc = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
         let link = match call.directory {
@@ -168,7 +168,7 @@ mod x86_64 {
         if call.flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
             flags |= OFlag::O_NOFOLLOW;
         }
-        // Links of /proc lead to what this process has open.
+        // Links of /proc lead to files that this process has open.
         let how = OpenHow::new()
             .flags(flags)
             .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);

@@ -144,8 +144,8 @@ impl Supervisor {
         })
     }
 
-    /// Runs the command without namespaces: no mount keeps aish's own program from being replaced, which hooks of shells run
-    /// meanwhile.
+    /// Runs the command without namespaces: no mount protects aish's own program, which hooks of shells run meanwhile, from being
+    /// replaced.
     fn supervise_plain(&self) -> Result<SupervisionEnd> {
         let dirs = writable_dirs(&self.invocation.policy);
         let own = own_program().filter(|own| dirs.iter().any(|dir| own.starts_with(dir)));
@@ -246,7 +246,7 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     Ok(())
 }
 
-/// Returns where secrets are if a symlink leads there, or one in their directory leads into what is opened.
+/// Returns the targets of symlinks in the place of secrets, and of symlinks in their directories that lead into opened paths.
 fn linked_secrets(policy: &SandboxPolicy, real_home: Option<&PathBuf>) -> BTreeSet<PathBuf> {
     let writable = writable_dirs(policy);
     let own = [&policy.dir].into_iter().chain(&policy.write);
@@ -267,7 +267,7 @@ fn linked_secrets(policy: &SandboxPolicy, real_home: Option<&PathBuf>) -> BTreeS
         let is_worked_on =
             |real: &PathBuf| is_startup && writable.iter().any(|dir| real.starts_with(dir));
         found.extend(real.filter(|real| !is_worked_on(real)));
-        // The source of a Python helper is no secret.
+        // The source of a Python helper is not a secret.
         let is_helper = |path: &Path| path.extension().is_some_and(|ending| ending == "py");
         let linked = links::targets(&path, LINK_DEPTH).into_iter();
         found.extend(linked.filter(|real| {

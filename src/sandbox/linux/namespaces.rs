@@ -20,13 +20,13 @@ const PID_MAX_FLOOR: u64 = 512;
 
 const NONE: Option<&Path> = None;
 
-/// What the namespaces show.
+/// The file systems that the namespaces show.
 pub(super) struct NamespacePlan<'a> {
     /// Directories that stay writable; canonical paths.
     pub writable: &'a [PathBuf],
-    /// What the command may not read; inside the writable directories, it must not change either.
+    /// Paths that the command may not read, nor change inside the writable directories.
     pub hidden: &'a [PathBuf],
-    /// What must not change inside the writable directories.
+    /// Paths that must not change inside the writable directories.
     pub guarded: &'a [PathBuf],
     /// The private temporary directory, and its size in MiB.
     pub private_tmp: (&'a Path, u64),
@@ -83,7 +83,7 @@ fn mount_all(plan: &NamespacePlan<'_>) -> Result<()> {
             .into_iter()
             .filter(|path| is_inside(path, dir))
             .try_for_each(bind)?;
-        // What is obeyed through a symlink is where it leads.
+        // Programs obey the target of a symlink.
         plan.guarded
             .iter()
             .chain(plan.hidden)
@@ -103,7 +103,7 @@ fn mount_all(plan: &NamespacePlan<'_>) -> Result<()> {
             continue;
         }
         match read_only(&point, flags) {
-            // What this user cannot reach cannot be changed either.
+            // A file that this user cannot reach cannot be changed either.
             Err(_) if fs::symlink_metadata(&point).is_err() => {}
             done => done?,
         }
@@ -116,7 +116,7 @@ fn is_inside(path: &Path, dir: &Path) -> bool {
     fs::canonicalize(path).is_ok_and(|real| real == path && real.starts_with(dir))
 }
 
-/// Mounts a directory or file over itself, with what is mounted below it.
+/// Mounts a directory or file over itself, with the mounts below it.
 fn bind(path: &Path) -> Result<()> {
     let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
     mount(Some(path), path, NONE, flags, NONE)
@@ -185,7 +185,7 @@ pub(super) fn drop_capabilities() -> Result<()> {
     rustix::thread::set_capabilities(None, none).context(what)
 }
 
-/// Returns why namespaces cannot be used, as far as the settings of the kernel tell.
+/// Returns why namespaces cannot be used, as far as the settings of the kernel show.
 pub(super) fn disabled_reason() -> Option<Error> {
     let setting = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned());
     let is = |path: &str, value: &str| setting(path).is_ok_and(|text| text == value);

@@ -94,7 +94,7 @@ fn measure(path: &Path, bytes: u64) -> TmpSize {
     let mut pending = vec![path.to_owned()];
     let (mut used, mut entries) = (0u64, 0usize);
     let mut size = TmpSize::Within;
-    // What is gone meanwhile has no size.
+    // An entry that is gone meanwhile has no size.
     let mut note = |e: &std::io::Error| {
         if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
             size = TmpSize::Unknown;
@@ -136,7 +136,7 @@ pub(super) fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Removes a directory with its content. What cannot be removed stays in a directory that only this user can open.
+/// Removes a directory with its content. Entries that cannot be removed stay in a directory that only this user can open.
 ///
 /// `fs::remove_dir_all` is recursive: a command can nest directories so deeply that the stack overflows. This moves nested
 /// directories up until they are empty. It starts no `rm`, because the command may have put a program of that name into `PATH`.
@@ -158,7 +158,7 @@ fn remove(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
-/// Removes an entry, or what is in it. Directories in it that are not empty move to `root`. Returns whether anything was done.
+/// Removes an entry, or its content. Directories in it that are not empty move to `root`. Returns whether anything was done.
 fn remove_entry(root: &OwnedFd, name: &CStr, moved: &mut u64) -> bool {
     if unlink(root, name) {
         return true;

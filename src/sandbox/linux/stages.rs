@@ -51,7 +51,7 @@ pub(super) fn run(stage: SandboxStage, invocation: SandboxInvocation) -> Result<
                 _ => "failed",
             };
             let report = format!("{state}\n{}\n{}", e.message, e.hint.unwrap_or_default());
-            // Without a reader there is no one to tell.
+            // Without a reader the report is not needed.
             let _ = status.send(&report);
             Ok(ended(NO_SANDBOX, Vec::new()))
         }
@@ -75,7 +75,7 @@ impl StatusReport {
     /// Writes the report. Its reader takes the end of the pipe as the end of the report.
     ///
     /// # Errors
-    /// The supervisor has ended, perhaps before this process asked to end with it: nothing would hold the command.
+    /// The supervisor has ended, perhaps before this process asked to end with it: nothing would end the command.
     fn send(&self, report: &str) -> Result<()> {
         let Some(fd) = self.fd else { return Ok(()) };
         let sent = OpenOptions::new()
@@ -180,7 +180,7 @@ fn run_plain(invocation: &SandboxInvocation, status: &StatusReport) -> Result<Sa
     end_with_parent()?;
     leave_session();
     let metadata = match metadata_calls::SUPPORTED && nix::sys::ptrace::traceme().is_ok() {
-        // The supervisor now sets what it wants to see.
+        // The supervisor now sets which events it wants to see.
         true => raise(Signal::SIGSTOP).map(|()| MetadataCalls::Traced),
         false => Ok(MetadataCalls::Denied),
     };

@@ -1,5 +1,5 @@
-//! Waits for a stage: forwards signals, reads its report, traces the command where there are no namespaces, and ends what is
-//! left of it.
+//! Waits for a stage: forwards signals, reads its report, traces the command where there are no namespaces, and ends the
+//! processes that it leaves behind.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -40,7 +40,7 @@ const FORWARDED: &[Signal] = &[
 /// Interval between measurements of the private temporary directory.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
 
-/// Maximum time to end what the command leaves behind.
+/// Maximum time to end the processes that the command leaves behind.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Maximum size of the report of a stage.
@@ -55,11 +55,11 @@ pub(super) struct SupervisionEnd {
     pub landlock_abi: i32,
     /// Time that the stage took to restrict itself, in microseconds.
     pub policy_us: u64,
-    /// What the user should know.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
-/// What is watched where there are no namespaces.
+/// The state that is watched where there are no namespaces.
 struct Watch<'a> {
     tmp: &'a PrivateTmp,
     max_bytes: u64,
@@ -265,7 +265,7 @@ impl<'a> Supervision<'a> {
         self.code.is_some()
     }
 
-    /// Lets a traced process go on after a stop.
+    /// Lets a traced process continue after a stop.
     fn resume(&mut self, pid: Pid, status: WaitStatus) {
         if self.traced.insert(pid.as_raw()) && pid == self.main {
             let options = ptrace::Options::PTRACE_O_EXITKILL

@@ -21,7 +21,7 @@ pub(super) enum MetadataCalls {
     Denied,
 }
 
-/// What the filter depends on.
+/// The conditions that the filter depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FilterScope {
     /// IP sockets are allowed.
@@ -221,7 +221,7 @@ const OWNERS: &[i64] = &[
     libc::SYS_lchown,
 ];
 
-/// Functions of terminals that act on what is outside: input typed into a terminal, consoles, line disciplines, the controlling
+/// Functions of terminals that have an effect outside: input typed into a terminal, consoles, line disciplines, the controlling
 /// terminal, the size, which signals the programs outside, exclusive use and stopped output.
 const IOCTLS: &[u64] = &[
     libc::TIOCSTI,
@@ -234,8 +234,8 @@ const IOCTLS: &[u64] = &[
     libc::TCXONC,
 ];
 
-/// Groups of functions of file systems, by the second byte of the number, with those of them that only read, or that copy
-/// between files that are open for it. The others change inodes, also through a descriptor that cannot write.
+/// Groups of functions of file systems, by the second byte of the number, and which of their functions only read, or copy between
+/// files that are open for it. The others change inodes, also through a descriptor that cannot write.
 const FILE_SYSTEM_IOCTLS: &[(u64, &[u64])] = &[
     // ext4 and others: FS_IOC_GETFLAGS, FS_IOC32_GETFLAGS, FS_IOC_FIEMAP.
     (0x66, &[0x8008_6601, 0x8004_6601, 0xc020_660b]),
@@ -391,8 +391,8 @@ fn other_processes(rules: &mut RuleMap) -> Result<()> {
     Ok(())
 }
 
-/// System calls that programs can do without: their arguments are in memory, where a filter cannot look, or they do what
-/// filters do not see.
+/// System calls that programs can do without: their arguments are in memory, where a filter cannot look, or they have effects
+/// that filters do not see.
 fn missing() -> RuleMap {
     unconditional(&[
         libc::SYS_clone3,

@@ -49,7 +49,7 @@ pub struct ChosenModel {
 }
 
 impl ChosenModel {
-    /// Returns what is shown of the cost of its answers.
+    /// Returns how the cost of its answers is shown.
     pub fn shown_cost(&self) -> ShownCost {
         let is_free = match &self.price {
             // The request costs nothing here, but there.
@@ -119,7 +119,7 @@ pub(super) fn configured(
     })
 }
 
-/// Returns what is known of a configured model: by the configuration, else by the catalogue.
+/// Returns the facts about a configured model: from the configuration, else from the catalogue.
 fn facts(model: &ModelSettings, endpoint: &ModelEndpoint) -> KnownModel {
     if model.is_aish_server {
         return KnownModel {
@@ -136,7 +136,7 @@ fn facts(model: &ModelSettings, endpoint: &ModelEndpoint) -> KnownModel {
             cache_write: price.cache_write,
         })
     });
-    // What aish runs itself costs nothing.
+    // A model that aish runs itself costs nothing.
     let own = model.serve.as_ref().map(|_| ModelPrice::default());
     KnownModel {
         price: configured.or(own).or(known.price),
@@ -152,7 +152,7 @@ pub fn window_and_price(model: &ModelSettings) -> (Option<u32>, Option<(f64, f64
     (facts.window, rates.map(|rates| (rates.input, rates.output)))
 }
 
-/// Returns what the catalogue has about a model.
+/// Returns the facts about a model in the catalogue.
 pub(super) fn known(endpoint: &ModelEndpoint) -> KnownModel {
     let section = catalog::section(endpoint.dialect, endpoint.is_mistral, &endpoint.base_url);
     let known = section.and_then(|section| catalog::find(section, &endpoint.model, Utc::now()));

@@ -9,7 +9,7 @@ use crate::protocol::QuestionOutcome;
 use crate::session::lock;
 use crate::session::pages::PairedPages;
 
-/// What a foreground client without a terminal is told while a question waits for a paired browser.
+/// The notice for a foreground client without a terminal while a question waits for a paired browser.
 const WAITS_FOR_PAGE: &str = "the question waits for an answer in the paired browser";
 
 impl TurnFeed {
@@ -27,8 +27,8 @@ impl TurnFeed {
     }
 
     /// Waits until a question can no longer be answered. In a foreground turn: when neither an attached client nor a paired browser
-    /// can answer, or only a browser could for `patience`. In a background turn: when no client could for `patience`; calls `announce`
-    /// each time its question becomes unattended. Cancel-safe: a new call continues the same wait.
+    /// can answer, or only a browser could for `patience`. In a background turn: when no client could for `patience`; calls
+    /// `announce` each time its question becomes unattended. Cancel-safe: a new call continues the same wait.
     pub async fn unanswerable(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! What watchers over HTTP read of a running turn: the redacted text of the running answer, and the events of the feed by
+//! The parts of a running turn that watchers over HTTP read: the redacted text of the running answer, and the events of the feed by
 //! their number. Unlike a [`FeedWatcher`](super::FeedWatcher) such a reader keeps nothing in the feed, so that it can
 //! continue after a new connection.
 
@@ -29,9 +29,9 @@ pub(super) struct LiveOutput {
     start: usize,
     end: Option<usize>,
     stream: Option<RedactStream>,
-    /// What is certain.
+    /// The certain text.
     text: Vec<u8>,
-    /// What follows it and is settled.
+    /// The settled text after it.
     settled: Vec<u8>,
 }
 
@@ -112,7 +112,7 @@ impl FeedState {
 }
 
 impl TurnFeed {
-    /// Notes that the record with this number of the session is written now. Clients get it behind the events so far.
+    /// Notes that the record with this number of the session is written now. Clients get it after the events so far.
     pub fn mark_record(&self, record: usize) {
         let mut state = lock(&self.state);
         let entries = state.entries.len();
@@ -126,7 +126,7 @@ impl TurnFeed {
         mark.is_ok()
     }
 
-    /// Returns where a client begins that has got this number of records, and nothing of the feed: behind the last of them.
+    /// Returns where a client begins that has got this number of records, and nothing of the feed: after the last of them.
     pub fn position_behind(&self, records: usize) -> FeedPosition {
         let state = lock(&self.state);
         let before = state.marks.partition_point(|mark| mark.0 < records);
@@ -134,7 +134,7 @@ impl TurnFeed {
         let entry = before.map_or(0, |mark| mark.1);
         let call = state.outputs.partition_point(|output| output.start < entry);
         let last = call.checked_sub(1).and_then(|at| state.outputs.get(at));
-        // The output of a call that still runs is told from its beginning.
+        // The output of a call that still runs is sent from its beginning.
         let ended = last.filter(|output| output.end.is_some_and(|end| end < entry));
         FeedPosition {
             entry,
@@ -181,7 +181,7 @@ impl TurnFeed {
         self.read_live.load(Ordering::Relaxed) || is_watched()
     }
 
-    /// Waits until somebody reads the running answer for the first time: what has arrived before is not in it yet.
+    /// Waits until somebody reads the running answer for the first time: text that has arrived before is not in it yet.
     pub async fn first_live_reader(&self) {
         self.first_read.notified().await;
     }
@@ -211,7 +211,7 @@ impl TurnFeed {
         Some(LiveText { round, text })
     }
 
-    /// Returns at most `limit` bytes of the output of a call behind a position.
+    /// Returns at most `limit` bytes of the output of a call after a position.
     pub fn live_output(&self, position: FeedPosition, limit: usize) -> Option<LiveOutputText> {
         let state = lock(&self.state);
         let output = state.outputs.get(position.call.checked_sub(1)?)?;
@@ -235,7 +235,7 @@ impl TurnFeed {
         })
     }
 
-    /// Returns the next event from this number on, and the number behind it: of those before the record with the number
+    /// Returns the next event from this number on, and the number after it: of those before the record with the number
     /// `record`, if that was written.
     pub fn event_from(&self, number: usize, record: usize) -> Option<(Arc<TurnEvent>, usize)> {
         let state = lock(&self.state);
@@ -278,7 +278,7 @@ impl TurnFeed {
         open.collect()
     }
 
-    /// Waits until there is something behind these positions, or the turn has ended.
+    /// Waits until there is something after these positions, or the turn has ended.
     pub async fn live_changed(&self, round: (&str, usize), position: FeedPosition) {
         let has_more = |state: &FeedState| {
             let live = &state.live;

@@ -5,7 +5,7 @@ use crate::protocol::QuestionOutcome;
 use crate::protocol::tools::Reaction;
 use crate::session::lock;
 
-/// Where terminals are told that a question was answered, for an answer of a paired browser.
+/// The place that terminals show for the answer of a paired browser.
 pub const THE_PAGE: &str = "the page";
 
 /// The place of a request over HTTP, where others have a terminal.

@@ -6,7 +6,7 @@ use super::{FeedEntry, FeedState, TurnEvent, TurnFeed, lock};
 use crate::protocol::tools::Reaction;
 use crate::safety::utf8;
 
-/// Approximate maximum size of what one read returns, so that a slow client holds no copy of a long answer.
+/// Approximate maximum size of the result of one read, so that a slow client holds no copy of a long answer.
 const READ_LIMIT: usize = 64 << 10;
 /// Assumed size of an event, in bytes.
 const EVENT_SIZE: usize = 1 << 10;

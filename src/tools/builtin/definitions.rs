@@ -34,7 +34,7 @@ static DEFINITIONS: LazyLock<Arc<[ToolDefinition]>> =
 static SHELL_DEFINITIONS: LazyLock<[ToolDefinition; 1]> =
     LazyLock::new(|| [terminal_output_tool()]);
 
-/// Returns the built-in tools that read what belongs to the shell. Rules apply to them.
+/// Returns the built-in tools that read data of the shell. Rules apply to them.
 pub fn shell_tools() -> &'static [ToolDefinition] {
     &*SHELL_DEFINITIONS
 }
@@ -90,7 +90,7 @@ pub fn read_result_tool() -> ToolDefinition {
     )
 }
 
-/// Returns the definition of `terminal_output`. It only reads, but what it reads is the user's: rules apply to it.
+/// Returns the definition of `terminal_output`. It only reads, but it reads data of the user: rules apply to it.
 pub fn terminal_output_tool() -> ToolDefinition {
     let (server, tool) = TERMINAL_OUTPUT_RULE;
     let definition = builtin_tool(

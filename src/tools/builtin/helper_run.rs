@@ -135,7 +135,7 @@ pub(super) async fn run(
                         let _ = call.reply.send(code_result(result));
                     }
                 });
-                // Without a receiver the reply is dropped, which the code is told.
+                // Without a receiver the reply is dropped, which the code gets as an error.
                 let _ = events.send(CallEvent::Nested(request)).await;
             }
             ended = &mut running => break ended,
@@ -151,7 +151,7 @@ pub(super) async fn run(
     }
 }
 
-/// Returns what the code gets: a failure raises an exception.
+/// Returns the result for the code: a failure raises an exception.
 fn code_result(result: NestedResult) -> Result<String, String> {
     match result? {
         NestedAnswer {

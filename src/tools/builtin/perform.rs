@@ -132,7 +132,7 @@ fn text(result: Result<String, String>) -> Result<CallResult, CallError> {
     })
 }
 
-/// Limits of searches and listings. What does not fit the model's part of a result is read with `read_result`.
+/// Limits of searches and listings. Text that does not fit into the model's part of a result is read with `read_result`.
 const SEARCH_LIMITS: OutputLimits = OutputLimits {
     lines: 50_000,
     bytes: 2 << 20,
@@ -195,7 +195,7 @@ fn perform_blocking(
     }
 }
 
-/// Reads a file, and remembers what the model knows of it.
+/// Reads a file, and remembers which content the model knows.
 fn read(
     scope: &WorkScope,
     context: &ReadContext<'_>,
@@ -233,7 +233,7 @@ fn read(
     }
 }
 
-/// Makes prepared changes in files, and keeps what was there.
+/// Makes prepared changes in files, and keeps the previous contents.
 fn commit(
     scope: &WorkScope,
     prepared: Vec<PreparedChange>,
@@ -275,7 +275,7 @@ fn commit(
     Ok((text, new))
 }
 
-/// Runs a command, and tells its output with its exit code.
+/// Runs a command, and returns its output with its exit code.
 async fn run_shell(
     scope: &WorkScope,
     work: ShellWork,
@@ -421,10 +421,10 @@ fn shown_denial(line: &str, home: &Path) -> String {
     }
 }
 
-/// Directories in which root could read secrets of the system, and what the kernel shows of other processes.
+/// Directories in which root could read secrets of the system, or data of other processes that the kernel shows.
 const SYSTEM_DIRS: [&str; 6] = ["/dev", "/etc", "/proc", "/run", "/sys", "/var"];
 
-/// Returns what a command may do. It may read the directory in which it runs also where that is outside of the workspace.
+/// Returns the rights of a command. It may read the directory in which it runs even if that is outside of the workspace.
 fn sandbox_policy(scope: &WorkScope, level: SandboxLevel, work: &ShellWork) -> SandboxPolicy {
     let mut roots = scope.workspace.roots().map(Path::to_path_buf);
     let first = roots.next().unwrap_or_else(|| work.dir.clone());
@@ -444,7 +444,8 @@ fn sandbox_policy(scope: &WorkScope, level: SandboxLevel, work: &ShellWork) -> S
         .workspace
         .roots()
         .any(|root| work.dir.starts_with(root));
-    // The user has allowed that directory. What holds more than a project keeps its rules: the command runs there without more rights.
+    // The user has allowed that directory. A directory that holds more than a project keeps its rules: the command gets no
+    // additional rights there.
     let rules = PathRules::new(&policy);
     if is_outside
         && !rules.hides_below(&work.dir)

@@ -288,7 +288,7 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
         outside,
     });
     let mut prepared = on_paths(scope, BuiltinAction::Shell, &[&dir], work);
-    // The directory is no file that is read or written: the command says what happens there.
+    // The directory is not a file that is read or written: the command decides what happens there.
     prepared.files.clear();
     let roots: Vec<String> = scope
         .workspace
@@ -333,7 +333,7 @@ struct UrlArguments {
 fn fetch_url(call: UrlArguments) -> Result<PreparedCall, PrepareError> {
     let url = web_url(&call.url).map_err(|e| PrepareError::from(e.message))?;
     let host = url.host_str().unwrap_or_default().to_owned();
-    // An address has many spellings: what is asked about, and read, is what it means.
+    // An address has many spellings: the question names, and the call reads, its normal form.
     let typed = call.url.trim_end_matches('/');
     let statement = (url.as_str().trim_end_matches('/') != typed).then(|| url.to_string());
     let zone = NetworkZone::named(&url);

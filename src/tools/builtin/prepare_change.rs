@@ -65,7 +65,7 @@ fn failed(error: WorkspaceError, file: Option<PathBuf>) -> PrepareError {
     }
 }
 
-/// Reads a file that is to be changed, and checks that it still is what the model has read of it.
+/// Reads a file that is to be changed, and checks that it is still as the model has read it.
 fn read(scope: &WorkScope, path: &ResolvedPath) -> Result<Option<FileSnapshot>, PrepareError> {
     let snapshot = FileSnapshot::read(path).map_err(|e| failed(e, None))?;
     check_known(scope, path, snapshot)
@@ -156,7 +156,7 @@ fn edited(
 ) -> Result<PreparedCall, PrepareError> {
     let shown = shown_path(&path.absolute);
     let Some(snapshot) = read(scope, &path)? else {
-        // The names of a directory go only to who may read it.
+        // The names in a directory are shown only to a model that may read it.
         let near = near_names(&path);
         let near = near.trim_start_matches("; ");
         return Err(PrepareError {
@@ -197,7 +197,7 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
 }
 
 fn patched(scope: &WorkScope, operations: &[PatchOperation]) -> Result<PreparedCall, PrepareError> {
-    // What was read of each file, by the path in the patch.
+    // The content that was read of each file, by the path in the patch.
     let mut files: BTreeMap<(String, FinalLink), (ResolvedPath, Option<FileSnapshot>)> =
         BTreeMap::new();
     let mut read_file = |path: &str, link: FinalLink| -> Result<Option<Vec<u8>>, WorkspaceError> {
@@ -260,7 +260,7 @@ fn patched(scope: &WorkScope, operations: &[PatchOperation]) -> Result<PreparedC
     change_call(scope, changes, &moves)
 }
 
-/// Resolves a path of a patch, and reads what is there.
+/// Resolves a path of a patch, and reads the file there.
 fn find(
     scope: &WorkScope,
     path: &str,
@@ -291,7 +291,7 @@ fn change_call(
     changes: Vec<PreparedChange>,
     moves: &MovedFiles,
 ) -> Result<PreparedCall, PrepareError> {
-    // Before a person is asked about what must fail.
+    // Before a person is asked about a change that must fail.
     for change in &changes {
         change.check_access().map_err(|e| failed(e, None))?;
     }

@@ -43,7 +43,7 @@ pub struct PreparedCall {
     pub statement: Option<String>,
     /// The changes in files, each line with its sign: `+`, `-`, a space, or `@` for a heading.
     pub difference: Vec<(char, String)>,
-    /// What could hurt, in one line.
+    /// The danger of the call, in one line.
     pub danger: Option<String>,
     /// The answer `yes` must be typed in full.
     pub typed_yes: bool,
@@ -52,7 +52,7 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
-    /// Returns what the policy decides by.
+    /// Returns the effects by which the policy decides.
     pub fn effects(&self) -> CallEffects<'_> {
         CallEffects {
             action: self.action,
@@ -70,8 +70,8 @@ impl PreparedCall {
         }
     }
 
-    /// Returns how long the call may go on when it is cancelled, if it ends by itself: a change of files that went on unnoticed
-    /// could be neither told nor undone, and processes end with everything that they have started.
+    /// Returns how long the call may continue when it is cancelled, if it ends by itself: a change of files that continued
+    /// unnoticed could be neither reported nor undone, and processes end with everything that they have started.
     pub fn cancel_grace(&self) -> Option<Duration> {
         match self.work {
             PreparedWork::Change(_) => Some(CHANGE_GRACE),
@@ -91,7 +91,7 @@ impl PreparedCall {
 /// Why a call cannot be made: an error that the model can correct.
 #[derive(Debug, Clone)]
 pub struct PrepareError {
-    /// One line, without text of a file. It still tells whether a guess at the text of `paths` is right.
+    /// One line, without text of a file. It still reveals whether a guess at the text of `paths` is right.
     pub message: String,
     /// Text of a file that helps to correct the call. Only for a model that may read the file.
     pub excerpt: Option<String>,
@@ -102,12 +102,12 @@ pub struct PrepareError {
 }
 
 impl PrepareError {
-    /// Returns a call that tells only after a yes why the change cannot be made.
+    /// Returns a call that reports only after a yes why the change cannot be made.
     pub fn asked_about(&self, scope: &WorkScope) -> PreparedCall {
         let paths: Vec<&ResolvedPath> = self.paths.iter().collect();
         let work = PreparedWork::Refused(self.message.clone());
         let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
-        // A rule that allows changes does not allow to be told of a file.
+        // A rule that allows changes does not allow information about a file.
         call.reason
             .get_or_insert("why it cannot be made tells of a file that may not be read".to_owned());
         call.danger = Some(format!("this change cannot be made: {}", self.message));
@@ -171,7 +171,7 @@ pub enum PreparedWork {
     FetchUrl(String),
     /// Changes files, all or none.
     Change(Vec<PreparedChange>),
-    /// Changes nothing, and tells why.
+    /// Changes nothing, and reports why.
     Refused(String),
     /// Runs a command.
     Shell(ShellWork),
@@ -257,7 +257,7 @@ pub(super) fn on_paths(
     }
 }
 
-/// Returns what a change of a file would change besides it: what decides which programs run later.
+/// Returns a description of a file that other programs later run or obey; `None` for other files.
 fn place_of(path: &Path) -> Option<String> {
     if let Some(place) = project_place(path) {
         return Some(place);

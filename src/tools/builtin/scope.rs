@@ -1,4 +1,4 @@
-//! Where the built-in tools of a prompt work, and what they share.
+//! Where the built-in tools of a prompt work, and the state that they share.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ pub struct WorkScope {
     pub helpers: HelperScope,
 }
 
-/// The Python helpers that a prompt offers, and what runs them.
+/// The Python helpers that a prompt offers, and their workers.
 #[derive(Debug)]
 pub struct HelperScope {
     /// The helpers.

@@ -62,13 +62,13 @@ pub enum ShellEnd {
 pub struct ShellResult {
     /// How it ended.
     pub end: ShellEnd,
-    /// What it printed, as it was printed.
+    /// Its output, as it was printed.
     pub output: Vec<u8>,
     /// Number of bytes left out in the middle of the output.
     pub omitted: u64,
 }
 
-/// Runs a command, and sends what it prints as events.
+/// Runs a command, and sends its output as events.
 ///
 /// # Errors
 /// It cannot be started; one line.
@@ -92,7 +92,7 @@ pub async fn run(
         .envs(&command.env)
         .env(PROCESS_MARK, &mark)
         .current_dir(&command.dir)
-        // Nobody can answer what it asks: it gets the end of the input at once.
+        // Nobody can answer its questions: it gets the end of the input at once.
         .stdin(Stdio::null())
         .spawn(pts);
     let mut child = spawned
@@ -206,7 +206,7 @@ struct KeptOutput {
 }
 
 impl KeptOutput {
-    /// Takes what was read; returns whether there can be more.
+    /// Takes the bytes that were read; returns whether there can be more.
     fn read(
         &mut self,
         read: std::io::Result<usize>,
@@ -234,7 +234,7 @@ impl KeptOutput {
         self.omitted += over as u64;
     }
 
-    /// Sends what is printed to those who watch. A slow watcher loses text, it does not stop the command.
+    /// Sends output to the watchers. A slow watcher loses text; it does not stop the command.
     fn show(&mut self, bytes: &[u8], events: &mpsc::Sender<CallEvent>) {
         if self.shown >= MAX_SHOWN {
             return;

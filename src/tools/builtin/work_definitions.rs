@@ -56,7 +56,7 @@ pub fn tool_group(name: &str) -> Option<&'static str> {
         .map(|(group, _)| *group)
 }
 
-/// Returns the action that calls of a built-in tool take, as far as the tool tells without arguments.
+/// Returns the action of calls of a built-in tool, as far as it follows from the tool without arguments.
 pub fn tool_action(tool: &ToolDefinition) -> Option<BuiltinAction> {
     let only_reads = tool.annotations.reads_only();
     match (tool_group(&tool.name)?, tool.name.as_str()) {
@@ -80,7 +80,7 @@ const READS_REMOTE: ToolAnnotations = ToolAnnotations {
     open_world: Some(true),
     ..READS
 };
-/// Changes files; what was there is kept for `llm :undo`.
+/// Changes files; the previous contents are kept for `llm :undo`.
 const WRITES: ToolAnnotations = ToolAnnotations {
     read_only: Some(false),
     destructive: Some(false),

@@ -26,10 +26,10 @@ use crate::turn::call_context::CallContext;
 use crate::turn::outcome::CallEnd;
 use crate::turn::tool_view::tool_info;
 
-/// What a question shows as the server of a built-in tool.
+/// The name of the server of a built-in tool in a question.
 const BUILTIN_TARGET: &str = "built in";
 
-/// What a question shows as the server of a helper.
+/// The name of the server of a helper in a question.
 const HELPER_TARGET: &str = "a Python helper of yours";
 
 fn own_target(resolved: &ResolvedCall<'_>) -> String {
@@ -49,7 +49,7 @@ pub fn recorded_scope(scope: ApprovalScope) -> ApprovalDecision {
     }
 }
 
-/// Returns what the question shows of a prepared call.
+/// Returns the view of a prepared call for the question.
 pub fn shown_effect(prepared: &PreparedCall) -> ShownEffect {
     ShownEffect {
         workspace: prepared.workspace.clone(),

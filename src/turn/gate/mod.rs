@@ -38,7 +38,7 @@ use crate::turn::call_context::CallContext;
 use crate::turn::outcome::{CallEnd, CallOutcome, CallSummary};
 use crate::turn::tool_execution::AllowedCall;
 
-/// What the gate says about a call.
+/// The decision of the gate about a call.
 enum Admission<'a> {
     /// It may be made.
     Allowed(Box<AllowedCall<'a>>),
@@ -274,7 +274,7 @@ impl<'a> CallGate<'a> {
         loop {
             match self.admit_once(call, at).await? {
                 Admission::Allowed(allowed) => return Ok(*allowed),
-                // It does something else than what was shown, so it is asked about anew.
+                // The call does something else than was shown, so it is asked about again.
                 Admission::Edited(arguments) => self.edit(at, arguments).await,
             }
         }

@@ -76,7 +76,7 @@ async fn call(context: &CallContext<'_>, name: &str, arguments: &str) -> (Nested
         }));
     }
     let record = outcome.record(called, made.ms, made.account);
-    // Without a result, what the model would read.
+    // Without a result: the text that the model would read.
     let result = result.unwrap_or_else(|| match &record {
         RecordBody::Tool { text, error, .. } => Err(error.as_ref().unwrap_or(text).clone()),
         _ => Err("the call was not made".to_owned()),

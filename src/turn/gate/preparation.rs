@@ -17,7 +17,7 @@ use crate::turn::terminal_output;
 /// Time limit of the preparation. A file system may hang.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// What may be told of a file without a question.
+/// What the model may learn about a file without a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sight {
     /// Its text.
@@ -49,8 +49,8 @@ impl CallGate<'_> {
         }
     }
 
-    /// Ends call number `at`, which cannot be made, with the reason for the model. A reason that tells something of files which the model
-    /// has not read, and for which it would be asked each time, is told only after a yes.
+    /// Ends call number `at`, which cannot be made, with the reason for the model. A reason that reveals something about files
+    /// which the model has not read, and which are asked about each time, is given only after a yes.
     async fn refuse(&mut self, at: usize, scope: &Arc<WorkScope>, error: PrepareError) {
         let mut unread = None;
         for path in &error.paths {
@@ -78,7 +78,7 @@ impl CallGate<'_> {
         }
     }
 
-    /// Returns what the caller may be told of a file without a question.
+    /// Returns what the caller may learn about a file without a question.
     async fn sight(&self, scope: &Arc<WorkScope>, file: &Path) -> Sight {
         if scope.may_see(file) {
             return Sight::Text;

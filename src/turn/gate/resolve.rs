@@ -28,7 +28,7 @@ pub struct ResolvedCall<'a> {
     pub warning: Option<String>,
     /// Why the call must be asked about, as in [`crate::safety::policy::CallRequest::protected`].
     pub protected: Option<String>,
-    /// What a built-in tool will do.
+    /// The prepared work of a built-in tool.
     pub prepared: Option<Box<PreparedCall>>,
     /// Whether the user has edited the arguments of a prepared call.
     pub edited: bool,
@@ -113,7 +113,7 @@ impl RefusedCall {
         }
     }
 
-    /// Returns what is known about the call, for its record.
+    /// Returns the facts about the call for its record.
     pub fn account(&self) -> &CallSummary {
         &self.account
     }

@@ -32,7 +32,7 @@ impl CallGate<'_> {
         lines.into_iter().map(change).collect()
     }
 
-    /// Shows all tools of a server that the user has not seen, if `tool` is one of them. Returns what of it is new.
+    /// Shows all tools of a server that the user has not seen, if `tool` is one of them. Returns the new parts of it.
     pub(super) fn introduce(
         &self,
         server: &ServerSettings,

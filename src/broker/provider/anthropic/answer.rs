@@ -332,7 +332,7 @@ impl AnthropicAnswer {
         });
     }
 
-    /// Keeps the blocks if some of them cannot be written from text and calls, or if the answer goes on behind them.
+    /// Keeps the blocks if some of them cannot be written from text and calls, or if the answer continues after them.
     fn keep_native(&mut self) {
         let blocks = std::mem::take(&mut self.blocks);
         let is_plain = |block: &Block| matches!(&*block.head.kind, "text" | "tool_use");
@@ -394,7 +394,7 @@ impl AnswerCodec for AnthropicAnswer {
                 Ok(())
             }
             "error" => Err(server_error(data)),
-            // `ping`, and what this version does not know.
+            // `ping`, and events that this version does not know.
             _ => Ok(()),
         }
     }

@@ -1,14 +1,14 @@
 //! Reasoning that some servers want returned with the answer that it led to. Pure.
 //!
-//! DeepSeek and Kimi refuse an answer with tool calls without its `reasoning_content`, and OpenRouter passes
-//! `reasoning_details` on to providers that do. Mistral sends reasoning as `thinking` parts of the content, and wants them returned as such.
+//! DeepSeek and Kimi refuse an answer with tool calls without its `reasoning_content`, and OpenRouter passes `reasoning_details` on
+//! to providers that do. Mistral sends reasoning as `thinking` parts of the content, and wants them returned as such.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::chat::{Dialect, NativeAnswer};
 
-/// Maximum size of what is kept of one answer, in bytes.
+/// Maximum size of the kept fields of one answer, in bytes.
 const MAX_KEPT: usize = 1 << 20;
 
 /// Hosts that want `reasoning_content` returned. Others say so when they refuse a request.

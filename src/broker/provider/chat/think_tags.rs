@@ -16,7 +16,7 @@ enum Position {
     Start,
     /// Within the tags.
     Reasoning,
-    /// In the white space behind the closing tag.
+    /// In the white space after the closing tag.
     Behind,
     /// In the answer.
     Text,
@@ -76,7 +76,7 @@ impl ThinkTags {
         (reasoning, Cow::Owned(std::mem::take(&mut self.held)))
     }
 
-    /// Ends the answer: returns what was held as reasoning and as text.
+    /// Ends the answer: returns the text that was held back, as reasoning and as text.
     pub fn end(&mut self) -> (String, String) {
         let held = std::mem::take(&mut self.held);
         match std::mem::take(&mut self.at) {

@@ -83,7 +83,7 @@ impl<'a> PendingResults<'a> {
 }
 
 /// Returns the messages of a request. Without `tool_role`, calls and results become text in the messages of the assistant
-/// and the user, which then alternate strictly. With `images`, images of tools go into a user's message behind the
+/// and the user, which then alternate strictly. With `images`, images of tools go into a user's message after the
 /// results, since many servers refuse images in a tool's message.
 pub fn turns(messages: &[ChatMessage], tool_role: bool, images: bool) -> Vec<ChatTurn<'_>> {
     let mut turns = Vec::with_capacity(messages.len());
@@ -138,7 +138,7 @@ pub fn turns(messages: &[ChatMessage], tool_role: bool, images: bool) -> Vec<Cha
     turns
 }
 
-/// Puts an assistant's message between a tool's and a user's, which Mistral does not accept behind each other.
+/// Puts an assistant's message between a tool's and a user's, which Mistral does not accept one after the other.
 pub fn separate_results(turns: Vec<ChatTurn<'_>>) -> Vec<ChatTurn<'_>> {
     let mut separated: Vec<ChatTurn<'_>> = Vec::with_capacity(turns.len());
     for turn in turns {
@@ -151,7 +151,7 @@ pub fn separate_results(turns: Vec<ChatTurn<'_>>) -> Vec<ChatTurn<'_>> {
     separated
 }
 
-/// Returns an assistant's text with its calls written behind it.
+/// Returns an assistant's text with its calls written after it.
 fn calls_as_text<'a>(text: &'a str, calls: &[ToolCall]) -> Cow<'a, str> {
     let mut written = Cow::Borrowed(text);
     for call in calls {

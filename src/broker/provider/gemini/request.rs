@@ -119,7 +119,7 @@ struct ContentList<'a> {
     sent: Vec<String>,
     /// The parts of the user's content that is not complete yet: results of tools, then text.
     user: Vec<Value>,
-    /// Whether everything so far is what the model saw, so that its signatures are valid.
+    /// Whether the model saw everything so far, so that its signatures are valid.
     natives: bool,
 }
 
