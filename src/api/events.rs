@@ -203,7 +203,9 @@ fn prompt_event(
             cursor.end_record();
             (
                 "message.end",
-                json!({ "message_id": id, "record_id": record.id, "role": "user" }),
+                json!({
+                    "message_id": id, "record_id": record.id, "role": "user", "length": redact(text).len(),
+                }),
             )
         }
     }

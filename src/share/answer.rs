@@ -4,13 +4,10 @@
 use maud::html;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-use super::cleaner::Cleaner;
+use super::cleaner::{Cleaner, MAX_ENCODED};
 use super::segments::{Gap, Piece, visible};
 use crate::safety::command_extractor::{AnswerPiece, pieces};
 use crate::safety::percent::percent_decoded;
-
-/// How often a target is decoded to look for secrets: an address within an address is encoded twice. Others are not shown.
-const MAX_ENCODED: usize = 4;
 
 /// Returns an answer as HTML, without secrets and own names. Of one that is not whole, the last command may be incomplete and is text.
 pub fn answer_html(text: &str, is_whole: bool, cleaner: &mut Cleaner<'_>) -> String {
@@ -163,20 +160,13 @@ fn link_target(target: &str, is_shown: bool, cleaner: &mut Cleaner<'_>) -> Optio
     if is_shown {
         (cleaner.secrets, cleaner.own_names) = counts;
     }
-    // An address may be encoded within another one.
+    // What is encoded more often was not searched.
     let mut encoded = target.clone();
     for _ in 0..MAX_ENCODED {
-        let Some(decoded) = percent_decoded(&encoded) else {
-            return Some(visible(&target));
-        };
-        if let Some(is_secret) = cleaner.finds(&decoded) {
-            match is_secret {
-                true => cleaner.secrets += 1,
-                false => cleaner.own_names += 1,
-            }
-            return None;
+        match percent_decoded(&encoded) {
+            Some(decoded) => encoded = decoded,
+            None => return Some(visible(&target)),
         }
-        encoded = decoded;
     }
     None
 }

@@ -4,7 +4,12 @@ use std::ops::Range;
 
 use super::segments::{JoinedText, Piece, Segments, shown};
 use crate::safety::own_names::OwnNames;
-use crate::safety::redact::{Redactor, mark_length};
+use crate::safety::redact::{Redactor, is_joined_name, mark_length};
+
+/// How often a text is decoded to look for what is percent-encoded in it.
+pub const MAX_ENCODED: usize = 4;
+/// What a mark begins with.
+pub const MARK: &str = "[REDACTED:";
 
 /// Removes secrets and own names, and counts them.
 #[derive(Debug)]
@@ -110,15 +115,53 @@ impl<'a> Cleaner<'a> {
 
     /// Adds what a reader gets who copies the text: words are joined over the ends of lines, and what cannot be seen is dropped.
     fn broken_hits(&self, segments: &Segments<'_>, hits: &mut Vec<Hit>) {
-        // Many show the end of a line as a blank, behind which a value may stand: `password:`.
-        for line_end in ["\n", " "] {
-            let seen = segments.seen(line_end);
-            let found = self.hits(&seen.text).into_iter();
-            hits.extend(found.filter_map(|hit| hit.shown(&seen)));
+        let seen = segments.seen(|_, _| false);
+        let found = self.hits(&seen.text);
+        // A value may stand in the line behind its name.
+        let ends = found.iter().map(|hit| hit.range.end).collect::<Vec<_>>();
+        let has_secret = |line: usize, length: usize| {
+            let first = ends.partition_point(|end| *end <= line);
+            ends.get(first).is_some_and(|end| *end <= line + length)
+        };
+        let named = segments.seen(|line, start| {
+            line.ends_with([':', '=']) && !line.contains(MARK) && !has_secret(start, line.len())
+        });
+        if named.text != seen.text {
+            hits.extend(
+                self.hits(&named.text)
+                    .into_iter()
+                    .filter_map(|hit| hit.shown(&named)),
+            );
         }
+        hits.extend(found.into_iter().filter_map(|hit| hit.shown(&seen)));
+        self.encoded_hits(&seen, hits);
         segments.joined(|joined| self.joined_hits(joined, hits));
+        hits.sort_by_key(|hit| hit.range.start);
+        // The rest of a secret may be long and have more hits.
+        let mut reached = 0;
         for hit in hits.iter_mut().filter(|hit| hit.is_secret) {
-            hit.range.end = segments.end_of_secret(&hit.range);
+            if hit.range.start >= reached || hit.range.end > reached {
+                hit.range.end = segments.end_of_secret(&hit.range, hit.kind());
+                reached = reached.max(hit.range.end);
+            }
+        }
+    }
+
+    /// Adds what is percent-encoded in a text, as a link has it: an address within an address is encoded twice.
+    fn encoded_hits(&self, seen: &JoinedText, hits: &mut Vec<Hit>) {
+        let mut levels: Vec<JoinedText> = Vec::new();
+        while levels.len() < MAX_ENCODED
+            && let Some(decoded) = levels.last().unwrap_or(seen).percent_decoded()
+        {
+            let found = self.hits(&decoded.text).into_iter();
+            levels.push(decoded);
+            hits.extend(found.filter_map(|hit| {
+                let hit = levels
+                    .iter()
+                    .rev()
+                    .try_fold(hit, |hit, level| hit.shown(level))?;
+                hit.shown(seen)
+            }));
         }
     }
 
@@ -129,6 +172,14 @@ impl<'a> Cleaner<'a> {
             let range = hit.range.clone();
             let is_joined = range.end > joined.first;
             let begins_first = range.start < joined.first;
+            // What stands behind a mark is not more of its value unless it looks like the rest of it.
+            let first = joined.text.get(range.start..joined.first);
+            let rest = joined.text.get(joined.first..range.end);
+            if first.is_some_and(|text| is_joined && text.contains(MARK))
+                || rest.is_some_and(|rest| is_joined_name(hit.kind(), rest))
+            {
+                continue;
+            }
             if hit.is_secret && begins_first {
                 is_complete |= range.end == joined.text.len() || is_joined;
                 hits.extend(hit.shown(joined));
@@ -138,16 +189,15 @@ impl<'a> Cleaner<'a> {
         }
         is_complete
     }
-
-    /// Whether a text has a secret (true) or else an own name (false); `None` if it has neither.
-    pub fn finds(&self, text: &str) -> Option<bool> {
-        let mut copy = Cleaner::new(self.names, self.redactor);
-        let has_any = copy.clean(text) != text;
-        has_any.then_some(copy.own_names == 0)
-    }
 }
 
 impl Hit {
+    /// Returns the kind in its mark.
+    fn kind(&self) -> &str {
+        let kind = self.replacement.strip_prefix(MARK).unwrap_or_default();
+        kind.trim_end_matches(']')
+    }
+
     /// Returns the hit where it is shown.
     fn shown(self, joined: &JoinedText) -> Option<Hit> {
         let range = joined.shown(&self.range)?;
@@ -193,3 +243,6 @@ fn merge(mut hits: Vec<Hit>) -> Vec<Hit> {
     }
     merged
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-use crate::safety::redact::{RestPlace, rest_of_secret};
+use crate::safety::redact::{RestPlace, SecretStart, mark_length, rest_of_secret};
 use crate::safety::utf8;
 
 /// Numbers of breaks over which the text from a break on is joined. A key that is recognised by its length is found only if nothing
@@ -17,6 +17,9 @@ const JOINED: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64];
 
 /// Maximum length of a joined text, in bytes.
 const MAX_JOINED: usize = 4 << 10;
+
+/// Length of a code such as `%41`.
+const CODE: usize = 3;
 
 /// What separates a piece of text from the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,35 +70,89 @@ pub struct Segments<'t> {
     all: Vec<Segment>,
 }
 
+/// A part of a joined text.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// Where it begins in the joined text.
+    here: usize,
+    /// Where it begins in the shown text.
+    there: usize,
+    /// Length in the shown text of what is one code there.
+    code: Option<usize>,
+}
+
 /// Parts of the shown text, joined.
 #[derive(Debug, Default)]
 pub struct JoinedText {
     /// The text.
     pub text: String,
-    /// Where each part begins, and where it begins in the shown text.
-    parts: Vec<(usize, usize)>,
+    parts: Vec<Part>,
     /// Length of the first part.
     pub first: usize,
 }
 
 impl JoinedText {
     fn push(&mut self, text: &str, place: usize) {
-        self.parts.push((self.text.len(), place));
+        self.push_part(text, place, None);
+    }
+
+    fn push_part(&mut self, text: &str, there: usize, code: Option<usize>) {
+        let here = self.text.len();
+        self.parts.push(Part { here, there, code });
         self.text.push_str(text);
     }
 
     /// Returns where a range is in the shown text.
     pub fn shown(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let place = |at: usize| {
-            let part = self.parts.partition_point(|(here, _)| *here <= at);
-            let (here, there) = self.parts.get(part.checked_sub(1)?)?;
-            Some(there + at - here)
+            let part = self.parts.partition_point(|part| part.here <= at);
+            let Part { here, there, code } = *self.parts.get(part.checked_sub(1)?)?;
+            Some(match code {
+                Some(length) => there..there + length,
+                None => there + at - here..there + at - here + 1,
+            })
         };
         let text = self.text.get(range.clone())?;
         // A gap may be longer where it is shown.
         let end = range.start + text.trim_end().len();
         let start = range.end - text.trim_start().len();
-        Some(place(start)?..place(end.checked_sub(1)?)? + 1)
+        Some(place(start)?.start..place(end.checked_sub(1)?)?.end)
+    }
+
+    /// Returns the text with `%41` as `A`, with positions in this text; `None` if it has nothing to decode.
+    pub fn percent_decoded(&self) -> Option<JoinedText> {
+        let code = |at: usize| {
+            let hex = |at| char::from(*self.text.as_bytes().get(at)?).to_digit(16);
+            let is_code = self.text.as_bytes().get(at) == Some(&b'%');
+            let byte = hex(at + 1)? * 16 + hex(at + 2)?;
+            u8::try_from(byte).ok().filter(|_| is_code)
+        };
+        let (mut decoded, mut plain) = (JoinedText::default(), 0);
+        for (start, _) in self.text.match_indices('%') {
+            if start < plain || code(start).is_none() {
+                continue;
+            }
+            decoded.push(self.text.get(plain..start).unwrap_or_default(), plain);
+            let bytes: Vec<u8> = (start..).step_by(CODE).map_while(code).collect();
+            let mut at = start;
+            for chunk in bytes.utf8_chunks() {
+                for c in chunk.valid().chars() {
+                    let length = CODE * c.len_utf8();
+                    decoded.push_part(c.encode_utf8(&mut [0; 4]), at, Some(length));
+                    at += length;
+                }
+                for _ in chunk.invalid() {
+                    decoded.push_part("?", at, Some(CODE));
+                    at += CODE;
+                }
+            }
+            plain = at;
+        }
+        if plain == 0 {
+            return None;
+        }
+        decoded.push(self.text.get(plain..).unwrap_or_default(), plain);
+        Some(decoded)
     }
 }
 
@@ -114,7 +171,7 @@ impl<'t> Segments<'t> {
                 }
             };
         let mut at = 0;
-        let mut is_tag = false;
+        let (mut is_tag, mut colour) = (false, ColourCode::None);
         for piece in pieces {
             is_tag &= piece.is_html;
             close(&mut open, &mut gap, at, &mut all);
@@ -122,7 +179,11 @@ impl<'t> Segments<'t> {
             at += piece.gap.shown().len();
             for c in piece.text.chars() {
                 let is_open = c == '<' && skips_tags && piece.is_html;
+                colour = colour.next(c);
                 match c {
+                    _ if colour != ColourCode::None => {
+                        close(&mut open, &mut gap, at, &mut all);
+                    }
                     _ if is_tag || is_open => {
                         close(&mut open, &mut gap, at, &mut all);
                         is_tag = c != '>';
@@ -162,15 +223,19 @@ impl<'t> Segments<'t> {
         self.shown.get(segment.range.clone()).unwrap_or_default()
     }
 
-    /// Returns the text without what is not seen, with this text for the end of a line.
-    pub fn seen(&self, line_end: &str) -> JoinedText {
+    /// Returns the text without what is not seen, with a blank for the end of a line that `is_open` says goes on in the next one.
+    pub fn seen(&self, is_open: impl Fn(&str, usize) -> bool) -> JoinedText {
         let mut joined = JoinedText::default();
+        let mut line = 0;
         for segment in &self.all {
             let gap = match segment.gap {
-                Gap::Line => line_end,
+                Gap::Line if is_open(&joined.text[line..], line) => " ",
                 gap => gap.shown(),
             };
             joined.push(gap, segment.range.start);
+            if segment.gap > Gap::None {
+                line = joined.text.len();
+            }
             joined.push(self.text(segment), segment.range.start);
         }
         joined
@@ -211,32 +276,30 @@ impl<'t> Segments<'t> {
         }
     }
 
-    /// Returns where a secret that ends at `end` in the shown text goes on to: behind breaks, and directly behind a mark, since a
-    /// secret that was replaced in Markdown ended at its first mark-up.
-    pub fn end_of_secret(&self, secret: &Range<usize>) -> usize {
+    /// Returns where a secret in the shown text goes on to: behind breaks, and directly behind a mark, since a secret that was
+    /// replaced in Markdown ended at its first mark-up.
+    pub fn end_of_secret(&self, secret: &Range<usize>, kind: &str) -> usize {
         let mut end = secret.end;
         let mut n = self.all.partition_point(|segment| segment.range.end < end);
         let Some(segment) = self.all.get(n).filter(|segment| segment.range.start < end) else {
             return end;
         };
+        let mut start = self.secret_start(secret, kind);
         if end < segment.range.end {
             let behind = self.shown.get(end..segment.range.end).unwrap_or_default();
-            end += rest_of_secret(behind.as_bytes(), RestPlace::NextLine);
+            end += rest_of_secret(behind.as_bytes(), RestPlace::Behind, &start);
             if end < segment.range.end {
                 return end;
             }
         }
-        let text = self.shown.get(secret.clone());
-        let mut is_wrapped = text.is_some_and(|text| text.contains('\n'));
         while let Some(next) = self.all.get(n + 1) {
             let text = self.text(next);
             let place = match next.gap {
                 Gap::Block => break,
                 Gap::None => RestPlace::SameWord,
-                Gap::Line if is_wrapped => RestPlace::LaterLine,
                 Gap::Line => RestPlace::NextLine,
             };
-            let length = rest_of_secret(text.as_bytes(), place);
+            let length = rest_of_secret(text.as_bytes(), place, &start);
             if length == 0 {
                 break;
             }
@@ -244,10 +307,52 @@ impl<'t> Segments<'t> {
             if length < text.len() {
                 break;
             }
-            is_wrapped |= next.gap == Gap::Line;
+            start.length += length;
+            if next.gap == Gap::Line {
+                start.is_wrapped = true;
+                start.row = length;
+            } else if start.row > 0 {
+                start.row += length;
+            }
             n += 1;
         }
         end
+    }
+
+    fn secret_start<'k>(&self, secret: &Range<usize>, kind: &'k str) -> SecretStart<'k> {
+        let text = self.shown.get(secret.clone()).unwrap_or_default();
+        let is_mark = mark_length(text).is_some();
+        let length = |text: &str| match is_mark {
+            true => 0,
+            false => text.bytes().filter(u8::is_ascii_graphic).count(),
+        };
+        SecretStart {
+            kind,
+            length: length(text),
+            row: length(text.rsplit('\n').next().unwrap_or_default()),
+            is_wrapped: text.contains('\n'),
+        }
+    }
+}
+
+/// Where a character stands in a code for a terminal, such as `ESC[0m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ColourCode {
+    None,
+    Escape,
+    Inside,
+    End,
+}
+
+impl ColourCode {
+    fn next(self, c: char) -> ColourCode {
+        match (self, c) {
+            (_, '\u{1b}') => ColourCode::Escape,
+            (ColourCode::Escape, '[') => ColourCode::Inside,
+            (ColourCode::Inside, ' '..='?') => ColourCode::Inside,
+            (ColourCode::Inside, '@'..='~') => ColourCode::End,
+            _ => ColourCode::None,
+        }
     }
 }
 

@@ -4,16 +4,19 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::answer::answer_html;
-use super::cleaner::Cleaner;
+use super::cleaner::{Cleaner, MARK};
 use super::replay::{SharedRecording, SharedRecordings};
 use crate::chat::CallStatus;
 use crate::history::record::{Record, RecordBody};
 use crate::protocol::ShareOptions;
 use crate::safety::own_names::OwnNames;
 use crate::safety::redact::Redactor;
+use crate::safety::utf8;
 
 /// Maximum number of characters of a title.
 const MAX_TITLE: usize = 200;
+/// Number of bytes that are searched for those of a title.
+const TITLE_BYTES: usize = 8 << 10;
 
 /// What a share shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -117,18 +120,24 @@ impl Snapshot {
             .iter()
             .filter_map(|record| selection.message(&record.body, options))
             .collect();
-        let Selection {
-            mut cleaner,
-            removed,
-        } = selection;
+        let Selection { cleaner, removed } = selection;
+        let (shown_title, in_title) = shown_title(title, names, redactor);
+        // The first prompt is counted where it is shown whole.
+        let first = records.iter().find_map(|record| match &record.body {
+            RecordBody::User { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        let in_title = match first == Some(title) {
+            true => RemovedCounts::default(),
+            false => in_title,
+        };
         Snapshot {
-            // Cut only then: half a secret or half a name would not be recognized.
-            title: cleaner.clean(title).chars().take(MAX_TITLE).collect(),
+            title: shown_title,
             messages,
             recordings: recordings.shared,
             removed: RemovedCounts {
-                secrets: recordings.secrets + cleaner.secrets,
-                own_names: cleaner.own_names,
+                secrets: recordings.secrets + cleaner.secrets + in_title.secrets,
+                own_names: cleaner.own_names + in_title.own_names,
                 ..removed
             },
         }
@@ -143,6 +152,25 @@ impl Snapshot {
             .map(|b| format!("{b:02x}"))
             .collect()
     }
+}
+
+/// Returns a title as it is shown, in one line, and what was replaced in it.
+fn shown_title(title: &str, names: &OwnNames, redactor: &Redactor) -> (String, RemovedCounts) {
+    let mut start = utf8::prefix(title, TITLE_BYTES).to_owned();
+    if start.len() < title.len() {
+        redactor.cut_unfinished(&mut start);
+    }
+    let mut cleaner = Cleaner::new(names, redactor);
+    // Cut only then: half a secret or half a name would not be recognized.
+    let clean = cleaner.clean(&start);
+    let words: Vec<&str> = clean.split_whitespace().collect();
+    let shown: String = words.join(" ").chars().take(MAX_TITLE).collect();
+    let removed = RemovedCounts {
+        secrets: cleaner.secrets.min(shown.matches(MARK).count()),
+        own_names: cleaner.own_names,
+        ..RemovedCounts::default()
+    };
+    (shown, removed)
 }
 
 struct Selection<'a> {

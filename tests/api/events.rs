@@ -31,6 +31,11 @@ fn every_cut_gives_every_event_once_and_in_order() {
             .count()
             > 3
     );
+    for end in all.iter().filter(|event| event.kind == "message.end") {
+        let payload = &end.data["payload"];
+        let text = text_of(&all, payload["message_id"].as_str().unwrap());
+        assert_eq!(payload["length"], text.len(), "{payload}");
+    }
     let seqs: Vec<u64> = all
         .iter()
         .map(|event| event.data["seq"].as_u64().unwrap())

@@ -72,7 +72,14 @@ pub async fn publish(
         return Ok((StatusCode::OK, Json(result(preview, None))));
     };
     let source = CredentialSource::Kept;
-    let (preview, share) = share::publish(services, source, &id, options, &digest).await?;
+    let (preview, share) = match share::publish(services, source, &id, options, &digest).await {
+        Ok(published) => published,
+        Err(e) => {
+            // It may have been deleted meanwhile.
+            super::session(&state, &id).await?;
+            return Err(e.into());
+        }
+    };
     Ok((
         StatusCode::CREATED,
         Json(result(preview, Some(view(share)))),

@@ -1,24 +1,41 @@
 //! The rest of a secret that was broken: a line end, a hidden character or an end of emphasis within it.
 
-use super::rules::run_length;
+use super::rules::{is_context_kind, run_length};
 use super::{RULES, value_class};
 
 /// Shortest rest of a secret in the next line.
 const MIN_REST: usize = 16;
+/// Shortest row of a secret that goes on in rows.
+const MIN_ROW: usize = 8;
 /// Shortest rest of a secret in the same word.
 const MIN_END: usize = 4;
-/// Paths have as many slashes.
-const PATH: usize = 3;
+/// Length of a secret access key of AWS, and the kind of its mark.
+const AWS_KEY: (usize, &str) = (40, "aws-secret-key");
+/// Number of bytes that decide whether a text is the rest of a secret.
+const INSPECTED_BYTES: usize = 1 << 10;
 
 /// Where a text stands that may be the rest of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestPlace {
-    /// Directly behind its beginning.
+    /// Directly behind a break within a word.
     SameWord,
+    /// Directly behind a mark or a secret, without a break.
+    Behind,
     /// At the start of the next line.
     NextLine,
-    /// At the start of a line behind a rest of the secret.
-    LaterLine,
+}
+
+/// The beginning of a secret whose rest is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct SecretStart<'k> {
+    /// What it is.
+    pub kind: &'k str,
+    /// Length without breaks; 0 if a mark stands in place of it.
+    pub length: usize,
+    /// Length of its last row; 0 if a mark stands in place of it.
+    pub row: usize,
+    /// It has several rows.
+    pub is_wrapped: bool,
 }
 
 /// Whether a byte is a part of keys.
@@ -27,36 +44,103 @@ pub(super) fn is_key_sign(b: u8) -> bool {
 }
 
 /// Returns the length of the rest of a secret at the start of a text, with marks of Markdown before it; 0 if it does not look like one.
-pub fn rest_of_secret(text: &[u8], place: RestPlace) -> usize {
+pub fn rest_of_secret(text: &[u8], place: RestPlace, start: &SecretStart<'_>) -> usize {
     let marks = run_length(text, 0, |b| b"*`\\".contains(&b));
-    match length_of_rest(&text[marks..], place) {
+    match length_of_rest(&text[marks..], place, start) {
         0 => 0,
         length => marks + length,
     }
 }
 
-fn length_of_rest(text: &[u8], place: RestPlace) -> usize {
-    let signs = run_length(text, 0, is_key_sign);
-    let padding = run_length(&text[signs..], 0, |b| b == b'=');
-    let length = signs + padding;
-    let word = &text[..signs];
+fn length_of_rest(text: &[u8], place: RestPlace, start: &SecretStart<'_>) -> usize {
+    // A longer one is inspected to its end only if it is the rest, so that no text is inspected for many secrets before it.
+    let head = &text[..text.len().min(INSPECTED_BYTES)];
+    let mut signs = run_length(head, 0, is_key_sign);
+    let word = &head[..signs];
     let count = |class: fn(&u8) -> bool| word.iter().filter(|b| class(b)).count();
+    let padding = run_length(&head[signs..], 0, |b| b == b'=');
     // The name of a value; the next secret.
-    let is_name = padding > 0 && text.get(length).is_some_and(|b| !b.is_ascii_whitespace());
+    let behind = text.get(signs + padding);
+    let is_name = padding > 0 && behind.is_some_and(|b| !b.is_ascii_whitespace());
     if is_name || RULES.at(text, 0, false).is_some() {
         return 0;
     }
-    let is_path = count(|b| *b == b'/') >= PATH;
     let is_rest = match place {
         RestPlace::SameWord => {
             count(u8::is_ascii_alphanumeric) >= MIN_END
                 && (word[0].is_ascii_alphanumeric() || value_class::is_random(word))
         }
-        _ if is_path || value_class::is_identifier(word) => false,
-        RestPlace::NextLine => length >= MIN_REST && count(u8::is_ascii_alphabetic) >= 2,
-        RestPlace::LaterLine => length >= MIN_REST || is_line(text, length),
+        RestPlace::Behind => {
+            signs >= MIN_REST
+                && count(u8::is_ascii_alphabetic) >= 2
+                && !value_class::is_identifier(word)
+                && !value_class::has_words(word)
+        }
+        RestPlace::NextLine => is_row(word, padding, is_line(head, signs + padding), start),
     };
-    if is_rest { length } else { 0 }
+    if is_rest && signs == head.len() {
+        signs = run_length(text, 0, is_key_sign);
+    }
+    if is_rest { signs + padding } else { 0 }
+}
+
+/// Whether a word at the start of a line continues a secret; `is_line` says that it is the whole line.
+fn is_row(word: &[u8], padding: usize, is_line: bool, start: &SecretStart<'_>) -> bool {
+    let length = word.len() + padding;
+    let has = |class: fn(&u8) -> bool| word.iter().any(class);
+    let is_base64 = word
+        .iter()
+        .all(|b| b.is_ascii_alphanumeric() || b"+/".contains(b));
+    let is_mixed =
+        has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+    let is_same = is_line && start.row > 0 && length == start.row;
+    let total = start.length + length;
+    let (aws_length, aws_kind) = AWS_KEY;
+    let is_aws = is_line && is_base64 && start.kind == aws_kind && start.length < aws_length;
+    if is_aws && start.row > 0 && (total == aws_length || total < aws_length && is_same) {
+        return true;
+    }
+    let is_plain_word =
+        value_class::is_identifier(word) && !has(u8::is_ascii_digit) && !is_mixed_case(word);
+    if is_line && start.is_wrapped && start.row > length {
+        return length > 0 && !is_plain_word && !word.contains(&b'.');
+    }
+    let is_long_base64 = is_line && is_base64 && is_mixed && length >= MIN_REST;
+    if is_uuid(word) || value_class::has_words(word) && !is_long_base64 {
+        return false;
+    }
+    let changes = value_class::group_changes(word);
+    if is_same && length >= MIN_ROW {
+        return !is_plain_word && (has(u8::is_ascii_digit) || changes * 3 >= length);
+    }
+    let is_random = !value_class::is_identifier(word) && value_class::is_random(word);
+    match length {
+        MIN_REST.. if is_line => is_random && (is_mixed || !is_context_kind(start.kind)),
+        MIN_REST.. => is_random && is_mixed,
+        // A mark hides how long the rows are.
+        MIN_ROW.. => {
+            is_line && start.row == 0 && is_mixed && is_base64 && changes * 5 >= length * 2
+        }
+        _ => false,
+    }
+}
+
+/// Whether a word has letters of both cases in another way than a capitalised one.
+fn is_mixed_case(word: &[u8]) -> bool {
+    let rest = word.get(1..).unwrap_or_default();
+    let has = |class: fn(&u8) -> bool| rest.iter().any(class);
+    has(u8::is_ascii_uppercase) && word.iter().any(u8::is_ascii_lowercase)
+}
+
+/// Whether what looks like the value of a name is none: parts some of which are words were joined to it.
+pub fn is_joined_name(kind: &str, joined: &str) -> bool {
+    is_context_kind(kind) && value_class::has_words(joined.as_bytes())
+}
+
+/// Whether a text is a UUID, as the id of a record has it.
+fn is_uuid(text: &[u8]) -> bool {
+    let lengths = text.split(|b| *b == b'-').map(<[u8]>::len);
+    lengths.eq([8, 4, 4, 4, 12]) && text.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
 }
 
 /// Whether a text has one line, of this length.

@@ -13,6 +13,7 @@ use super::known::KnownValues;
 use super::stage::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
 use super::{AHEAD, BACK, value_class};
 
+mod apart;
 mod commands;
 mod context;
 mod context_table;
@@ -21,6 +22,7 @@ mod line_prefix;
 mod table;
 
 use context::{at_word_start, unfinished_url_password};
+pub(super) use context_table::is_context_kind;
 use custom_formats::{truncated_key_start, truncated_secret_end};
 
 /// An entry of the tables.

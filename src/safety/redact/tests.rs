@@ -16,7 +16,7 @@ use samples::{ALNUM, BASE64, HEX, TestRandom, URL64, pem};
 
 thread_local! {
     /// Number of bytes that the rules have inspected.
-    pub(super) static INSPECTED: Cell<usize> = const { Cell::new(0) };
+    pub(crate) static INSPECTED: Cell<usize> = const { Cell::new(0) };
 }
 
 #[test]

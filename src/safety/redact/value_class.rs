@@ -167,3 +167,10 @@ pub(super) fn is_identifier(value: &[u8]) -> bool {
                 && group_changes(part) * 3 <= part.len().max(6)
         })
 }
+
+/// Whether a text consists of parts some of which are words: a path, the name of a host, a package or a target.
+pub(super) fn has_words(text: &[u8]) -> bool {
+    let is_word = |part: &[u8]| part.len() >= 3 && part.iter().all(u8::is_ascii_lowercase);
+    let parts = || text.split(|b| b"-_./:".contains(b));
+    parts().nth(1).is_some() && parts().any(is_word)
+}

@@ -235,9 +235,10 @@ fn broken_keys_are_found_in_prompts_and_titles() {
             &names(),
             &Redactor::default(),
         );
-        for shown in [&snapshot.title, &snapshot.messages[0].text] {
-            assert_eq!(*shown, "use\n[REDACTED:github-token]\nplease", "{text:?}");
-        }
+        let shown = (&*snapshot.title, &*snapshot.messages[0].text);
+        let expected = "use\n[REDACTED:github-token]\nplease";
+        assert_eq!(shown, (&*expected.replace('\n', " "), expected), "{text:?}");
+        assert_eq!(snapshot.removed.secrets, 1, "{text:?}");
     }
 }
 
@@ -258,6 +259,35 @@ fn a_long_title_is_cut_behind_what_is_replaced() {
         snapshot.title,
         format!("{} ~/project", "x".repeat(190)).get(..200).unwrap()
     );
+}
+
+#[test]
+fn secrets_of_a_title_are_counted_where_it_is_not_the_first_prompt() {
+    let key = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
+    let long = format!("{} {}", "x".repeat(300), [key; 10].join(" "));
+    let filler = "word ".repeat(4000);
+    for (prompt, title, secrets) in [
+        (&*long, &*long, 10),
+        (&long, "a title", 10),
+        (key, key, 1),
+        (key, &*format!("of {key}"), 2),
+        (key, &long, 1),
+        (key, &*format!("{filler}{key}"), 1),
+    ] {
+        let record = record(serde_json::json!({
+            "type": "user", "prompt": prompt, "rendered": "", "shell": null, "cwd": "/", "images": [],
+        }));
+        let snapshot = Snapshot::new(
+            title,
+            &[record],
+            ShareOptions::default(),
+            SharedRecordings::default(),
+            &names(),
+            &Redactor::default(),
+        );
+        assert_eq!(snapshot.removed.secrets, secrets, "{title}");
+        assert!(snapshot.title.chars().count() <= MAX_TITLE);
+    }
 }
 
 #[test]

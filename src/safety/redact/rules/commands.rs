@@ -1,7 +1,8 @@
 //! Secrets in the arguments of commands, such as `curl -u user:password`, and in the headers and files that they read.
 
 use super::super::value_class::{is_placeholder, is_random};
-use super::context::{chosen_password, is_quote, is_quoted_byte, is_space};
+use super::apart::{is_quote, is_space};
+use super::context::{chosen_password, is_quoted_byte};
 use super::line_prefix::readings;
 use super::{KeywordMatch, SecretSpan, run_length};
 

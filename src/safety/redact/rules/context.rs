@@ -1,9 +1,10 @@
 //! Secrets that are identified by their context: `password=`, `Authorization:`, the password in a URL.
 
 use super::super::value_class::{
-    group_changes, is_identifier, is_placeholder, is_random, mixes_characters,
+    group_changes, has_words, is_identifier, is_placeholder, is_random, mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
+use super::apart::{is_quote, is_space, value_apart};
 use super::line_prefix::readings;
 use super::{KeywordMatch, SecretSpan, run_length};
 
@@ -38,14 +39,6 @@ fn format_at(text: &[u8], at: usize) -> bool {
 
 fn lower(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).to_ascii_lowercase()
-}
-
-pub(super) fn is_space(b: u8) -> bool {
-    b == b' ' || b == b'\t'
-}
-
-pub(super) fn is_quote(b: u8) -> bool {
-    matches!(b, b'"' | b'\'' | b'`' | b'\\')
 }
 
 pub(super) fn is_quoted_byte(b: u8) -> bool {
@@ -92,11 +85,19 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at += spaces;
         let signs = run_length(text, at, |b| b":=>".contains(&b));
         let is_word = key + 6 <= end && (is_netrc(place) || takes_word(place.line_before()));
-        if signs > 3 || signs == 0 && !(spaces > 0 && (is_flag || is_word)) {
+        if signs > 3 {
             return None;
+        }
+        if signs == 0 && !(spaces > 0 && (is_flag || is_word)) {
+            let start = value_apart(place, key - lead.len(), end + suffix, at)?;
+            let value = assigned_value(text, start, false, false)?;
+            let bytes = &text[value.start..value.end];
+            let is_secret = key_like(bytes) && !has_words(bytes) && !format_at(text, value.start);
+            return is_secret.then_some(value);
         }
         at += signs;
         at += run_length(text, at, is_space).min(SPACES);
+        at += block_scalar(&text[at..]);
     }
     let is_code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
     let name = &text[key - lead.len()..end];
@@ -133,6 +134,17 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_own_path =
         matches!(lead, b"" | b"OLD") && name.ends_with(b"PWD") && bytes.starts_with(b"/");
     (is_secret && !is_own_path && !format_at(text, value.start)).then_some(value)
+}
+
+/// Returns the length of the sign of a value in the next line in YAML, such as `>-`, with the indentation behind it.
+fn block_scalar(text: &[u8]) -> usize {
+    let sign = run_length(text, 0, |b| b">|".contains(&b));
+    let sign = sign + run_length(text, sign, |b| b"+-".contains(&b));
+    let indentation = run_length(text, sign + 1, |b| b == b' ');
+    match sign {
+        1 | 2 if text.get(sign) == Some(&b'\n') && indentation > 0 => sign + 1 + indentation,
+        _ => 0,
+    }
 }
 
 /// Whether an assignment after this text is one of a shell's `export`.

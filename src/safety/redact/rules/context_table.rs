@@ -78,6 +78,8 @@ const CONTEXTS: &[ContextRule] = &[
         &[
             "api_key",
             "api-key",
+            "api key",
+            "access key",
             "apikey",
             "access_key",
             "access-key",
@@ -192,6 +194,11 @@ const CONTEXTS: &[ContextRule] = &[
         "postgresql.org/docs: the password file",
     ),
 ];
+
+/// Whether secrets of a kind are recognised by what stands before them, so that their length and their signs are not known.
+pub fn is_context_kind(kind: &str) -> bool {
+    CONTEXTS.iter().any(|(context, ..)| *context == kind)
+}
 
 /// Returns a rule for each keyword of the table.
 pub(super) fn context_rules() -> impl Iterator<Item = FormatRule> {

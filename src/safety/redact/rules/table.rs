@@ -51,6 +51,11 @@ fn both64(b: u8) -> bool {
     base64(b) || dash(b)
 }
 
+/// The cost, the salt and the hash of a password.
+fn crypt(b: u8) -> bool {
+    alnum(b) || matches!(b, b'.' | b'/' | b'$' | b'=')
+}
+
 /// `0-9a-f`
 fn hex(b: u8) -> bool {
     b.is_ascii_digit() || matches!(b, b'a'..=b'f')
@@ -71,6 +76,7 @@ fn base32(b: u8) -> bool {
     b.is_ascii_uppercase() || matches!(b, b'2'..=b'7')
 }
 
+const CRYPT: &str = "man 5 crypt";
 const GITLEAKS: &str = "github.com/gitleaks/gitleaks, config/gitleaks.toml (MIT), July 2026";
 const GITHUB: &str = "docs.github.com: about authentication to GitHub, token formats";
 const GITLAB: &str = "docs.gitlab.com/security/tokens: token prefixes";
@@ -462,4 +468,12 @@ pub(super) const FORMATS: &[FormatRule] = &[
         AtLeast(64, hex),
         "docs.aws.amazon.com: Signature Version 4",
     ),
+    rule("password-hash", "$1$", HighEntropy(30, crypt), CRYPT),
+    rule("password-hash", "$5$", HighEntropy(45, crypt), CRYPT),
+    rule("password-hash", "$6$", HighEntropy(60, crypt), CRYPT),
+    rule("password-hash", "$y$", HighEntropy(45, crypt), CRYPT),
+    rule("password-hash", "$2a$", HighEntropy(50, crypt), CRYPT),
+    rule("password-hash", "$2b$", HighEntropy(50, crypt), CRYPT),
+    rule("password-hash", "$2y$", HighEntropy(50, crypt), CRYPT),
+    rule("password-hash", "$apr1$", HighEntropy(26, crypt), CRYPT),
 ];

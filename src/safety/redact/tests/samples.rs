@@ -311,5 +311,36 @@ pub fn samples_of(seed: u64) -> Vec<(&'static str, String, String)> {
     within("api-key", "?api_key=", c.of(ALNUM, 20), "&x=1");
     within("api-key", "apiKey = \"", c.of(ALNUM, 24), "\";");
     within("secret", "client_secret=", c.of(ALNUM, 32), "\n");
+    for (kind, before, after) in [
+        ("password", "- name: DB_PASSWORD\n  value: ", "\n"),
+        (
+            "password",
+            "{\"name\": \"DB_PASSWORD\",\n \"value\": \"",
+            "\"}",
+        ),
+        ("api-key", "<add key=\"ApiKey\" value=\"", "\"/>"),
+        ("api-key", "#define API_KEY \"", "\"\n"),
+        ("password", "define('DB_PASSWORD', '", "');"),
+        ("token", "set -x API_TOKEN ", "\n"),
+        ("password", "setx DB_PASSWORD ", "\n"),
+        ("password", "string Password { get; set; } = \"", "\";"),
+        ("password", "the password is ", ".\n"),
+        ("password", "my password for the db is `", "`"),
+        ("token", "Your token is: ", "\n"),
+        ("api-key", "API key: ", "\n"),
+        ("password", "| password | ", " |"),
+        ("password", "password: >-\n  ", "\n"),
+    ] {
+        within(kind, before, c.of(ALNUM, 24), after);
+    }
+    for (start, length) in [
+        ("$6$x8Yz2b/k$", 86),
+        ("$apr1$k3Jd92ls$", 22),
+        ("$2b$12$", 53),
+        ("$y$j9T$", 43),
+    ] {
+        let hash = format!("{start}{}", c.of(ALNUM, length));
+        within("password-hash", "root:", hash, ":19000:");
+    }
     samples
 }
