@@ -6,11 +6,13 @@ mod calls;
 mod candidates;
 mod directories;
 mod downloads;
+mod embedded;
 mod emptied;
 mod flows;
 mod modules;
 mod power_shell;
 mod script_options;
+mod secrets;
 mod shell;
 mod uses;
 mod variables;
@@ -21,6 +23,7 @@ use std::ops::Range;
 use super::class::CommandClass::{Destroys, Network, Reads, RunsDownloadedCode, Unknown, Writes};
 use super::findings::Findings;
 use super::roles::{InputRole, OutputRole, input_role, output_role};
+use super::special::SENDS_SECRET;
 use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
 use super::targets::{CommandPlace, is_sink, written};
 use super::zsh_screen::{self, TextTraits};
@@ -156,8 +159,10 @@ pub struct Assessor<'p> {
     place: &'p CommandPlace<'p>,
     /// What was found.
     pub findings: Findings,
-    /// Texts to analyse.
-    queue: VecDeque<String>,
+    /// Texts to analyse, and where they run if that is not here.
+    queue: VecDeque<(String, Option<&'static str>)>,
+    /// Where the command being judged runs, if that is not this machine: see [`super::wrappers::elsewhere`].
+    elsewhere: Option<&'static str>,
     texts: usize,
     total: usize,
     functions: HashSet<String>,
@@ -199,6 +204,7 @@ impl<'p> Assessor<'p> {
             place,
             findings: Findings::default(),
             queue: VecDeque::new(),
+            elsewhere: None,
             texts: 0,
             total: 0,
             functions: HashSet::new(),
@@ -222,8 +228,13 @@ impl<'p> Assessor<'p> {
 
     /// Analyses a text and all that it runs.
     pub fn run(&mut self, text: &str) {
-        self.queue.push_back(text.to_owned());
-        while let Some(text) = self.queue.pop_front() {
+        self.enqueue(text);
+        while let Some((text, elsewhere)) = self.queue.pop_front() {
+            self.set_elsewhere(elsewhere);
+            let here = self.directory.clone();
+            if elsewhere.is_some() {
+                self.directory = Some(self.place.cwd.to_owned());
+            }
             self.texts += 1;
             self.total += text.len();
             if self.texts > MAX_TEXTS || self.total > MAX_TOTAL {
@@ -248,7 +259,11 @@ impl<'p> Assessor<'p> {
                 self.comment_words(&text, traits);
                 self.directory = after;
             }
+            if elsewhere.is_some() {
+                self.directory = here;
+            }
         }
+        self.set_elsewhere(None);
         // Paths are compared from the working directory, wherever `cd` leads.
         if self.in_protected && self.findings.changes() > self.moves {
             self.findings.add(
@@ -258,10 +273,7 @@ impl<'p> Assessor<'p> {
         }
         self.name_worse();
         if self.reads_secret && self.findings.classes().contains(&Network) {
-            self.findings.add_grave(
-                Destroys,
-                "sends a file with keys or passwords over the network",
-            );
+            self.findings.add_grave(Destroys, SENDS_SECRET);
         }
     }
 
@@ -319,7 +331,9 @@ impl<'p> Assessor<'p> {
         let script = (text.len() <= MAX_PARTS).then(|| zsh_screen::ascii(text));
         let script = script.and_then(|text| syntax::parse_parts(&text));
         if let Some(script) = script.filter(|script| script.commands.len() <= MAX_COMMANDS) {
+            self.findings.hides_unknown = true;
             self.script(script);
+            self.findings.hides_unknown = false;
         }
     }
 
@@ -457,11 +471,6 @@ impl<'p> Assessor<'p> {
                 }
             }
         }
-    }
-
-    /// Notes that a file with keys is read.
-    fn secret(&mut self, path: &str) {
-        self.reads_secret |= super::targets::is_secret(path);
     }
 }
 

@@ -2,12 +2,15 @@
 
 mod languages;
 mod literals;
+mod named;
 mod readable;
 mod sql;
 
 pub use languages::{CodeLanguage, acts as code_acts};
+pub use named::named_effects;
 pub use sql::{
-    SqlEffect, commands_change, files as query_files, scripts as query_scripts, sql_effect,
+    SqlEffect, commands_change, files as query_files, scripts as query_scripts, shell_texts,
+    sql_effect,
 };
 
 /// What code on a command line does, as far as its words tell.
@@ -119,7 +122,11 @@ const OPAQUE: [&str; 45] = [
 ];
 
 /// Modules that only compute.
-const COMPUTING: [&str; 44] = [
+const COMPUTING: [&str; 48] = [
+    "matplotlib",
+    "scipy",
+    "seaborn",
+    "sklearn",
     "ast",
     "bisect",
     "dataclasses",
@@ -273,7 +280,8 @@ fn requires_data(code: &str) -> bool {
         rest.trim_start_matches(['(', ' ', '\'', '"'])
     });
     calls.all(|name| {
-        name.starts_with("./package.json")
+        let end = name.find(['\'', '"']).unwrap_or_default();
+        name.get(..end).is_some_and(|name| name.ends_with(".json"))
             || name.starts_with("os")
             || name.starts_with("json")
             || name.starts_with("path")

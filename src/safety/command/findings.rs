@@ -25,6 +25,10 @@ pub struct Findings {
     changes: usize,
     /// Texts that may run in a way that is not analysed, so that they only name what is worse than not known.
     texts: Vec<String>,
+    /// Whether only the class of what is not known counts next, because another reason says more.
+    pub hides_unknown: bool,
+    /// Where what is found next happens, if that is not this machine; the reasons end with it.
+    pub elsewhere: Option<&'static str>,
 }
 
 impl Findings {
@@ -66,6 +70,13 @@ impl Findings {
     }
 
     fn push(&mut self, class: CommandClass, is_grave: bool, reason: String) {
+        let reason = match self.elsewhere {
+            Some(place) if class >= CommandClass::Destroys && !reason.is_empty() => {
+                format!("{}{place}", without_here(&reason))
+            }
+            _ if self.hides_unknown && class == CommandClass::Unknown => String::new(),
+            _ => reason,
+        };
         self.classes.insert(class);
         self.changes += usize::from(class > CommandClass::Reads);
         if !reason.is_empty() && !self.list.iter().any(|known| known.reason == reason) {
@@ -89,11 +100,32 @@ impl Findings {
 
     /// Returns up to `most` reasons, the worst first.
     pub fn reasons(&self, most: usize) -> Vec<String> {
-        let mut list: Vec<&Finding> = self.list.iter().collect();
+        // What another reason says with more words is not said twice.
+        let is_said = |finding: &&Finding| {
+            let mut others = self
+                .list
+                .iter()
+                .filter(|other| other.class == finding.class);
+            others.any(|other| {
+                let rest = other.reason.strip_prefix(&finding.reason);
+                rest.is_some_and(|rest| rest.starts_with(' '))
+            })
+        };
+        let mut list: Vec<&Finding> = self.list.iter().filter(|f| !is_said(f)).collect();
         list.sort_by_key(|finding| std::cmp::Reverse((finding.class, finding.is_grave)));
         list.into_iter()
             .take(most)
             .map(|finding| finding.reason.clone())
             .collect()
     }
+}
+
+/// Returns a reason without what it says of the directories of this machine.
+fn without_here(reason: &str) -> String {
+    let plain = reason.replace(" outside this directory", "");
+    let plain = plain.replace(
+        ", the home directory or what contains this directory",
+        " or of the home directory",
+    );
+    plain.replace("this directory", "a directory")
 }

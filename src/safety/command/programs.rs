@@ -13,6 +13,7 @@ use super::word::UNKNOWN;
 use uses::{SHELL_WORDS, UseRule};
 use verbs::{is_deletion, names_deletion, stops};
 
+use arguments::is_path_like;
 pub use arguments::{ArgumentList, find_option};
 pub use uses::ArgumentUse;
 
@@ -20,13 +21,13 @@ pub use uses::ArgumentUse;
 pub const FED_OPERAND: &str = "\u{1}/";
 
 /// Programs whose operands are files or texts, not subcommands.
-const TAKES_FILES: [&str; 62] = [
-    "mkdir", "touch", "ln", "install", "cp", "mv", "tee", "split", "patch", "gzip", "bzip2", "xz",
-    "zstd", "zip", "tar", "bsdtar", "cd", "pushd", "exec", "export", "typeset", "declare", "local",
-    "unset", "alias", "unalias", "vim", "vi", "nvim", "nano", "emacs", "code", "subl", "open",
-    "xdg-open", "python", "python3", "node", "ruby", "perl", "php", "java", "gcc", "g++", "clang",
-    "clang++", "cc", "rustc", "pytest", "black", "ruff", "chmod", "chown", "kill", "curl", "wget",
-    "ssh", "scp", "rsync", "ping", "dig", "git",
+const TAKES_FILES: [&str; 64] = [
+    "gdb", "cgdb", "mkdir", "touch", "ln", "install", "cp", "mv", "tee", "split", "patch", "gzip",
+    "bzip2", "xz", "zstd", "zip", "tar", "bsdtar", "cd", "pushd", "exec", "export", "typeset",
+    "declare", "local", "unset", "alias", "unalias", "vim", "vi", "nvim", "nano", "emacs", "code",
+    "subl", "open", "xdg-open", "python", "python3", "node", "ruby", "perl", "php", "java", "gcc",
+    "g++", "clang", "clang++", "cc", "rustc", "pytest", "black", "ruff", "chmod", "chown", "kill",
+    "curl", "wget", "ssh", "scp", "rsync", "ping", "dig", "git",
 ];
 
 /// Long options that delete, in any program that changes something.
@@ -85,6 +86,8 @@ pub struct ProgramVerdict {
     pub class: CommandClass,
     /// Why, for the user; empty if the class says it all.
     pub reason: String,
+    /// Whether only the name of an operand or option says that it deletes.
+    pub is_guess: bool,
 }
 
 /// Adds a line of a table.
@@ -293,6 +296,7 @@ impl ProgramEntry {
             return ProgramVerdict {
                 class: CommandClass::Reads,
                 reason: String::new(),
+                is_guess: false,
             };
         }
         let (mut verdict, mut is_general) = self.last_rule(name, list);
@@ -321,7 +325,8 @@ impl ProgramEntry {
         if (changes && may_delete || has_option) && !is_trial {
             return ProgramVerdict {
                 class: CommandClass::Destroys,
-                reason: format!("deletes with {name}"),
+                reason: format!("{name} deletes something"),
+                is_guess: true,
             };
         }
         match verdict.class == CommandClass::Destroys && is_surely_trial {
@@ -335,6 +340,7 @@ impl ProgramEntry {
                     false => CommandClass::Reads,
                 },
                 reason: String::new(),
+                is_guess: false,
             },
             false => verdict,
         }
@@ -356,7 +362,11 @@ impl ProgramEntry {
         let verdict = match known {
             Some(rule) => ProgramVerdict {
                 class: rule.class,
-                reason: rule.reason.to_owned(),
+                reason: match (rule.class, rule.reason) {
+                    (CommandClass::Destroys, "") => format!("{name} deletes something"),
+                    (_, reason) => reason.to_owned(),
+                },
+                is_guess: false,
             },
             None => ProgramVerdict {
                 class: CommandClass::Unknown,
@@ -366,6 +376,7 @@ impl ProgramEntry {
                     }
                     _ => format!("what {name} does with these arguments is not known"),
                 },
+                is_guess: false,
             },
         };
         (verdict, found.is_none_or(ProgramRule::is_general))
@@ -478,21 +489,5 @@ fn holds_path(path: &[Vec<&'static str>], list: &ArgumentList<'_>) -> bool {
     })
 }
 
-/// Whether an argument of `git checkout` is a path rather than a branch: `.`, or a file name with an extension.
-fn is_path_like(operand: &str) -> bool {
-    let name = operand.rsplit('/').next().unwrap_or_default();
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
-    let is_extension = extension.is_some_and(|e| {
-        let is_word = !e.is_empty() && e.len() < 6 && e.chars().all(|c| c.is_ascii_alphanumeric());
-        is_word && e.chars().any(|c| c.is_ascii_alphabetic())
-    });
-    matches!(
-        operand,
-        "." | "*" | "Makefile" | "Dockerfile" | "Gemfile" | "Rakefile" | "LICENSE" | "README"
-    ) || operand.starts_with("./")
-        || operand.starts_with(":/")
-        || operand.starts_with(":(")
-        || operand.ends_with('/')
-        || operand.contains('*')
-        || is_extension
-}
+#[cfg(test)]
+mod tests;

@@ -17,10 +17,12 @@ mod transfer;
 use super::class::CommandClass;
 use super::findings::Findings;
 use super::programs::{self, ArgumentList, find_option};
-use super::targets::CommandPlace;
+use super::targets::{CommandPlace, PathReach};
+use super::word::UNKNOWN;
 
 pub use packages::is_url;
 pub use search::printed_paths;
+pub use transfer::SENDS_SECRET;
 
 /// A program with its arguments.
 pub struct ProgramCall<'a> {
@@ -93,6 +95,16 @@ impl<'a> ProgramCall<'a> {
             rest = behind.get(values..).unwrap_or_default();
         }
         rest
+    }
+
+    /// Returns how far a path reaches from the directory where the program runs.
+    fn reach(&self, path: &str, place: &CommandPlace<'_>) -> PathReach {
+        match self.directory {
+            Some(directory) if directory == place.cwd => place.reach(path),
+            _ if path.starts_with(['/', '~', UNKNOWN]) => place.reach(path),
+            Some(directory) => place.reach(&format!("{}/{path}", directory.trim_end_matches('/'))),
+            None => PathReach::Unknown,
+        }
     }
 
     /// Returns the value of an option in any of its forms.
@@ -202,6 +214,7 @@ pub fn judge(
             runs_rest(call, 0)
         }
         "make" | "gmake" => languages::make(call),
+        "gh" => transfer::published(call, findings),
         // The browser shows it.
         "open" | "xdg-open" | "gio"
             if call.arguments.last().is_some_and(|place| {
@@ -250,10 +263,12 @@ pub fn judge(
             }
             CallOutcome::default()
         }
-        "ed" | "emacs" | "dc" | "mlr" => {
+        "ed" | "emacs" | "dc" | "mlr" | "gnuplot" => {
             let runs = call.arguments.iter().find(|argument| {
                 let argument = argument.as_str();
                 argument.contains('!')
+                    // A pipe as a file of data or output.
+                    || call.name == "gnuplot" && argument.contains(['<', '|'])
                     || argument.contains("system(")
                     || argument.contains("shell ")
                     || argument.contains("shell-command")
@@ -263,6 +278,18 @@ pub fn judge(
                 findings.add_text(format!("{} runs a command", call.name), argument.as_str());
             }
             CallOutcome::default()
+        }
+        "gdb" | "cgdb" => {
+            let mut outcome = languages::judge(call, findings);
+            let mut rest = call
+                .arguments
+                .split(|argument| argument == "--args")
+                .skip(1);
+            outcome.inner.extend(
+                rest.next()
+                    .map(|rest| InnerCommand::Arguments(rest.to_vec())),
+            );
+            outcome
         }
         _ => languages::judge(call, findings),
     }

@@ -1,5 +1,7 @@
 //! The files that a command line reaches, by their paths alone.
 
+mod kinds;
+
 use std::path::Path;
 
 use super::class::CommandClass::{Destroys, Writes};
@@ -8,6 +10,9 @@ use super::programs;
 use super::word::UNKNOWN;
 use super::wrappers;
 use crate::safety::protected_paths::{self, project_place};
+use kinds::HARMLESS;
+
+pub use kinds::{attaches, build_file, is_device, is_disk, is_private, is_secret};
 
 /// Where a command line would run. Only compared as text; nothing is looked up.
 #[derive(Debug, Clone, Copy)]
@@ -54,20 +59,6 @@ const SYSTEM: [&str; 17] = [
     "/var/spool",
     "/System",
     "/Library",
-];
-
-/// Devices and files below `/dev` and `/proc` that are harmless to write to.
-const HARMLESS: [&str; 10] = [
-    "/dev/null",
-    "/dev/stdout",
-    "/dev/stderr",
-    "/dev/stdin",
-    "/dev/tty",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/shm",
-    "/dev/fd",
-    "/dev/pts",
 ];
 
 /// Files that run later without a question, besides those of [`project_place`] and [`protected_paths::NAMES`]. A name with `/`
@@ -210,45 +201,6 @@ const RUN_LATER_HOME: &[&str] = &[
     "library/application support/code/user",
     "library/keychains",
     "library/launchagents",
-];
-
-/// Files of a project that tools run.
-const BUILD_FILES: &[&str] = &[
-    "Makefile",
-    "makefile",
-    "GNUmakefile",
-    "package.json",
-    "conftest.py",
-    "setup.py",
-    "setup.cfg",
-    "pyproject.toml",
-    "build.rs",
-    "build.gradle",
-    "build.gradle.kts",
-    "Rakefile",
-    "Gemfile",
-    "Justfile",
-    "justfile",
-    "Dockerfile",
-    "docker-compose.yml",
-    "docker-compose.yaml",
-    "CMakeLists.txt",
-    "configure",
-    "tox.ini",
-    "noxfile.py",
-    "compose.yml",
-    "compose.yaml",
-    "Containerfile",
-    "Taskfile.yml",
-    "Vagrantfile",
-    "build.sbt",
-    "default.nix",
-    "flake.nix",
-    "main.tf",
-    "meson.build",
-    "mix.exs",
-    "pom.xml",
-    "shell.nix",
 ];
 
 /// Returns an absolute path without `.` and `..`. A path that is not known ends where it becomes unknown.
@@ -435,42 +387,4 @@ pub fn is_sink(path: &str) -> bool {
         path,
         "" | "-" | "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty"
     ) || path.starts_with("/dev/fd/")
-}
-
-/// Returns the name of a file of a project that tools run, such as a makefile.
-pub fn build_file(path: &str) -> Option<&str> {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    BUILD_FILES.contains(&name).then_some(name)
-}
-
-/// Whether a path names a disk or another device that holds data.
-pub fn is_device(path: &str) -> bool {
-    is_below(path, "/dev")
-        && !HARMLESS.iter().any(|harmless| is_below(path, harmless))
-        && path != "/dev/random"
-        && path != "/dev/urandom"
-}
-
-/// Whether a file holds keys or passwords.
-pub fn is_secret(path: &str) -> bool {
-    const SECRETS: [&str; 12] = [
-        "/.ssh/id_",
-        "/.aws/credentials",
-        "/.gnupg/",
-        "/.netrc",
-        "/etc/shadow",
-        "/.pgpass",
-        "/.docker/config.json",
-        "/.kube/config",
-        "/.npmrc",
-        "/.pypirc",
-        "/.git-credentials",
-        "/.config/gh/hosts.yml",
-    ];
-    const DIRECTORIES: [&str; 4] = ["/.ssh", "/.aws", "/.gnupg", "/.kube"];
-    let path = path.trim_end_matches('/');
-    let is_directory = DIRECTORIES
-        .iter()
-        .any(|directory| path.ends_with(directory));
-    (is_directory || SECRETS.iter().any(|secret| path.contains(secret))) && !path.ends_with(".pub")
 }

@@ -7,7 +7,9 @@ mod table;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use super::interpreters;
 use super::programs;
+use super::word::UNKNOWN;
 use runners::RUNNERS;
 use table::WRAPPERS;
 
@@ -55,6 +57,11 @@ pub enum WrappedCommand {
     Text(String),
     /// Nothing; the wrapper stands alone.
     Nothing,
+}
+
+/// Whether a program runs a command with some arguments.
+pub fn is_wrapper(name: &str) -> bool {
+    BY_NAME.contains_key(name)
 }
 
 /// Returns what a wrapper runs, or `None` if the program is no wrapper. `arguments` begin with the name.
@@ -121,6 +128,14 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
         if skip > 0 {
             skip -= 1;
             at += 1;
+            let runs_image =
+                skip == 0 && table::CONTAINERS.contains(&name) && wrapper.subcommands != ["exec"];
+            let next = arguments
+                .get(at)
+                .filter(|_| runs_image && entrypoint.is_none());
+            if next.is_some_and(|next| !is_program(next)) {
+                return Some(WrappedCommand::Nothing);
+            }
             // What follows the image are arguments of the entry point, also if they look like options.
             match entrypoint.is_some() && skip == 0 {
                 true => break,
@@ -167,6 +182,37 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
     Some(WrappedCommand::Arguments(
         program.chain(rest.iter().cloned()).collect(),
     ))
+}
+
+/// Returns where a wrapper runs its command if that is not this machine, for the end of a reason.
+pub fn elsewhere(name: &str, arguments: &[String]) -> Option<&'static str> {
+    let mounts = |argument: &String| {
+        argument.starts_with("-v")
+            || argument.starts_with("--volume")
+            || argument.starts_with("--mount")
+    };
+    match name {
+        "ssh" | "autossh" | "mosh" | "slogin" | "dbclient" | "pssh" | "pdsh" | "clush" => {
+            Some(" on another machine")
+        }
+        "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" | "kubectl"
+        | "oc" | "k" | "kubecolor" | "lxc" | "incus" | "crictl" | "ctr"
+            if !arguments.iter().any(mounts) =>
+        {
+            Some(" in a container")
+        }
+        _ => None,
+    }
+}
+
+/// Whether a word behind the image of a container is a command, and not an argument of the program that the image starts.
+fn is_program(word: &str) -> bool {
+    programs::find(word).is_some()
+        || is_wrapper(word)
+        || interpreters::is_shell(word)
+        || interpreters::code_options(word).is_some()
+        || word.contains(|c: char| c == '/' || c == UNKNOWN || c.is_whitespace())
+        || matches!(word, "env" | "eval" | "." | "--")
 }
 
 /// Returns the index of a subcommand. The words before it are options, their values, and names of groups of subcommands; what

@@ -3,16 +3,16 @@
 use super::shell::ShellCall;
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
-    self, Destroys, Network, Reads, RunsDownloadedCode, Unknown, Writes,
+    Destroys, Network, Reads, RunsDownloadedCode, Unknown, Writes,
 };
 use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
 use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::special::{self, InnerCommand, ProgramCall};
-use crate::safety::command::targets::PathReach;
+use crate::safety::command::targets::{attaches, is_disk};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
-use crate::safety::command::wrappers::WrappedCommand;
+use crate::safety::command::wrappers::{WrappedCommand, elsewhere};
 
 /// Commands that one command runs in turn, as by `find -exec`.
 const MAX_INNER: usize = 24;
@@ -131,16 +131,18 @@ impl Assessor<'_> {
 
     /// Judges a call and the commands that it runs in turn.
     pub(super) fn calls(&mut self, script: &ScriptFacts, call: UnwrappedCall) {
+        let before = self.elsewhere;
         let mut pending = vec![call];
         let mut count = 0;
         while let Some(call) = pending.pop() {
             count += 1;
             if count > MAX_INNER {
                 self.findings.add(Unknown, "it runs too many commands");
-                return;
+                break;
             }
             self.call(script, call, &mut pending);
         }
+        self.set_elsewhere(before);
     }
 
     fn call(
@@ -198,6 +200,7 @@ impl Assessor<'_> {
                         true => self.program(script, &name, &call, pending),
                         false => self.wrapper_arguments(script, &name, &call.arguments, at),
                     }
+                    self.set_elsewhere(elsewhere(&name, &call.arguments).or(self.elsewhere));
                     if matches!(name.as_str(), "xargs" | "gxargs" | "entr" | "parallel") {
                         call.placeholder = Some(placeholder(&call.arguments, at));
                     }
@@ -233,6 +236,7 @@ impl Assessor<'_> {
                 }
                 Some(WrappedCommand::Arguments(inner)) => {
                     self.program(script, &name, &call, pending);
+                    self.set_elsewhere(elsewhere(&name, &call.arguments).or(self.elsewhere));
                     call = UnwrappedCall {
                         arguments: inner,
                         placeholder: call.placeholder,
@@ -245,6 +249,7 @@ impl Assessor<'_> {
                         true => self.program(script, &name, &call, pending),
                         false => self.wrapper_arguments(script, &name, all, all.len()),
                     }
+                    self.set_elsewhere(elsewhere(&name, &call.arguments).or(self.elsewhere));
                     self.findings.add(Reads, "");
                     self.shell_text(&text);
                     return;
@@ -295,33 +300,12 @@ impl Assessor<'_> {
         if programs::find(name).is_none() && call.function_at.is_some_and(is_function) {
             return;
         }
-        let is_fed = call.placeholder.is_some();
         let call_words = shell.words;
+        let is_computed = |word: &ShellWord| word.substitutions().next().is_some();
+        let is_fed =
+            call.placeholder.is_some() || name == "kill" && call_words.iter().any(is_computed);
         let arguments = &*call.all_arguments();
-        if !matches!(
-            name,
-            "ssh"
-                | "scp"
-                | "sftp"
-                | "rsync"
-                | "ssh-add"
-                | "ssh-keygen"
-                | "ssh-copy-id"
-                | "chmod"
-                | "chown"
-                | "ls"
-                | "stat"
-                | "kubectl"
-                | "docker"
-                | "export"
-                | "test"
-                | "["
-                | "echo"
-        ) {
-            for argument in arguments {
-                self.secret(argument);
-            }
-        }
+        self.secrets(name, arguments);
         if name.contains('/') {
             self.path_program(name, arguments);
             return;
@@ -381,6 +365,13 @@ impl Assessor<'_> {
 
     pub(super) fn table(&mut self, name: &str, arguments: &[String]) {
         let Some(entry) = programs::find(name) else {
+            if self.runs_arguments(name, arguments) {
+                let class = match elsewhere(name, arguments) {
+                    Some(_) => Network,
+                    None => Reads,
+                };
+                return self.findings.add(class, "");
+            }
             let reason = match name.contains(char::is_alphanumeric) {
                 true => format!("what {name} does is not known"),
                 false => "it is not known what it runs".to_owned(),
@@ -400,85 +391,20 @@ impl Assessor<'_> {
         if matches!(verdict.class, Reads | Network | Writes) {
             let reads = verdict.class == Reads;
             self.uses(name, entry.suspect_uses(name, arguments, reads));
-            if !reads && name != "git" {
+            if !reads && name != "git" && !self.runs_arguments(name, arguments) {
                 self.embedded(arguments);
             }
         }
         match verdict.class {
-            CommandClass::Destroys if verdict.reason.is_empty() => {
-                self.findings.add(Destroys, format!("deletes with {name}"))
+            // The command that it runs is judged as what it is.
+            Destroys if verdict.is_guess && self.runs_arguments(name, arguments) => {
+                self.findings.add(Writes, "")
             }
             class => self.findings.add(class, verdict.reason),
         }
-    }
-
-    /// Judges a command line among the arguments of a program of which it is not known that it runs one: `sh -c TEXT`, `rm -rf PATH`.
-    fn embedded(&mut self, arguments: &[String]) {
-        for (at, argument) in arguments.iter().enumerate() {
-            let name = program_name(argument);
-            let next = arguments
-                .get(at + 1)
-                .map(String::as_str)
-                .unwrap_or_default();
-            let letters = next.strip_prefix('-').unwrap_or_default();
-            let is_cluster = letters.chars().all(|c| c.is_ascii_alphabetic());
-            if interpreters::is_shell(name) && is_cluster && letters.ends_with('c') {
-                if let Some(text) = arguments.get(at + 2) {
-                    self.shell_text(text);
-                }
-            } else if name == "rm" && is_cluster && letters.contains(['r', 'R', 'f']) {
-                self.findings.add(Destroys, "deletes files");
-            }
-        }
-    }
-
-    /// Judges a program that is named by its path.
-    fn path_program(&mut self, path: &str, arguments: &[String]) {
-        if self.may_be_downloaded(path) {
-            self.findings
-                .add_grave(RunsDownloadedCode, "runs a download");
-            return;
-        }
-        self.run_texts_of(path);
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let entry =
-            programs::find(name).map(|entry| entry.verdict(name, &entry.arguments(arguments)));
-        if let Some(verdict) = entry.filter(|verdict| verdict.class == Destroys) {
-            self.findings.add(Destroys, verdict.reason);
-            return;
-        }
-        if let Some(entry) = programs::find(name) {
-            self.uses(name, entry.uses(arguments, &entry.arguments(arguments)));
-        }
-        let words = arguments.iter().take(2);
-        let deletes = words.into_iter().any(|word| {
-            word.trim_start_matches('-')
-                .split([':', '-', '_'])
-                .any(|part| {
-                    matches!(
-                        part,
-                        "delete" | "destroy" | "purge" | "wipe" | "drop" | "teardown" | "uninstall"
-                    )
-                })
-        });
-        match self.place.reach(path) {
-            _ if deletes => self.findings.add(Destroys, format!("deletes with {name}")),
-            PathReach::Inside => self
-                .findings
-                .add(Writes, format!("runs {name} of this directory")),
-            _ if path.starts_with(self.place.home) => {
-                self.findings.add(Writes, format!("runs {name}"))
-            }
-            _ if path.starts_with("../")
-                || path.starts_with("/opt/")
-                || path.starts_with("/Applications/")
-                || path.starts_with("/usr/lib") =>
-            {
-                self.findings.add(Writes, format!("runs {name}"))
-            }
-            _ => self
-                .findings
-                .add(Unknown, format!("what {name} does is not known")),
+        let is_changed = matches!(verdict.class, Writes | Network);
+        if is_changed && list.operands.last().is_some_and(|path| is_disk(path)) && !attaches(name) {
+            self.findings.add_grave(Destroys, "writes to a device");
         }
     }
 }

@@ -10,6 +10,17 @@ use crate::safety::command::word::UNKNOWN;
 const REASON: &str = "obeys the files of a directory outside of this one, which may run programs";
 
 impl Assessor<'_> {
+    /// Notes a text to analyse, which runs where the command being judged runs.
+    pub(super) fn enqueue(&mut self, text: &str) {
+        self.queue.push_back((text.to_owned(), self.elsewhere));
+    }
+
+    /// Sets where the next commands run, if that is not this machine.
+    pub(super) fn set_elsewhere(&mut self, elsewhere: Option<&'static str>) {
+        self.elsewhere = elsewhere;
+        self.findings.elsewhere = elsewhere;
+    }
+
     /// Whether a path is the working directory, one of the workspace, or below one of them.
     pub(super) fn is_own(&self, path: &str) -> bool {
         let directory = self.after(path);
@@ -41,6 +52,8 @@ impl Assessor<'_> {
         match name {
             "cd" | "chdir" | "pushd" => self.enter(arguments),
             "z" | "zi" | "j" if !arguments.is_empty() => self.directory = None,
+            // The directories of another machine are not compared with those of this one.
+            _ if self.elsewhere.is_some() => {}
             "git" => self.git_directory(arguments),
             _ => {
                 let is_elsewhere = !self.is_own(".");

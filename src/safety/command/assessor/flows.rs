@@ -3,15 +3,18 @@
 use std::ops::Range;
 
 use super::{Assessor, CommandFacts, InputRole, OutputRole, Redirection, ScriptFacts};
-use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
+use crate::safety::command::class::CommandClass::{
+    Destroys, Network, RunsDownloadedCode, Unknown, Writes,
+};
 use crate::safety::command::code::{
-    CodeEffect, CodeLanguage, SqlEffect, code_acts, code_effect, commands_change,
-    other_code_effect, query_files, query_scripts, sql_effect,
+    CodeEffect, CodeLanguage, SqlEffect, code_acts, code_effect, commands_change, named_effects,
+    other_code_effect, query_files, query_scripts, shell_texts, sql_effect,
 };
 use crate::safety::command::interpreters::has_other_language;
 use crate::safety::command::roles::{innermost, program_name};
 use crate::safety::command::targets::{PathReach, written};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
+use crate::safety::command::wrappers::elsewhere;
 
 /// What flows through a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,7 @@ fn only_prints(facts: &CommandFacts, text: &str) -> bool {
 impl Assessor<'_> {
     /// Judges a pipeline: a stage that runs what it reads.
     pub(super) fn pipeline(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
+        self.sent_secrets(script, stages);
         let mut stream = match stages.first() {
             Some(first) => self.here_text(script, first),
             None => StreamContent::Local,
@@ -136,7 +140,7 @@ impl Assessor<'_> {
                 .findings
                 .add(Unknown, "runs queries that are not known before it runs"),
             (InputRole::OtherCode, StreamContent::Text(text)) => self.other_code(text),
-            (InputRole::Shell, StreamContent::Text(text)) => self.queue.push_back(text.clone()),
+            (InputRole::Shell, StreamContent::Text(text)) => self.enqueue(text),
             (InputRole::Code, StreamContent::Text(text)) => self.code(text, language(facts)),
             (_, StreamContent::Text(text)) => self
                 .findings
@@ -158,7 +162,11 @@ impl Assessor<'_> {
             .facts
             .get(redirection.commands.clone())
             .unwrap_or_default();
+        let before = self.elsewhere;
         for facts in facts {
+            let name = facts.values.first().map(|path| program_name(path));
+            let there = name.and_then(|name| elsewhere(name, &facts.values));
+            self.set_elsewhere(there.or(before));
             match facts.input {
                 InputRole::Data => {}
                 InputRole::Answers => self.answered(),
@@ -178,6 +186,7 @@ impl Assessor<'_> {
                     .add_text("it runs the text of a here-document", text),
             }
         }
+        self.set_elsewhere(before);
     }
 
     /// Whether a word has the output of a command that brings data from the network.
@@ -195,7 +204,7 @@ impl Assessor<'_> {
             true => self
                 .findings
                 .add(Unknown, "it runs a text that is not known before it runs"),
-            false => self.queue.push_back(text.to_owned()),
+            false => self.enqueue(text),
         }
     }
 
@@ -206,7 +215,24 @@ impl Assessor<'_> {
             self.findings
                 .add(Unknown, "it runs code that is not trivially readable");
         }
-        self.judged_code(text, code_effect(text, language));
+        let effect = code_effect(text, language);
+        let is_python = language == Some(CodeLanguage::Python);
+        let named = named_effects(text).filter(|_| is_python && effect == CodeEffect::Unknown);
+        let named = named
+            .filter(|named| code_effect(&named.rest, language) == CodeEffect::Harmless)
+            .filter(|_| !text.contains(UNKNOWN));
+        let Some(named) = named else {
+            return self.judged_code(text, effect);
+        };
+        for path in &named.files {
+            written(path, self.place, &mut self.findings);
+        }
+        for query in &named.queries {
+            self.query(query);
+        }
+        if named.requests {
+            self.findings.add(Network, "");
+        }
     }
 
     /// Judges code of one of the interpreters.
@@ -231,9 +257,10 @@ impl Assessor<'_> {
             CodeEffect::RunsDownload => self
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),
-            CodeEffect::Destroys => self
-                .findings
-                .add(Destroys, "runs code that deletes files or starts programs"),
+            CodeEffect::Destroys => self.findings.add(
+                Destroys,
+                "runs code that deletes files, starts programs or ends processes",
+            ),
             CodeEffect::Unknown => self
                 .findings
                 .add(Unknown, "it runs code that is not trivially readable"),
@@ -247,19 +274,26 @@ impl Assessor<'_> {
 
     /// Judges a text that a database gets.
     pub(super) fn query(&mut self, text: &str) {
-        match sql_effect(text) {
-            SqlEffect::Destroys => self
-                .findings
-                .add(Destroys, "drops or deletes in a database"),
-            SqlEffect::Unknown => self
+        let effect = sql_effect(text);
+        match (effect.destroys(), effect) {
+            (Some(reason), _) => self.findings.add(Destroys, reason),
+            (None, SqlEffect::Unknown) => self
                 .findings
                 .add(Unknown, "runs a block of code that is not analysed"),
-            SqlEffect::Writes => self.findings.add(Writes, "changes a database"),
-            SqlEffect::Reads => {}
+            (None, SqlEffect::Writes) => self.findings.add(Writes, "changes a database"),
+            (None, _) => {}
+        }
+        for command in shell_texts(text) {
+            self.shell_text(&command);
         }
         if text.contains(UNKNOWN) {
             self.findings
                 .add(Unknown, "runs queries that are not known before it runs");
+        }
+        let lower = text.trim_start().to_ascii_lowercase();
+        let starts = [".output ", ".once "];
+        if starts.iter().any(|name| lower.starts_with(name)) && !query_files(text).is_empty() {
+            self.findings.add(Destroys, "overwrites a file");
         }
         for path in query_scripts(text) {
             self.file_of_commands(&path);
@@ -285,7 +319,7 @@ impl Assessor<'_> {
 
     /// Judges commands of a protocol of lines.
     pub(super) fn lines(&mut self, text: &str) {
-        if commands_change(text) || sql_effect(text) == SqlEffect::Destroys {
+        if commands_change(text) || sql_effect(text).destroys().is_some() {
             self.findings
                 .add(Destroys, "sends commands that delete or replace something");
         }

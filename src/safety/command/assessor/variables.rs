@@ -280,8 +280,11 @@ impl Assessor<'_> {
                         .next()
                         .map(program_name)
                         .unwrap_or_default();
-                    if interpreters::is_shell(first) || interpreters::code_options(first).is_some()
-                    {
+                    // The value that the manual of bat gives; the text is judged below.
+                    let is_usual = name == "MANPAGER" && value.starts_with("sh -c 'col -b");
+                    let is_interpreter = interpreters::is_shell(first)
+                        || interpreters::code_options(first).is_some();
+                    if is_interpreter && !is_usual {
                         self.findings.add(
                             Unknown,
                             format!("it sets {name}, so that other code may run"),
@@ -312,7 +315,8 @@ impl Assessor<'_> {
             let in_home = part
                 .strip_prefix(self.place.home)
                 .is_some_and(|rest| rest.starts_with('/') && !rest.contains("/../"));
-            part.contains(UNKNOWN) || !(self.is_own(part) || in_home && !is_git)
+            let is_library = name.ends_with("LIBRARY_PATH") && is_installed(part);
+            part.contains(UNKNOWN) || !(self.is_own(part) || in_home && !is_git || is_library)
         });
         match elsewhere.next() {
             Some(_) => self.findings.add(
@@ -345,6 +349,14 @@ impl Assessor<'_> {
         }
         self.single_uses(name, own);
     }
+}
+
+/// Whether a directory is absolute and not one in which anybody may write.
+fn is_installed(directory: &str) -> bool {
+    let shared = ["/tmp", "/var/tmp", "/dev/shm"];
+    directory.starts_with('/')
+        && !directory.contains("/..")
+        && !shared.iter().any(|shared| directory.starts_with(shared))
 }
 
 /// Whether a variable lists functions that zsh calls: `precmd_functions`.

@@ -52,6 +52,7 @@ impl CodeLanguage {
                 "modules",
                 "read_pickle",
                 "save",
+                "savefig",
                 "savetxt",
                 "savez",
                 "savez_compressed",

@@ -9,8 +9,29 @@ pub enum SqlEffect {
     Writes,
     /// It runs a block of code.
     Unknown,
+    /// It changes all rows of a table.
+    ChangesAllRows,
+    /// It changes users, rights, settings or files of the server.
+    ChangesServer,
+    /// It runs a program, or code that it loads.
+    RunsProgram,
     /// It drops or deletes.
-    Destroys,
+    Drops,
+}
+
+impl SqlEffect {
+    /// Returns why the effect destroys something, if it does.
+    pub fn destroys(self) -> Option<&'static str> {
+        match self {
+            SqlEffect::Reads | SqlEffect::Writes | SqlEffect::Unknown => None,
+            SqlEffect::ChangesAllRows => Some("changes all rows of a table"),
+            SqlEffect::ChangesServer => {
+                Some("changes users, rights, settings or files of a database server")
+            }
+            SqlEffect::RunsProgram => Some("runs a program or code from a database"),
+            SqlEffect::Drops => Some("drops or deletes in a database"),
+        }
+    }
 }
 
 /// Words that drop, delete, stop or take rights away.
@@ -25,7 +46,6 @@ const DESTROYING: &[&str] = &[
     "DELETEMANY",
     "DELETEONE",
     "REMOVE",
-    "SHUTDOWN",
     "DEL",
     "UNLINK",
     "DROPUSER",
@@ -42,32 +62,46 @@ const DESTROYING: &[&str] = &[
     "UPDATEMANY",
     "REPLACEONE",
     "BULKWRITE",
-    "SHUTDOWNSERVER",
     "KILLOP",
     "PG_TERMINATE_BACKEND",
     "PG_DROP_REPLICATION_SLOT",
     "PG_FILE_UNLINK",
-    "PG_FILE_WRITE",
     "LO_UNLINK",
-    "LO_EXPORT",
-    "XP_CMDSHELL",
     "RESETSLAVE",
-    "REVOKE",
     "DETACH",
     "OVERWRITE",
 ];
 
-/// Pairs of words that do so together.
-const DESTROYING_PAIRS: [(&str, &str); 9] = [
+/// Words that change users, rights, settings or files of a server.
+const SERVER: &[&str] = &[
+    "SHUTDOWN",
+    "SHUTDOWNSERVER",
+    "REVOKE",
+    "LO_EXPORT",
+    "PG_FILE_WRITE",
+    "SLAVEOF",
+    "REPLICAOF",
+];
+
+/// Pairs of words that drop or replace together.
+const DESTROYING_PAIRS: [(&str, &str); 3] = [
     ("REPLACE", "INTO"),
+    ("RESTORE", "DATABASE"),
+    ("LOAD", "DATA"),
+];
+
+/// Pairs of words that change a server together.
+const SERVER_PAIRS: [(&str, &str); 10] = [
+    ("ALTER", "LOGIN"),
+    ("ALTER", "ROLE"),
     ("ALTER", "SYSTEM"),
+    ("ALTER", "USER"),
+    ("CREATE", "EXTENSION"),
+    ("GRANT", "ALL"),
+    ("REASSIGN", "OWNED"),
     ("RESET", "MASTER"),
     ("RESET", "SLAVE"),
-    ("RESTORE", "DATABASE"),
-    ("CREATE", "EXTENSION"),
-    ("REASSIGN", "OWNED"),
     ("SET", "PASSWORD"),
-    ("LOAD", "DATA"),
 ];
 
 /// Commands of Redis that delete, replace or stop something, besides the words above. They begin a line.
@@ -138,36 +172,25 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
     let all = words(plain.as_deref().unwrap_or(&upper));
     let has = |name: &str| all.contains(&name);
     let updates_all = has("UPDATE") && has("SET") && !has("WHERE");
-    let has_pair = all.windows(2).any(|pair| {
-        let mut pairs = DESTROYING_PAIRS.iter();
-        pairs.any(|(first, second)| pair == [*first, *second])
-    });
-    // A program of the shell: `\!` of psql and mysql, `.shell` of sqlite3, `COPY … TO PROGRAM`.
-    let runs = sql.contains("\\!")
-        || has("PROGRAM")
-        || matches!(all.first(), Some(&("SYSTEM" | "SHELL")))
-        || [
-            ".SHELL",
-            ".SYSTEM",
-            ".EXCEL",
-            ".WWW",
-            ".LOAD",
-            ".RESTORE",
-            "INTO OUTFILE",
-            "INTO DUMPFILE",
-            "LOAD_EXTENSION",
-            "WRITEFILE(",
-            "EDIT(",
-        ]
-        .iter()
-        .any(|name| upper.contains(name))
+    let has_pair = |known: &[(&str, &str)]| {
+        all.windows(2).any(|pair| {
+            let mut pairs = known.iter();
+            pairs.any(|(first, second)| pair == [*first, *second])
+        })
+    };
+    let contains = |names: &[&str]| names.iter().any(|name| upper.contains(name));
+    // `COPY … TO PROGRAM`, `.excel`, a function that loads a library. See `shell_texts` for commands of a shell.
+    let runs = has("PROGRAM")
+        || has("XP_CMDSHELL")
+        || contains(&[".EXCEL", ".WWW", ".LOAD", "LOAD_EXTENSION", "EDIT("])
         || upper.trim_start().starts_with('.') && upper.contains('|')
         || meta_commands(&upper).any(|(name, rest)| name == "\\GEXEC" || rest.starts_with('|'));
     // Settings of Redis with which it writes files elsewhere, follows another server or loads code.
-    let reconfigures = has("CONFIG") && has("SET")
-        || has("SLAVEOF")
-        || has("REPLICAOF")
-        || has("MODULE") && has("LOAD");
+    let changes_server = has("CONFIG") && has("SET")
+        || has("MODULE") && has("LOAD")
+        || SERVER.iter().any(|name| has(name))
+        || has_pair(&SERVER_PAIRS)
+        || contains(&["INTO OUTFILE", "INTO DUMPFILE", "WRITEFILE("]);
     let is_redis = plain
         .as_deref()
         .unwrap_or(&upper)
@@ -182,14 +205,18 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
             REDIS.contains(&first)
                 || has_subcommands.contains(&first) && REDIS_SUBCOMMANDS.contains(&second)
         });
-    if DESTROYING.iter().any(|name| has(name))
-        || updates_all
-        || has_pair
-        || runs
-        || reconfigures
-        || is_redis
-    {
-        return SqlEffect::Destroys;
+    let drops = DESTROYING.iter().any(|name| has(name))
+        || has_pair(&DESTROYING_PAIRS)
+        || contains(&[".RESTORE"])
+        || is_redis;
+    let effects = [
+        (drops, SqlEffect::Drops),
+        (runs, SqlEffect::RunsProgram),
+        (changes_server, SqlEffect::ChangesServer),
+        (updates_all, SqlEffect::ChangesAllRows),
+    ];
+    if let Some((_, effect)) = effects.into_iter().find(|(holds, _)| *holds) {
+        return effect;
     }
     if matches!(all.first(), Some(&("DO" | "EXECUTE"))) {
         return SqlEffect::Unknown;
@@ -327,6 +354,23 @@ pub fn files(sql: &str) -> Vec<String> {
         .collect();
     found.retain(|path| !path.eq_ignore_ascii_case("stdout") && !path.eq_ignore_ascii_case("off"));
     found
+}
+
+/// Returns the commands of a shell among queries: `\!` of psql and mysql, `.shell` of sqlite3, `system` of mysql. Each takes the
+/// rest of its line.
+pub fn shell_texts(sql: &str) -> Vec<String> {
+    const NAMES: [&str; 3] = ["\\!", ".shell ", ".system "];
+    let texts = sql.lines().filter_map(|line| {
+        let lower = line.to_ascii_lowercase();
+        let starts = ["system ", "shell "];
+        let named = starts
+            .iter()
+            .find(|name| lower.trim_start().starts_with(*name));
+        let ends = NAMES.iter().chain(named);
+        let ends = ends.filter_map(|name| Some(lower.find(name)? + name.len()));
+        line.get(ends.min()?..)
+    });
+    texts.map(|text| text.trim().to_owned()).collect()
 }
 
 /// Returns the files of queries that queries run.

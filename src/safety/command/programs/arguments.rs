@@ -224,3 +224,22 @@ impl<'a> ArgumentList<'a> {
         options.iter().any(|option| self.has(option))
     }
 }
+
+/// Whether an argument of `git checkout` is a path rather than a branch: `.`, or a file name with an extension.
+pub(super) fn is_path_like(operand: &str) -> bool {
+    let name = operand.rsplit('/').next().unwrap_or_default();
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    let is_extension = extension.is_some_and(|e| {
+        let is_word = !e.is_empty() && e.len() < 6 && e.chars().all(|c| c.is_ascii_alphanumeric());
+        is_word && e.chars().any(|c| c.is_ascii_alphabetic())
+    });
+    matches!(
+        operand,
+        "." | "*" | "Makefile" | "Dockerfile" | "Gemfile" | "Rakefile" | "LICENSE" | "README"
+    ) || operand.starts_with("./")
+        || operand.starts_with(":/")
+        || operand.starts_with(":(")
+        || operand.ends_with('/')
+        || operand.contains('*')
+        || is_extension
+}

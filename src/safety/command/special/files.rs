@@ -18,7 +18,8 @@ pub fn delete(
         return CallOutcome::default();
     }
     let is_recursive = list.has_any(&["-r", "-R", "--recursive"]);
-    let mut reach = list.operands.iter().map(|path| place.reach(path)).max();
+    let reaches = list.operands.iter().map(|path| call.reach(path, place));
+    let mut reach = reaches.max();
     if call.is_fed {
         reach = reach.max(Some(PathReach::Unknown));
     }
@@ -44,8 +45,11 @@ pub fn delete(
             Destroys,
             format!("{verb} {what} at a place that is not known before it runs"),
         ),
-        Some(PathReach::Whole) => {
+        Some(PathReach::Whole) if is_recursive || call.name == "rmdir" => {
             findings.add_grave(Destroys, format!("{verb} all of this directory"))
+        }
+        Some(PathReach::Whole) => {
+            findings.add_grave(Destroys, format!("{verb} all files of this directory"))
         }
         Some(PathReach::Outside) => {
             findings.add_grave(Destroys, format!("{verb} {what} outside this directory"))
@@ -82,7 +86,7 @@ pub fn copy(
     } else if moves
         && sources
             .iter()
-            .any(|path| place.reach(path) == PathReach::Everything)
+            .any(|path| call.reach(path, place) == PathReach::Everything)
     {
         findings.add_grave(
             Destroys,
@@ -236,7 +240,8 @@ pub fn permissions(
         findings.add(Destroys, "makes a program run with the rights of its owner");
     }
     let paths = list.operands.get(1..).unwrap_or_default();
-    let reach = paths.iter().map(|path| place.reach(path)).max();
+    let reach = paths.iter().map(|path| call.reach(path, place)).max();
+    let here = paths.iter().map(|path| place.reach(path)).max();
     if is_recursive && reach > Some(PathReach::Whole) {
         findings.add_grave(Destroys, CHANGES_OWNERS);
     }
@@ -261,7 +266,8 @@ pub fn permissions(
                 .chars()
                 .all(|c| matches!(c, 'r' | 'x' | 'X') || c == 'w' && !is_open)
     });
-    let is_inside = reach == Some(PathReach::Inside);
+    // Subshells are not told apart: `(cd a; ls); chmod …`.
+    let is_inside = reach == Some(PathReach::Inside) && here == reach;
     if is_recursive && is_inside && !call.is_fed && !is_system && (call.name != "chmod" || adds) {
         findings.add(Writes, "");
         return CallOutcome::complete();
@@ -313,14 +319,23 @@ pub fn kill(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         || has("-S") && has("9")
         || has("-N") && has("9");
     // The process -1 stands for all of them, and 1 for the first.
-    let all = arguments
-        .iter()
-        .skip(1)
-        .any(|argument| matches!(argument.as_str(), "-1" | "1" | "0"));
+    let processes = arguments.iter().skip(usize::from(signal.starts_with('-')));
+    let mut all = processes.filter(|argument| matches!(argument.as_str(), "-1" | "1" | "0"));
+    let sent = signal.strip_prefix('-').unwrap_or_default();
+    let sent = sent.strip_prefix("SIG").unwrap_or(sent);
+    let is_notice = [
+        "HUP", "USR1", "USR2", "WINCH", "STOP", "CONT", "TSTP", "1", "10", "12",
+    ]
+    .contains(&sent);
+    let all = all.next().map(String::as_str);
     match (is_listing, all, kills) {
         (true, ..) => findings.add(Reads, ""),
-        (_, true, _) => findings.add_grave(Destroys, "ends all processes"),
+        _ if is_notice && all != Some("-1") => findings.add(Writes, ""),
+        (_, Some(_), _) => findings.add_grave(Destroys, "ends all processes"),
         (_, _, true) => findings.add(Destroys, "kills processes, which lose what is not saved"),
+        _ if call.is_fed => {
+            findings.add(Destroys, "ends processes that are not known before it runs")
+        }
         _ => findings.add(Writes, ""),
     }
     CallOutcome::complete()

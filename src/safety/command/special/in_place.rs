@@ -91,7 +91,10 @@ pub fn filter(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         "sort" => {
             let outputs = call.option_values(&["-o", "--output"]);
             let mut outputs = outputs.iter();
-            list.has_any(&["-u", "--unique"]) && outputs.any(|path| list.operands.contains(path))
+            let is_empty = matches!(list.operands.as_slice(), ["/dev/null"]);
+            is_empty && !outputs.as_slice().is_empty()
+                || list.has_any(&["-u", "--unique"])
+                    && outputs.any(|path| list.operands.contains(path))
         }
         // It empties the file before it reads it.
         _ => matches!(list.operands.as_slice(), [input, output] if input == output),
@@ -172,5 +175,13 @@ fn only_selects(program: &str) -> bool {
         Some((condition, action)) => (condition, action.trim().trim_end_matches('}').trim()),
         None => (program, "print"),
     };
-    !condition.trim().is_empty() && matches!(action, "print" | "print;" | "print $0" | "next")
+    let is_whole = matches!(action, "print" | "print;" | "print $0" | "next");
+    // A statement that only prints some fields keeps nothing else.
+    let fields = action.strip_prefix("print ").unwrap_or_default();
+    let is_part = !fields.is_empty()
+        && fields
+            .chars()
+            .all(|c| c.is_ascii_digit() || matches!(c, '$' | ',' | ' ' | 'N' | 'F' | '"' | ';'))
+        && fields.trim_end_matches(';') != "$0";
+    is_part || !condition.trim().is_empty() && is_whole
 }

@@ -222,9 +222,10 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
             format!("downloads and runs the package {name}"),
         ),
     }
-    let deletes = matches!(plain, "rimraf" | "del-cli" | "npkill" | "trash-cli");
-    if deletes {
-        findings.add(Destroys, "deletes files recursively");
+    match plain {
+        "rimraf" | "del-cli" | "npkill" => findings.add(Destroys, "deletes files recursively"),
+        "trash-cli" => findings.add(Destroys, "moves files to the trash"),
+        _ => {}
     }
     CallOutcome {
         inner: texts

@@ -5,7 +5,7 @@ use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Reads};
 use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::roles::program_name;
-use crate::safety::command::targets::{PathReach, written};
+use crate::safety::command::targets::{PathReach, is_sink, written};
 use crate::safety::command::word::UNKNOWN;
 
 /// Returns the paths where `find` starts, behind the options that precede them.
@@ -82,9 +82,13 @@ pub fn find(
 ) -> CallOutcome {
     let mut outcome = CallOutcome::complete();
     let starts = start_paths(call.arguments);
-    let is_outside = starts.iter().any(|path| {
-        place.reach(path) > PathReach::Whole || place.reach(path) == PathReach::Outside
-    });
+    let starts = match starts.is_empty() {
+        true => vec!["."],
+        false => starts,
+    };
+    let reaches = starts.iter().map(|path| call.reach(path, place));
+    let reach = reaches.max().unwrap_or(PathReach::Inside);
+    let is_outside = matches!(reach, PathReach::Outside | PathReach::Everything);
     findings.add(Reads, "");
     let mut at = 0;
     while let Some(argument) = call.arguments.get(at) {
@@ -93,9 +97,15 @@ pub fn find(
             "-delete" if is_outside => {
                 findings.add_grave(Destroys, "deletes files recursively outside this directory")
             }
+            "-delete" if reach == PathReach::Unknown => findings.add_grave(
+                Destroys,
+                "deletes files recursively at a place that is not known before it runs",
+            ),
             "-delete" => findings.add(Destroys, "deletes files recursively"),
             "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
-                if let Some(path) = call.arguments.get(at) {
+                let path = call.arguments.get(at).filter(|path| !is_sink(path));
+                if let Some(path) = path {
+                    findings.add(Destroys, "overwrites a file");
                     written(path, place, findings);
                 }
             }
@@ -119,8 +129,7 @@ pub fn find(
                 let opens = inner.first().is_some_and(|name| {
                     matches!(name.rsplit('/').next(), Some("chmod" | "chown" | "chgrp"))
                 });
-                let is_everything = |path: &&str| place.reach(path) == PathReach::Everything;
-                if opens && starts.iter().any(is_everything) {
+                if opens && reach == PathReach::Everything {
                     findings.add_grave(Destroys, CHANGES_OWNERS);
                 }
                 outcome.inner.push(InnerCommand::FedArguments(inner));

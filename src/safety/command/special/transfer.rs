@@ -3,7 +3,10 @@
 use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::code::commands_change;
-use crate::safety::command::targets::written;
+use crate::safety::command::targets::{PathReach, is_private, written};
+
+/// The reason of what sends a file that nobody else should get.
+pub const SENDS_SECRET: &str = "sends a file with keys or passwords over the network";
 
 /// Options whose value is the body of a request.
 const BODIES: [&str; 8] = [
@@ -66,20 +69,98 @@ fn body_deletes(body: &str) -> bool {
         let value = value.split('"').next().unwrap_or_default();
         value.split(['.', '_', '-', '/', ':']).any(is_deleting_part)
     });
-    let upper = body.to_ascii_uppercase();
-    let drops = [
+    mutates
+        || acts
+        || compact.contains("\"delete\":{")
+        || body.to_ascii_uppercase().contains("<DELETE>")
+        || query_deletes(body)
+}
+
+/// Whether a body is a query that drops or deletes, or has one under a key for queries.
+fn query_deletes(body: &str) -> bool {
+    const KEYS: [&str; 7] = [
+        "q",
+        "query",
+        "sql",
+        "stmt",
+        "statement",
+        "statements",
+        "command",
+    ];
+    const DROPS: [&str; 6] = [
         "DROP TABLE",
         "DROP DATABASE",
         "DROP MEASUREMENT",
         "DROP SERIES",
         "DELETE FROM",
         "TRUNCATE TABLE",
-        "<DELETE>",
     ];
-    mutates
-        || acts
-        || compact.contains("\"delete\":{")
-        || drops.iter().any(|drop| upper.contains(drop))
+    let upper = |text: &str| {
+        text.replace('+', " ")
+            .replace("%20", " ")
+            .to_ascii_uppercase()
+    };
+    let fields = body.split('&').filter_map(|field| field.split_once('='));
+    let fields = fields.map(|(key, value)| (key.trim(), value));
+    // `"query": "…"` of JSON
+    let members = body.split('"').collect::<Vec<_>>();
+    let members = members.windows(3).filter(|three| {
+        three.get(1).is_some_and(|colon| {
+            let colon = colon.trim();
+            colon == ":" || colon.starts_with(':') && colon.ends_with(['[', '{'])
+        })
+    });
+    let members = members.filter_map(|three| Some((*three.first()?, *three.last()?)));
+    let is_query = |(key, _): &(&str, &str)| KEYS.contains(key);
+    let has_drop = |(_, value): (&str, &str)| {
+        let value = upper(value);
+        DROPS.iter().any(|drop| value.contains(drop))
+    };
+    let start = upper(body.trim_start());
+    DROPS.iter().any(|drop| start.starts_with(drop))
+        || fields.filter(is_query).any(has_drop)
+        || members.filter(is_query).any(has_drop)
+}
+
+/// Options whose value names a file that is sent.
+const UPLOADS: [&str; 4] = ["-T", "--upload-file", "--post-file", "--body-file"];
+
+/// Options whose value names such a file behind `@` or `<`.
+const FORMS: [&str; 9] = [
+    "-d",
+    "--data",
+    "--data-ascii",
+    "--data-binary",
+    "--data-urlencode",
+    "--json",
+    "-F",
+    "--form",
+    "--url-query",
+];
+
+/// Judges the files that a request sends.
+fn uploads(call: &ProgramCall<'_>, findings: &mut Findings) {
+    let (files, forms) = match call.name {
+        "http" | "https" | "xh" => (Vec::new(), call.list().operands),
+        _ => (call.option_values(&UPLOADS), call.option_values(&FORMS)),
+    };
+    let forms = forms.iter().filter_map(|value| {
+        let (_, file) = value.split_once(['@', '<'])?;
+        file.split(';').next()
+    });
+    if files.into_iter().chain(forms).any(is_private) {
+        findings.add_grave(Destroys, SENDS_SECRET);
+    }
+}
+
+/// Judges the files that `gh gist create` publishes.
+pub fn published(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
+    let operands = call.list().operands;
+    let is_gist = matches!(operands.as_slice(), ["gist", "create" | "new" | "edit", ..]);
+    if is_gist && operands.iter().any(|path| is_private(path)) {
+        findings.add_grave(Destroys, SENDS_SECRET);
+    }
+    CallOutcome::default()
 }
 
 /// Judges `curl`, `wget` and their kind.
@@ -99,6 +180,8 @@ pub fn download(
             .iter()
             .any(|a| a == "DELETE" || is_short && a == "delete");
     let bodies = call.option_values(&BODIES);
+    let is_get = call.name == "curl" && call.list().has_any(&["-G", "--get"]);
+    uploads(call, findings);
     let sends = matches!(
         method.to_ascii_uppercase().as_str(),
         "POST" | "PUT" | "PATCH"
@@ -115,7 +198,7 @@ pub fn download(
                 let mut parts = url.split(['/', '_', '-', '?', '&', '=', '.', ':']).skip(1);
                 is_url && parts.any(is_deleting_part)
             })
-        || bodies.iter().any(|body| body_deletes(body))
+        || !is_get && bodies.iter().any(|body| body_deletes(body))
         // A command of FTP, POP3 or IMAP.
         || commands_change(method);
     if is_delete {
@@ -175,10 +258,7 @@ pub fn download(
     });
     let mut settings = settings.map(|setting| setting.to_ascii_lowercase());
     if settings.any(|setting| setting.contains("askpass") || setting.contains("output"))
-        || call
-            .arguments
-            .iter()
-            .any(|a| a.starts_with("--post-file=/etc") || a == "--engine")
+        || call.arguments.iter().any(|a| a == "--engine")
     {
         findings.add(Unknown, format!("{} runs a program", call.name));
     }
@@ -254,6 +334,15 @@ fn there(target: &str, place: &CommandPlace<'_>) -> String {
     }
 }
 
+/// Whether `rsync` deletes files of this machine outside of the directory.
+fn deletes_there(call: &ProgramCall<'_>, operands: &[&str], place: &CommandPlace<'_>) -> bool {
+    let mut options = call.arguments.iter();
+    let deletes = options.any(|option| option == "--del" || option.starts_with("--delete"));
+    let target = operands.last().filter(|path| !path.contains(':'));
+    let is_trial = call.list().has_any(&["-n", "--dry-run"]);
+    deletes && !is_trial && target.is_some_and(|path| call.reach(path, place) > PathReach::Inside)
+}
+
 /// Judges `ssh`, `scp` and `rsync`.
 pub fn remote(
     call: &ProgramCall<'_>,
@@ -284,10 +373,10 @@ pub fn remote(
             .iter()
             .any(|path| crate::safety::command::targets::is_secret(path))
     {
-        findings.add_grave(
-            Destroys,
-            "sends a file with keys or passwords over the network",
-        );
+        findings.add_grave(Destroys, SENDS_SECRET);
+    }
+    if call.name == "rsync" && deletes_there(call, &operands, place) {
+        findings.add_grave(Destroys, "deletes files outside this directory");
     }
     if let Some(target) = operands
         .last()

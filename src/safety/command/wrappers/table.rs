@@ -52,7 +52,7 @@ pub(super) const fn after_dashes(
     }
 }
 
-const CONTAINERS: &[&str] = &[
+pub(super) const CONTAINERS: &[&str] = &[
     "docker",
     "podman",
     "nerdctl",
