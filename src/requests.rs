@@ -10,6 +10,7 @@ pub mod mcp;
 pub mod recordings;
 pub mod session_settings;
 pub mod share;
+pub mod share_place;
 
 use crate::config::packs;
 use crate::config::{ConfigChanges, ConfigOverrides};

@@ -76,6 +76,14 @@ pub async fn serve(request: Request) -> Response {
     let is_route = matches!(path, "/" | "/activity" | "/shares") || path.starts_with("/s/");
     let file = FILES.iter().find(|file| file.path == path);
     let Some(file) = file.or(is_route.then_some(&INDEX)) else {
+        if is_navigation(&request) {
+            // The page says that there is nothing, with a way to what there is.
+            let mut response = respond(&INDEX, request.headers(), false);
+            if response.status() == StatusCode::OK {
+                *response.status_mut() = StatusCode::NOT_FOUND;
+            }
+            return response;
+        }
         return Problem::not_found("there is no such path", "/doc lists the paths").into_response();
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -83,6 +91,19 @@ pub async fn serve(request: Request) -> Response {
     }
     let is_versioned = request.uri().query() == Some(VERSION.trim_end());
     respond(file, request.headers(), is_versioned)
+}
+
+/// Whether a browser asks for a page to show. Paths of the API are for programs, whatever they accept.
+fn is_navigation(request: &Request) -> bool {
+    let accepted = request.headers().get(header::ACCEPT);
+    let takes_html = accepted.is_some_and(|value| {
+        value
+            .to_str()
+            .unwrap_or_default()
+            .split(',')
+            .any(|kind| kind.split(';').next().map(str::trim) == Some("text/html"))
+    });
+    takes_html && *request.method() == Method::GET && !request.uri().path().starts_with("/v1")
 }
 
 /// Whether a client takes gzip ([RFC 9110, section 12.5.3](https://www.rfc-editor.org/rfc/rfc9110#section-12.5.3)).

@@ -249,6 +249,9 @@ pub struct MessageView {
     /// The commands that an answer proposes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<ProposalView>,
+    /// True for an answer that is a summary: in requests to the model it replaces the older part of the session.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_summary: bool,
     /// The other fields of the record, as `docs/journal.md` describes them: model, finish, tokens and cost of an answer; name,
     /// status and decision of a tool call; command and exit code of a command. Its `type` is `waiting_prompt` for a prompt that was
     /// accepted and whose turn has not begun: it waits as long as `agent.status` lists its id, and was not answered otherwise.

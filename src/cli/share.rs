@@ -46,10 +46,7 @@ pub fn share(paths: &Paths, session: ShareSession, options: ShareOptions, yes: b
     )?;
     let share = published.shares.first().ok_or_else(no_reply)?;
     match &share.url {
-        Some(url) if share.is_remote => {
-            print(&format!("shared {}: {}\n", words(&share.place), words(url)))
-        }
-        Some(url) => print(&format!("shared on this machine: {url}\n")),
+        Some(url) => print(&format!("shared {}: {}\n", words(&share.place), words(url))),
         None => print("shared; to see the page, start the server: aish-helper serve\n"),
     }
 }

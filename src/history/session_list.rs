@@ -45,6 +45,7 @@ impl Journal {
         let mut summary = SessionSummary::default();
         let (mut first, mut given) = (None, None);
         let mut is_empty = true;
+        let mut candidates = Vec::new();
         let in_json: Vec<String> = words.iter().map(|word| in_json(word)).collect();
         for line in BufReader::new(paths::read_own(&path).context(what)?).split(b'\n') {
             let line = line.context(what)?;
@@ -58,9 +59,10 @@ impl Journal {
             let is_prompt = is("user");
             summary.prompts += usize::from(is_prompt);
             let is_title = is("title");
-            let searched =
-                !words.is_empty() && summary.excerpt.is_empty() && may_contain(&line, &in_json);
-            if !(is_title || is_prompt && first.is_none() || searched) {
+            if !words.is_empty() && may_contain(&line, &in_json) {
+                candidates.push(line.clone());
+            }
+            if !(is_title || is_prompt && first.is_none()) {
                 continue;
             }
             let Ok(mut record) = serde_json::from_slice::<Value>(&line) else {
@@ -78,12 +80,10 @@ impl Journal {
             } else if is_prompt && first.is_none() {
                 first = text("prompt");
             }
-            if searched {
-                summary.excerpt = find(&record, words).unwrap_or_default();
-                if !summary.excerpt.is_empty() && !is_title {
-                    summary.found_record = record["id"].as_str().map(str::to_owned);
-                }
-            }
+        }
+        if let Some(found) = best(&candidates, words) {
+            summary.excerpt = found.excerpt;
+            summary.found_record = found.record;
         }
         summary.title = start(&given.or(first).unwrap_or_default(), MAX_TITLE).to_owned();
         let is_shown = !is_empty && (words.is_empty() || !summary.excerpt.is_empty());
@@ -131,8 +131,34 @@ fn may_contain(line: &[u8], words: &[String]) -> bool {
     words.iter().all(has)
 }
 
-/// Returns the text of a record around the first of the words, if the record contains all of them.
-fn find(record: &Value, words: &[String]) -> Option<String> {
+/// What a search found in a record.
+struct Found {
+    /// The text around the phrase, or around the first of the words.
+    excerpt: String,
+    /// Whether the words stand together, in their order.
+    is_phrase: bool,
+    /// Id of the record, if the log of the session shows it.
+    record: Option<String>,
+}
+
+/// Returns what was found last, of the lines with records that may contain the words: the phrase rather than words that are scattered.
+fn best(lines: &[Vec<u8>], words: &[String]) -> Option<Found> {
+    let mut scattered = None;
+    for line in lines.iter().rev() {
+        let Ok(mut record) = serde_json::from_slice::<Value>(line) else {
+            continue;
+        };
+        super::redacted::value(&mut record);
+        match find(&record, words) {
+            Some(found) if found.is_phrase => return Some(found),
+            found => scattered = scattered.or(found),
+        }
+    }
+    scattered
+}
+
+/// Returns the text of a record around the phrase or the first of the words, if the record contains all of them.
+fn find(record: &Value, words: &[String]) -> Option<Found> {
     let output = &record["output"];
     let texts = match record["type"].as_str()? {
         "user" | "waiting_prompt" => vec![&record["prompt"]],
@@ -142,14 +168,15 @@ fn find(record: &Value, words: &[String]) -> Option<String> {
         _ => return None,
     };
     let texts: Vec<&str> = texts.into_iter().filter_map(Value::as_str).collect();
-    let text = texts.join("\n");
+    let text = without_escapes(texts.join("\n"));
     // Character by character, so that a position in one is a position in the other.
     let original: Vec<char> = text.chars().collect();
     let lower: String = original.iter().map(|c| lower_case(*c)).collect();
     if !words.iter().all(|word| lower.contains(word.as_str())) {
         return None;
     }
-    let at = lower.find(words.first()?.as_str())?;
+    let phrase = phrase(&lower, words);
+    let at = phrase.or_else(|| lower.find(words.first()?.as_str()))?;
     let at = lower[..at].chars().count();
     let (from, to) = (
         at.saturating_sub(EXCERPT),
@@ -158,11 +185,39 @@ fn find(record: &Value, words: &[String]) -> Option<String> {
     let excerpt: String = original[from..to].iter().collect();
     let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
     let dots = |cut: bool| if cut { "…" } else { "" };
-    Some(format!(
-        "{}{excerpt}{}",
-        dots(from > 0),
-        dots(to < original.len())
-    ))
+    Some(Found {
+        excerpt: format!("{}{excerpt}{}", dots(from > 0), dots(to < original.len())),
+        is_phrase: phrase.is_some(),
+        record: (record["type"] != "title")
+            .then(|| record["id"].as_str().map(str::to_owned))
+            .flatten(),
+    })
+}
+
+/// Returns a text without escape sequences of terminals. They may have parted a secret, so it is redacted again.
+fn without_escapes(text: String) -> String {
+    if !text.contains('\u{1b}') {
+        return text;
+    }
+    let spaced = text.replace(['\t', '\r'], " ");
+    let plain = strip_ansi_escapes::strip_str(spaced);
+    global_redactor().redact(&plain).into_owned()
+}
+
+/// Returns where the words stand in their order, with nothing but white space between them.
+fn phrase(text: &str, words: &[String]) -> Option<usize> {
+    let (first, rest) = words.split_first()?;
+    let follows = |at: &usize| {
+        rest.iter()
+            .try_fold(text.get(at + first.len()..)?, |text, word| {
+                let next = text.trim_start();
+                (next.len() < text.len())
+                    .then_some(next)?
+                    .strip_prefix(word.as_str())
+            })
+    };
+    let starts = text.match_indices(first.as_str()).map(|(at, _)| at);
+    starts.into_iter().find(|at| follows(at).is_some())
 }
 
 /// Returns the lower case of a character where that is one character.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::recordings::{in_disabled_project, shared_recordings};
+use super::share_place::{HERE, address, bucket_words, here_words, place_words, reaches_others};
 use crate::config::{Config, ConfigOverrides, ShareMode, ShareSettings, ShareTarget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
@@ -30,8 +31,6 @@ use crate::turn::background_notice;
 
 /// Names that reveal nothing about the user, and occur in many texts.
 const COMMON_NAMES: [&str; 2] = ["root", "localhost"];
-/// Where pages on this machine are, in words.
-const HERE: &str = "on this machine";
 
 /// Where the credentials of buckets come from.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +65,11 @@ pub async fn serve(
     match request {
         ShareRequest::Preview { session, options } => {
             let session = wanted(services, session)?;
-            reply.preview = Some(preview(services, &session, options).await?);
+            let mut preview = preview(services, &session, options).await?;
+            if preview.place == HERE {
+                preview.place = here_words(base);
+            }
+            reply.preview = Some(preview);
         }
         ShareRequest::Publish {
             session,
@@ -100,8 +103,11 @@ fn wanted(services: &SharedServices, session: ShareSession) -> Result<String> {
 fn shown(share: Share, base: Option<&str>) -> SharedPage {
     SharedPage {
         url: address(&share, base),
-        place: place_words(&share.place),
-        is_remote: share.place != SharePlace::Local,
+        place: match share.place {
+            SharePlace::Local => here_words(base),
+            SharePlace::S3(_) => place_words(&share.place),
+        },
+        is_remote: share.place != SharePlace::Local || reaches_others(base),
         id: share.id,
         session: share.session,
         title: share.title,
@@ -111,27 +117,7 @@ fn shown(share: Share, base: Option<&str>) -> SharedPage {
     }
 }
 
-/// Returns the address of a page. `base` is that of the HTTP server, if it runs.
-pub fn address(share: &Share, base: Option<&str>) -> Option<String> {
-    match &share.place {
-        SharePlace::Local => base.map(|base| format!("{base}/share/{}", share.id)),
-        SharePlace::S3(place) => Some(place.url.clone()),
-    }
-}
-
-/// Says where a page is.
-pub fn place_words(place: &SharePlace) -> String {
-    match place {
-        SharePlace::Local => HERE.to_owned(),
-        SharePlace::S3(place) => bucket_words(place),
-    }
-}
-
-fn bucket_words(place: &S3Place) -> String {
-    format!("in the bucket {} at {}", place.bucket, place.host())
-}
-
-/// Returns the preview of a share, with the parts that would be left out.
+/// Returns what a share would show, and what would be left out.
 ///
 /// # Errors
 /// Same as [`serve`].

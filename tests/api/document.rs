@@ -89,6 +89,28 @@ fn every_operation_answers_with_a_documented_status() {
 }
 
 #[test]
+fn a_browser_that_asks_for_what_there_is_not_gets_the_page() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    for (method, path, accept, kind) in [
+        ("GET", "/nope/x", "text/html,*/*;q=0.8", "text/html"),
+        ("GET", "/nope/x", "*/*", "application/problem+json"),
+        ("GET", "/v1/nope", "text/html", "application/problem+json"),
+        ("POST", "/nope/x", "text/html", "application/problem+json"),
+    ] {
+        let headers = format!("accept: {accept}\r\naccept-encoding: gzip\r\n");
+        let reply = server.send_with(method, path, &headers, None);
+        assert_eq!(reply.status, 404, "{method} {path} {accept}");
+        let kind = format!("content-type: {kind}");
+        assert!(
+            reply.head.contains(&kind),
+            "{method} {path}: {}",
+            reply.head
+        );
+    }
+}
+
+#[test]
 fn the_document_is_served_as_json_and_as_a_page() {
     let helper = Helper::saying("yes");
     let server = Server::start(&helper);

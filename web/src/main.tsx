@@ -26,7 +26,7 @@ window.addEventListener("hashchange", () => {
 
 async function show() {
   const { value } = route;
-  if (bearer.value && !ticket && value.view === "session") await prepareSession(value.id, value.record);
+  if (bearer.value && !ticket && value.view === "session") await prepareSession(value);
   const root = document.getElementById("app");
   if (root) render(<App />, root);
   dropPrepared();

@@ -7,7 +7,7 @@ before(async () => {
   daemon = await Daemon.start();
   browser = await startBrowser();
   session = await daemon.newSession("Accessible");
-  await daemon.ask(session, "a rich answer");
+  await daemon.ask(session, "a rich answer and two tables");
   await daemon.api("POST", `/v1/sessions/${session}/messages`, { content: "please use the tool" });
 });
 after(() => stopAll(daemon, browser));
@@ -39,7 +39,7 @@ for (const [name, options] of Object.entries(LOOKS)) {
     assert.deepEqual(await axeViolations(page), []);
     await page.keyboard.press("Escape");
     await page.getByLabel("Show").selectOption("prompts");
-    await page.locator(".log [role=status]", { hasText: "Prompts: 2" }).waitFor();
+    await page.locator(".log [role=status]", { hasText: "2 prompts" }).waitFor();
     assert.deepEqual(await axeViolations(page), []);
     for (const path of ["/", "/activity", "/shares", "/s/unknown"]) {
       await page.goto(daemon.address(path));

@@ -55,6 +55,10 @@ export async function startProvider() {
       send({ choices: [{ delta: { tool_calls: calls } }] });
       return end("tool_calls", usage);
     }
+    if (prompt.includes("two tables")) {
+      say(`${RICH}\n#\n\n| a | b |\n| - | - |\n| 1 | 2 |\n`);
+      return end("stop", usage);
+    }
     if (prompt.includes("wide table")) {
       const row = (cell) => `|${Array.from({ length: 12 }, (_, n) => `${cell}${n}`).join("|")}|`;
       say(`# ${"Long".repeat(40)}\n\n${row("column")}\n${row("-").replace(/\d+/g, "")}\n${row("cell")}`);

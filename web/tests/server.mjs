@@ -23,12 +23,15 @@ const FILES = {
 };
 const API = /^\/(v1(\/|$)|share\/|health$|version$|doc$|openapi\.json$)/;
 
+/** What the page itself makes of a path. */
+const ROUTE = /^\/(activity|shares|s\/.*)?$/;
+
 export function startProxy(target, port = 0) {
   const server = createServer((incoming, answer) => {
     const path = new URL(incoming.url, "http://page").pathname;
     if (API.test(path)) return pass(target, incoming, answer);
     const [name, kind] = FILES[path] ?? ["index.html", "text/html; charset=utf-8"];
-    answer.writeHead(200, {
+    answer.writeHead(FILES[path] || ROUTE.test(path) ? 200 : 404, {
       "content-type": kind,
       "content-encoding": "gzip",
       "cache-control": "no-cache",

@@ -243,6 +243,18 @@ test("a session that was found opens at the place that was found", async () => {
   assert.equal(await page.locator(".sessions a").getAttribute("href"), `/s/${id}`);
 });
 
+test("a place that was found in a result opens its call, and the phrase counts more than its words", async () => {
+  const id = await daemon.newSession("With a result");
+  await daemon.ask(id, "read the log");
+  await daemon.ask(id, "of the log, line after line: 150");
+  page = await openPage(browser, daemon);
+  await page.locator("#search").fill("line 150 of the log");
+  await page.locator(".sessions a", { hasText: "With a result" }).locator(".excerpt", { hasText: "line 150 of the log" }).click();
+  const call = page.locator("details.call.target");
+  await call.locator(".output", { hasText: "line 150 of the log" }).waitFor();
+  assert.ok(await call.evaluate((element) => element.open));
+});
+
 test("a link to a record shows it with its chain", async () => {
   const id = await daemon.newSession("Records");
   await daemon.ask(id, "first");
@@ -418,6 +430,90 @@ test("what is typed ahead of a session that cannot be made is the first prompt o
   await page.waitForFunction(() => document.querySelector("#prompt")?.value === "precious words");
 });
 
+test("a prompt that ends while another session is shown changes nothing there, and is told if it fails", async () => {
+  const other = await daemon.newSession("Shown meanwhile");
+  for (const words of ["alpha", "beta"]) await daemon.ask(other, words);
+  const id = await openSession("Sent before");
+  const show = async (session, title) => {
+    await page.locator(`.sessions a[href="/s/${session}"]`).click();
+    await page.locator("h1", { hasText: title }).waitFor();
+  };
+  for (const status of [undefined, 503]) {
+    const release = await hold("POST", "**/messages", status);
+    await prompt("sent from here");
+    await page.getByRole("button", { name: "Sending…" }).waitFor();
+    await show(other, "Shown meanwhile");
+    await page.getByLabel("Show").selectOption("prompts");
+    await page.getByText("2 prompts", { exact: true }).waitFor();
+    const answered = page.waitForResponse((response) => response.request().method() === "POST" && response.url().endsWith("/messages"));
+    release();
+    await answered;
+    if (status) await page.getByRole("alert").getByText("“sent from here” was not sent: not now.").waitFor();
+    else await until(async () => (await daemon.api("GET", `/v1/sessions/${id}`)).prompts === 1);
+    assert.equal(await page.getByLabel("Show").inputValue(), "prompts");
+    assert.equal(await page.locator("#prompt").inputValue(), "");
+    await show(id, "Sent before");
+    if (status) {
+      await page.locator(".composer").getByRole("alert").getByText("not now").waitFor();
+      assert.equal(await page.locator("#prompt").inputValue(), "sent from here");
+    }
+    await page.unrouteAll();
+  }
+  assert.deepEqual(page.problems, []);
+});
+
+test("a prompt that was being sent when the page was left comes back with a warning", async () => {
+  await openSession("Left while sending");
+  await hold("POST", "**/messages");
+  await prompt("sent or not");
+  await page.getByRole("button", { name: "Sending…" }).waitFor();
+  await page.reload();
+  await page.getByRole("alert").getByText("the page was left while this prompt was being sent").waitFor();
+  assert.equal(await page.locator("#prompt").inputValue(), "sent or not");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.locator("#prompt").fill("");
+  await page.getByRole("alert").waitFor({ state: "detached" });
+});
+
+test("a daemon that hangs is said not to answer", async () => {
+  const id = await daemon.newSession("Hanging");
+  page = await openPage(browser, daemon, "/");
+  await page.clock.install();
+  await page.goto(daemon.address(`/s/${id}`));
+  await page.getByText("live", { exact: true }).waitFor();
+  daemon.process.kill("SIGSTOP");
+  try {
+    await prompt("into the silence");
+    await page.getByRole("button", { name: "Sending…" }).waitFor();
+    await page.clock.fastForward(20_500);
+    await page.getByRole("alert").getByText("the daemon has not answered in time: it may still take the request").waitFor();
+    assert.equal(await page.locator("#prompt").inputValue(), "into the silence");
+    await page.clock.fastForward(11_000);
+    await page.locator(".connection.no_answer").waitFor();
+  } finally {
+    daemon.process.kill("SIGCONT");
+  }
+  await until(async () => {
+    await page.clock.runFor(1000);
+    return page.getByText("live", { exact: true }).isVisible();
+  });
+});
+
+test("keys get their own meaning again with Escape, though the new session is not there yet", async () => {
+  await openSession("Not there yet");
+  await page.locator(".log").focus();
+  const release = await hold("POST", "**/v1/sessions");
+  await page.keyboard.type("nab");
+  await page.getByRole("button", { name: "New session…" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await page.keyboard.press("Escape");
+  release();
+  await page.waitForFunction(() => document.querySelector("#prompt")?.value === "ab");
+  await page.unrouteAll();
+});
+
 test("a prompt that is too long is refused, and is not cut", async () => {
   await openSession("Too long");
   const field = page.locator("#prompt");
@@ -468,6 +564,8 @@ test("a copy of the session has long results whole", async () => {
   await page.getByText("Copied.").waitFor();
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   assert.ok(copied.includes("line 1 of the log") && copied.includes("line 300 of the log"));
+  assert.ok(copied.includes("### Call: notes.read_log\n\n```\n{}\n```"));
+  assert.ok(!copied.includes("\u001b"));
 });
 
 test("the draft for a session that was deleted elsewhere can be copied", async () => {

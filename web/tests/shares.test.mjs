@@ -241,3 +241,29 @@ test("the list of shares follows what is shared and removed elsewhere", async ()
   await readAgain();
   await entry.waitFor({ state: "detached" });
 });
+
+test("a page says who can reach the server", async () => {
+  const id = await daemon.newSession("Reached");
+  await daemon.ask(id, "hello");
+  page = await (await browser.newContext()).newPage();
+  // As a server at an address of the network, with a certificate.
+  await page.route("https://laptop.example/**", async (route) => {
+    const { pathname, search } = new URL(route.request().url());
+    if (pathname.endsWith("/events")) return route.abort();
+    const headers = Object.entries(await route.request().allHeaders()).filter(([name]) => !/^(:|origin|referer|host|sec-)/.test(name));
+    await route.fulfill({ response: await route.fetch({ url: daemon.address(pathname + search), headers: Object.fromEntries(headers) }) });
+  });
+  for (const [origin, words] of [
+    [daemon.address(""), "This server can be reached from this machine only."],
+    ["https://laptop.example", "Everybody on the network who knows the address can read it."],
+  ]) {
+    await page.goto(`${origin}/s/${id}${new URL(await daemon.ticketAddress()).hash}`);
+    const dialog = await openDialog();
+    await dialog.locator(".share-preview").getByText(`The page is published on this machine. ${words}`).waitFor();
+    await publish(dialog);
+    await dialog.getByText(`Who knows the address can read the page. ${words}`).waitFor();
+    await dialog.getByRole("button", { name: "Remove the page" }).click();
+    await dialog.waitFor({ state: "detached" });
+  }
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+});

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
-const modules = ["api/sse", "text/ansi", "text/entities", "text/format", "text/lexer", "text/markdown", "text/portion", "text/segments", "text/visible", "state/items", "state/live"];
+const modules = ["api/sse", "text/ansi", "text/entities", "text/format", "text/lexer", "text/markdown", "text/portion", "text/segments", "text/visible", "state/export", "state/items", "state/live", "state/shares"];
 const bundle = await build({
   stdin: { contents: modules.map((name) => `export * from "./src/${name}";`).join("\n"), resolveDir: root },
   bundle: true,
@@ -17,8 +17,9 @@ const bundle = await build({
 const source = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
 // Modules of the page look at its address when they are loaded.
 globalThis.location = { pathname: "/" };
+globalThis.addEventListener = () => {};
 const {
-  Blocks, EventParser, GrowingLexer, ansiSpans, applyEvent, decodeEntities, duration, linkResults, portion, safeHref, segments, unanswered, visible,
+  Blocks, EventParser, GrowingLexer, ansiSpans, applyEvent, decodeEntities, duration, linkResults, messageAsMarkdown, portion, reachWords, safeHref, segments, unanswered, visible,
 } = await import(
   `data:text/javascript;base64,${source}`
 );
@@ -60,7 +61,7 @@ test("SGR becomes classes, other escapes are dropped", () => {
     { text: "b", classes: "ansi-bold ansi-1" },
     { text: "c", classes: "" },
   ]);
-  assert.deepEqual(ansiSpans("\u001b]8;;http://x\u0007link\u001b]8;;\u001b\\ \u001b[2K\u001b[?25l\u001b(Bend\u001bP1q\u001b\\"), [
+  assert.deepEqual(ansiSpans("\u001b]8;;http://x\u0007link\u001b]8;;\u001b\\ \u001b[2J\u001b[?25l\u001b(Bend\u001bP1q\u001b\\"), [
     { text: "link end", classes: "" },
   ]);
   assert.deepEqual(ansiSpans("\u001b[38;5;196mr\u001b[39;48;2;0;0;255mb"), [
@@ -190,6 +191,8 @@ test("output goes to the call that it is of", () => {
 test("erasing in a line keeps the column of the cursor", () => {
   for (const [output, shown] of [
     ["abcdef\rxy\u001b[1K", "   def"], ["abc\b\u001b[2KX", "  X"], ["abc\r\u001b[2KX", "X"], ["abc\r\u001b[KX", "X"],
+    ["abc\u001b[2Kdef", "   def"], ["first\u001b[2K\u001b[1Gsecond", "second"], ["abc\u001b[1GX", "Xbc"], ["a\u001b[4GX", "a  X"],
+    ["abcd\u001b[2G\u001b[1K\u001b[1Gx\u001b[3G\u001b[1K", "   d"], [`a\u001b[${"9".repeat(9)}Gx`, `a${" ".repeat(499)}x`],
   ]) assert.equal(ansiSpans(output).map(({ text }) => text).join(""), shown, JSON.stringify(output));
 });
 
@@ -205,4 +208,32 @@ test("only double tildes strike out, and a link contains no other link", () => {
     ["[![alt](https://a.example/i.png)](https://a.example/)", "<p><a>alt</a></p>"],
     ["[*![alt](https://a.example/i.png)*](https://a.example/)", "<p><a><em>alt</em></a></p>"],
   ]) assert.equal(html(Blocks({ tokens: new GrowingLexer().lex(answer) })), shown, answer);
+});
+
+test("erasing the start of a long line again and again takes no time", () => {
+  const start = performance.now();
+  ansiSpans(`${"y".repeat(60_000)}${"\u001b[1K".repeat(15_000)}\r`);
+  assert.ok(performance.now() - start < 400);
+});
+
+test("only a server at a name of the machine itself is said to be reached from it alone", () => {
+  for (const [host, isAlone] of [
+    ["127.0.0.1", true], ["127.1.2.3", true], ["[::1]", true], ["localhost", true],
+    ["laptop.example", false], ["192.0.2.1", false], ["[2001:db8::1]", false], ["127.0.0.1.example", false], ["notlocalhost", false],
+  ]) assert.equal(reachWords(host).includes("this machine only"), isAlone, host);
+});
+
+test("a session as Markdown has the calls, the output and the errors", () => {
+  const message = (role, content, detail, more = {}) => messageAsMarkdown({ role, content, detail, ...more });
+  const call = { id: "c", name: "notes.write", arguments: '{"text":"```x```"}' };
+  const output = { head: "\u001b[31mred\u001b[0m", omitted: 7, tail: "end" };
+  for (const [shown, expected] of [
+    [message("assistant", "Text.", { finish: "stop" }, { tool_calls: [call] }), '## Answer\n\nText.\n\n### Call: notes.write\n\n````\n{"text":"```x```"}\n````'],
+    [message("assistant", "", { finish: "error", error: "out of order" }), "## Answer\n\nThe answer failed. out of order"],
+    [message("assistant", " ", { finish: "stop" }), ""],
+    [message("assistant", "Old.", { finish: "stop" }, { is_summary: true }), "## Summary of the older part\n\nOld."],
+    [message("tool", "\u001b[31mno\u001b[0m", { name: "n.w", status: "tool_error", error: "bad" }), "### Result: n.w (the tool reported an error)\n\nbad\n\n```\nno\n```"],
+    [message("command", "", { command: "ls", choice: "run" }), "### Command: Approved and run in the terminal\n\n```\nls\n```"],
+    [message("command", "", { command: "ls", exit: 2, duration_ms: 5, output }), "### Command: Ended with exit code 2 after 5 ms\n\n```\nls\n```\n\n```\nred\n[7 bytes are left out]\nend\n```"],
+  ]) assert.equal(shown, expected);
 });

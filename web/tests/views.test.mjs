@@ -83,7 +83,7 @@ test("a prompt that waited and was not answered does not part a call from its re
   await page.locator(".message.waiting a.time").click();
   await page.locator(".message.waiting.target").waitFor();
   await page.locator("#log-filter").selectOption("prompts");
-  await page.getByText("Prompts: 2").waitFor();
+  await page.getByText("2 prompts", { exact: true }).waitFor();
 });
 
 test("while the daemon is gone nothing is said to run", async () => {
@@ -233,25 +233,30 @@ test("the log shows only prompts, answers, tool calls, commands or errors", asyn
   const select = page.getByLabel("Show");
   assert.ok(await select.evaluate((element) => element === document.activeElement));
   const messages = page.locator(".log .message");
-  const only = async (kind, count) => {
+  const state = (words) => page.locator(".log [role=status]").getByText(words, { exact: true }).waitFor();
+  const only = async (kind, count, words) => {
     await select.selectOption({ label: kind });
-    await page.locator(".log [role=status]", { hasText: `${kind}: ${count || "none"}` }).waitFor();
+    await state(words);
     assert.equal(await messages.count(), count);
   };
-  await only("Prompts", 30);
+  await only("Prompts", 30, "The last 30 prompts");
   assert.equal(await page.locator(".message.user").count(), 30);
   await page.getByRole("button", { name: "Show earlier" }).click();
   await messages.first().getByText("alpha").waitFor();
   assert.equal(await messages.count(), 8);
-  await only("Tool calls", 1);
+  await state("8 earlier prompts");
+  await only("Tool calls", 1, "1 tool call");
   await messages.getByText("notes.read_log").waitFor();
-  await only("Commands", 0);
-  await only("Errors", 1);
-  await messages.getByText("The answer failed.").waitFor();
-  // A record is shown among the messages around it.
-  await messages.locator("a.time").click();
-  await page.locator(".message.assistant.target").waitFor();
-  await messages.nth(1).waitFor();
+  await only("Commands", 0, "No commands");
+  for (const _ of [1, 2]) {
+    await only("Errors", 1, "1 error");
+    await messages.getByText("The answer failed.").waitFor();
+    assert.ok(!(await messages.innerText()).includes("$"));
+    // A record is shown among the messages around it, also if the address names it already.
+    await messages.locator("a.time").click();
+    await page.locator(".message.assistant.target").waitFor();
+    await messages.nth(1).waitFor();
+  }
   assert.deepEqual(page.problems, []);
 });
 
@@ -480,4 +485,197 @@ test("titles can be read whole, and the words below the list are in line", async
       return range.getBoundingClientRect().bottom;
     }));
   assert.ok(Math.max(...bottoms) - Math.min(...bottoms) < 0.1, bottoms.join(", "));
+});
+
+test("a filtered log keeps its place when something new comes, and reads only that", async () => {
+  const id = await daemon.newSession("Filtered and growing");
+  for (let n = 0; n < 12; n++) await daemon.ask(id, `${"a long prompt\n".repeat(10)} ${n}`);
+  page = await openPage(browser, daemon, `/s/${id}`);
+  await page.locator(".answer-facts").last().waitFor();
+  await page.getByLabel("Show").selectOption("prompts");
+  await page.getByText("12 prompts", { exact: true }).waitFor();
+  const log = page.locator(".log");
+  const top = () => log.evaluate((element) => element.scrollTop);
+  await log.evaluate((element) => {
+    element.scrollTop = 100;
+    window.first = document.querySelector(".log .message");
+    window.emptied = 0;
+    new MutationObserver(() => { window.emptied += Number(!document.querySelector(".log .message")); }).observe(element, { childList: true, subtree: true });
+  });
+  const asked = [];
+  page.on("request", (request) => request.url().includes("/messages?") && asked.push(new URL(request.url()).searchParams.get("limit")));
+  await daemon.ask(id, "one from elsewhere");
+  await page.getByText("13 prompts", { exact: true }).waitFor();
+  assert.equal(await top(), 100);
+  assert.deepEqual(await page.evaluate(() => [window.first.isConnected, window.emptied]), [true, 0]);
+  assert.deepEqual([...new Set(asked)], ["40"]);
+  // At the end it follows.
+  await log.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+  await daemon.ask(id, `${"a long prompt\n".repeat(10)} at last`);
+  await page.getByText("14 prompts", { exact: true }).waitFor();
+  await until(() => log.evaluate((element) => element.scrollHeight - element.scrollTop - element.clientHeight < 2));
+  assert.deepEqual(page.problems, []);
+});
+
+test("a record is left with Escape, with G, with a prompt and with a jump to one", async () => {
+  const id = await daemon.newSession("Leaving a record");
+  for (let n = 0; n < 5; n++) await daemon.ask(id, `${"a long prompt\n".repeat(30)} ${n}`);
+  const { messages } = await daemon.api("GET", `/v1/sessions/${id}/messages`);
+  const record = messages.at(-1).record_id;
+  page = await openPage(browser, daemon, `/s/${id}/r/${record}`);
+  const panel = page.locator(".provenance");
+  const ways = {
+    escape: () => page.keyboard.press("Escape"),
+    end: () => page.keyboard.press("Shift+G"),
+    jump: async () => {
+      await page.keyboard.press("g");
+      await page.keyboard.press("o");
+      await page.getByRole("dialog").locator(".outline button").nth(1).click();
+      await until(() => page.locator(".message.user", { hasText: / 3$/ }).evaluate((message) => message === document.activeElement));
+    },
+    prompt: async () => {
+      await prompt("one more");
+      await page.locator(".message.user", { hasText: "one more" }).waitFor();
+    },
+  };
+  for (const [name, leave] of Object.entries(ways)) {
+    await page.goto(daemon.address(`/s/${id}/r/${record}`));
+    await panel.waitFor();
+    await page.locator(".message.target").waitFor();
+    // The entry of the chain that the address names leads to the place again.
+    await page.locator(".log").evaluate((log) => log.scrollTo(0, log.scrollHeight));
+    await panel.locator("a[aria-current]").click();
+    await until(() => page.locator(".message.target").evaluate((message) => message.getBoundingClientRect().bottom > 100 && message === document.activeElement));
+    await leave();
+    await panel.waitFor({ state: "detached" });
+    assert.equal(new URL(page.url()).pathname, `/s/${id}`, name);
+  }
+  await page.setViewportSize({ width: 320, height: 640 });
+  await page.goBack();
+  assert.ok((await panel.boundingBox()).height <= 160);
+  assert.deepEqual(page.problems, []);
+});
+
+test("a summary of the older part has its name, and the record that began it leads to it", async () => {
+  const session = "019b0000-0000-7000-8000-000000000020";
+  const answer = { model: "local", finish: "stop", duration_ms: 1 };
+  const records = [
+    { type: "session", session, shell: null },
+    { type: "user", prompt: "first", rendered: "first", shell: null, cwd: "/", ids: { prompt: "p1" } },
+    { type: "assistant", text: "An answer.", ...answer, ids: { prompt: "p1", turn: "r1" } },
+    { type: "compaction", prompts: 1, ids: { prompt: "p2" } },
+    { type: "waiting_prompt", prompt: "between", ids: { prompt: "p3" } },
+    { type: "assistant", text: "What was said.", ...answer, ids: { prompt: "p2", turn: "r2" } },
+    { type: "user", prompt: "between", rendered: "between", shell: null, cwd: "/", ids: { prompt: "p3" } },
+    { type: "assistant", text: "Another answer.", ...answer, ids: { prompt: "p3", turn: "r3" } },
+  ];
+  const ids = records.map((_, n) => `019b0000-0000-7000-8000-00000000002${n + 1}`);
+  const line = (record, n) => JSON.stringify({ v: 2, id: ids[n], timestamp_ms: 1764170000000 + n, ...record });
+  await daemon.addJournal({ [`${session}.jsonl`]: records.map((record, n) => `${line(record, n)}\n`).join("") });
+  page = await openPage(browser, daemon, `/s/${session}/r/${ids[3]}`);
+  const summary = page.locator(".message.assistant.target");
+  await summary.getByRole("heading", { name: "Summary of the older part" }).waitFor();
+  await summary.getByText("What was said.").waitFor();
+  await page.locator(".chain").getByText("Older part summarized 1 prompt").waitFor();
+  assert.deepEqual(await page.locator(".message.assistant h2").allInnerTexts(), ["Answer", "Summary of the older part", "Answer"]);
+});
+
+test("decisions and results in a chain are words", async () => {
+  const id = await openSession("Chain in words");
+  await prompt("read the log");
+  await page.locator(".answer-facts").nth(1).waitFor();
+  await page.locator(".message.user a.time").click();
+  const chain = page.locator(".chain");
+  await chain.getByText("notes.read_log: approved by a rule").waitFor();
+  await chain.getByText("notes.read_log: done").waitFor();
+  assert.ok(id);
+});
+
+test("while an answer streams there is a way back to the end", async () => {
+  await openSession("Back to the end");
+  await prompt(`${"a long prompt\n".repeat(40)} steady answer`);
+  await page.locator(".answer", { hasText: "More words." }).waitFor();
+  const back = page.getByRole("button", { name: /To the end|new ↓/ });
+  const isAtEnd = () => page.locator(".log").evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 32);
+  await until(isAtEnd);
+  assert.equal(await back.count(), 0);
+  await page.locator(".log").evaluate((log) => log.scrollTo(0, 0));
+  await back.click();
+  await until(isAtEnd);
+  await back.waitFor({ state: "detached" });
+  daemon.provider.release();
+});
+
+test("why an answer failed is said once, and what to do about it beside the prompt", async () => {
+  await openSession("Failing once");
+  await prompt("this fails");
+  await page.getByRole("alert").getByText("The last answer failed: try again").waitFor();
+  assert.equal(await page.locator("main").getByText("out of order").count(), 1);
+});
+
+test("single characters are keys unless that is switched off", async () => {
+  await openSession("Without letters");
+  const help = page.getByRole("dialog", { name: "Keys" });
+  await page.locator(".log").focus();
+  await page.keyboard.press("?");
+  await help.getByLabel("Use single characters as keys").uncheck();
+  await page.keyboard.press("Escape");
+  await help.waitFor({ state: "detached" });
+  for (const isReloaded of [false, true]) {
+    if (isReloaded) await page.reload();
+    await page.getByText("live", { exact: true }).waitFor();
+    await page.locator(".log").focus();
+    await page.keyboard.type("?cf/");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "log");
+    assert.equal(await help.count(), 0);
+  }
+  await page.getByRole("button", { name: "Keys" }).click();
+  await help.getByLabel("Use single characters as keys").check();
+});
+
+test("Enter in the search opens the first session, and Escape empties it", async () => {
+  const id = await daemon.newSession("The capybara session");
+  page = await openPage(browser, daemon);
+  await page.locator("#search").fill("capybara");
+  await page.keyboard.press("Enter");
+  await page.waitForURL((address) => address.pathname === `/s/${id}`);
+  await page.locator("#search").focus();
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#search").inputValue(), "");
+  assert.equal(await focused(), "search");
+});
+
+test("an address that stands for nothing shows that in the page", async () => {
+  page = await openPage(browser, daemon);
+  const response = await page.goto(daemon.address("/nope/x"));
+  assert.equal(response.status(), 404);
+  await page.getByRole("heading", { name: "There is no such page" }).waitFor();
+  for (const [path, accept] of [["/nope/x", "*/*"], ["/v1/nope", "text/html"]]) {
+    const { status, headers } = await fetch(`http://127.0.0.1:${daemon.port}${path}`, { headers: { accept } });
+    assert.notEqual(status, 200, path);
+    assert.match(headers.get("content-type"), /json/, path);
+  }
+});
+
+test("a folded output says how much of it is there", async () => {
+  const session = "019b0000-0000-7000-8000-000000000030";
+  const outputs = ["x".repeat(4050), "y\n".repeat(30).trim(), `${"z".repeat(99)}\n`.repeat(60), "x".repeat(9000)];
+  const calls = outputs.map((_, n) => ({ id: `c${n}`, name: "notes.read_log", arguments: "{}" }));
+  const records = [
+    { type: "session", session, shell: null },
+    { type: "user", prompt: "read", rendered: "read", shell: null, cwd: "/", ids: { prompt: "p1" } },
+    { type: "assistant", text: "", calls, model: "local", finish: "tool_calls", duration_ms: 1, ids: { prompt: "p1", turn: "r1" } },
+    ...outputs.map((text, n) => (
+      { type: "tool", call: `c${n}`, name: "notes.read_log", status: "success", text, bytes: text.length, duration_ms: 1, ids: { prompt: "p1" } })),
+  ];
+  const line = (record, n) => JSON.stringify({ v: 2, id: `019b0000-0000-7000-8000-00000000003${n + 1}`, timestamp_ms: 1764170000000 + n, ...record });
+  await daemon.addJournal({ [`${session}.jsonl`]: records.map((record, n) => `${line(record, n)}\n`).join("") });
+  page = await openPage(browser, daemon, `/s/${session}`);
+  const summaries = page.locator(".call > summary");
+  await summaries.nth(3).waitFor();
+  for (const summary of await summaries.all()) await summary.click();
+  await page.getByRole("button", { name: /^Load/ }).nth(1).waitFor();
+  assert.deepEqual(await page.getByRole("button", { name: /^Show all/ }).allInnerTexts(), [
+    "Show all 4,050 characters", "Show all 30 lines", "Show all 41 loaded lines", "Show all 4,096 loaded characters",
+  ]);
 });

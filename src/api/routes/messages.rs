@@ -81,9 +81,13 @@ pub async fn list(
             && let Some((number, record)) = older.next()
         {
             bytes += size(record);
-            found.push((number, record.clone()));
+            found.push((
+                number,
+                record.clone(),
+                is_summary(&records[..number], record),
+            ));
         }
-        let last = found.last().map(|(number, _)| *number);
+        let last = found.last().map(|(number, ..)| *number);
         let next_before = last.filter(|_| older.next().is_some());
         let next_cursor = Cursor::after(records.len()).text_in(&id);
         (found, next_before, next_cursor)
@@ -93,7 +97,7 @@ pub async fn list(
     let work = tokio::task::spawn_blocking(move || {
         let messages = found.iter();
         messages
-            .filter_map(|(number, record)| message(*number, record))
+            .filter_map(|(number, record, is_summary)| message(*number, record, *is_summary))
             .collect()
     });
     let messages = work
@@ -134,7 +138,16 @@ fn role(record: &Record) -> Option<Role> {
     }
 }
 
-fn message(number: usize, record: &Record) -> Option<MessageView> {
+/// Whether a record is the summary that a compaction has asked for. Its records are those before it; others may come between.
+fn is_summary(before: &[Record], record: &Record) -> bool {
+    let is_same = |known: &&Record| known.ids.prompt == record.ids.prompt;
+    let first = before.iter().rfind(is_same).map(|known| &known.body);
+    matches!(record.body, RecordBody::Assistant { .. })
+        && record.ids.prompt.is_some()
+        && matches!(first, Some(RecordBody::Compaction { .. }))
+}
+
+fn message(number: usize, record: &Record, is_summary: bool) -> Option<MessageView> {
     let role = role(record)?;
     let (text, calls) = match &record.body {
         RecordBody::User { text, .. } | RecordBody::WaitingPrompt { text } => (&**text, &[][..]),
@@ -163,6 +176,7 @@ fn message(number: usize, record: &Record) -> Option<MessageView> {
         proposals: proposals(&record.body, content),
         content: content.to_owned(),
         tool_calls: calls.collect(),
+        is_summary,
         detail: detail_fields(record),
     })
 }

@@ -293,6 +293,8 @@ fn chain(records: &[Record], of: &Record) -> Vec<ChainEntry> {
             RecordBody::CommandResult { command, exit, .. } => {
                 format!("exit code {exit}: {}", line(command))
             }
+            RecordBody::Compaction { prompts: 1, .. } => "1 prompt".to_owned(),
+            RecordBody::Compaction { prompts, .. } => format!("{prompts} prompts"),
             _ => String::new(),
         };
         ChainEntry {

@@ -17,6 +17,7 @@ use crate::config::{ConfigOverrides, ShareMode};
 use crate::error::{Error, ErrorContext};
 use crate::protocol::{ShareOptions, SharePhase, SharePreview};
 use crate::requests::share::{self, CredentialSource};
+use crate::requests::share_place;
 use crate::share::object::ShareObject;
 use crate::share::page::POLICY;
 use crate::share::register::{Share, SharePlace};
@@ -25,8 +26,8 @@ fn view(share: Share) -> ShareView {
     let is_here = share.place == SharePlace::Local;
     ShareView {
         path: is_here.then(|| format!("/share/{}", share.id)),
-        url: share::address(&share, None),
-        place: share::place_words(&share.place),
+        url: share_place::address(&share, None),
+        place: share_place::place_words(&share.place),
         id: share.id,
         session_id: share.session,
         title: share.title,

@@ -115,12 +115,42 @@ fn prompts_are_counted_by_type_and_not_by_text() {
         ("say \"Stop\"", "\"stop\""),
         ("C:\\Temp\\New", "\\temp\\"),
         ("two\nLines", "lines"),
-        ("\u{1b}[1m", "\u{1b}[1m"),
+        ("a\u{1}b", "a\u{1}b"),
         ("300 \u{212a}", "k"),
         ("ÄRGER", "ärger"),
     ] {
         log.append(RecordIds::default(), user(text)).unwrap();
         assert!(summary(&[word]).is_some(), "{word:?}");
+    }
+}
+
+#[test]
+fn a_search_prefers_the_phrase_then_the_newest_record_and_shows_no_escapes() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().to_path_buf());
+    let log = journal.create("s").unwrap();
+    let texts = [
+        "the red fox, at first",
+        "a fox and its den, red",
+        "the red\n  fox, again",
+        "\u{1b}[31mred\u{1b}[0m\tand a fox at last",
+        "foxred",
+    ];
+    for text in texts {
+        log.append(RecordIds::default(), user(text)).unwrap();
+    }
+    let (_, records) = journal.open("s").unwrap();
+    for (words, excerpt, record) in [
+        (&["red", "fox"][..], "the red fox, again", 2),
+        (&["fox", "red"], "foxred", 4),
+        (&["red", "and"], "red and a fox at last", 3),
+        (&["first"], "the red fox, at first", 0),
+        (&["den"], "a fox and its den, red", 1),
+    ] {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let found = journal.summary("s", &words).unwrap().unwrap();
+        assert_eq!(found.excerpt, excerpt, "{words:?}");
+        assert_eq!(found.found_record, Some(records[record].id.clone()));
     }
 }
 

@@ -18,6 +18,9 @@ export class ApiProblem extends Error {
 export const NO_ANSWER = "the daemon does not answer";
 export const NO_ANSWER_HINT = "run any llm command in a terminal to start it";
 
+/** Time for which a request that changes something waits for its answer, in milliseconds. */
+const WRITE_MS = 20_000;
+
 /** Sends a request, with the bearer of all browsers or with `own`. Throws an ApiProblem unless the answer is a success. */
 export async function send(path: string, init: RequestInit = {}, own?: string): Promise<Response> {
   const used = own ?? bearer.value;
@@ -28,7 +31,7 @@ export async function send(path: string, init: RequestInit = {}, own?: string): 
   try {
     response = await fetch(path, { ...init, headers, cache: "no-store", credentials: "omit" });
   } catch (error) {
-    if (init.signal?.aborted) throw error;
+    if (init.signal?.aborted) throw isTimeout(init.signal.reason) ? timedOut() : error;
     throw new ApiProblem(0, NO_ANSWER, NO_ANSWER_HINT);
   }
   if (response.ok) return response;
@@ -56,9 +59,19 @@ export async function get<T>(path: string, signal?: AbortSignal, own?: string): 
   return response.json();
 }
 
-export async function write<T>(method: string, path: string, body?: unknown, own?: string): Promise<T | undefined> {
-  const response = await send(path, { method, body: body === undefined ? undefined : JSON.stringify(body) }, own);
-  return response.status === 204 ? undefined : response.json();
+const isTimeout = (error: unknown) => error instanceof DOMException && error.name === "TimeoutError";
+const timedOut = () => new ApiProblem(0, "the daemon has not answered in time", "it may still take the request: look before you try again");
+
+/** Sends what changes something. `ms` is how long the answer may take. */
+export async function write<T>(method: string, path: string, body?: unknown, own?: string, ms = WRITE_MS): Promise<T | undefined> {
+  const signal = AbortSignal.timeout(ms);
+  const response = await send(path, { method, body: body === undefined ? undefined : JSON.stringify(body), signal }, own);
+  if (response.status === 204) return undefined;
+  try {
+    return await response.json();
+  } catch (error) {
+    throw isTimeout(error) ? timedOut() : error;
+  }
 }
 
 /** Path of a session in the API. */

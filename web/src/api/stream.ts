@@ -9,7 +9,9 @@ import { EventParser } from "./sse";
 export type Connection = "connecting" | "live" | "reconnecting" | "no_answer" | "paused" | "ended";
 
 /** Heartbeats come every 15 s; a stream without any for this time is dead. */
-const SILENCE_MS = 40_000;
+const SILENCE_MS = 31_000;
+/** Time that the daemon has to begin its answer after one that failed, in milliseconds. */
+const ANSWER_MS = 8000;
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 10_000;
 /** Failed attempts in a row after which the daemon counts as gone. */
@@ -47,6 +49,8 @@ export class EventStream {
   private abort: AbortController | null = null;
   private failures = 0;
   private silence = 0;
+  /** Whether the last attempt has ended because nothing came. */
+  private isSilent = false;
   private hiddenTimer = 0;
   private retryTimer = 0;
   private wake: (() => void) | null = null;
@@ -122,7 +126,7 @@ export class EventStream {
         await this.wait(POLL_MS);
         continue;
       }
-      this.listener.connection(this.failures > ATTEMPTS_UNTIL_GONE ? "no_answer" : "reconnecting");
+      this.listener.connection(this.isSilent || this.failures > ATTEMPTS_UNTIL_GONE ? "no_answer" : "reconnecting");
       const delay = FIRST_DELAY_MS * 2 ** Math.min(this.failures, 5);
       this.failures += 1;
       await this.wait(Math.min(delay, LONGEST_DELAY_MS));
@@ -148,7 +152,7 @@ export class EventStream {
     if (!free) query.set("follow", "false");
     const own = pairing.value;
     try {
-      this.expectBytes(abort);
+      this.expectBytes(abort, this.failures > 0 ? ANSWER_MS : SILENCE_MS);
       const response = await send(`${this.path}?${query}`, { signal: abort.signal }, own ?? undefined);
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
       if (!reader) return "cut";
@@ -197,8 +201,12 @@ export class EventStream {
     return "cut";
   }
 
-  private expectBytes(abort: AbortController) {
+  private expectBytes(abort: AbortController, ms = SILENCE_MS) {
     clearTimeout(this.silence);
-    this.silence = window.setTimeout(() => abort.abort(), SILENCE_MS);
+    this.isSilent = false;
+    this.silence = window.setTimeout(() => {
+      this.isSilent = true;
+      abort.abort();
+    }, ms);
   }
 }

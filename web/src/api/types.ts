@@ -69,6 +69,8 @@ export interface MessageView {
   omitted: number;
   tool_calls?: ToolCallView[];
   proposals?: ProposalView[];
+  /** Whether it is an answer that stands for the older part of the session. */
+  is_summary?: boolean;
   detail: Fields;
 }
 

@@ -3,43 +3,70 @@
 import { type Signal, signal } from "@preact/signals";
 
 const key = (session: string) => `aish.draft.${session}`;
+/** Where the prompt is that is being sent: a page that is loaded meanwhile does not know whether the server has it. */
+const sentKey = (session: string) => `aish.sent.${session}`;
 
-export function readDraft(session: string): string {
+function read(key: string): string {
   try {
-    return sessionStorage.getItem(key(session)) ?? "";
+    return sessionStorage.getItem(key) ?? "";
   } catch {
     return "";
   }
 }
 
-function storeDraft(session: string, text: string) {
+/** Whether the page is being left: what fails by that is not known to have failed. */
+let isLeaving = false;
+addEventListener("pagehide", () => {
+  isLeaving = true;
+});
+addEventListener("pageshow", () => {
+  isLeaving = false;
+});
+
+function store(key: string, text: string) {
+  if (isLeaving) return;
   try {
-    if (text) sessionStorage.setItem(key(session), text);
-    else sessionStorage.removeItem(key(session));
+    if (text) sessionStorage.setItem(key, text);
+    else sessionStorage.removeItem(key);
   } catch {
     // Without storage the text is lost only with the page.
   }
 }
 
-/** What the field of a session has, and the prompt that is being sent: until the server has it, it belongs to the draft. */
+export const readDraft = (session: string) => joined(read(sentKey(session)), read(key(session)));
+
+export interface Problem {
+  message: string;
+  hint?: string;
+}
+
+/** What the field of a session has, the prompt that is being sent, and why the last one was not. */
 export interface Draft {
   words: string;
   sent: string;
+  problem?: Problem;
 }
+
+/** What is said of a prompt that was being sent when the page was left. */
+const LEFT: Problem = { message: "the page was left while this prompt was being sent", hint: "look whether the session has it before you send it again" };
 
 const drafts = new Map<string, Signal<Draft>>();
 
 /** The draft of a session, which stays while another session is shown. */
 export function draftOf(session: string): Signal<Draft> {
-  const draft = drafts.get(session) ?? signal({ words: readDraft(session), sent: "" });
+  const known = drafts.get(session);
+  if (known) return known;
+  const draft = signal<Draft>({ words: readDraft(session), sent: "", problem: read(sentKey(session)) ? LEFT : undefined });
   drafts.set(session, draft);
   return draft;
 }
 
 /** Changes a draft, and what is kept of it. */
-export function changeDraft(session: string, words: string, sent: string) {
-  draftOf(session).value = { words, sent };
-  storeDraft(session, joined(sent, words));
+export function changeDraft(session: string, change: Partial<Draft>) {
+  const draft = draftOf(session);
+  draft.value = { ...draft.value, ...change };
+  store(key(session), draft.value.words);
+  store(sentKey(session), draft.value.sent);
 }
 
 /** A prompt that was not sent, with what was typed since. */

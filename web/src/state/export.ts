@@ -2,7 +2,8 @@
 
 import { get, sessionPath } from "../api/client";
 import type { MessagePage, MessageView, RecordView } from "../api/types";
-import { WAITING, text } from "./items";
+import { ansiSpans } from "../text/ansi";
+import { type CommandOutput, FINISH_WORDS, STATUS_WORDS, WAITING, commandWords, optionalText, text } from "./items";
 
 const PAGE = 200;
 
@@ -41,15 +42,32 @@ function fenced(content: string): string {
   return `${fence}\n${content.trimEnd()}\n${fence}`;
 }
 
-function messageAsMarkdown(message: MessageView): string {
-  switch (message.role) {
+/** Output as a terminal shows it, without its escapes. */
+const plain = (output: string) => ansiSpans(output).map((span) => span.text).join("");
+
+const paragraphs = (...parts: (string | undefined | false)[]) => parts.filter((part) => part && part.trim()).join("\n\n");
+
+export function messageAsMarkdown({ role, content, detail, is_summary, tool_calls = [] }: MessageView): string {
+  const error = plain(text(detail.error));
+  switch (role) {
     case "user":
-      return `## Prompt${message.detail.type === WAITING ? " (not answered)" : ""}\n\n${message.content}`;
-    case "assistant":
-      return message.content.trim() && `## Answer\n\n${message.content}`;
-    case "tool":
-      return `### Tool: ${text(message.detail.name)} (${text(message.detail.status)})\n\n${fenced(message.content)}`;
-    case "command":
-      return `### Command\n\n${fenced(text(message.detail.command))}`;
+      return `## Prompt${detail.type === WAITING ? " (not answered)" : ""}\n\n${plain(content)}`;
+    case "assistant": {
+      const calls = tool_calls.map((call) => `### Call: ${call.name}\n\n${fenced(call.arguments)}`);
+      const ended = [FINISH_WORDS[text(detail.finish)], error].filter(Boolean).join(" ");
+      const parts = paragraphs(content, ended, ...calls);
+      return parts && `## ${is_summary ? "Summary of the older part" : "Answer"}\n\n${parts}`;
+    }
+    case "tool": {
+      const status = text(detail.status);
+      const reason = optionalText(detail.reason);
+      const result = content.trim() && fenced(plain(content));
+      return paragraphs(`### Result: ${text(detail.name)} (${STATUS_WORDS[status] ?? status})`, error, reason && `Reason: ${reason}`, result);
+    }
+    case "command": {
+      const output = detail.output as CommandOutput;
+      const shown = [output?.head, output?.omitted ? `[${output.omitted} bytes are left out]` : "", output?.tail].filter(Boolean).join("\n");
+      return paragraphs(`### Command: ${commandWords(detail)}`, fenced(text(detail.command)), shown.trim() && fenced(plain(shown)));
+    }
   }
 }

@@ -3,11 +3,14 @@
 import { signal } from "@preact/signals";
 import { get, sessionPath } from "../api/client";
 import type { MessagePage } from "../api/types";
-import { type Item, fromMessage, linkResults, optionalNumber, text } from "./items";
+import { type Item, fromMessage, linkResults, optionalNumber, showsRecord, text } from "./items";
 
 /** Messages that are read at once, and matches after which no more are read. */
 const PAGE = 200;
 const ENOUGH = 30;
+/** Messages that are read at once of what is newer, and matches that are shown at most. */
+const NEW_PAGE = 40;
+const MOST = 100;
 
 const CALL_ERRORS = ["tool_error", "call_failed", "invalid_call", "blocked"];
 const ANSWER_ERRORS = ["error", "cut_off", "length", "content_filter"];
@@ -33,18 +36,32 @@ export interface Matches {
   items: Item[];
   /** Where earlier ones begin, if there may be any. */
   before?: number;
+  /** Number of the last message that was read. */
+  last: number;
 }
 
-/** Reads the last messages that fit, of those before a number. */
-export async function readMatches(id: string, filter: string, signal: AbortSignal, before?: number): Promise<Matches> {
-  const items: Item[] = [];
+/** Reads the last messages that fit, of those before a number. With `known`, reads only what is newer, and adds it to that. */
+export async function readMatches(id: string, filter: string, signal: AbortSignal, before?: number, known?: Matches): Promise<Matches> {
+  const all: Item[] = [];
+  let items: Item[] = [];
   let next = before;
   do {
     const query: string = next === undefined ? "" : `&before=${next}`;
-    const page: MessagePage = await get<MessagePage>(sessionPath(id, `/messages?limit=${PAGE}${query}`), signal);
-    items.unshift(...linkResults(page.messages.map(fromMessage).reverse()).filter((item) => FILTERS[filter]?.fits(item)));
+    const page: MessagePage = await get<MessagePage>(sessionPath(id, `/messages?limit=${known ? NEW_PAGE : PAGE}${query}`), signal);
+    all.unshift(...page.messages.map(fromMessage).reverse());
+    items = linkResults(all).filter((item) => FILTERS[filter]?.fits(item));
     next = page.next_before;
-  } while (next !== undefined && items.length < ENOUGH);
+  } while (next !== undefined && (known ? (all[0]?.number ?? 0) > known.last : items.length < ENOUGH));
+  const last = Math.max(known?.last ?? -1, all.at(-1)?.number ?? -1);
+  if (known) {
+    const first = all[0]?.number ?? 0;
+    const kept = known.items.filter((item) => (item.number ?? 0) < first);
+    // The result of a call that is kept.
+    const isKept = ({ recordId }: Item) => kept.some((item) => showsRecord(item, recordId ?? ""));
+    const shown = [...kept, ...items.filter((item) => !isKept(item))];
+    const part = shown.slice(-MOST);
+    return { items: part, before: part.length < shown.length ? part[0]?.number : known.before, last };
+  }
   const shown = items.slice(-ENOUGH);
-  return { items: shown, before: shown.length < items.length ? shown[0]?.number : next };
+  return { items: shown, before: shown.length < items.length ? shown[0]?.number : next, last };
 }

@@ -1,6 +1,7 @@
 // What the log of a session shows: messages, with the results of tool calls put to the calls.
 
 import type { ChainEntry, Fields, MessageView, ProposalView, RecordView, Role } from "../api/types";
+import { duration } from "../text/format";
 
 export interface ToolResult {
   recordId: string;
@@ -40,6 +41,8 @@ export interface Item {
   omitted: number;
   calls: Call[];
   proposals: ProposalView[];
+  /** Whether it is an answer that stands for the older part of the session. */
+  isSummary?: boolean;
   detail: Fields;
   isLive: boolean;
 }
@@ -67,6 +70,37 @@ export const FINISH_WORDS: Record<string, string> = {
   cut_off: "The answer was cut off: the daemon ended.",
 };
 
+/** What became of a tool call. */
+export const STATUS_WORDS: Record<string, string> = {
+  success: "done",
+  tool_error: "the tool reported an error",
+  call_failed: "failed",
+  denied: "denied",
+  blocked: "blocked",
+  invalid_call: "invalid call",
+  interrupted: "cancelled",
+};
+
+/** What was done with a proposed command. */
+export const CHOICE_WORDS: Record<string, string> = {
+  run: "Approved and run in the terminal",
+  insert: "Put on the command line",
+  no: "Not run",
+  quit: "Not run; the rest was skipped",
+  denied: "Denied by a rule",
+};
+
+/** What was done with a command, or how it has ended. */
+export function commandWords(detail: Fields): string {
+  const choice = optionalText(detail.choice);
+  if (choice) return CHOICE_WORDS[choice] ?? choice;
+  const ms = optionalNumber(detail.duration_ms);
+  return `Ended with exit code ${optionalNumber(detail.exit) ?? "unknown"}${ms === undefined ? "" : ` after ${duration(ms)}`}`;
+}
+
+/** What is kept of the output of a command. */
+export type CommandOutput = { head?: string; tail?: string; omitted?: number } | null | undefined;
+
 export function fromMessage(message: MessageView): Item {
   return {
     key: message.role === "tool" || message.role === "command" ? message.record_id : message.id,
@@ -79,6 +113,7 @@ export function fromMessage(message: MessageView): Item {
     omitted: message.omitted,
     calls: (message.tool_calls ?? []).map((call) => newCall(call.id, call.name, call.arguments)),
     proposals: message.proposals ?? [],
+    isSummary: message.is_summary,
     detail: message.detail ?? {},
     isLive: false,
   };
@@ -160,13 +195,14 @@ export interface Place {
   call: number;
 }
 
-/** The answer that made the call which a decision is about, in the chain of the decision. */
+/** The answer that shows a record which is no message: a decision on a call, or the beginning of a summary. */
 export function askingAnswer({ record, number, chain }: RecordView): ChainEntry | undefined {
+  if (record.type === "compaction") return chain.find((entry) => entry.type === "assistant" && entry.number > number);
   if (record.type !== "approval") return undefined;
   return chain.findLast((entry) => entry.type === "assistant" && entry.number < number);
 }
 
-/** Where the log shows a record: as an entry, as the result of a call, or as the call that it decides on. */
+/** Where the log shows a record: as an entry, as the result of a call, as the call that it decides on, or as the summary that it begins. */
 export function findPlace(items: Item[], view: RecordView): Place | null {
   const answer = askingAnswer(view);
   for (const { key, recordId, calls } of items) {

@@ -2,11 +2,33 @@
 
 import { signal } from "@preact/signals";
 import { isReplayOpen } from "./replay";
-import { createSession, typeAhead } from "./sessions";
-import { go, route } from "./route";
+import { createSession, endTypeAhead, typeAhead } from "./sessions";
+import { go, leaveRecord, route } from "./route";
 
 export const isHelpOpen = signal(false);
 export const isOutlineOpen = signal(false);
+
+const LETTERS = "aish.letters";
+
+/** Whether single characters are keys. Speech input and other aids may send them by mistake. */
+export const hasLetterKeys = signal(storedLetters());
+
+function storedLetters(): boolean {
+  try {
+    return localStorage.getItem(LETTERS) !== "off";
+  } catch {
+    return true;
+  }
+}
+
+export function setLetterKeys(isOn: boolean) {
+  hasLetterKeys.value = isOn;
+  try {
+    localStorage.setItem(LETTERS, isOn ? "on" : "off");
+  } catch {
+    // Without storage the choice lives until the page is left.
+  }
+}
 
 export const KEYS: [string, string][] = [
   ["j / k", "Next or previous message"],
@@ -70,13 +92,18 @@ function toggleCalls() {
 }
 
 function escape(target: EventTarget | null) {
+  endTypeAhead();
   if (isHelpOpen.value) isHelpOpen.value = false;
   else if (isOutlineOpen.value) isOutlineOpen.value = false;
-  else if (isTyping(target)) {
+  else if (target instanceof HTMLInputElement && target.type === "search" && target.value) {
+    // Not every browser empties the field itself.
+    target.value = "";
+    target.dispatchEvent(new Event("input", { bubbles: true }));
+  } else if (isTyping(target)) {
     const last = messages().at(-1);
     (target as HTMLElement).blur();
     if ((target as HTMLElement).id === "prompt") last?.focus({ preventScroll: true });
-  } else if (!document.querySelector("dialog[open]")) isReplayOpen.value = false;
+  } else if (!document.querySelector("dialog[open]") && !leaveRecord()) isReplayOpen.value = false;
 }
 
 /** Moves the focus to the search before the next key is handled: it is the first letter. */
@@ -140,7 +167,7 @@ export function watchKeys(): () => void {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isComposing(event)) return;
     if (event.key === "Escape") return escape(event.target);
     if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
-    if (typeAhead(event.key) || press(event.key)) event.preventDefault();
+    if (typeAhead(event.key) || ((hasLetterKeys.value || event.key.length > 1) && press(event.key))) event.preventDefault();
   };
   document.addEventListener("keydown", listener);
   return () => document.removeEventListener("keydown", listener);

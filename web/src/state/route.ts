@@ -2,9 +2,11 @@
 
 import { signal } from "@preact/signals";
 
+export type SessionRoute = { view: "session"; id: string; record?: string };
+
 export type Route =
   | { view: "home" }
-  | { view: "session"; id: string; record?: string }
+  | SessionRoute
   | { view: "activity" }
   | { view: "shares" }
   | { view: "unknown" };
@@ -31,6 +33,14 @@ export function go(path: string, replace = false) {
 }
 
 export const sessionAddress = (id: string, record?: string) => `/s/${id}${record ? `/r/${record}` : ""}`;
+
+/** Leaves the record that the address names, for the session. Returns whether it names one. */
+export function leaveRecord(): boolean {
+  const current = route.peek();
+  if (current.view !== "session" || !current.record) return false;
+  go(sessionAddress(current.id));
+  return true;
+}
 
 /** Follows the browser's buttons, and links of the page itself without loading it again. */
 export function watchAddress() {

@@ -9,6 +9,7 @@ import { EventStream, type Connection } from "../api/stream";
 import type { EventEnvelope, MessagePage, OutlineEntry, RecordView, SessionDetail, StatusPayload } from "../api/types";
 import { type Item, type Place, askingAnswer, findPlace, fromMessage, lastNumber, linkResults, showsRecord } from "./items";
 import { type LiveSession, applyEvent } from "./live";
+import type { SessionRoute } from "./route";
 import { refreshSoon, rememberDirectory } from "./sessions";
 
 const FIRST_PAGE = 40;
@@ -41,6 +42,8 @@ export class SessionModel implements LiveSession {
   readonly loads = signal(0);
   readonly isDeleted = signal(false);
   readonly problem = signal<{ message: string; hint?: string } | null>(null);
+  /** Whether the end of the log is out of view, and not followed. */
+  readonly isAway = signal(false);
   /** Messages that came while the user looked elsewhere. */
   readonly unseen = signal(0);
   /** The record that the address names, with its chain. */
@@ -57,7 +60,7 @@ export class SessionModel implements LiveSession {
   private isPaging = false;
   private isBeginning = false;
   /** The address that was visited last. */
-  private address: { record?: string } | null = null;
+  private address: SessionRoute | null = null;
   private isFlushPlanned = false;
   private detailTimer = 0;
 
@@ -86,9 +89,11 @@ export class SessionModel implements LiveSession {
   }
 
   /** Shows the session as an address names it: at its end, or around a record. */
-  async visit(record?: string) {
-    if (this.address && this.address.record === record) return;
-    this.address = { record };
+  async visit(address: SessionRoute) {
+    // The one that was prepared is visited again by the view.
+    if (this.address === address) return;
+    this.address = address;
+    const { record } = address;
     if (!this.isLoaded.value) await this.open(record);
     else if (record) await this.showRecord(record);
     else this.target.value = null;
@@ -156,6 +161,8 @@ export class SessionModel implements LiveSession {
 
   /** Goes to the end of the session. */
   async showEnd() {
+    // A view of the messages that is made later does not go there again.
+    this.scrollTo.value = null;
     if (this.hasNewer.value) {
       const page = await this.page(FIRST_PAGE);
       if (!page || this.isClosed) return;
@@ -412,10 +419,10 @@ export class SessionModel implements LiveSession {
 let prepared: SessionModel | null = null;
 
 /** Loads the session that the address names, before anything is drawn: messages that come soon are drawn together with the rest. */
-export async function prepareSession(id: string, record?: string) {
-  const model = new SessionModel(id);
+export async function prepareSession(address: SessionRoute) {
+  const model = new SessionModel(address.id);
   prepared = model;
-  await Promise.race([model.visit(record), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
+  await Promise.race([model.visit(address), new Promise((resolve) => setTimeout(resolve, PATIENCE_MS))]);
 }
 
 /** Returns the model of a session: the one that was prepared, or a new one. */

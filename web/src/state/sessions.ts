@@ -65,6 +65,15 @@ export function setSearch(words: string) {
   refreshIn(SEARCH_DELAY_MS);
 }
 
+/** Shows the first session that fits the words of the search as they are now. */
+export async function openFirst() {
+  if (!search.value.trim()) return;
+  clearTimeout(timer);
+  await refreshSessions();
+  const first = shownSessions.value[0];
+  if (first) go(sessionAddress(first.id, first.excerpt_record_id));
+}
+
 export function setFilter(filter: typeof listFilter.value) {
   listFilter.value = filter;
   void refreshSessions();
@@ -104,8 +113,14 @@ export function rememberDirectory(cwd: string | undefined) {
   directory = cwd ?? directory;
 }
 
-/** Characters typed since a new session was asked for: its first prompt. Null while none is asked for. */
-let typedAhead: string | null = null;
+/** Whether a session is being made. */
+export const isCreating = signal(false);
+/** Characters typed since a new session was asked for: its first prompt. */
+let typedAhead = "";
+/** When keys get their own meaning again, though the session is not there yet. */
+let typingUntil = 0;
+/** Time for which keys go to the session that is being made, in milliseconds. */
+const TYPING_MS = 2000;
 /** Those of a session that could not be made: for the next one. */
 let unused = "";
 let created: string | null = null;
@@ -119,17 +134,24 @@ export function isJustCreated(id: string): boolean {
 
 /** Takes a key for the prompt of the session that is being made. */
 export function typeAhead(key: string): boolean {
-  if (typedAhead === null) return false;
+  if (!isCreating.peek() || performance.now() > typingUntil) return false;
   if (key === "Backspace") typedAhead = typedAhead.slice(0, -1);
   else if (key.length === 1) typedAhead += key;
   else return false;
   return true;
 }
 
+/** Gives the keys their own meaning again. */
+export function endTypeAhead() {
+  typingUntil = 0;
+}
+
 /** Makes a session and shows it; one at a time. */
 export async function createSession() {
-  if (typedAhead !== null) return;
+  if (isCreating.peek()) return;
+  isCreating.value = true;
   typedAhead = unused;
+  typingUntil = performance.now() + TYPING_MS;
   const create = (cwd?: string) => write<SessionDetail>("POST", "/v1/sessions", { cwd });
   try {
     // It may be gone since.
@@ -140,7 +162,7 @@ export async function createSession() {
     });
     if (session) {
       created = session.id;
-      changeDraft(session.id, typedAhead, "");
+      changeDraft(session.id, { words: typedAhead });
       unused = "";
       go(sessionAddress(session.id));
     }
@@ -150,6 +172,6 @@ export async function createSession() {
     const { message, hint } = describe(error);
     showNote(`No new session: ${message}${hint ? `; ${hint}` : ""}`, true);
   } finally {
-    typedAhead = null;
+    isCreating.value = false;
   }
 }

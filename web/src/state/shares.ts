@@ -4,6 +4,9 @@ import { get, sessionPath, write } from "../api/client";
 import type { SharePreview, ShareList, ShareResult, ShareView } from "../api/types";
 import { refreshSoon } from "./sessions";
 
+/** Time that sharing may take, in milliseconds: pages and recordings may go to a bucket. */
+export const SHARE_MS = 300_000;
+
 /** The shares of all sessions, newest first. */
 export async function loadShares(signal?: AbortSignal): Promise<ShareView[]> {
   const { shares } = await get<ShareList>("/v1/shares", signal);
@@ -18,20 +21,26 @@ export interface ShareOptions {
 
 /** Returns what a share would show. Publishes nothing. */
 export async function previewShare(id: string, options: ShareOptions): Promise<SharePreview | undefined> {
-  return write<SharePreview>("POST", sessionPath(id, "/share"), options);
+  return write<SharePreview>("POST", sessionPath(id, "/share"), options, undefined, SHARE_MS);
 }
 
 /** Publishes what a preview has shown. Fails with 409 if the session has changed since. */
 export async function publishShare(id: string, options: ShareOptions, digest: string): Promise<ShareView | undefined> {
-  const result = await write<ShareResult>("POST", sessionPath(id, "/share"), { ...options, digest });
+  const result = await write<ShareResult>("POST", sessionPath(id, "/share"), { ...options, digest }, undefined, SHARE_MS);
   refreshSoon();
   return result?.share;
 }
 
 /** Removes all shares of a session. */
 export async function removeShares(id: string) {
-  await write("POST", sessionPath(id, "/unshare"));
+  await write("POST", sessionPath(id, "/unshare"), undefined, undefined, SHARE_MS);
   refreshSoon();
+}
+
+/** Who reaches a page on the server at this host, in words: a name of the machine itself leads nowhere else. */
+export function reachWords(host: string): string {
+  const isLoopback = host === "localhost" || host === "[::1]" || /^127(\.\d+){3}$/.test(host);
+  return isLoopback ? "This server can be reached from this machine only." : "Everybody on the network who knows the address can read it.";
 }
 
 /** The whole address of a share, for others. */

@@ -1,4 +1,4 @@
-// Colours and weights of terminal output (SGR), and lines that are written over, such as those of a progress bar. All other
+// Colours and weights of terminal output (SGR), and lines that are written over, such as those of a progress bar or a spinner. All other
 // escape sequences are dropped.
 
 export interface AnsiSpan {
@@ -18,6 +18,11 @@ interface Style {
 const ESCAPE =
   /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~])|(?:\u001b[\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\u0007\u001b\u009c\n]*(?:\u0007|\u001b\\|\u009c|(?=\n)|$)|\u001b[ -/]*[0-~]?/g;
 
+/** What makes a program write over what it has written: returns, steps back, erased lines, and moves to a column. */
+const REWRITES = /[\r\b]|(?:\u001b\[|\u009b)\d*[GK]/;
+/** Columns to which a move can go behind the end of the line. */
+const WIDEST = 500;
+
 const FLAGS: Record<number, string> = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
 const FLAG_ENDS: Record<number, string[]> = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"] };
 
@@ -32,13 +37,15 @@ export function ansiSpans(output: string): AnsiSpan[] {
     if (last && last.classes === names) last.text += part;
     else if (part) spans.push({ text: part, classes: names });
   };
-  const isRewritten = /[\r\b]/.test(text);
+  const isRewritten = REWRITES.test(text);
   /** The characters of the line that is written, and where the next one goes. */
   const line: AnsiSpan[] = [];
   let column = 0;
+  /** Characters at the start of the line that are erased: they are not erased again. */
+  let erased = 0;
   const endLine = () => {
     for (const { text: char, classes: names } of line) add(char, names);
-    line.length = column = 0;
+    line.length = column = erased = 0;
   };
   const write = (part: string) => {
     const names = classes(style);
@@ -52,20 +59,27 @@ export function ansiSpans(output: string): AnsiSpan[] {
       } else {
         // An erased line keeps the column of the cursor.
         while (line.length < column) line.push({ text: " ", classes: "" });
+        erased = Math.min(erased, column);
         line[column++] = { text: char, classes: names };
       }
     }
   };
   /** Erases the rest of the line, its start up to the cursor, or all of it. The cursor stays. */
   const erase = (mode: string) => {
-    if (mode === "1") line.fill({ text: " ", classes: "" }, 0, column + 1);
-    else line.length = mode === "2" ? 0 : Math.min(column, line.length);
+    if (mode === "1") {
+      line.fill({ text: " ", classes: "" }, erased, column + 1);
+      erased = Math.max(erased, Math.min(column + 1, line.length));
+    } else {
+      line.length = mode === "2" ? 0 : Math.min(column, line.length);
+      erased = Math.min(erased, line.length);
+    }
   };
   for (const match of text.matchAll(ESCAPE)) {
     write(text.slice(end, match.index));
     end = match.index + match[0].length;
     if (match[2] === "m") apply(style, match[1] ?? "");
     if (match[2] === "K") erase(match[1] ?? "");
+    if (match[2] === "G") column = Math.min(Math.max(Number(match[1]) || 1, 1) - 1, Math.max(line.length, WIDEST));
   }
   write(text.slice(end));
   endLine();

@@ -70,6 +70,8 @@ function makeBlock(token: Token, depth: number): VNode | string | null {
     case "code":
       return <CodeBlock text={token.text} language={(token.lang ?? "").split(/\s/)[0] ?? ""} />;
     case "heading":
+      // A heading without words is none to a screen reader.
+      if (!token.text.trim()) return null;
       return <h3 class={`md-h${token.depth}`}>{inline(token.tokens, token.text)}</h3>;
     case "hr":
       return <hr />;
@@ -108,7 +110,7 @@ function table(token: Tokens.Table) {
   const cells = (row: Tokens.TableCell[], Tag: "th" | "td") =>
     row.map((cell) => <Tag class={aligned(cell.align)}>{inline(cell.tokens, cell.text)}</Tag>);
   return (
-    <div class="md-table" role="region" aria-label="Table" tabIndex={0}>
+    <div class="md-table" role="group" aria-label="Table" tabIndex={0}>
       <table>
         <thead>
           <tr>{cells(token.header, "th")}</tr>

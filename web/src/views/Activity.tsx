@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { describe, get } from "../api/client";
 import type { ActivityList, ActivityView } from "../api/types";
+import { STATUS_WORDS } from "../state/items";
 import { sessionAddress } from "../state/route";
 import { followSessions, sessions } from "../state/sessions";
 import { duration, fullTime } from "../text/format";
@@ -112,7 +113,7 @@ function Entry({ entry }: { entry: ActivityView }) {
   const name = [server, tool].filter(Boolean).join(".");
   const isDecision = type.endsWith("approval");
   const facts = [
-    entry.status !== "success" ? visible(entry.status) : isDecision && "approved",
+    entry.status !== "success" ? visible(STATUS_WORDS[entry.status] ?? entry.status) : isDecision && "approved",
     entry.decided_by && (entry.decided_by === "person" ? "by you" : `by a ${visible(entry.decided_by)}`),
     entry.duration_ms !== null && duration(entry.duration_ms),
   ];

@@ -59,7 +59,7 @@ function Signed() {
     <div class={`layout view-${current.view}`}>
       <SessionListView />
       <main class="content" id="content" tabIndex={-1}>
-        {current.view === "session" && <SessionPage key={current.id} id={current.id} record={current.record} />}
+        {current.view === "session" && <SessionPage key={current.id} address={current} />}
         {current.view === "home" && <Home />}
         {current.view === "activity" && <Activity />}
         {current.view === "shares" && <Shares />}

@@ -2,17 +2,21 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { describe, sessionPath, write } from "../api/client";
 import type { SessionChange, SessionDetail } from "../api/types";
 import { choices, loadChoices } from "../state/choices";
-import { changeDraft, draftOf, joined } from "../state/drafts";
+import { type Problem, changeDraft, draftOf, joined } from "../state/drafts";
+import { showNote } from "../state/announce";
 import { isComposing } from "../state/keys";
 import type { SessionModel } from "../state/session";
 import { isJustCreated } from "../state/sessions";
 import { visible } from "../text/visible";
 import { Questions } from "./Questions";
 
+/** Characters of a prompt that a note about it has. */
+const NOTED = 60;
+
 /** Writes prompts and chooses the settings of the session. */
 export function Composer({ model }: { model: SessionModel }) {
   const draft = draftOf(model.id);
-  const { words, sent } = draft.value;
+  const { words, sent, problem: unsent } = draft.value;
   const isSending = sent !== "";
   const [problem, setProblem] = useState<Problem | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -21,8 +25,7 @@ export function Composer({ model }: { model: SessionModel }) {
 
   const isConnected = model.connection.value === "live";
   useEffect(() => {
-    // Why a prompt is in the field again stays until it is sent.
-    if (isConnected) setProblem((known) => (known?.isUnsent ? known : null));
+    if (isConnected) setProblem(null);
   }, [isConnected]);
 
   useLayoutEffect(() => {
@@ -46,16 +49,19 @@ export function Composer({ model }: { model: SessionModel }) {
   const submit = async () => {
     if (isSending || !words.trim()) return;
     setProblem(null);
-    changeDraft(model.id, "", words);
+    changeDraft(model.id, { words: "", sent: words, problem: undefined });
     // Not at the end: the user may be elsewhere then.
     field.current?.focus();
     try {
       await write("POST", sessionPath(model.id, "/messages"), { content: words });
-      changeDraft(model.id, draft.value.words, "");
-      document.dispatchEvent(new CustomEvent("aish:end"));
+      changeDraft(model.id, { sent: "" });
+      // Another session may be shown by now.
+      if (field.current) document.dispatchEvent(new CustomEvent("aish:end"));
     } catch (error) {
-      changeDraft(model.id, joined(words, draft.value.words), "");
-      setProblem({ ...describe(error), isUnsent: true });
+      const problem = describe(error);
+      // Why a prompt is in the field again stays until it is sent.
+      changeDraft(model.id, { words: joined(words, draft.value.words), sent: "", problem });
+      if (!field.current) showNote(`“${words.trim().slice(0, NOTED)}” was not sent: ${problem.message}. It is in the field of its session.`, true);
     }
   };
 
@@ -67,14 +73,17 @@ export function Composer({ model }: { model: SessionModel }) {
     }
   };
 
-  const shown = problem ?? failure ?? model.problem.value;
+  // The answer says itself why it failed; what can be done about it is here.
+  const isTold = failure && model.items.value.some(({ detail }) => detail.error === failure.message);
+  const failed = failure && isTold ? { ...failure, message: "The last answer failed" } : failure;
+  const shown = problem ?? unsent ?? failed ?? model.problem.value;
   return (
     <div class="composer">
       <Questions model={model} />
       {shown && (
         <p class="problem" role="alert">
           {visible(shown.message)}
-          {shown.hint && <span class="hint"> {visible(shown.hint)}</span>}
+          {shown.hint && <span class="hint">: {visible(shown.hint)}</span>}
         </p>
       )}
       <form
@@ -92,7 +101,10 @@ export function Composer({ model }: { model: SessionModel }) {
           rows={1}
           placeholder="Write a prompt"
           value={words}
-          onInput={(event) => changeDraft(model.id, event.currentTarget.value, draft.value.sent)}
+          onInput={(event) => {
+            const { value } = event.currentTarget;
+            changeDraft(model.id, value ? { words: value } : { words: "", problem: undefined });
+          }}
           onKeyDown={(event) => {
             if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
             event.preventDefault();
@@ -104,20 +116,13 @@ export function Composer({ model }: { model: SessionModel }) {
           <div class="composer-actions">
             {isBusy && <Cancel onCancel={cancel} onLeave={() => field.current?.focus()} />}
             <button type="submit" class="primary" disabled={isSending || !words.trim()}>
-              Send
+              {isSending ? "Sending…" : "Send"}
             </button>
           </div>
         </div>
       </form>
     </div>
   );
-}
-
-interface Problem {
-  message: string;
-  hint?: string;
-  /** Whether it kept a prompt from being sent. */
-  isUnsent?: boolean;
 }
 
 /** Cancels the answer. It vanishes with the answer; `onLeave` takes the focus then. */

@@ -1,6 +1,7 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { describe } from "../api/client";
 import { FILTERS, type Matches, logFilter, readMatches } from "../state/filters";
+import { leaveRecord } from "../state/route";
 import type { SessionModel } from "../state/session";
 import { MessageView } from "./Message";
 
@@ -23,44 +24,71 @@ export function FilterSelect() {
   );
 }
 
+/** Distance from the end within which the view follows it, in pixels. */
+const END_PX = 32;
+
+/** How many messages are shown of those that there are, such as “The last 30 prompts”. */
+function countWords(label: string, { items, before }: Matches, isEarlier: boolean): string {
+  const count = items.length;
+  const words = count === 1 ? label.slice(0, -1) : label;
+  if (isEarlier) return `${count} earlier ${words}`;
+  return before === undefined || count === 0 ? `${count || "No"} ${words}` : `The last ${count} ${words}`;
+}
+
 /** The messages of the session that the filter lets through, a page of them at a time. */
 export function FilteredLog({ model, filter }: { model: SessionModel; filter: string }) {
   const log = useRef<HTMLDivElement>(null);
   const [before, setBefore] = useState<number | undefined>();
   const [found, setFound] = useState<Matches | null>(null);
+  const wanted = `${filter} ${before}`;
+  /** What `found` is of, and whether its end was in view. */
+  const shown = useRef("");
+  const isAtEnd = useRef(true);
   const { status } = model.status.value;
   useEffect(() => setBefore(undefined), [filter]);
   useEffect(() => {
     const abort = new AbortController();
-    setFound(null);
-    readMatches(model.id, filter, abort.signal, before)
-      .then(setFound)
+    // What is shown stays until what is newer was read.
+    const known = shown.current === wanted && found ? found : undefined;
+    if (known && before !== undefined) return;
+    if (!known) setFound(null);
+    readMatches(model.id, filter, abort.signal, before, known)
+      .then((matches) => {
+        const view = log.current;
+        isAtEnd.current = !known || !view || view.scrollHeight - view.scrollTop - view.clientHeight < END_PX;
+        shown.current = wanted;
+        setFound(matches);
+      })
       .catch((error) => {
         if (!abort.signal.aborted) model.problem.value = describe(error);
       });
     return () => abort.abort();
     // With the status, there are new messages.
-  }, [filter, before, status]);
-  useEffect(() => {
-    if (log.current) log.current.scrollTop = log.current.scrollHeight;
+  }, [wanted, status]);
+  useLayoutEffect(() => {
+    if (log.current && isAtEnd.current) log.current.scrollTop = log.current.scrollHeight;
   }, [found]);
   useEffect(() => {
     const onEnd = (event: Event) => {
       const isKey = event instanceof CustomEvent && event.detail === "focus";
       if (isKey) [...(log.current?.querySelectorAll<HTMLElement>("[data-message]") ?? [])].at(-1)?.focus();
-      // A prompt was sent.
-      else logFilter.value = "";
+      else {
+        // A prompt was sent.
+        leaveRecord();
+        model.scrollTo.value = null;
+        logFilter.value = "";
+      }
     };
     document.addEventListener("aish:end", onEnd);
     return () => document.removeEventListener("aish:end", onEnd);
   }, []);
-  const label = FILTERS[filter]?.label ?? "";
+  const label = (FILTERS[filter]?.label ?? "").toLowerCase();
   return (
     <div class="log-frame">
       <div class="log" ref={log} tabIndex={-1}>
         <div class="log-inner">
           <p class="edge" role="status">
-            {!found ? "Searching…" : `${label}: ${found.items.length || "none"}${before !== undefined ? " earlier" : found.before ? " of the last" : ""}`}
+            {!found ? "Searching…" : countWords(label, found, before !== undefined)}
           </p>
           {found?.before !== undefined && (
             <button type="button" onClick={() => setBefore(found.before)}>

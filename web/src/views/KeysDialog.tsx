@@ -1,4 +1,4 @@
-import { KEYS, isHelpOpen } from "../state/keys";
+import { KEYS, hasLetterKeys, isHelpOpen, setLetterKeys } from "../state/keys";
 import { Dialog } from "./Dialog";
 
 export function KeysDialog() {
@@ -25,6 +25,10 @@ export function KeysDialog() {
           <dd>In the prompt: send. Shift-Enter begins a new line.</dd>
         </div>
       </dl>
+      <label class="check">
+        <input type="checkbox" checked={hasLetterKeys.value} onChange={(event) => setLetterKeys(event.currentTarget.checked)} />
+        Use single characters as keys
+      </label>
     </Dialog>
   );
 }

@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { SessionModel } from "../state/session";
 import { type Item, type Place, findPlace, unanswered } from "../state/items";
+import { leaveRecord } from "../state/route";
 import { visible } from "../text/visible";
 import { FOLD, MessageView } from "./Message";
 
@@ -33,6 +34,7 @@ export function LogView({ model }: { model: SessionModel }) {
     if (isAtEnd && !model.hasNewer.value) model.isFollowing = true;
     lastTop.current = view.scrollTop;
     if (model.isFollowing) model.unseen.value = 0;
+    model.isAway.value = !model.isFollowing && !isAtEnd;
     const start = view.getBoundingClientRect().top;
     const first = [...view.querySelectorAll<HTMLElement>("[data-message]")].find(
       (message) => message.getBoundingClientRect().bottom > start,
@@ -41,6 +43,7 @@ export function LogView({ model }: { model: SessionModel }) {
   };
 
   const toEnd = async (takesFocus: boolean) => {
+    leaveRecord();
     await model.showEnd();
     requestAnimationFrame(() => {
       const view = log.current;
@@ -162,7 +165,7 @@ export function LogView({ model }: { model: SessionModel }) {
           </div>
         </div>
       </div>
-      {(unseen > 0 || model.hasNewer.value) && (
+      {(unseen > 0 || model.hasNewer.value || (isBusy && model.isAway.value)) && (
         <button type="button" class="to-end" onClick={() => toEnd(true)}>
           {unseen > 0 ? `${unseen} new` : "To the end"} ↓
         </button>

@@ -1,7 +1,7 @@
 import { Component } from "preact";
 import { useState } from "preact/hooks";
 import type { Fields } from "../api/types";
-import { FINISH_WORDS, type Item, optionalNumber, optionalText, text } from "../state/items";
+import { type CommandOutput, FINISH_WORDS, type Item, commandWords, optionalNumber, optionalText, text } from "../state/items";
 import { sessionAddress } from "../state/route";
 import { cost, duration, fullTime, number, plural, shortTime } from "../text/format";
 import { visible } from "../text/visible";
@@ -22,6 +22,8 @@ interface Props {
 
 const NAMES = { user: "You", waiting: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
 
+const nameOf = ({ kind, isSummary }: Item) => (isSummary ? "Summary of the older part" : NAMES[kind]);
+
 /** Characters of a prompt that are shown at first. */
 export const FOLD = 8000;
 
@@ -37,7 +39,7 @@ function Message({ item, session, target, isUnanswered }: Props) {
     <article
       class={`message ${item.kind}${target === -1 ? " target" : ""}`}
       data-message={item.key}
-      aria-label={`${NAMES[item.kind]}, ${shortTime(item.timestampMs)}`}
+      aria-label={`${nameOf(item)}, ${shortTime(item.timestampMs)}`}
       tabIndex={-1}
     >
       <Head item={item} session={session} />
@@ -66,7 +68,7 @@ export class MessageView extends Component<Props> {
 function Head({ item, session }: { item: Item; session: string }) {
   return (
     <div class="message-head">
-      <h2>{NAMES[item.kind]}</h2>
+      <h2>{nameOf(item)}</h2>
       {item.recordId ? (
         <a class="time" href={sessionAddress(session, item.recordId)} title="Show the record">
           <time dateTime={new Date(item.timestampMs).toISOString()} title={fullTime(item.timestampMs)}>
@@ -138,7 +140,8 @@ function AnswerFacts({ detail }: { detail: Fields }) {
     ms !== undefined && duration(ms),
     tokens[0] !== undefined && `${number(tokens[0])} tokens in`,
     tokens[1] !== undefined && `${number(tokens[1])} out`,
-    dollars !== undefined && `${cost(dollars)}${detail.cost_estimated ? " (estimated)" : ""}`,
+    // A request that failed before it had used anything has cost nothing that is worth a word.
+    dollars !== undefined && (dollars > 0 || tokens.some(Boolean)) && `${cost(dollars)}${detail.cost_estimated ? " (estimated)" : ""}`,
   ].filter(Boolean);
   return (
     <>
@@ -152,27 +155,12 @@ function AnswerFacts({ detail }: { detail: Fields }) {
   );
 }
 
-const CHOICE_WORDS: Record<string, string> = {
-  run: "Approved and run in the terminal",
-  insert: "Put on the command line",
-  no: "Not run",
-  quit: "Not run; the rest was skipped",
-  denied: "Denied by a rule",
-};
-
 function CommandFacts({ detail }: { detail: Fields }) {
-  const command = text(detail.command);
-  const choice = optionalText(detail.choice);
-  const exit = optionalNumber(detail.exit);
-  const ms = optionalNumber(detail.duration_ms);
-  const output = detail.output as { head?: string; tail?: string; omitted?: number } | null | undefined;
-  const words = choice
-    ? (CHOICE_WORDS[choice] ?? visible(choice))
-    : `Ended with exit code ${exit ?? "unknown"}${ms === undefined ? "" : ` after ${duration(ms)}`}`;
+  const output = detail.output as CommandOutput;
   return (
     <>
       <p class="command-words">
-        {words}: <code>{visible(command)}</code>
+        {visible(commandWords(detail))}: <code>{visible(text(detail.command))}</code>
       </p>
       {output?.head && <Output text={output.head} />}
       {!!output?.omitted && <p class="quiet">{plural(output.omitted, "byte")} are left out.</p>}

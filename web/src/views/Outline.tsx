@@ -1,7 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { describe, get, sessionPath } from "../api/client";
 import type { Outline, OutlineEntry } from "../api/types";
+import { logFilter } from "../state/filters";
 import { isOutlineOpen } from "../state/keys";
+import { leaveRecord } from "../state/route";
 import type { SessionModel } from "../state/session";
 import { shortTime } from "../text/format";
 import { visible } from "../text/visible";
@@ -29,6 +31,8 @@ export function OutlineDialog({ model }: { model: SessionModel }) {
   const found = (prompts ?? []).filter((prompt) => prompt.text.toLowerCase().includes(wanted));
   const jump = (prompt: OutlineEntry) => {
     close();
+    leaveRecord();
+    logFilter.value = "";
     void model.showPrompt(prompt);
   };
   return (

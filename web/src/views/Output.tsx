@@ -8,11 +8,21 @@ const CHARACTERS = 4000;
 /** Coloured spans that one output has at most; what follows is plain. */
 const SPANS = 200;
 
+interface Props {
+  text: string;
+  /** Whether it is not folded at first: what the address names may be anywhere in it. */
+  isWhole?: boolean;
+  /** Whether there is more that is not loaded. */
+  isPart?: boolean;
+}
+
 /** Output of a program: with its colours, folded if it is long. */
-export function Output({ text }: { text: string }) {
-  const [isOpen, setOpen] = useState(false);
+export function Output({ text, isWhole = false, isPart }: Props) {
+  const [isOpen, setOpen] = useState(isWhole);
   const lines = text.split("\n");
-  const isLong = lines.length > LINES + 3 || text.length > CHARACTERS;
+  const hasLines = lines.length > LINES + 3;
+  const isLong = hasLines || text.length > CHARACTERS;
+  const size = hasLines ? `${number(lines.length)} ${isPart ? "loaded " : ""}lines` : `${number(text.length)} ${isPart ? "loaded " : ""}characters`;
   const part = isLong && !isOpen ? lines.slice(0, LINES).join("\n").slice(0, CHARACTERS) : text;
   return (
     <div class="output">
@@ -21,7 +31,7 @@ export function Output({ text }: { text: string }) {
       </pre>
       {isLong && (
         <button type="button" class="more" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-          {isOpen ? "Fold" : `Show all ${number(lines.length)} lines`}
+          {isOpen ? "Fold" : `Show all ${size}`}
         </button>
       )}
     </div>

@@ -1,4 +1,5 @@
-import type { RecordView } from "../api/types";
+import type { ChainEntry, RecordView } from "../api/types";
+import { CHOICE_WORDS, STATUS_WORDS } from "../state/items";
 import { go, sessionAddress } from "../state/route";
 import type { SessionModel } from "../state/session";
 import { visible } from "../text/visible";
@@ -12,7 +13,31 @@ const TYPE_WORDS: Record<string, string> = {
   tool: "Tool result",
   command_approval: "Decision on a command",
   command_result: "Command ended",
+  compaction: "Older part summarized",
 };
+
+/** What was decided about a call, and who did. */
+const DECISION_WORDS: Record<string, string> = {
+  once: "approved",
+  tool: "approved for this tool",
+  reads: "approved for calls that only read",
+  server: "approved for this server",
+  always: "approved, with a new rule",
+  rule: "approved by a rule",
+  no: "denied",
+  stop: "denied, and the answer was cancelled",
+  no_terminal: "denied: there was no terminal to ask on",
+  timed_out: "denied: nobody answered in time",
+  denied: "denied by a rule",
+};
+
+/** The text of an entry, with words for the code that it ends or begins with. */
+function chainWords({ type, text }: ChainEntry): string {
+  const coded = type === "command_approval" ? /^(?<code>\w+): (?<rest>[^]*)$/ : /^(?<rest>[^]*) (?<code>\w+)$/;
+  const words = { tool: STATUS_WORDS, approval: DECISION_WORDS, command_approval: CHOICE_WORDS }[type];
+  const { code = "", rest } = coded.exec(text)?.groups ?? {};
+  return words?.[code] ? `${type === "command_approval" ? `${words[code]}: ${rest}` : `${rest}: ${words[code]}`}` : text;
+}
 
 /** What a record follows from and what followed from it. */
 export function Provenance({ model, view }: { model: SessionModel; view: RecordView }) {
@@ -30,7 +55,7 @@ export function Provenance({ model, view }: { model: SessionModel; view: RecordV
         {view.chain.slice(0, 200).map((entry) => (
           <li key={entry.record_id}>
             <a href={sessionAddress(model.id, entry.record_id)} aria-current={entry.record_id === id ? "true" : undefined}>
-              <span class="chain-type">{TYPE_WORDS[entry.type] ?? visible(entry.type)}</span> {visible(entry.text)}
+              <span class="chain-type">{TYPE_WORDS[entry.type] ?? visible(entry.type)}</span> {visible(chainWords(entry))}
             </a>
           </li>
         ))}

@@ -166,7 +166,7 @@ function Approval({ session, question, view }: Props) {
       {problem && (
         <p class="problem" role="alert">
           {visible(problem.message)}
-          {problem.hint && <span class="hint"> {visible(problem.hint)}</span>}
+          {problem.hint && <span class="hint">: {visible(problem.hint)}</span>}
         </p>
       )}
     </div>

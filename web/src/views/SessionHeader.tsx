@@ -7,6 +7,7 @@ import { isReplayOpen, loadRecordings, recordings } from "../state/replay";
 import { go } from "../state/route";
 import type { SessionModel } from "../state/session";
 import { refreshSoon, sessions } from "../state/sessions";
+import { SHARE_MS } from "../state/shares";
 import { copyText } from "../text/clipboard";
 import { sessionAsJson, sessionAsMarkdown } from "../state/export";
 import { attachCommand, cost, number } from "../text/format";
@@ -204,7 +205,8 @@ function Delete({ model, onClose }: { model: SessionModel; onClose: () => void }
   const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
   const remove = async () => {
     try {
-      await write("DELETE", sessionPath(model.id));
+      // Its shares are removed with it.
+      await write("DELETE", sessionPath(model.id), undefined, undefined, SHARE_MS);
       onClose();
       go("/", true);
       refreshSoon();

@@ -1,9 +1,9 @@
 import type { SessionView } from "../api/types";
 import { route, sessionAddress } from "../state/route";
 import {
-  createSession, hasMore, isListLoaded, listFilter, listProblem, search, setFilter, setSearch, showMore, shownSessions,
+  createSession, hasMore, isCreating, isListLoaded, listFilter, listProblem, openFirst, search, setFilter, setSearch, showMore, shownSessions,
 } from "../state/sessions";
-import { isHelpOpen } from "../state/keys";
+import { isComposing, isHelpOpen } from "../state/keys";
 import { plural, shortTime } from "../text/format";
 import { visible } from "../text/visible";
 
@@ -17,7 +17,7 @@ export function SessionListView() {
           aish
         </a>
         <button type="button" class="primary" onClick={createSession}>
-          New session
+          {isCreating.value ? "New session…" : "New session"}
         </button>
       </div>
       <div class="search">
@@ -32,6 +32,9 @@ export function SessionListView() {
           autocomplete="off"
           value={search.value}
           onInput={(event) => setSearch(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && !isComposing(event)) void openFirst();
+          }}
         />
         <select
           aria-label="Which sessions"

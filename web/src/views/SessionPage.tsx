@@ -4,6 +4,7 @@ import { readDraft } from "../state/drafts";
 import { logFilter } from "../state/filters";
 import { isOutlineOpen } from "../state/keys";
 import { isReplayOpen, leaveRecordings } from "../state/replay";
+import type { SessionRoute } from "../state/route";
 import { sessionModel } from "../state/session";
 import { visible } from "../text/visible";
 import { Composer } from "./Composer";
@@ -16,7 +17,8 @@ import { ReplayPanel } from "./Replay";
 import { SessionHeader, knownSession } from "./SessionHeader";
 import { useTitle } from "./title";
 
-export function SessionPage({ id, record }: { id: string; record?: string }) {
+export function SessionPage({ address }: { address: SessionRoute }) {
+  const { id, record } = address;
   const model = useMemo(() => sessionModel(id), [id]);
   useEffect(
     () => () => {
@@ -28,8 +30,9 @@ export function SessionPage({ id, record }: { id: string; record?: string }) {
   useEffect(() => {
     // A record is shown among the messages around it.
     logFilter.value = "";
-    void model.visit(record);
-  }, [model, record]);
+    void model.visit(address);
+    // A link to what the address names already is a wish to see it again.
+  }, [model, address]);
   const problem = model.problem.value;
   const gone = model.isDeleted.value ? "This session was deleted." : model.isLoaded.value ? undefined : problem?.message;
   useTitle(gone ?? (knownSession(model)?.title || "New session"));

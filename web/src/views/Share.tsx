@@ -4,7 +4,7 @@ import { ApiProblem, describe } from "../api/client";
 import type { SharePreview, ShareView } from "../api/types";
 import { showNote } from "../state/announce";
 import type { SessionModel } from "../state/session";
-import { type ShareOptions, loadShares, previewShare, publishShare, removeShares, shareAddress } from "../state/shares";
+import { type ShareOptions, loadShares, previewShare, publishShare, reachWords, removeShares, shareAddress } from "../state/shares";
 import { duration, fullTime, plural } from "../text/format";
 import { visible } from "../text/visible";
 import { CopyButton } from "./CopyButton";
@@ -62,7 +62,7 @@ export function ProblemWords({ problem }: { problem: Problem }) {
   return (
     <p class="problem" role="alert">
       {visible(problem.message)}
-      {problem.hint && <span class="hint"> {visible(problem.hint)}</span>}
+      {problem.hint && <span class="hint">: {visible(problem.hint)}</span>}
     </p>
   );
 }
@@ -81,7 +81,7 @@ function SharedPages({ shares, onAgain, onRemove }: SharedPagesProps) {
     <>
       <p class="quiet">
         Who knows the address can read the page.
-        {shares.some((share) => share.path) && " This server can be reached from this machine only."}
+        {shares.some((share) => share.path) && ` ${reachWords(location.hostname)}`}
         {shares.some((share) => share.is_automatic) && " The page changes with each answer, until it is removed."}
       </p>
       <ul class="share-links" ref={list}>
@@ -229,6 +229,9 @@ function recordingWords({ recordings, recordings_ms = 0 }: SharePreview): string
   return `, ${plural(recordings, "recording")} (${duration(recordings_ms)})`;
 }
 
+/** How the words for a page on this server begin. */
+const HERE = "on this machine";
+
 function PreviewWords({ preview }: { preview: SharePreview }) {
   return (
     <>
@@ -241,7 +244,9 @@ function PreviewWords({ preview }: { preview: SharePreview }) {
           A recording has everything that its terminal has shown from the first to the last command of the session.
         </p>
       )}
-      <p>The page is published {visible(preview.place)}.</p>
+      <p>
+        The page is published {visible(preview.place)}. {preview.place.startsWith(HERE) && reachWords(location.hostname)}
+      </p>
       <p>
         {preview.removed.length > 0
           ? `Left out or replaced: ${visible(preview.removed.join(", "))}.`

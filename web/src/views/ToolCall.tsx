@@ -1,21 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { describe, get, sessionPath } from "../api/client";
 import type { RecordView } from "../api/types";
-import { type Call, text } from "../state/items";
+import { type Call, STATUS_WORDS, text } from "../state/items";
 import { sessionAddress } from "../state/route";
 import { bytes, duration } from "../text/format";
 import { visible } from "../text/visible";
 import { Output } from "./Output";
-
-const STATUS_WORDS: Record<string, string> = {
-  success: "done",
-  tool_error: "the tool reported an error",
-  call_failed: "failed",
-  denied: "denied",
-  blocked: "blocked",
-  invalid_call: "invalid call",
-  interrupted: "cancelled",
-};
 
 interface Props {
   call: Call;
@@ -26,7 +16,10 @@ interface Props {
 /** A tool call: one line that opens to its arguments and its result. */
 export function ToolCall({ call, session, isTarget }: Props) {
   const { result } = call;
-  const [isOpen, setOpen] = useState(false);
+  const [isOpen, setOpen] = useState(isTarget);
+  useEffect(() => {
+    if (isTarget) setOpen(true);
+  }, [isTarget]);
   const isStopped = useIsStopped(call, session);
   const status = isStopped
     ? "not made: the answer was cancelled"
@@ -43,7 +36,7 @@ export function ToolCall({ call, session, isTarget }: Props) {
         <span class="call-name">{visible(call.name)}</span> <span class={`call-status ${kind}`}>{status}</span>{" "}
         {isMade && result.durationMs !== undefined && <span class="call-time">{duration(result.durationMs)}</span>}
       </summary>
-      {isOpen && <CallBody call={call} session={session} />}
+      {isOpen && <CallBody call={call} session={session} isTarget={isTarget} />}
     </details>
   );
 }
@@ -67,7 +60,7 @@ function useIsStopped({ id, result }: Call, session: string): boolean {
   return isStopped;
 }
 
-function CallBody({ call, session }: { call: Call; session: string }) {
+function CallBody({ call, session, isTarget }: Props) {
   const { result } = call;
   return (
     <div class="call-body">
@@ -87,17 +80,17 @@ function CallBody({ call, session }: { call: Call; session: string }) {
           {result.decidedBy === "person" ? "Decided by you" : "Decided by a rule"}: {visible(result.reason)}
         </p>
       )}
-      {result ? <Result call={call} session={session} /> : call.output && <Output text={call.output} />}
+      {result ? <Result call={call} session={session} isTarget={isTarget} /> : call.output && <Output text={call.output} />}
     </div>
   );
 }
 
-function Result({ call, session }: { call: Call; session: string }) {
+function Result({ call, session, isTarget }: Props) {
   const result = call.result;
   const [whole, setWhole] = useState<string | null>(null);
   const [problem, setProblem] = useState("");
-  if (!result) return null;
   const load = async () => {
+    if (!result) return;
     try {
       const path = sessionPath(session, `/records/${encodeURIComponent(result.recordId)}`);
       setWhole(text((await get<RecordView>(path)).record.text));
@@ -105,10 +98,15 @@ function Result({ call, session }: { call: Call; session: string }) {
       setProblem(describe(error).message);
     }
   };
+  // What the address names may be in the part that is not there yet.
+  useEffect(() => {
+    if (isTarget && result?.omitted) void load();
+  }, [isTarget, result?.recordId]);
+  if (!result) return null;
   const shown = whole ?? result.text;
   return (
     <>
-      {shown ? <Output text={shown} /> : <p class="quiet">The result is empty.</p>}
+      {shown ? <Output text={shown} isWhole={isTarget} isPart={shown !== whole && result.omitted > 0} /> : <p class="quiet">The result is empty.</p>}
       {problem && <p class="problem">{visible(problem)}</p>}
       {result.omitted > 0 && whole === null && (
         <button type="button" class="more" onClick={load}>

@@ -1,7 +1,7 @@
 // The views that show no data.
 
 import { useEffect } from "preact/hooks";
-import { createSession, followSessions } from "../state/sessions";
+import { createSession, followSessions, isCreating } from "../state/sessions";
 import { useTitle } from "./title";
 
 export function Home() {
@@ -12,7 +12,7 @@ export function Home() {
       <h1>aish</h1>
       <p>Choose a session, or begin a new one.</p>
       <button type="button" class="primary" onClick={createSession}>
-        New session
+        {isCreating.value ? "New session…" : "New session"}
       </button>
       <p class="quiet">
         Press <kbd>?</kbd> for the keys.
