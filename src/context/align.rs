@@ -118,6 +118,8 @@ struct Found<'a> {
     command: &'a str,
     /// The row above it may be another prompt, whose line is not recorded.
     follows_unrecorded: bool,
+    /// The command whose output is above it; `None` if it is not known or another line was entered after it.
+    command_above: Option<&'a str>,
 }
 
 /// Returns the character that a terminal tells which keeps the low byte of each character only; `None` for one that is lost.
@@ -182,23 +184,23 @@ pub fn cut(
     let prompts = Prompts::new(&current.found, &candidates);
     // Rows that show the command, of which the lowest is chosen.
     let with_text = candidates.get(wanted - 1)?.clone();
-    let shown: Vec<usize> = with_text
+    let shown: Vec<Echo> = with_text
         .iter()
         .filter(|found| prompts.has(&current.found, found))
-        .map(|found| found.echo.first_row)
+        .map(|found| found.echo)
         .collect();
     // The first row that may show the command or an older one.
     let with_older = candidates.get(wanted - 1..)?.iter().flatten();
     let topmost = with_older.map(|found| found.echo.first_row).min();
     let mut matched = assign::assign(&current.found, &prompts, candidates);
-    let follows_unrecorded = |older: Option<&KnownCommand<'_>>| {
-        older.is_some_and(|older| older.unrecorded_after.is_none_or(|lines| !lines.is_empty()))
-    };
-    current.found.follows_unrecorded = follows_unrecorded(all.last());
-    for (found, older) in matched.iter_mut().zip((0..all.len()).rev()) {
-        if let Some(found) = found {
-            let older = older.checked_sub(1).and_then(|older| all.get(older));
-            found.follows_unrecorded = follows_unrecorded(older);
+    let found =
+        std::iter::once(Some(&mut current.found)).chain(matched.iter_mut().map(Option::as_mut));
+    let above = all.iter().rev().map(Some).chain(std::iter::repeat(None));
+    for (found, above) in found.zip(above) {
+        if let (Some(found), Some(above)) = (found, above) {
+            let follows = above.unrecorded_after.is_some_and(<[_]>::is_empty);
+            found.follows_unrecorded = !follows;
+            found.command_above = follows.then_some(above.text);
         }
     }
     let lines: Vec<&Found<'_>> = std::iter::once(&current.found)
@@ -248,6 +250,7 @@ pub fn cut(
     is_partial = is_partial
         || command.open_line == OpenLine::Overdrawn
         || next.prompt.is_doubtful
+        || own.is_some_and(|own| region::may_hide_output(screen, own, &lines))
         // A transient prompt that Ctrl-L has moved leaves the line that runs now above it.
         || (position.is_none() && current::stands_in(screen, running, start..end));
     match own {
@@ -345,6 +348,7 @@ impl<'a> Found<'a> {
             prompt,
             command,
             follows_unrecorded: false,
+            command_above: None,
         })
     }
 }

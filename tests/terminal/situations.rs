@@ -46,6 +46,61 @@ fn empty_and_abandoned_lines_are_no_output() {
 }
 
 #[test]
+fn runs_of_a_failing_command_keep_their_output() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    // More than are looked at to recognize the prompt.
+    for _ in 0..14 {
+        shell.run("sh -c 'echo compiling; echo error: x; exit 2'");
+    }
+    let told = shell.output(1);
+    let whole = (&told["certainty"], &told["output"]);
+    let wanted = (&json!("whole"), &json!("compiling\nerror: x\n"));
+    assert_eq!(whole, wanted, "{told}");
+}
+
+#[test]
+fn lines_behind_signs_that_are_not_recorded_are_no_output() {
+    for prompt in [
+        "PROMPT=$'╭─ %~ main ─╮\\n╰─❯ '",
+        "PROMPT='%(?.✔.✘ %?) %n %~ ❯❯ '",
+    ] {
+        let helper = Helper::saying("fine");
+        let prompt = format!("setopt hist_ignore_space\n{prompt}");
+        let mut shell = Shell::start(&helper, Kind::Tmux, &prompt);
+        shell.run("echo before; sh -c 'exit 4'");
+        shell.run(" echo private-word; sh -c 'exit 3'");
+        let told = shell.output(1);
+        assert_eq!(told["output"], "before\n", "{told}\n{}", shell.screen());
+        shell.run("echo again");
+        shell.keys("a half-typed secret é");
+        shell.wait_text("secret é");
+        shell.press("C-c");
+        shell.wait();
+        let told = shell.output(1);
+        assert_eq!(told["output"], "again\n", "{told}\n{}", shell.screen());
+    }
+}
+
+#[test]
+fn a_private_line_that_no_daemon_heard_of_is_not_taken_for_a_later_one() {
+    let helper = Helper::saying("fine");
+    let prompt = "setopt hist_ignore_space\nPROMPT='$ '\n\
+        show() { print -r -- \"<$_aish[entered]>\" >|$HOME/entered }; precmd_functions+=( show )";
+    let mut shell = Shell::start(&helper, Kind::Tmux, prompt);
+    shell.run("echo before");
+    helper.call(["stop", "--now"]).run().ok();
+    // The first one finds out that nobody listens.
+    shell.run(" true");
+    shell.run(" true");
+    shell.keys("typo");
+    shell.wait_text("typo");
+    shell.press("C-c");
+    shell.wait();
+    assert_eq!(helper.home.read("entered"), "<>\n");
+}
+
+#[test]
 fn what_was_cleared_is_not_replaced_by_something_else() {
     let helper = Helper::saying("fine");
     let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);

@@ -60,6 +60,7 @@ pub fn find<'a>(
                 prompt,
                 command: "",
                 follows_unrecorded: false,
+                command_above: None,
             },
             is_certain: false,
         });
@@ -80,6 +81,7 @@ pub fn find<'a>(
             prompt,
             command: "",
             follows_unrecorded: false,
+            command_above: None,
         },
         is_certain: true,
     })

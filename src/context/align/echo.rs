@@ -311,16 +311,17 @@ pub fn ends_line(screen: &Screen, row: usize, at: usize) -> bool {
     is_end(screen, Place { row, at })
 }
 
-/// Returns the first place in a row where `matches` finds the printable ASCII characters of a command line, of which there are `count`;
-/// what is longer is not compared. A prompt stands before it.
-pub fn place_of(
+/// Returns the texts with which a row begins before each place where `matches` finds the printable ASCII characters of a command line, of
+/// which there are `count`; what is longer is not compared. Since other characters are not compared, a sign of the prompt may be
+/// taken for the first one of the line: only one of the texts is its prompt.
+pub fn beginnings(
     screen: &Screen,
     row: usize,
     count: usize,
     is_whole: bool,
     matches: impl Fn(&[u8]) -> bool,
-) -> Option<usize> {
-    let shown = &screen.rows.get(row)?.text;
+) -> Vec<&str> {
+    let shown = screen.rows.get(row).map_or("", |row| &row.text);
     let beginning = beginning(shown, MAX_LENGTH);
     // Most rows do not go on in the next one, and have fewer characters than the line.
     let is_closed = !is_full(screen, row);
@@ -335,7 +336,7 @@ pub fn place_of(
     let has_enough =
         |at: usize| graphic.len() - graphic.partition_point(|place| *place < at) >= count;
     let mut bytes = Vec::with_capacity(count);
-    starts(beginning, beginning.len()).find(|at| {
+    let places = starts(beginning, beginning.len()).filter(|at| {
         let has_prompt = shown.get(..*at).is_some_and(|text| !text.trim().is_empty());
         if !has_prompt || is_closed && !has_enough(*at) {
             return false;
@@ -357,8 +358,25 @@ pub fn place_of(
                 bytes.extend(u8::try_from(c));
             }
         }
-        matches(&bytes) && (!is_whole || is_end(screen, place))
-    })
+        matches(&bytes) && (!is_whole || is_end_behind(screen, place))
+    });
+    places.filter_map(|at| shown.get(..at)).collect()
+}
+
+/// Whether a command line may end at a place or behind characters beyond ASCII that follow it.
+fn is_end_behind(screen: &Screen, mut place: Place) -> bool {
+    while !is_end(screen, place) {
+        let next = skip_blanks(screen, place);
+        let next = next.and_then(|next| Some((next, rest(screen, next)?.chars().next()?)));
+        let Some((next, c)) = next.filter(|(_, c)| !c.is_ascii()) else {
+            return false;
+        };
+        place = Place {
+            row: next.row,
+            at: next.at + c.len_utf8(),
+        };
+    }
+    true
 }
 
 /// Whether a row contains something that history expansion may have replaced.

@@ -6,6 +6,8 @@ pub const MAX_LENGTH: usize = 1000;
 const DISTINCTIVE: usize = 3;
 /// Maximum number of places in a row where a prompt may end.
 const ENDS: usize = 40;
+/// Maximum number of the same sign that a prompt ends with; more of them are a filler.
+const SIGNS: usize = 3;
 /// Stands for the directory in a shape.
 const DIRECTORY: char = '\u{1}';
 
@@ -76,10 +78,22 @@ impl<'a> PromptLine<'a> {
         let wanted = shape(self.text, self.cwd);
         let sign = self.text.trim_end().chars().next_back()?;
         let blanks = blanks(self.text);
+        // Of signs such as `❯❯`, a shape has only one.
+        let ends_alike = |text: &str| {
+            let signs = |text: &str| {
+                (text.chars().rev().take(SIGNS))
+                    .take_while(|c| *c == sign)
+                    .count()
+            };
+            signs(text) >= signs(self.text.trim_end())
+        };
         let ends = row.match_indices(sign).take(ENDS);
         let mut prompts = ends.filter_map(|(at, _)| {
             let end = at + sign.len_utf8();
             let rest = row.get(end..)?;
+            if !ends_alike(row.get(..end)?) {
+                return None;
+            }
             // zle may have left out the blank at the end of an empty line.
             let blanks = blanks.min(rest.len() - rest.trim_start().len());
             PromptLine::new(row.get(..end + blanks)?, cwd)
@@ -170,14 +184,32 @@ pub fn is_distinctive(prompt: &str) -> bool {
 
 /// Whether a shape has what prompts show and outputs seldom begin with: a directory, or a sign beyond ASCII.
 pub fn looks_like_prompt(shape: &str) -> bool {
-    let first = shape.trim_start().chars().next();
-    shape.contains(DIRECTORY) || first.is_some_and(|c| !c.is_ascii() && !c.is_alphanumeric())
+    shows_directory(shape) || begins_with_sign(shape)
 }
 
 /// Whether a shape begins as a row of a prompt does: with a directory or a sign beyond ASCII.
 pub fn begins_like_prompt(shape: &str) -> bool {
+    shape.trim_start().starts_with(DIRECTORY) && shows_directory(shape) || begins_with_sign(shape)
+}
+
+/// Whether a shape shows the directory, and not a file in it or, as a message does, the directory in quotes.
+pub fn shows_directory(shape: &str) -> bool {
+    shape.match_indices(DIRECTORY).any(|(at, sign)| {
+        let (before, from) = shape.split_at(at);
+        let behind = from.strip_prefix(sign).unwrap_or_default();
+        !behind.starts_with('/') && !before.ends_with(['\'', '"', '`', '‘', '“'])
+    })
+}
+
+/// Whether a shape begins with a sign beyond ASCII.
+pub fn begins_with_sign(shape: &str) -> bool {
     let first = shape.trim_start().chars().next();
-    first.is_some_and(|c| c == DIRECTORY || !c.is_ascii() && !c.is_alphanumeric())
+    first.is_some_and(|c| !c.is_ascii() && !c.is_alphanumeric())
+}
+
+/// Whether a shape begins with the upper corner of a frame, as a prompt of several rows does and the end of an output does not.
+pub fn opens_frame(shape: &str) -> bool {
+    shape.trim_start().starts_with(['╭', '┌', '┏', '╔'])
 }
 
 /// Returns a text without what differs between two prompts of a shell: digits, the directory, the length of fillers.

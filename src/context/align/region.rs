@@ -5,14 +5,19 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::echo::ends_line;
+use super::echo::{Echo, ends_line};
 use super::prompt::{
-    PromptLine, are_alike, begins_like_prompt, is_distinctive, looks_like_prompt, shape,
+    PromptLine, are_alike, begins_like_prompt, begins_with_sign, is_distinctive, looks_like_prompt,
+    opens_frame, shape, shows_directory,
 };
 use super::{Found, KnownCommand, Screen, ScreenRow};
 
 /// Maximum number of rows above the last one of a prompt.
 const MAX_HEIGHT: usize = 6;
+/// Number of programs above whose prompts a row stands that has neither a directory nor a sign, from which it belongs to the prompt.
+const PROGRAMS: usize = 3;
+/// Blanks between a command line and a right prompt.
+const RIGHT_PROMPT: &str = "        ";
 /// Number of blanks behind the mark of zsh by which it is told from a blank that was printed.
 const FILLER: usize = 10;
 
@@ -25,13 +30,8 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
     let Some(current) = current else {
         return (0, false);
     };
-    let has_certain = !current.follows_unrecorded;
-    let others: Vec<(&Found<'_>, &str)> = lines
-        .iter()
-        .zip(commands_above(lines))
-        .filter(|(found, _)| !std::ptr::eq(**found, *current))
-        .filter(|(found, _)| !has_certain || !found.follows_unrecorded)
-        .map(|(found, command)| (*found, command))
+    let others: Vec<&Found<'_>> = (lines.iter().copied())
+        .filter(|found| !std::ptr::eq(*found, *current))
         .collect();
     let above = |found: &Found<'_>, height: usize| {
         let row = found.echo.first_row.checked_sub(height)?;
@@ -43,48 +43,56 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
         _ => None,
     });
     let most = spaces.min().unwrap_or(MAX_HEIGHT).min(MAX_HEIGHT);
-    let is_bare = |row: usize, text: &str| {
+    // The line of another prompt: one with nothing in it, or one that is not recorded.
+    let is_other = |row: usize, text: &str| {
         let found = current.prompt.begins(text, current.prompt.cwd);
-        found.is_some_and(|found| ends_line(screen, row, found.text.len().min(text.len())))
+        found.is_some_and(|found| {
+            current.follows_unrecorded || ends_line(screen, row, found.text.len().min(text.len()))
+        })
     };
     let (mut common, mut is_doubtful) = (0, false);
+    // A prompt shows the directory once.
+    let mut is_shown = shows_directory(&shape(current.prompt.text, current.prompt.cwd));
     for height in 1..=most {
         let Some(own) = above(current, height) else {
             break;
         };
-        // The line of another prompt, with nothing in it.
-        if is_bare(current.echo.first_row - height, own) {
+        if is_other(current.echo.first_row - height, own) {
             break;
         }
         let own_shape = shape(own, current.prompt.cwd);
-        let is_prompt = looks_like_prompt(&own_shape);
-        // The beginning of a prompt may have left the scrollback. Of each row, the command above it is of interest.
-        let rows: Vec<(&str, &str, &str)> = others
-            .iter()
-            .filter_map(|(found, command)| {
-                Some((above(found, height)?, found.prompt.cwd, *command))
-            })
+        let directory = !is_shown && shows_directory(&own_shape);
+        let is_prompt = directory || begins_with_sign(&own_shape);
+        // The beginning of a prompt may have left the scrollback.
+        let rows: Vec<(&str, &Found<'_>)> = (others.iter())
+            .filter_map(|found| Some((above(found, height)?, *found)))
             .collect();
-        let is_like = |(row, cwd, _): &(&str, &str, &str)| {
-            let shape = shape(row, cwd);
+        let is_like = |(row, found): &&(&str, &Found<'_>)| {
+            let shape = shape(row, found.prompt.cwd);
             shape == own_shape || is_prompt && are_alike(&own_shape, &shape)
         };
-        let alike: Vec<&str> = rows
-            .iter()
-            .filter(|row| is_like(row))
-            .map(|row| row.2)
+        let alike: Vec<&Found<'_>> = rows.iter().filter(is_like).map(|row| row.1).collect();
+        // Outputs may end alike: those of the same program often, those of two at times.
+        let with_own = || alike.iter().chain([current]);
+        let programs: BTreeSet<&str> = with_own()
+            .filter_map(|found| found.command_above?.split_whitespace().next())
             .collect();
-        // Outputs may end alike, at least those of the same program.
-        let programs: BTreeSet<&str> = (alike.iter())
-            .map(|command| command.split_whitespace().next().unwrap_or_default())
-            .collect();
-        let proves = is_prompt && (!rows.is_empty() || others.is_empty())
-            || rows.len() > 1 && (own.is_empty() || programs.len() > 1);
+        let may_differ =
+            programs.len() > 1 || with_own().any(|found| found.command_above.is_none());
+        let are_all = alike.len() == others.len() || screen.is_cut && alike.len() == rows.len();
+        let proves = match (directory, is_prompt) {
+            (true, _) => !rows.is_empty() || others.is_empty(),
+            (_, true) => {
+                (may_differ || opens_frame(&own_shape)) && (!rows.is_empty() || others.is_empty())
+            }
+            _ => rows.len() > 1 && (own.is_empty() || programs.len() >= PROGRAMS && are_all),
+        };
         if !proves || alike.len() * 4 < rows.len() * 3 {
-            is_doubtful =
-                !own.is_empty() && (begins_like_prompt(&own_shape) || alike.len() * 2 > rows.len());
+            is_doubtful = is_prompt && begins_like_prompt(&own_shape)
+                || !own.is_empty() && !is_shown && may_differ && alike.len() * 2 > rows.len();
             break;
         }
+        is_shown |= directory;
         common = height;
     }
     // Blank rows above the prompt are no part of an output either, but they prove nothing.
@@ -92,12 +100,6 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
         common -= 1;
     }
     (common, is_doubtful)
-}
-
-/// Returns for each line the command above it; an empty text for the last of them.
-fn commands_above<'l>(lines: &'l [&Found<'_>]) -> impl Iterator<Item = &'l str> {
-    let commands = lines.iter().skip(1).map(|found| found.command);
-    commands.chain(std::iter::once(""))
 }
 
 /// Returns the rows that begin with a prompt like those of `lines`; `next` is the line below the rows.
@@ -150,12 +152,12 @@ pub fn bare_prompt(
 }
 
 /// Whether the line that was found for a command is in its own output, as that of a program that shows the screen or a transcript.
-/// Its text stands in the rows `shown`; `known` commands have it. `older` is the line before it.
+/// Its text stands in the places `shown`; `known` commands have it. `older` is the line before it.
 pub fn repeats(
     screen: &Screen,
     own: &Found<'_>,
     older: Option<&Found<'_>>,
-    shown: &[usize],
+    shown: &[Echo],
     known: usize,
 ) -> bool {
     let first = own.echo.first_row;
@@ -168,10 +170,29 @@ pub fn repeats(
             text(row).is_some() && text(row) == text(first)
         })
     };
+    // zle leaves a copy immediately above when it draws a long line, or the first one of a shell, again with a shorter prompt.
     shown
         .iter()
-        .filter(|row| **row < first)
-        .any(|row| *row >= behind_older || (shown.len() > known && is_copy(*row)))
+        .filter(|echo| echo.first_row < first && echo.last_row + 1 != first)
+        .map(|echo| echo.first_row)
+        .any(|row| row >= behind_older || (shown.len() > known && is_copy(row)))
+}
+
+/// Whether more may stand behind a command line than its right prompt: the beginning of the output, which a terminal that became wider has
+/// taken for the rest of that row. Nothing tells so but that the text does not end at the edge, and has another shape than behind the
+/// other `lines`.
+pub fn may_hide_output(screen: &Screen, own: &Found<'_>, lines: &[&Found<'_>]) -> bool {
+    let row = |found: &Found<'_>| screen.rows.get(found.echo.last_row);
+    let behind = |found: &Found<'_>| {
+        let (_, behind) = row(found)?.text.trim_end().rsplit_once(RIGHT_PROMPT)?;
+        Some(shape(behind, found.prompt.cwd))
+    };
+    let edge = screen.columns.saturating_sub(2);
+    let is_inside = row(own).is_some_and(|row| row.text.trim_end().width() < edge);
+    let mut others = lines.iter().filter(|found| found.echo != own.echo);
+    !screen.tells_wraps
+        && is_inside
+        && behind(own).is_some_and(|own| others.all(|other| behind(other).as_ref() != Some(&own)))
 }
 
 fn is_blank(screen: &Screen, row: usize) -> bool {

@@ -697,3 +697,265 @@ fn what_a_cleared_screen_leaves_is_no_output() {
     assert!(clears("cd x && clear") && clears("tput reset") && clears("if a; then clear; fi"));
     assert!(!clears("git reset --hard") && !clears("tput setaf 1; make"));
 }
+
+/// Returns the rows of commands with their outputs, each behind a prompt of one or more rows, and of the prompt that runs now.
+fn session(prompt: &str, runs: &[(&str, &str)]) -> Vec<String> {
+    let entered = |text: &str| format!("{prompt}{text}");
+    let rows = runs.iter().flat_map(|(text, output)| {
+        let text = entered(text);
+        let rows = text.lines().chain(output.lines());
+        rows.map(str::to_owned).collect::<Vec<_>>()
+    });
+    let last = entered("llm fix it");
+    rows.chain(last.lines().map(str::to_owned)).collect()
+}
+
+#[test]
+fn outputs_that_end_alike_lose_no_line() {
+    let of = |program, name| (program, name);
+    let failed = "no x\nFAILED";
+    for (prompt, runs, is_partial) in [
+        // Runs of the same command, more of them than are looked at.
+        ("me /src\n$ ", vec![of("ls /no", "no such file"); 14], false),
+        ("me /src $ ", vec![of("ls /no", "no such file"); 14], false),
+        ("$ ", vec![of("sh -c 'a; b'", failed); 14], false),
+        (
+            "$ ",
+            vec![of("nosuch", "command not found: nosuch"); 5],
+            false,
+        ),
+        // Two or three programs in turn.
+        (
+            "me /src\n$ ",
+            [of("sh a", failed), of("zsh b", failed)].repeat(3),
+            false,
+        ),
+        (
+            "me /src $ ",
+            vec![
+                of("grep a", failed),
+                of("ls b", failed),
+                of("sed c", failed),
+            ],
+            false,
+        ),
+        (
+            "$ ",
+            [of("true", ""), of("sh a", failed), of("zsh b", failed)].repeat(2),
+            false,
+        ),
+        (
+            "$ ",
+            [of("sh a", failed), of("zsh b", failed)].repeat(3),
+            true,
+        ),
+        // A line with a sign, with a file in the directory, or with the directory itself.
+        ("$ ", vec![of("eslint .", "no x\n✖ 3 problems"); 3], true),
+        (
+            "$ ",
+            vec![of("cc a.c", "no x\n/src/a.c:1: error"); 3],
+            false,
+        ),
+        (
+            "$ ",
+            vec![of("make", "no x\nmake: Leaving directory '/src'"); 3],
+            false,
+        ),
+        (
+            "me /src $ ",
+            vec![of("npm t", "npm ERR! code 1\nnpm ERR! path /src"); 3],
+            false,
+        ),
+    ] {
+        let rows = session(prompt, &runs);
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let known: Vec<_> = runs.iter().map(|(name, _)| (*name, &[][..])).collect();
+        let wanted = runs.last().unwrap().1.to_owned();
+        let told = last_after(&rows, &known);
+        assert_eq!(told, Some((wanted, is_partial)), "{rows:#?}");
+    }
+}
+
+#[test]
+fn the_footers_of_answers_are_no_part_of_the_prompt() {
+    // A command, a line that is not recorded, and a prompt, again and again.
+    for (between, line) in [
+        ("", UnrecordedLine::Blank),
+        (" export A=1", typed(" export A=1")),
+        ("typo", typed("typo")),
+    ] {
+        for prompt in ["me /src\n$ ", "me /src $ "] {
+            let programs = [
+                "ls", "cat", "grep", "sed", "awk", "make", "cc", "tr", "wc", "go",
+            ];
+            let outputs = programs.map(|name| format!("first\nno {name}"));
+            let rounds = programs.iter().zip(&outputs);
+            let mut runs: Vec<(&str, &str)> = rounds
+                .flat_map(|(name, output)| {
+                    [
+                        (*name, &**output),
+                        (between, ""),
+                        ("llm fix it", "fine\nfake · 0.0 s"),
+                    ]
+                })
+                .collect();
+            runs.pop();
+            let rows = session(prompt, &runs);
+            let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+            let lines = [line];
+            let known = runs.iter().filter(|(text, _)| *text != between);
+            let known: Vec<(&str, &[_])> = known
+                .map(|(text, _)| {
+                    (
+                        *text,
+                        if text.starts_with("llm") {
+                            &[][..]
+                        } else {
+                            &lines
+                        },
+                    )
+                })
+                .collect();
+            let wanted = "first\nno go".to_owned();
+            assert_eq!(
+                last_after(&rows, &known),
+                Some((wanted, false)),
+                "{rows:#?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_row_above_the_lines_of_three_programs_belongs_to_the_prompt() {
+    let runs = [
+        ("true", ""),
+        ("ls x", "no x"),
+        ("cat y", "no y"),
+        ("cc z", "no z"),
+    ];
+    for prompt in ["me at work\n$ ", "╭─me at work\n╰○ "] {
+        let rows = session(prompt, &runs);
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let known = runs.map(|(name, _)| (name, &[][..]));
+        assert_eq!(last_after(&rows, &known), Some(("no z".to_owned(), false)));
+    }
+    // The frame tells it of one program too.
+    let runs = [("ls x", "no x"); 3];
+    let rows = session("╭─me at work\n╰○ ", &runs);
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let known = runs.map(|(name, _)| (name, &[][..]));
+    assert_eq!(last_after(&rows, &known), Some(("no x".to_owned(), false)));
+}
+
+#[test]
+fn a_private_line_is_found_behind_signs_and_before_them() {
+    for (prompt, of_private, private) in [
+        ("❯❯ ", "❯❯ ", " echo private"),
+        ("/src main\n❯❯❯ ", "/src main\n❯❯❯ ", " echo private"),
+        ("╭─ /src ─╮\n╰─❯ ", "╭─ /src ─╮\n╰─❯ ", " echo private"),
+        ("▶▶ ", "▶▶ ", "echo private"),
+        // The exit code, or a sign, is another one.
+        ("/src ❯ ", "2 /src ❯ ", " echo private"),
+        ("✔ me /src ❯ ", "✘ 2 me /src ❯ ", " echo private"),
+        (
+            "➜  src git:(main) ✗ ",
+            "✘  src git:(main) ✗ ",
+            " echo private",
+        ),
+        // The line begins or ends with a character that the fingerprint does not cover.
+        ("$ ", "$ ", " echo privé"),
+        ("$ ", "$ ", " echo private 漢字 é"),
+        ("❯❯ ", "❯❯ ", " écho private"),
+    ] {
+        let mut rows = session(prompt, &[("true", ""), ("ls x", "no x")]);
+        let last = rows.split_off(rows.len() - prompt.lines().count());
+        rows.extend(
+            format!("{of_private}{private}\nprivate")
+                .lines()
+                .map(str::to_owned),
+        );
+        rows.extend(last);
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let lines = [typed(private)];
+        let known: [(&str, &[_]); 2] = [("true", &[]), ("ls x", &lines)];
+        let wanted = Some(("no x".to_owned(), false));
+        assert_eq!(last_after(&rows, &known), wanted, "{rows:#?}");
+    }
+}
+
+#[test]
+fn an_output_behind_a_right_prompt_is_told_as_missing() {
+    let usual = "~ > true                    0 at 11:59";
+    for (other, own, tells_wraps, is_partial) in [
+        (
+            usual,
+            "~ > ls x                    1 at 12:00",
+            false,
+            false,
+        ),
+        (
+            usual,
+            "~ > ls x                    1 at 12:00 first",
+            false,
+            true,
+        ),
+        (
+            usual,
+            "~ > ls x                    1 at 12:00 first",
+            true,
+            false,
+        ),
+        // Another right prompt than usual, and the end of one.
+        (
+            "~ > true",
+            "~ > ls x                                             [1]",
+            false,
+            false,
+        ),
+        (
+            "~ > true",
+            "~ > ls x                             [1] first",
+            false,
+            true,
+        ),
+    ] {
+        let rows = [other, own, "~ > llm fix it"];
+        let screen = Screen {
+            tells_wraps,
+            ..screen(58, &rows)
+        };
+        let running = RunningLine {
+            text: Some("llm fix it"),
+            words: None,
+            cwd: "/src",
+        };
+        let output = cut(&screen, &commands(&["true", "ls x"]), running, 1).unwrap();
+        assert_eq!(output.is_partial, is_partial, "{own}");
+    }
+}
+
+#[test]
+fn a_line_that_is_drawn_again_is_no_output() {
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    let rows = ["/src", "❯ make x", "❯ make x", "no rule", "❯ llm fix it"];
+    let output = cut(&screen(40, &rows), &commands(&["make x"]), running, 1).unwrap();
+    assert_eq!(
+        (&*output.lines, output.is_tail),
+        (&["no rule".to_owned()][..], false)
+    );
+    // Nothing else may stand between the two.
+    let rows = [
+        "$ cat log",
+        "of old",
+        "$ cat log",
+        "no rule",
+        "$ llm fix it",
+    ];
+    let output = cut(&screen(40, &rows), &commands(&["cat log"]), running, 1).unwrap();
+    assert!(output.is_tail);
+}

@@ -93,14 +93,15 @@ pub fn first_line(
     let end = match between.get(blanks) {
         None => rows.end,
         Some(UnrecordedLine::Text(line)) => {
-            let (row, prompt) = rows.clone().find_map(|row| {
+            let (row, prompts) = rows.clone().find_map(|row| {
                 let is_whole = line.count < COVERED;
                 let matches = |bytes: &[u8]| line.matches(bytes);
-                let at = echo::place_of(screen, row, line.count, is_whole, matches)?;
-                Some((row, screen.rows.get(row)?.text.get(..at)?))
+                let prompts = echo::beginnings(screen, row, line.count, is_whole, matches);
+                (!prompts.is_empty()).then_some((row, prompts))
             })?;
             // With another prompt it is not known which rows above belong to it.
-            is_like(prompt, next).then_some(row)?
+            let is_like = |prompt: &&str| is_like(prompt, next);
+            prompts.iter().any(is_like).then_some(row)?
         }
         Some(_) => return None,
     };
