@@ -25,6 +25,9 @@ const MAX_LOG_BYTES: u64 = 1 << 20;
 /// How long `restart` waits for an unresponsive daemon after each signal.
 const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Time for which threads may go on when the daemon has ended.
+const THREAD_GRACE: Duration = Duration::from_secs(2);
+
 /// Starts the daemon unless it is running.
 ///
 /// # Errors
@@ -140,7 +143,7 @@ fn serve(paths: Paths, ready: impl FnOnce()) -> Result<()> {
         .context(|| "cannot start the runtime".into())?;
     // Before any program is started.
     crate::daemon::orphans::adopt();
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let lock = crate::daemon::claim(&paths)?;
         tokio::task::spawn_blocking(crate::sandbox::remove_abandoned);
         let cancel = CancellationToken::new();
@@ -161,7 +164,10 @@ fn serve(paths: Paths, ready: impl FnOnce()) -> Result<()> {
                 _ = interrupt.recv() => cancel.cancel(),
             }
         }
-    })
+    });
+    // Dropping the runtime would wait for each thread, also for one whose file system does not answer.
+    runtime.shutdown_timeout(THREAD_GRACE);
+    result
 }
 
 fn listen_for(kind: tokio::signal::unix::SignalKind) -> Result<tokio::signal::unix::Signal> {

@@ -7,6 +7,7 @@ mod conversation;
 mod fit;
 mod fix;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 pub use self::compaction::{CompactionPlan, SUMMARY_PROMPT, plan_compaction};
@@ -155,10 +156,13 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
         out.push_str("</commands>\n");
     }
     if !facts.undone.is_empty() {
+        // Two turns may have changed the same file.
+        let undone: BTreeSet<&str> = facts.undone.iter().copied().collect();
+        let undone: Vec<&str> = undone.into_iter().collect();
         let _ = writeln!(
             out,
             "<undone>The user took back your changes in: {}</undone>",
-            facts.undone.join(", ")
+            undone.join(", ")
         );
     }
     if let Some(git) = facts.git {
@@ -393,12 +397,13 @@ mod tests {
                 exit: 0,
                 output: Some(&output),
             }],
-            undone: Vec::new(),
+            undone: vec!["/b", "/a", "/b"],
             attachments: vec![("err.log", "boom\n")],
         };
         assert_eq!(
             render_prompt("why?", &facts),
-            "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not captured]\n</commands>\n<git>branch \"main\"; no changes</git>\n\
+            "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not captured]\n</commands>\n\
+             <undone>The user took back your changes in: /a, /b</undone>\n<git>branch \"main\"; no changes</git>\n\
              <output command=\"ls\" exit=\"0\">\na\n[… 7 bytes left out …]\nz\n</output>\n\
              <file name=\"err.log\">\nboom\n</file>\n\nwhy?"
         );

@@ -22,6 +22,29 @@ const ACCEPT: &str =
 /// Number of bytes in which a page can declare its encoding.
 const ENCODING_BYTES: usize = 1024;
 
+/// Number of bytes in which a page is recognized.
+const HEAD_BYTES: usize = 4096;
+
+/// How HTML begins.
+const HTML_STARTS: [&str; 16] = [
+    "<!doctype html",
+    "<html",
+    "<head",
+    "<script",
+    "<iframe",
+    "<h1",
+    "<div",
+    "<font",
+    "<table",
+    "<a",
+    "<style",
+    "<title",
+    "<b",
+    "<body",
+    "<br",
+    "<p",
+];
+
 /// Whether the name in the URL may resolve to an address in a private network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivateHost {
@@ -36,12 +59,27 @@ pub enum PrivateHost {
 pub struct FetchedPage {
     /// URL after redirects.
     pub url: String,
-    /// Type of the content, such as `text/html`.
+    /// Type of the content, such as `text/html`, or that there is none.
     pub content_type: String,
     /// The text; HTML as Markdown.
     pub text: String,
     /// The page is longer than 2 MB.
     pub is_cut: bool,
+}
+
+impl FetchedPage {
+    /// Returns the text below a line that says where it is from.
+    pub fn for_model(&self) -> String {
+        let cut = match self.is_cut {
+            true => "; only the beginning",
+            false => "",
+        };
+        let text = match self.text.trim() {
+            "" => "[the page has no text]",
+            _ => self.text.as_str(),
+        };
+        format!("[{} ({}){cut}]\n{text}", self.url, self.content_type)
+    }
 }
 
 /// Fetches `url`, which the user has approved, and returns its text.
@@ -189,6 +227,9 @@ impl ContentType {
     }
 
     fn shown(&self) -> String {
+        if self.media_type.is_empty() {
+            return "no content type".to_owned();
+        }
         self.media_type
             .chars()
             .filter(|c| !c.is_control())
@@ -197,13 +238,18 @@ impl ContentType {
     }
 
     fn into_page(self, url: Url, body: &[u8], is_cut: bool) -> Result<FetchedPage> {
-        if self.charset.is_none() && body.get(..4096).unwrap_or(body).contains(&0) {
+        if self.charset.is_none() && body.get(..HEAD_BYTES).unwrap_or(body).contains(&0) {
             return Err(Error::runtime(format!("{url} is not text")));
         }
-        let encoding = self.encoding(body);
-        let (text, _, _) = encoding.decode(body);
-        let is_html = self.is_html() || (self.media_type.is_empty() && looks_like_html(&text));
-        let text = match is_html {
+        let content = match self.media_type.is_empty() && looks_like_html(body) {
+            true => ContentType {
+                media_type: "text/html".to_owned(),
+                ..self
+            },
+            false => self,
+        };
+        let (text, _, _) = content.encoding(body).decode(body);
+        let text = match content.is_html() {
             true => page_text(&text, |href| {
                 let target = url.join(href).ok()?;
                 // A link within the page only repeats its address.
@@ -213,7 +259,7 @@ impl ContentType {
             false => text.into_owned(),
         };
         Ok(FetchedPage {
-            content_type: self.shown(),
+            content_type: content.shown(),
             url: url.to_string(),
             text,
             is_cut,
@@ -242,13 +288,21 @@ impl ContentType {
     }
 }
 
-fn looks_like_html(text: &str) -> bool {
-    let start = text
-        .trim_start()
-        .get(..14)
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    start.starts_with("<!doctype html") || start.starts_with("<html")
+/// Whether a body of no declared type begins as HTML does, after space, comments and a byte order mark. The tags are those by which
+/// browsers tell.
+fn looks_like_html(body: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(body.get(..HEAD_BYTES).unwrap_or(body)).to_ascii_lowercase();
+    let mut text = head.trim_start_matches('\u{FEFF}').trim_start();
+    while let Some((_, rest)) = text
+        .strip_prefix("<!--")
+        .and_then(|text| text.split_once("-->"))
+    {
+        text = rest.trim_start();
+    }
+    HTML_STARTS.iter().any(|start| {
+        let rest = text.strip_prefix(start);
+        rest.is_some_and(|rest| rest.starts_with([' ', '\t', '\r', '\n', '>']))
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, HeaderValue};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
 use reqwest::{Response, Url};
 
 use crate::address::{self, NetworkZone};
@@ -50,7 +50,9 @@ impl WebClient {
             return Err(refusal(url, &reason));
         }
         let request = self.client.get(url.clone());
-        let request = request.header(ACCEPT, HeaderValue::from_static(accept));
+        let request = request
+            .header(ACCEPT, HeaderValue::from_static(accept))
+            .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         request.send().await.map_err(|error| {
             match self.resolver.take_refusal() {
                 Some((_, reason)) => refusal(url, &reason),
@@ -76,8 +78,19 @@ fn innermost(error: &dyn std::error::Error) -> String {
 }
 
 /// Reads a body up to [`MAX_BODY_BYTES`], and whether it is longer.
+///
+/// # Errors
+/// The connection fails, or the body is compressed although that was not asked for.
 pub(super) async fn read_body(mut response: Response) -> Result<(Vec<u8>, bool)> {
     let url = response.url().clone();
+    if let Some(encoding) = response.headers().get(CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        let encoding: String = encoding.to_str().unwrap_or("?").chars().take(40).collect();
+        return Err(Error::runtime(format!(
+            "{url} is sent compressed ({encoding}), which was not asked for"
+        )));
+    }
     let mut body = Vec::new();
     while let Some(piece) = response
         .chunk()

@@ -12,6 +12,7 @@ mod nearest;
 mod punctuation;
 
 use std::fmt;
+use std::ops::Range;
 
 use align::aligned;
 pub(super) use indentation::depth;
@@ -24,6 +25,10 @@ use super::text_file::{ModelLine, OutputLine, TextFile, split_lines};
 
 /// Maximum number of places that a refusal lists.
 const LISTED_PLACES: usize = 10;
+
+/// What to do about lines with the numbers of `read_file`.
+pub(super) const WITHOUT_NUMBERS: &str =
+    "leave out the line numbers of read_file and the tab behind them";
 
 /// How the text to replace was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,11 +156,11 @@ fn find(
     if is_in_indentation {
         return unique(exact);
     }
-    if is_made_already(file, new, MatchStage::Punctuation) {
-        return Ok(None);
-    }
     match punctuation::find(file, old, new)? {
         StageResult::Absent => {}
+        found if is_made_already(file, old, new, MatchStage::Punctuation, &found) => {
+            return Ok(None);
+        }
         found => return unique(found),
     }
     let found = find_whole_lines(file, old, new, true)?;
@@ -172,18 +177,35 @@ fn find_whole_lines(
     for stage in [MatchStage::TrailingSpace, MatchStage::Indentation] {
         match line_match::find(file, old, new, stage, folded)? {
             StageResult::Absent => {}
-            _ if is_made_already(file, new, stage) => return Ok(Some(StageResult::Absent)),
+            found if is_made_already(file, old, new, stage, &found) => {
+                return Ok(Some(StageResult::Absent));
+            }
             found => return Ok(Some(found)),
         }
     }
     Ok(None)
 }
 
-/// Whether the file has the new text exactly: several lines of it, or a whole line where only the indentation of the old one
-/// differs. Then the edit was made before, and a text that is almost the old one is another place.
-fn is_made_already(file: &TextFile, new: &[ModelLine<'_>], stage: MatchStage) -> bool {
+/// Whether the file has the new text exactly, outside of what was found: several lines of it, or a whole line where only the
+/// indentation of the old one differs. Then the edit was made before, and a text that is almost the old one is another place.
+fn is_made_already(
+    file: &TextFile,
+    old: &[ModelLine<'_>],
+    new: &[ModelLine<'_>],
+    stage: MatchStage,
+    found: &StageResult,
+) -> bool {
     let lines = new.iter().map(|line| line.content);
     let lines: Vec<&[u8]> = lines.filter(|line| !line.trim_ascii().is_empty()).collect();
+    // Lines of the place itself are there because the edit only removes some.
+    let places: Vec<Range<usize>> = match found {
+        StageResult::Absent => Vec::new(),
+        StageResult::Ambiguous(places) => {
+            let places = places.iter();
+            places.map(|first| *first..first + old.len()).collect()
+        }
+        StageResult::Found(found) => vec![found.first..found.first + found.count],
+    };
     match lines.as_slice() {
         [] => false,
         [line] => {
@@ -191,13 +213,16 @@ fn is_made_already(file: &TextFile, new: &[ModelLine<'_>], stage: MatchStage) ->
                 stage: MatchStage::Exact,
                 folded: false,
             };
-            let is_place =
-                || !find_lines(file, &[line], 0..file.real_line_count(), exact).is_empty();
+            let is_outside = |line: &usize| !places.iter().any(|place| place.contains(line));
+            let is_place = || {
+                let all = find_lines(file, &[line], 0..file.real_line_count(), exact);
+                all.iter().any(is_outside)
+            };
             // A line as `}` is everywhere.
             let has_word = line.iter().any(u8::is_ascii_alphanumeric);
             stage == MatchStage::Indentation && has_word && is_place()
         }
-        _ => exact::first_place(file, new).is_some(),
+        _ => exact::first_place(file, new, &places).is_some(),
     }
 }
 
@@ -248,12 +273,16 @@ fn absent(file: &TextFile, old: &[ModelLine<'_>], new: &[ModelLine<'_>]) -> Work
             .all(|line| line.content.trim_ascii().is_empty())
     };
     let refusal = if !is_blank(new)
-        && let Some(line) = exact::first_place(file, new)
+        // A part of the old text may be there without the rest of it.
+        && !exact::is_part(new, old)
+        && let Some(line) = exact::first_place(file, new, &[])
     {
         refusal.hint(format!(
             "the new text is in the file already, at line {}: read the file again",
             line + 1
         ))
+    } else if has_line_numbers(old.iter().map(|line| line.content)) {
+        refusal.hint(WITHOUT_NUMBERS)
     } else {
         refusal.hint("read the file again and copy the text from it")
     };
@@ -261,6 +290,19 @@ fn absent(file: &TextFile, old: &[ModelLine<'_>], new: &[ModelLine<'_>]) -> Work
         Some(excerpt) => refusal.excerpt(excerpt),
         None => refusal,
     }
+}
+
+/// Whether each line begins with its number, as `read_file` shows it.
+pub(super) fn has_line_numbers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let is_numbered = |line: &[u8]| {
+        let (number, text) = line.split_at(line.iter().position(|b| *b == b'\t').unwrap_or(0));
+        let number = number.trim_ascii_start();
+        !text.is_empty() && !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+    };
+    let mut lines = lines
+        .filter(|line| !line.trim_ascii().is_empty())
+        .peekable();
+    lines.peek().is_some() && lines.all(is_numbered)
 }
 
 fn without_mark(text: &str) -> &str {

@@ -12,6 +12,7 @@ use super::git::tracked_but_ignored;
 use super::grep::compile_glob;
 use super::ignore_rules::{IgnoreRules, UserRules};
 use super::path_error::{PathError, PathResult};
+use super::read::with_near_names;
 use super::read_context::{LimitedText, ListedText, ReadContext, grouped, path_from};
 use super::root::ResolvedPath;
 use super::walk::{EntryKind, WalkOptions, walk};
@@ -77,7 +78,7 @@ fn kind_of(dir: &ResolvedPath, below: &Path) -> Option<EntryKind> {
 }
 
 /// Finds files by a glob (`*.rs` in any directory, `src/**/*.rs` from `dir` on) or, without `*`, `?`, `[` and `{`, by a part of
-/// the path below `dir` in any case. Files that git ignores are left out, hidden files are not. Links end in `@`.
+/// the path below `dir` in any case. Files that git ignores are left out, hidden files are not. Links are marked.
 ///
 /// # Errors
 /// The glob is invalid, or the directory cannot be opened.
@@ -97,7 +98,8 @@ pub fn find_files(
         Some(glob) => glob.matched(path, false).is_whitelist(),
         None => below(dir, path).to_lowercase().contains(&part),
     };
-    let mut found = list_files(context, dir)?;
+    let found = list_files(context, dir);
+    let mut found = found.map_err(|error| with_near_names(error, dir))?;
     found.retain(|(path, _)| matches(path));
     Ok(written(context, found))
 }
@@ -181,7 +183,7 @@ fn written(context: &ReadContext<'_>, found: Vec<(PathBuf, EntryKind)>) -> Liste
     for (path, kind) in &found {
         let mut line = path_from(context.workspace.cwd(), path);
         if *kind == EntryKind::Link {
-            line.push('@');
+            line.push_str("  (symbolic link)");
         }
         if !text.push(&line) {
             break;

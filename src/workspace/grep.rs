@@ -17,6 +17,7 @@ use nix::fcntl::OFlag;
 use super::beneath::{file_type, open_listed};
 use super::ignore_rules::{IgnoreRules, UserRules};
 use super::path_error::{PathError, PathFault, PathResult};
+use super::read::with_near_names;
 use super::read_context::{
     LimitedText, ListedText, OutputLimits, ReadContext, cut_line, grouped, path_from,
 };
@@ -112,7 +113,8 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
         failed: AtomicUsize::new(0),
         found: Mutex::new(Vec::new()),
     };
-    let found = request.path.status()?;
+    let found = request.path.status();
+    let found = found.map_err(|error| with_near_names(error, &request.path))?;
     let unread = match file_type(&found) == nix::sys::stat::SFlag::S_IFDIR {
         true => {
             let options = WalkOptions {

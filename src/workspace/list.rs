@@ -10,7 +10,7 @@ use nix::sys::stat::fstatat;
 
 use super::ignore_rules::{IgnoreNode, IgnoreRules, RulesDir, UserRules};
 use super::path_error::{PathFault, PathResult, shown_name};
-use super::read::near_names;
+use super::read::with_near_names;
 use super::read_context::{LimitedText, ListedText, ReadContext, grouped};
 use super::root::ResolvedPath;
 use super::walk::{EntryKind, read_names};
@@ -43,12 +43,10 @@ pub fn list_dir(
     depth: usize,
 ) -> PathResult<ListedText> {
     dir.open_dir().map_err(|mut error| {
-        match error.fault {
-            PathFault::Missing => error.message.push_str(&near_names(dir)),
-            PathFault::WrongKind => error.message.push_str("; read_file reads a file"),
-            _ => {}
+        if error.fault == PathFault::WrongKind {
+            error.message.push_str("; read_file reads a file");
         }
-        error
+        with_near_names(error, dir)
     })?;
     let mut listing = DirListing {
         user: UserRules::read(IgnoreRules::Git, context, dir),

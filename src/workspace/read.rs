@@ -82,13 +82,12 @@ pub fn read_file(
 ) -> PathResult<FileContent> {
     let mut file = path.open_file(OFlag::O_RDONLY).map_err(|mut error| {
         match error.fault {
-            PathFault::Missing => error.message.push_str(&near_names(path)),
             PathFault::WrongKind if error.message.ends_with("is a directory") => {
                 error.message.push_str("; list_dir lists it");
             }
             _ => {}
         }
-        error
+        with_near_names(error, path)
     })?;
     let shown = &path.absolute;
     let system = |error: io::Error| PathError::io(shown, &error);
@@ -379,8 +378,26 @@ fn lines(
     })
 }
 
-/// Returns similar names in the directory of a missing file, to follow the error; empty if there are none.
+/// Adds similar names to the error about a missing path.
+pub(super) fn with_near_names(mut error: PathError, path: &ResolvedPath) -> PathError {
+    if error.fault == PathFault::Missing {
+        error.message.push_str(&near_names(path));
+    }
+    error
+}
+
+/// Returns similar names in the directory of a missing file, to follow the error; empty if there are none. If the directory is
+/// missing, too, they are those that are similar to its name.
 pub fn near_names(path: &ResolvedPath) -> String {
+    let mut missing = path.clone();
+    while let Some(parent) = missing.parent()
+        && parent
+            .open_dir()
+            .is_err_and(|error| error.fault == PathFault::Missing)
+    {
+        missing = parent;
+    }
+    let path = &missing;
     let Some(name) = path.relative().file_name() else {
         return String::new();
     };

@@ -96,15 +96,7 @@ pub async fn perform(
 /// Reads a web page. A name that leads to a private address is refused: the question did not show that.
 async fn page(url: &str) -> Result<CallResult, CallError> {
     let read = fetch_url(url, PrivateHost::Refuse).await;
-    let told = |page: crate::web::fetch::FetchedPage| {
-        let cut = if page.is_cut {
-            "; only the beginning"
-        } else {
-            ""
-        };
-        format!("[{} ({}){cut}]\n{}", page.url, page.content_type, page.text)
-    };
-    text(read.map(told).map_err(|e| e.message))
+    text(read.map(|page| page.for_model()).map_err(|e| e.message))
 }
 
 /// Searches the web.

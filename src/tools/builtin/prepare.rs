@@ -35,7 +35,7 @@ pub fn prepare(
     tool: &str,
     arguments: &str,
 ) -> Result<PreparedCall, PrepareError> {
-    let arguments = &with_numbers(tool, arguments);
+    let arguments = &with_types(tool, arguments);
     check_ranges(tool, arguments)?;
     match tool {
         READ_FILE => read_file(scope, parse(arguments)?),
@@ -87,8 +87,8 @@ fn check_ranges(tool: &str, arguments: &str) -> Result<(), PrepareError> {
     Ok(())
 }
 
-/// Returns the arguments with a number for each string that is one, where the schema wants an integer.
-fn with_numbers(tool: &str, arguments: &str) -> String {
+/// Returns the arguments with a number or a boolean for each string that is one, where the schema wants it.
+fn with_types(tool: &str, arguments: &str) -> String {
     let definition = work_tools().iter().find(|known| known.name == tool);
     let schema = definition.and_then(|known| serde_json::from_str::<Value>(&known.schema).ok());
     let given = serde_json::from_str::<Map<String, Value>>(arguments);
@@ -97,12 +97,21 @@ fn with_numbers(tool: &str, arguments: &str) -> String {
     };
     for (name, value) in &mut given {
         let wanted = schema.pointer(&format!("/properties/{name}/type"));
-        if wanted.is_some_and(|wanted| *wanted == "integer")
-            && let Some(number) = value
-                .as_str()
-                .and_then(|text| text.trim().parse::<i64>().ok())
-        {
-            *value = number.into();
+        let (Some(wanted), Some(text)) = (wanted.and_then(Value::as_str), value.as_str()) else {
+            continue;
+        };
+        let text = text.trim();
+        let typed = match wanted {
+            "integer" => text.parse::<i64>().ok().map(Value::from),
+            "boolean" => text
+                .to_ascii_lowercase()
+                .parse::<bool>()
+                .ok()
+                .map(Value::from),
+            _ => None,
+        };
+        if let Some(typed) = typed {
+            *value = typed;
         }
     }
     Value::Object(given).to_string()

@@ -159,10 +159,11 @@ fn edited(
         // The names in a directory are shown only to a model that may read it.
         let near = near_names(&path);
         let near = near.trim_start_matches("; ");
+        let mut dirs = path.absolute.ancestors().skip(1);
         return Err(PrepareError {
             message: format!("{shown}: no such file; write_file makes a new one"),
             excerpt: (!near.is_empty()).then(|| near.to_owned()),
-            file: path.absolute.parent().map(Path::to_owned),
+            file: dirs.find(|dir| dir.is_dir()).map(Path::to_owned),
             paths: Vec::new(),
         });
     };

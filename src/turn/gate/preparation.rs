@@ -170,8 +170,9 @@ async fn prepared(
     match tokio::time::timeout(TIME_LIMIT, preparing).await {
         Ok(Ok(prepared)) => prepared,
         Ok(Err(_)) => Err(PrepareError::from("the call cannot be prepared".to_owned())),
-        Err(_) => Err(PrepareError::from(
-            "the file system does not answer".to_owned(),
-        )),
+        Err(_) => Err(PrepareError::from(format!(
+            "the call was not prepared within {} s: the file system does not answer, or the change is too large",
+            TIME_LIMIT.as_secs()
+        ))),
     }
 }

@@ -48,6 +48,13 @@ fn page(content_type: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n{body}")
 }
 
+fn compressed(encoding: &str) -> String {
+    page("text/plain", "x").replace(
+        "\r\n\r\n",
+        &format!("\r\nContent-Encoding: {encoding}\r\n\r\n"),
+    )
+}
+
 fn redirect(to: &str) -> String {
     format!(
         "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -71,6 +78,16 @@ async fn page_is_fetched_as_readable_text() {
         ),
         ("/json", page("application/json", "{\"a\": 1}")),
         ("/none", page("", "<!DOCTYPE html><p>x")),
+        ("/bare", page("", "\u{FEFF} <!-- x -->\n<P class=a>x é")),
+        ("/unknown", page("", "<x> no HTML")),
+        (
+            "/scripts",
+            page("text/html", "<body><div></div><script>x()</script>"),
+        ),
+        (
+            "/empty",
+            "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n".to_owned(),
+        ),
         ("/big", page("text/plain", &"x".repeat(3 << 20))),
         (
             "/meta",
@@ -83,6 +100,21 @@ async fn page_is_fetched_as_readable_text() {
     assert_eq!(found.url, format!("{}/a", server.base));
     assert_eq!(fetch(&server, "/json").await.unwrap().text, "{\"a\": 1}");
     assert_eq!(fetch(&server, "/none").await.unwrap().text, "x");
+    for (path, kind) in [("/scripts", "text/html"), ("/empty", "no content type")] {
+        let told = fetch(&server, path).await.unwrap().for_model();
+        let expected = format!("[{}{path} ({kind})]\n[the page has no text]", server.base);
+        assert_eq!(told, expected);
+    }
+    let bare = fetch(&server, "/bare").await.unwrap();
+    assert_eq!(
+        (bare.text.as_str(), bare.content_type.as_str()),
+        ("x é", "text/html")
+    );
+    let unknown = fetch(&server, "/unknown").await.unwrap();
+    assert_eq!(
+        (unknown.text.as_str(), unknown.content_type.as_str()),
+        ("<x> no HTML", "no content type")
+    );
     assert_eq!(fetch(&server, "/meta").await.unwrap().text, "\u{e9}");
     let big = fetch(&server, "/big").await.unwrap();
     assert!(big.is_cut);
@@ -94,6 +126,8 @@ async fn failures_have_one_clear_line() {
     let server = server(&[
         ("/image", page("image/png", "x")),
         ("/zero", page("", "a\0b")),
+        ("/gzip", compressed("gzip")),
+        ("/br", compressed("br")),
         ("/loop", redirect("/loop")),
         ("/file", redirect("file:///etc/passwd")),
         ("/user", redirect("https://a:b@example.com/")),
@@ -112,6 +146,11 @@ async fn failures_have_one_clear_line() {
         ("/missing", "HTTP 404 Not Found"),
         ("/image", "is not text, but image/png"),
         ("/zero", "is not text"),
+        (
+            "/gzip",
+            "is sent compressed (gzip), which was not asked for",
+        ),
+        ("/br", "is sent compressed (br), which was not asked for"),
         ("/loop", "more than 5 redirects"),
         ("/file", "it is not a web address"),
         ("/user", "it is not a web address"),
@@ -127,8 +166,8 @@ async fn failures_have_one_clear_line() {
         assert!(!error.message.contains('\n'), "{error}");
     }
     let asked = server.asked.lock().unwrap().len();
-    // 11 paths once, and the loop six times.
-    assert_eq!(asked, 11 + 6);
+    // 13 paths once, and the loop six times.
+    assert_eq!(asked, 13 + 6);
     for (url, message) in [
         ("file:///etc/passwd", "only http and https"),
         ("x", "invalid URL"),

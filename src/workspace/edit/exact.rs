@@ -1,5 +1,7 @@
 //! First stage: the text occurs as it was given. Line ends count as one character, whatever their bytes are.
 
+use std::ops::Range;
+
 use memchr::memmem;
 
 use super::{EditOutcome, FoundEdit, MatchStage, StageResult, aligned, ambiguous};
@@ -43,7 +45,7 @@ impl LogicalText {
         }
     }
 
-    fn slice(&self, range: std::ops::Range<usize>) -> &[u8] {
+    fn slice(&self, range: Range<usize>) -> &[u8] {
         self.text.get(range).unwrap_or_default()
     }
 
@@ -81,11 +83,26 @@ fn joined(lines: &[ModelLine<'_>]) -> Vec<u8> {
     contents.join(&b'\n')
 }
 
-/// Returns the line in which the text occurs for the first time.
-pub(super) fn first_place(file: &TextFile, text: &[ModelLine<'_>]) -> Option<usize> {
+/// Returns the line in which the text occurs for the first time, outside of these lines.
+pub(super) fn first_place(
+    file: &TextFile,
+    text: &[ModelLine<'_>],
+    outside: &[Range<usize>],
+) -> Option<usize> {
     let logical = LogicalText::of(file);
-    let place = memmem::find(&logical.text, &joined(text))?;
-    Some(logical.line_at(place))
+    let text = joined(text);
+    let lines = |place: usize| logical.line_at(place)..logical.line_at(place + text.len()) + 1;
+    let is_outside = |found: &Range<usize>| {
+        let mut ranges = outside.iter();
+        !ranges.any(|range| range.start <= found.start && found.end <= range.end)
+    };
+    let places = logical.places(&text).into_iter().map(lines);
+    places.filter(is_outside).map(|found| found.start).next()
+}
+
+/// Whether a text is a part of another one.
+pub(super) fn is_part(text: &[ModelLine<'_>], whole: &[ModelLine<'_>]) -> bool {
+    memmem::find(&joined(whole), &joined(text)).is_some()
 }
 
 /// Finds the only exact occurrence. Returns as well whether each occurrence begins within the indentation of its line and
@@ -138,7 +155,7 @@ fn means_lines(old: &[ModelLine<'_>], new: &[ModelLine<'_>], indent: &[u8]) -> b
 /// Replaces ranges of the text, in order and in adjoining lines, and returns the lines that they are in.
 fn in_lines(
     logical: &LogicalText,
-    ranges: &[std::ops::Range<usize>],
+    ranges: &[Range<usize>],
     new: &[ModelLine<'_>],
     stage: MatchStage,
 ) -> Result<FoundEdit, WorkspaceError> {

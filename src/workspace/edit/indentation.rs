@@ -100,14 +100,7 @@ impl IndentRule {
                 .to_vec()
         };
         rules.push(IndentRule::Swap(start(from), start(to)));
-        let is_level = |rule: &IndentRule| match rule {
-            IndentRule::TabsToSpaces { levels, .. } | IndentRule::SpacesToTabs { levels, .. } => {
-                *levels == 0
-            }
-            IndentRule::Swap(..) => false,
-            _ => true,
-        };
-        let level = rules.iter().find(|rule| is_level(rule) && explains(rule));
+        let level = rules.iter().find(|rule| rule.is_level() && explains(rule));
         let found = level
             .or_else(|| rules.iter().find(|rule| explains(rule)))
             .cloned();
@@ -124,6 +117,17 @@ impl IndentRule {
                 .collect();
             Some(IndentRule::Columns { width, known })
         })
+    }
+
+    /// Whether the rule is the plain one: only the style or only the number of steps differs.
+    pub fn is_level(&self) -> bool {
+        match self {
+            IndentRule::TabsToSpaces { levels, .. } | IndentRule::SpacesToTabs { levels, .. } => {
+                *levels == 0
+            }
+            IndentRule::Swap(..) => false,
+            _ => true,
+        }
     }
 
     /// Returns the indentation in the style of the file, or nothing if the rule does not apply to it.

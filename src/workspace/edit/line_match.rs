@@ -101,8 +101,13 @@ impl<'a> LineIndex<'a> {
         LineIndex { file, rule, lines }
     }
 
-    /// Same as [`find_lines`].
-    pub fn find(&self, old: &[&[u8]], range: Range<usize>) -> Vec<usize> {
+    /// Same as [`find_lines`]. `count` is called for each line that is compared; where it returns false, the search ends.
+    pub fn find(
+        &self,
+        old: &[&[u8]],
+        range: Range<usize>,
+        count: &impl Fn() -> bool,
+    ) -> Vec<usize> {
         let wanted: Vec<Cow<'_, [u8]>> = old.iter().map(|line| self.rule.key(line)).collect();
         let lines = |key: &Cow<'_, [u8]>| self.lines.get(&**key).map_or(&[][..], Vec::as_slice);
         let keys = wanted.iter().enumerate();
@@ -114,10 +119,12 @@ impl<'a> LineIndex<'a> {
         let candidates = rarest.get(from..).unwrap_or_default().iter();
         candidates
             .map(|line| line - offset)
-            .take_while(|first| first + old.len() <= range.end)
+            .take_while(|first| first + old.len() <= range.end && count())
             .filter(|first| {
                 let mut keys = wanted.iter().enumerate();
-                keys.all(|(index, key)| self.rule.key(self.file.line(first + index)) == *key)
+                keys.all(|(index, key)| {
+                    count() && self.rule.key(self.file.line(first + index)) == *key
+                })
             })
             .collect()
     }
@@ -147,7 +154,7 @@ pub(in crate::workspace) struct SharedStyle<'a> {
     file: &'a TextFile,
     /// Indentations of the lines of the file.
     file_indents: Vec<&'a [u8]>,
-    /// The rule that explains the indentation of all texts.
+    /// The rule that explains the indentation of all texts in which it differs.
     indent: Option<IndentRule>,
     punctuation: Option<PunctuationMap>,
 }
@@ -161,13 +168,14 @@ impl<'a> SharedStyle<'a> {
             indent: None,
             punctuation: None,
         };
-        if texts
+        let mut differing = texts
             .iter()
-            .any(|text| text.rule.stage == MatchStage::Indentation)
-        {
+            .filter(|text| text.rule.stage == MatchStage::Indentation)
+            .peekable();
+        if differing.peek().is_some() {
             let lines = (0..file.real_line_count()).map(|index| file.line(index));
             style.file_indents = indents(lines);
-            let rule = style.indent_rule(texts);
+            let rule = style.indent_rule(differing);
             style.indent = rule.filter(|rule| !matches!(rule, IndentRule::Columns { .. }));
         }
         if texts.iter().any(|text| text.rule.folded) {
@@ -181,16 +189,65 @@ impl<'a> SharedStyle<'a> {
     }
 
     /// Returns the rule that explains the indentation of these texts.
-    fn indent_rule(&self, texts: &[MatchedText<'a>]) -> Option<IndentRule> {
-        let pairs = texts.iter().flat_map(|text| text.pairs(self.file));
-        let pairs: Vec<(&[u8], &[u8])> = pairs
-            .filter(|(old, _)| !trim_end(old).is_empty())
-            .map(|(old, line)| (split_indent(old).0, split_indent(line).0))
-            .collect();
-        let model = texts
-            .iter()
-            .flat_map(|text| text.old.iter().chain(&text.new));
-        IndentRule::explaining(&pairs, &indents(model.copied()), &self.file_indents)
+    fn indent_rule<'t>(
+        &self,
+        texts: impl Iterator<Item = &'t MatchedText<'a>>,
+    ) -> Option<IndentRule>
+    where
+        'a: 't,
+    {
+        let (mut pairs, mut model) = (Vec::new(), Vec::new());
+        for text in texts {
+            pairs.extend(
+                text.pairs(self.file)
+                    .filter(|(old, _)| !trim_end(old).is_empty())
+                    .map(|(old, line)| (split_indent(old).0, split_indent(line).0)),
+            );
+            model.extend(text.old.iter().chain(&text.new).copied());
+        }
+        IndentRule::explaining(&pairs, &indents(model.into_iter()), &self.file_indents)
+    }
+
+    /// Returns the rule for the new lines of a text; nothing if its own lines differ in several ways.
+    ///
+    /// What was learned from other texts counts only where the lines of this one leave it open: two hunks of a model may have lost
+    /// different parts of the indentation.
+    fn indent_of(&self, text: &MatchedText<'a>) -> Option<IndentRule> {
+        if text.rule.stage != MatchStage::Indentation {
+            let is_open = indents(text.old.iter().copied())
+                .iter()
+                .all(|indent| indent.is_empty());
+            // Tabs in a text that matched exactly are kept: in a Makefile, they are no matter of style.
+            let to_tabs = self
+                .indent
+                .as_ref()
+                .filter(|rule| matches!(rule, IndentRule::SpacesToTabs { levels: 0, .. }));
+            let has_spaces = || {
+                let mut indents = self.file_indents.iter();
+                indents.any(|indent| indent.starts_with(b" "))
+            };
+            return Some(match to_tabs {
+                Some(rule) if is_open && !has_spaces() => rule.clone(),
+                _ => IndentRule::Add(Vec::new()),
+            });
+        }
+        let own = self.indent_rule(std::iter::once(text))?;
+        Some(match &self.indent {
+            Some(shared) if !own.is_level() => shared.clone(),
+            _ => own,
+        })
+    }
+
+    /// Returns the punctuation for the new lines of a text. A text that matched as it is, and has quotes or typographic characters, is
+    /// written as the model means it.
+    fn punctuation_of(&self, text: &MatchedText<'a>) -> Option<&PunctuationMap> {
+        let tells = |line: &&[u8]| {
+            line.iter()
+                .any(|b| matches!(b, b'\'' | b'"') || !b.is_ascii())
+        };
+        self.punctuation
+            .as_ref()
+            .filter(|_| text.rule.folded || !text.old.iter().any(tells))
     }
 }
 
@@ -215,13 +272,7 @@ pub(in crate::workspace) struct LineMatch<'a> {
 impl<'a> LineMatch<'a> {
     /// Prepares lines that were matched. Returns nothing if the indentation differs in several ways.
     pub fn of(text: &'a MatchedText<'a>, style: &'a SharedStyle<'a>) -> Option<LineMatch<'a>> {
-        let indent = match &style.indent {
-            Some(rule) => rule.clone(),
-            None if text.rule.stage == MatchStage::Indentation => {
-                style.indent_rule(std::slice::from_ref(text))?
-            }
-            None => IndentRule::Add(Vec::new()),
-        };
+        let indent = style.indent_of(text)?;
         let pairs = text.pairs(style.file);
         let surplus = SurplusSpace::of(pairs.map(|(old, line)| (trailing(old), trailing(line))));
         Some(LineMatch {
@@ -229,7 +280,7 @@ impl<'a> LineMatch<'a> {
             text,
             indent,
             surplus,
-            punctuation: style.punctuation.as_ref(),
+            punctuation: style.punctuation_of(text),
         })
     }
 

@@ -166,6 +166,66 @@ fn a_stale_edit_is_told_that_the_new_text_is_there() {
 }
 
 #[test]
+fn lines_with_the_numbers_of_read_file_are_named_as_such() {
+    let error = refused(
+        "a\n    x = 1\n",
+        "     2\t    x = 1\n",
+        "     2\t    x = 2\n",
+    );
+    assert!(
+        error
+            .hint
+            .unwrap()
+            .starts_with("leave out the line numbers")
+    );
+    assert!(
+        refused("a\n", "2 x\n", "y\n")
+            .hint
+            .unwrap()
+            .starts_with("read the file")
+    );
+}
+
+#[test]
+fn a_deletion_is_not_taken_for_one_that_was_made_already() {
+    for (file, old, new, expected) in [
+        (
+            "a();\nb();\nc(); \n",
+            "a();\nb();\nc();\n",
+            "a();\nb();\n",
+            "a();\nb();\n",
+        ),
+        (
+            "  a();\n  b();\n  c();\nd\n",
+            "a();\n  b();\n  c();",
+            "a();\n  b();",
+            "  a();\n  b();\nd\n",
+        ),
+        (
+            "if x:\n        a()\n    b()\n",
+            "if x:\n    a()\nb()\n",
+            "if x:\n",
+            "",
+        ),
+        ("“a”\nb\nc\n", "\"a\"\nb\nc", "b\nc", "b\nc\n"),
+    ] {
+        match expected {
+            "" => _ = refused(file, old, new),
+            _ => assert_eq!(edited(file, old, new).0, expected, "{old:?}"),
+        }
+    }
+    // A part of the old text that is in the file says nothing.
+    let hint = refused("a();\nb();\n", "a();\nb();\nq();\n", "a();\nb();\n")
+        .hint
+        .unwrap();
+    assert!(hint.starts_with("read the file again"), "{hint}");
+    // The deletion was made, and the other place is similar.
+    let file = "  a();\n  b();\n\n    a();\n    b();\n    c();\n";
+    let error = refused(file, "  a();\n  b();\n  c();\n", "  a();\n  b();\n");
+    assert_eq!(error.message, "the text to replace is not in the file");
+}
+
+#[test]
 fn an_edit_that_was_made_already_is_not_made_in_a_similar_place() {
     let file = "  a();\n  c();\n\n    a();\n    b();\n";
     let error = refused(file, "  a();\n  b();\n", "  a();\n  c();\n");

@@ -7,7 +7,8 @@ use std::ops::Range;
 use super::scope::{LineFinder, RULES, Scope, scopes};
 use super::{HunkLine, PatchHunk, loosest};
 use crate::workspace::edit::{
-    LineMatch, MatchStage, MatchedText, SharedStyle, ambiguous, excerpt_near,
+    LineMatch, MatchStage, MatchedText, SharedStyle, WITHOUT_NUMBERS, ambiguous, excerpt_near,
+    has_line_numbers,
 };
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::text_file::{EndRule, LineContent, ModelLine, OutputLine, TextFile};
@@ -48,7 +49,9 @@ pub(super) fn apply_hunks(
                 file.check_new(text)?;
             }
         }
-        let place = place(&finder, hunk, &done).map_err(|error| error.of(number(hunk)))?;
+        let place = place(&finder, hunk, &done);
+        let place = finder.check().and(place);
+        let place = place.map_err(|error| error.of(number(hunk)))?;
         match place.is_appended {
             // Later hunks may be anywhere above.
             true => appended.push((hunk, place)),
@@ -239,7 +242,11 @@ fn unique_place(
     let Some(from) = scopes.iter().map(|scope| scope.start).min() else {
         return Ok(None);
     };
-    let all = finder.find(old, from..end, rule);
+    let last = scopes.iter().map(|scope| scope.end).max();
+    // A hunk may begin with the line behind its scope.
+    let to = last.map_or(end, |last| (last + old.len()).min(end));
+    let to = if hunk.at_end { end } else { to };
+    let all = finder.find(old, from..to, rule);
     if hunk.at_end {
         // The hunk need not have the blank lines at the end.
         let is_blank = |line| file.line(line).trim_ascii().is_empty();
@@ -261,7 +268,7 @@ fn unique_place(
         // Below, where the header fits better, the lines may fit worse: either may be meant.
         if let Some(above) = found.first().copied() {
             let below = (0..RULES.len()).flat_map(|rule| {
-                let all = finder.find(old, above + 1..end, rule);
+                let all = finder.find(old, above + 1..to, rule);
                 places(&all, true)
             });
             found.extend(below.take(1));
@@ -317,8 +324,14 @@ fn absent(file: &TextFile, hunk: &PatchHunk) -> WorkspaceError {
         true => "in the file",
         false => "in the block of its @@ line",
     };
-    let refusal = WorkspaceError::new(format!("its unchanged and removed lines are not {place}"))
-        .hint("read the file again and copy the lines from it; hunks must be in the order of the file");
+    let hint = match has_line_numbers(old.iter().map(|line| line.content)) {
+        true => WITHOUT_NUMBERS,
+        false => {
+            "read the file again and copy the lines from it; hunks must be in the order of the file"
+        }
+    };
+    let refusal =
+        WorkspaceError::new(format!("its unchanged and removed lines are not {place}")).hint(hint);
     match excerpt_near(file, &old) {
         Some(excerpt) => refusal.excerpt(excerpt),
         None => refusal,

@@ -1,7 +1,9 @@
 //! Where a hunk may be: the blocks of the lines behind its `@@`.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
+
+use memchr::memmem;
 
 use super::PatchHunk;
 use crate::workspace::edit::{LineIndex, LineRule, MatchStage, depth};
@@ -21,10 +23,18 @@ const fn rule(stage: MatchStage, folded: bool) -> LineRule {
     LineRule { stage, folded }
 }
 
+/// Maximum number of lines that are compared to find the hunks of a file: a line as `}` is in thousands of places, and the block
+/// below each of them may have thousands of lines.
+const MAX_COMPARED: usize = 10_000_000;
+
 /// Finds lines of a file by each of the rules.
 pub(super) struct LineFinder<'a> {
     pub file: &'a TextFile,
     indexes: [OnceCell<LineIndex<'a>>; RULES.len()],
+    /// Number of lines that were compared.
+    compared: Cell<usize>,
+    /// Whether the file has texts between `"""`.
+    has_quotes: bool,
 }
 
 impl<'a> LineFinder<'a> {
@@ -32,7 +42,33 @@ impl<'a> LineFinder<'a> {
         LineFinder {
             file,
             indexes: Default::default(),
+            compared: Cell::new(0),
+            has_quotes: (0..file.line_count()).any(|index| has_odd_quotes(file.line(index))),
         }
+    }
+
+    /// Refuses a file for which too many lines were compared. What was found since is not complete.
+    ///
+    /// # Errors
+    /// More than [`MAX_COMPARED`] lines were compared.
+    pub fn check(&self) -> Result<(), WorkspaceError> {
+        if self.is_within_limit() {
+            return Ok(());
+        }
+        Err(
+            WorkspaceError::new("its lines are in too many places of the file")
+                .hint("give lines that are in few places, or fewer hunks in one patch"),
+        )
+    }
+
+    fn is_within_limit(&self) -> bool {
+        self.compared.get() < MAX_COMPARED
+    }
+
+    /// Counts a line that is compared; returns false if the limit is reached.
+    fn count(&self) -> bool {
+        self.compared.set(self.compared.get() + 1);
+        self.is_within_limit()
     }
 
     /// Returns where the lines occur in a range, by the rule with this index: the first line of each place.
@@ -42,7 +78,7 @@ impl<'a> LineFinder<'a> {
         };
         index
             .get_or_init(|| LineIndex::of(self.file, *rule))
-            .find(old, range)
+            .find(old, range, &|| self.count())
     }
 }
 
@@ -83,8 +119,8 @@ impl Scope {
     }
 
     /// The scope of a header inside of this one.
-    fn of(self, file: &TextFile, header: usize, is_strict: bool) -> Scope {
-        let end = block_end(file, header);
+    fn of(self, finder: &LineFinder<'_>, header: usize, is_strict: bool) -> Scope {
+        let end = block_end(finder, header);
         Scope {
             header: Some(header),
             start: header,
@@ -117,10 +153,18 @@ pub(super) fn scopes(
     let Some((first, narrower)) = hunk.headers.split_first() else {
         return Ok(vec![rest]);
     };
-    let (places, index) = header_places(finder, first, next..rest.end)
-        .ok_or_else(|| no_header("the line behind @@ is not in the file", first))?;
+    let above = || {
+        no_header("the line behind @@ is above the hunk before", first)
+            .hint("leave the @@ line out, or put the hunks in the order of the file")
+    };
+    let (places, index) = header_places(finder, first, next..rest.end).ok_or_else(|| {
+        match header_places(finder, first, 0..next) {
+            Some(_) => above(),
+            None => no_header("the line behind @@ is not in the file", first),
+        }
+    })?;
     if is_above(first.as_bytes(), index) {
-        return Err(no_header("the line behind @@ is not in the file", first));
+        return Err(above());
     }
     // A model may leave out the indentation of a header, so that it is exactly another line.
     let mut fitting = places.clone();
@@ -129,7 +173,7 @@ pub(super) fn scopes(
     }
     fitting.sort_unstable();
     fitting.dedup();
-    let of = |place: usize| rest.of(file, place, places.binary_search(&place).is_ok());
+    let of = |place: usize| rest.of(finder, place, places.binary_search(&place).is_ok());
     let mut scopes: Vec<Scope> = fitting.into_iter().map(of).collect();
     for header in narrower {
         scopes = scopes
@@ -148,7 +192,8 @@ pub(super) fn scopes(
 fn narrowed(finder: &LineFinder<'_>, outer: Scope, header: &str) -> Vec<Scope> {
     let file = finder.file;
     let outside = depth(file.line(outer.start));
-    let is_inside = |place: &usize| !outer.is_block || depth(file.line(*place)) > outside;
+    let is_flat = !outer.is_block || is_section(file.line(outer.start).trim_ascii());
+    let is_inside = |place: &usize| is_flat || depth(file.line(*place)) > outside;
     let range = outer.start + 1..outer.end;
     let of_rule = |rule| {
         let places = finder.find(&[header.as_bytes()], range.clone(), rule);
@@ -161,7 +206,7 @@ fn narrowed(finder: &LineFinder<'_>, outer: Scope, header: &str) -> Vec<Scope> {
     }
     places
         .into_iter()
-        .map(|place| outer.of(file, place, true))
+        .map(|place| outer.of(finder, place, true))
         .collect()
 }
 
@@ -188,28 +233,48 @@ fn no_header(what: &str, header: &str) -> WorkspaceError {
 ///
 /// Lines that are indented no more and have no block, such as those of a text in quotes, do not end one: the lines of another
 /// block would be mistaken for its own, not they.
-fn block_end(file: &TextFile, header: usize) -> Option<usize> {
+fn block_end(finder: &LineFinder<'_>, header: usize) -> Option<usize> {
+    let file = finder.file;
     let head = file.line(header).trim_ascii();
     let outside = depth(file.line(header));
     if is_punctuation(head) {
         return None;
     }
+    if is_section(head) {
+        return Some(section_end(finder, header));
+    }
     let mut has_braces = head.ends_with(b"{");
     let mut is_empty = true;
     let mut last: Option<usize> = None;
+    // Whether the line is in a text between `"""`, as far as can be told from here.
+    let mut is_quoted = finder.has_quotes && has_odd_quotes(head);
     for index in header + 1..file.real_line_count() {
+        if !finder.count() {
+            return None;
+        }
         let line = file.line(index);
         let text = line.trim_ascii();
+        let is_deeper = |last: usize| depth(line) > depth(file.line(last));
+        let was_quoted = is_quoted;
+        is_quoted ^= finder.has_quotes && has_odd_quotes(text);
         if is_punctuation(text) || is_comment(text) && !is_comment(head) {
             let opens = text.first().is_none_or(|first| b"([{".contains(first));
             has_braces |= is_empty && text.starts_with(b"{");
             is_empty &= text.is_empty() || is_comment(text) || depth(line) <= outside;
-            // What follows the end of a text in quotes is not the block of its last line.
-            last = last.filter(|_| opens || is_comment(text));
+            if !text.is_empty() && !is_comment(text) {
+                // `...`, `-` and the `"""` of a docstring may be the whole first line of a block.
+                let ends = text.first().is_some_and(|first| b")]}'\"`".contains(first));
+                let begins = !ends || is_quoted && !was_quoted;
+                if last.is_some_and(|last| begins && is_deeper(last)) {
+                    return last;
+                }
+                // What follows the end of a text in quotes is not the block of its last line.
+                last = last.filter(|_| opens);
+            }
             continue;
         }
         if let Some(last) = last.take()
-            && depth(line) > depth(file.line(last))
+            && is_deeper(last)
         {
             return Some(last);
         }
@@ -224,6 +289,43 @@ fn block_end(file: &TextFile, header: usize) -> Option<usize> {
         }
     }
     (!is_empty).then(|| file.real_line_count())
+}
+
+/// Whether a text between three quotes begins or ends in a line.
+fn has_odd_quotes(line: &[u8]) -> bool {
+    // Most lines have none, and a search costs more than this.
+    let has = |quote: u8| memchr::memchr(quote, line).is_some();
+    let count = |quotes: &[u8]| memmem::find_iter(line, quotes).count();
+    let mut all = 0;
+    if has(b'"') {
+        all += count(br#"""""#);
+    }
+    if has(b'\'') {
+        all += count(b"'''");
+    }
+    all % 2 == 1
+}
+
+/// Whether a line is the header of a section as in TOML and INI: `[name]`.
+fn is_section(text: &[u8]) -> bool {
+    let name = text
+        .strip_prefix(b"[")
+        .and_then(|text| text.strip_suffix(b"]"));
+    name.is_some_and(|name| !is_punctuation(name))
+}
+
+/// Returns the line of the next section. Lines in brackets without anything between them are attributes, as those of C#.
+fn section_end(finder: &LineFinder<'_>, header: usize) -> usize {
+    let file = finder.file;
+    let outside = depth(file.line(header));
+    let is_other = |index: &usize| {
+        let line = file.line(*index);
+        depth(line) == outside && is_section(line.trim_ascii())
+    };
+    let end = file.real_line_count();
+    let mut lines = (header + 1..end).take_while(|_| finder.count());
+    let first = lines.find(|index| !is_other(index));
+    first.and_then(|_| lines.find(is_other)).unwrap_or(end)
 }
 
 /// Whether a line has no words: it is blank, or opens or closes something.
@@ -251,7 +353,8 @@ fn continues(head: &[u8], text: &[u8]) -> bool {
         // `) -> Result {` and `} else {`, and the items of a list in YAML.
         b"" => match text {
             [b'-', b' ', ..] => !head.starts_with(b"- "),
-            [first, ..] => b")]}".contains(first),
+            // The next `} else {` is another block than this one.
+            [first, ..] => b")]}".contains(first) && !head.starts_with(&[*first]),
             [] => true,
         },
         b"case" | b"default" => matches!(first_word(head), b"switch" | b"select"),

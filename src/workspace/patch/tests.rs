@@ -255,6 +255,77 @@ fn what_is_indented_less_need_not_end_a_block() {
 }
 
 #[test]
+fn the_first_line_of_the_next_block_may_have_no_words() {
+    for (text, hunk) in [
+        (
+            "def a():\n    \"\"\"\n    One.\n    \"\"\"\n    return 2\n\n\ndef b():\n    \"\"\"\n    Two.\n    \"\"\"\n    return 1\n",
+            "@@ def a():\n-    return 1\n+    return 3\n",
+        ),
+        (
+            "def a():\n    '''One.\n    '''\n    return 2\n\ndef b():\n    '''\n    Two.'''\n    return 1\n",
+            "@@ def a():\n-    return 1\n+    return 3\n",
+        ),
+        (
+            "def a():\n    x()\n\ndef b():\n    ...\n    return 1\n",
+            "@@ def a():\n-    return 1\n+    return 3\n",
+        ),
+        (
+            "a:\n  - x\n\nb:\n  -\n    y: 1\n",
+            "@@ a:\n-    y: 1\n+    y: 2\n",
+        ),
+        ("[a]\nx = 1\n\n[b]\ny = 2\n", "@@ [a]\n-y = 2\n+y = 3\n"),
+        (
+            "if a {\n  x();\n} else {\n  y();\n} else {\n  z();\n}\n",
+            "@@ } else {\n@@   y();\n-  z();\n+  x();\n",
+        ),
+    ] {
+        let message = refused(text, hunk).message;
+        assert!(
+            message.contains("not in the block of its @@ line"),
+            "{hunk}: {message}"
+        );
+    }
+    assert_eq!(
+        patched(
+            "[a]\nx = 1\n\n[b]\ny = 1\nx = 1\n",
+            "@@ [b]\n@@ y = 1\n-x = 1\n+x = 2\n"
+        ),
+        "[a]\nx = 1\n\n[b]\ny = 1\nx = 2\n"
+    );
+    // Attributes, not sections.
+    assert_eq!(
+        patched("[A]\n[B]\nx\n\n[A]\ny\n", "@@ [A]\n-x\n+z\n"),
+        "[A]\n[B]\nz\n\n[A]\ny\n"
+    );
+}
+
+#[test]
+fn a_header_above_the_hunk_before_is_named_as_such() {
+    let text = "class X:\n    a = 1\n    b = 2\n";
+    let hunk = |name: &str| format!("@@ class X:\n-    {name} = \n+    {name} = 3\n");
+    let hunks = hunk("a").replace("= \n", "= 1\n") + &hunk("b").replace("= \n", "= 2\n");
+    let error = refused(text, &hunks);
+    assert!(
+        error
+            .message
+            .ends_with("the line behind @@ is above the hunk before: class X:"),
+        "{error}"
+    );
+    assert!(error.hint.unwrap().starts_with("leave the @@ line out"));
+}
+
+#[test]
+fn lines_with_the_numbers_of_read_file_are_named_as_such() {
+    let error = refused("a\nb\n", "@@\n      2\tb\n+     3\tc\n");
+    assert!(
+        error
+            .hint
+            .unwrap()
+            .starts_with("leave out the line numbers")
+    );
+}
+
+#[test]
 fn several_places_in_the_block_of_a_header_are_refused() {
     let text = "def f(self):\n    a()\n    x = 1\n    b()\n    x = 1\n    c()\n\ndef g(self):\n    x = 1\n";
     for (text, hunk, lines) in [
@@ -560,6 +631,77 @@ fn a_hunk_that_does_not_tell_its_style_takes_that_of_the_others() {
         ),
         "\tx;\nb {\n    c;\n    d;\n}\n"
     );
+}
+
+#[test]
+fn a_hunk_that_tells_its_style_keeps_it_whatever_the_others_do() {
+    let python = "import os\n\ndef f():\n    if x:\n        a()\n        b()\n        z()\n";
+    let loose = "@@\n a()\n-b()\n+c()\n";
+    let make = "all:\n\nifeq ($(X),1)\n    CFLAGS := -g\n    LD := x\nendif\n";
+    for (text, hunks, expected) in [
+        (
+            python,
+            format!("@@ import os\n+import sys\n{loose}"),
+            "import os\nimport sys\n\ndef f():\n    if x:\n        a()\n        c()\n        z()\n",
+        ),
+        (
+            python,
+            format!("{loose}@@\n+\n+def g():\n+    pass\n"),
+            "import os\n\ndef f():\n    if x:\n        a()\n        c()\n        z()\n\ndef g():\n    pass\n",
+        ),
+        (
+            "class A:\n    x = 1\n\n\nif y:\n    if z:\n        a()\n",
+            "@@ class A:\n+    y = 2\n@@\n \n+Z = 1\n if y:\n@@\n-a()\n+b()\n".to_owned(),
+            "class A:\n    y = 2\n    x = 1\n\n\nZ = 1\nif y:\n    if z:\n        b()\n",
+        ),
+        (
+            make,
+            "@@\n all:\n+\tcc -o x x.c\n@@\n ifeq ($(X),1)\n-\tCFLAGS := -g\n+\tCFLAGS := -O2\n"
+                .to_owned(),
+            "all:\n\tcc -o x x.c\n\nifeq ($(X),1)\n    CFLAGS := -O2\n    LD := x\nendif\n",
+        ),
+        // Two rules, and a third one that would explain both.
+        (
+            "f:\n    g:\n        a = 1\n        b = 2\n    h:\n        c = 3\n        d = 4\n",
+            "@@\n-    a = 1\n+    a = 2\n@@\n \t\td = 4\n+\t\t\tr = 4\n".to_owned(),
+            "f:\n    g:\n        a = 2\n        b = 2\n    h:\n        c = 3\n        d = 4\n            r = 4\n",
+        ),
+        // Quotes that matched as they are.
+        (
+            "say \"a\"\nsay \"b\"\n",
+            "@@\n-say “a”\n+say “c”\n@@\n-say \"b\"\n+say \"“b”\"\n".to_owned(),
+            "say \"c\"\nsay \"“b”\"\n",
+        ),
+    ] {
+        assert_eq!(patched(text, &hunks), expected, "{hunks}");
+    }
+}
+
+#[test]
+fn a_header_in_many_places_takes_no_search_of_the_file_each() {
+    let start = std::time::Instant::now();
+    for (block, header) in [("} else {\n  y();\n", "} else {"), ("x:\n{\n  y\n", "x:")] {
+        let text = format!("if a {{\n{}}}\nz\n", block.repeat(20_000));
+        let result = try_patch(
+            files(&[("f", &text)]),
+            &format!("*** Update File: f\n@@ {header}\n-z\n+zz\n"),
+        );
+        match result {
+            Ok(result) => assert!(result["f"].ends_with(b"}\nzz\n")),
+            Err(error) => assert!(
+                error.message.ends_with("in too many places of the file"),
+                "{error}"
+            ),
+        }
+    }
+    // The removed line is in 10,000 places, but in one of each block.
+    let text: String = (0..10_000)
+        .map(|n| format!("line {n}\n  x\n}}\n"))
+        .collect();
+    let hunks = (0..2_000).map(|n| format!("@@ line {}\n-   x\n+   y\n", n * 5));
+    let result = patched(&text, &hunks.collect::<String>());
+    assert_eq!(result.matches("  y\n").count(), 2_000);
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
 }
 
 #[test]

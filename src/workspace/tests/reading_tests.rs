@@ -173,6 +173,10 @@ fn other_files_are_named_or_returned_as_images() {
     assert!(message(read_file(&context(&f, &variables), &path, 1)).contains("the limit is 5 MB"));
     fs::write(f.inside.join("README.md"), "").unwrap();
     assert!(message(read(&f, "REDME.md", 1)).ends_with("; similar names: README.md"));
+    let missing = f.workspace.resolve("REDME.md/x").unwrap();
+    let searched = grep(&context(&f, &variables), &GrepRequest::new("x", missing));
+    assert!(message(searched).ends_with("; similar names: README.md"));
+    assert!(message(read(&f, "subs/x", 1)).ends_with("; similar names: sub"));
     assert!(message(read(&f, "zzz", 1)).ends_with("no such file or directory"));
     assert!(message(read(&f, "sub", 1)).ends_with("is a directory; list_dir lists it"));
 }

@@ -38,11 +38,15 @@ fn errors_in_arguments_name_the_field() {
 }
 
 #[test]
-fn a_text_that_is_an_integer_is_one_where_the_schema_wants_it() {
+fn a_text_that_is_an_integer_or_a_boolean_is_one_where_the_schema_wants_it() {
     let given = r#"{"limit":"x","offset":" 2","path":"3"}"#;
     let expected = r#"{"limit":"x","offset":2,"path":"3"}"#;
-    assert_eq!(with_numbers(READ_FILE, given), expected);
-    assert_eq!(with_numbers("unknown", given), given);
+    assert_eq!(with_types(READ_FILE, given), expected);
+    assert_eq!(with_types("unknown", given), given);
+    let given = r#"{"fixed":"yes","files_only":"False","ignore_case":"true","pattern":"true"}"#;
+    let expected = r#"{"files_only":false,"fixed":"yes","ignore_case":true,"pattern":"true"}"#;
+    let typed: Value = serde_json::from_str(&with_types(GREP, given)).unwrap();
+    assert_eq!(typed, serde_json::from_str::<Value>(expected).unwrap());
 }
 
 #[test]
