@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use crate::support::helper::Helper;
 use crate::support::home::{Home, helper, source_plugin};
 use crate::support::pty::Zsh;
 
@@ -270,6 +271,38 @@ fn tab_completes_in_a_real_zsh() {
     zsh.run("true");
 }
 
+#[test]
+fn sessions_and_models_complete_from_what_there_is() {
+    let helper = Helper::saying("fine");
+    helper.home.zshrc(&format!(
+        "fpath=({}/completions $fpath)\nautoload -Uz compinit\ncompinit -u -D\n{}",
+        env!("CARGO_MANIFEST_DIR"),
+        source_plugin()
+    ));
+    helper.ask("a title");
+    let id = helper.call(["session", "list", "--names"]).run().ok();
+    let (id, title) = id.trim_end().split_once(':').unwrap();
+    assert_eq!(title, "a title");
+    let mut zsh = Zsh::start(&helper.home);
+    for (typed, completed) in [
+        ("aish-helper session show ", id),
+        ("aish-helper session rename --session ", id),
+        ("aish-helper model use ", "fake"),
+        ("llm :history ", id),
+        ("llm :share ", id),
+        ("llm :stats --session ", id),
+        ("llm :model ", "fake"),
+        ("llm :share --with", "-output"),
+        ("llm :stats --si", "nce"),
+        ("llm :stats --by m", "odel"),
+    ] {
+        zsh.send(format!("\x15{typed}\t"));
+        zsh.wait_text(&format!("{typed}{completed}"));
+    }
+    zsh.send("\x15");
+    zsh.run("true");
+}
+
 /// Returns the man page without roff escapes.
 fn man() -> String {
     run(&["man"])
@@ -303,7 +336,7 @@ fn the_man_page_has_every_command_and_option() {
         assert!(page.contains(&format!(".SH {section}\n")), "{section}");
     }
     assert!(page.contains("\n0\nanswered or done\n"), "{page}");
-    assert!(!page.contains(".SH EXTRA"));
+    assert!(!page.contains(".SH EXTRA") && !page.contains("see a summary"));
     assert!(!page.contains("exec-done") && !page.contains("--offer"));
 }
 
@@ -315,6 +348,8 @@ fn the_man_page_of_llm_has_every_option_and_command() {
         "{page}"
     );
     let (options, _) = listed_in_help(&["ask"]);
+    assert!(page.contains("\\fB--model\\fR \\fINAME\\fR]"), "{page}");
+    assert!(page.contains("[\\fB--new\\fR]"), "{page}");
     for name in options.iter().filter(|name| *name != "--command") {
         assert!(page.contains(name.as_str()), "{name}: {page}");
     }

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::json;
+
 use crate::fakes::provider::{Provider, Script};
 use crate::support::home::{Home, helper};
 use crate::support::pty::Zsh;
@@ -77,6 +79,32 @@ fn a_server_and_its_key_are_verified_and_saved_before_the_prompt_is_answered() {
     assert_eq!(files_containing(&home.path(""), "k-wrong"), [""; 0]);
     let mode = fs::metadata(&key).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn one_of_the_models_of_a_server_is_picked() {
+    let list = json!({ "data": [{ "id": "first" }, { "id": "second" }] }).to_string();
+    let provider = Provider::start([Script::tokens(["Hallo"])]).models(Script::status(200, &list));
+    let home = Home::new();
+    let mut zsh = Zsh::start(&home);
+    zsh.send("llm hello\r");
+    zsh.wait_text("Which? [1-4, q]");
+    zsh.send("4\r");
+    zsh.wait_text("Base URL of the server");
+    zsh.send(format!("{}\r", provider.base_url()));
+    wait_nth(&zsh, "API key of the server", 1);
+    zsh.send("https://api.example/v1\r");
+    zsh.wait_text("The pasted text is an address, not a key.");
+    wait_nth(&zsh, "Base URL of the server", 2);
+    zsh.send(format!("{}\r", provider.base_url()));
+    wait_nth(&zsh, "API key of the server", 2);
+    zsh.send("\r");
+    zsh.wait_text("Which? A number, a part of a name");
+    zsh.send("2\r");
+    zsh.wait_text("Hallo");
+    zsh.prompt();
+    let config = home.read("aish/config/config.toml");
+    assert!(config.contains("model = \"second\""), "{config}");
 }
 
 #[test]

@@ -163,7 +163,7 @@ impl ErrorResponse<'_> {
             }
             ErrorResponseKind::UnknownModel => {
                 Error::runtime(format!("{at} has no model {model} (404){detail}"))
-                    .hint("`aish-helper model list` shows what there is")
+                    .hint("aish-helper model refresh, then llm :model --filter WORD, shows what the server offers")
             }
             ErrorResponseKind::NotFound => {
                 Error::runtime(format!("nothing at {} ({status}){detail}", place(self.url)))

@@ -356,9 +356,9 @@ pub enum McpCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Connect to a server until the daemon ends
+    /// Connect to a server until the daemon ends, or reconnect a disconnected one
     Connect {
-        /// Address of the server, or the alias of a disabled one
+        /// Address of the server, or the alias of a disabled or disconnected one
         url: String,
         /// Alias of the server
         alias: Option<String>,

@@ -23,6 +23,15 @@ const LISTED_NAMES: &[(&str, &str, &str)] = &[
     ("recording export", "id", "recording list"),
     ("recording delete", "ids", "recording list"),
     ("replay", "id", "recording list"),
+    ("model use", "name", "model list"),
+    ("attach", "id", "session list"),
+    ("session show", "id", "session list"),
+    ("session compact", "id", "session list"),
+    ("session continue", "id", "session list"),
+    ("session rename", "session", "session list"),
+    ("session share", "id", "session list"),
+    ("session unshare", "id", "session list"),
+    ("session delete", "id", "session list"),
 ];
 
 /// Precedes the command in the help of an argument of [`LISTED_NAMES`], until the generated line is completed.
@@ -57,9 +66,14 @@ fn complete_values(line: &str) -> String {
         .unwrap_or(marked.len());
     let (list, after) = marked.split_at(end);
     let after = after.strip_suffix(":' \\").unwrap_or(after);
-    format!(
-        "{before}{after}:{{compadd -- ${{(f)\"$(_call_program names aish-helper {list} --names)\"}}}}' \\"
-    )
+    let names = format!("${{(f)\"$(_call_program names aish-helper {list} --names)\"}}");
+    match list {
+        // Ids with titles, last used first.
+        "session list" => {
+            format!("{before}{after}:{{local -a each=( {names} ); _describe -V session each}}' \\")
+        }
+        _ => format!("{before}{after}:{{compadd -- {names}}}' \\"),
+    }
 }
 
 /// Gives a positional argument without candidates an empty list. A message in its place keeps zsh from completing an

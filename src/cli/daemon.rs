@@ -67,7 +67,7 @@ pub fn restart(paths: &Paths, now: bool) -> Result<()> {
         }
     }
     start(paths)?;
-    print("the daemon is running\n")
+    print("the daemon has restarted\n")
 }
 
 /// Kills an unresponsive daemon. The kernel reported `pid` as the process that listens on the socket.

@@ -8,7 +8,7 @@ use crate::client::fix::{self, FailedLine};
 use crate::client::terminal::tty_name;
 use crate::config::env_overrides;
 use crate::error::{ErrorContext, Result};
-use crate::paths::Paths;
+use crate::paths::{Paths, terminal_variables};
 use crate::protocol::AskRequest;
 
 /// Maximum size of the description of a failed command, with the names of all commands of the shell.
@@ -35,6 +35,8 @@ pub fn run(paths: impl FnOnce() -> Result<Paths>, args: FixArgs) -> Result<Strin
                 cwd: current_directory(),
                 overrides: env_overrides()?,
                 tty: tty_name(),
+                // A daemon that was restarted does not know where the shell runs.
+                terminal: terminal_variables(),
                 ..AskRequest::default()
             };
             fix::ask_model(&paths()?, &failed, ask)?

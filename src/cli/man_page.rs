@@ -194,14 +194,14 @@ fn render_function() -> Result<String> {
         .version(env!("CARGO_PKG_VERSION"))
         // The function would print the command without offering it.
         .mut_arg("command", |option| option.hide(true));
-    let page = clap_mangen::Man::new(command);
+    let page = clap_mangen::Man::new(command.clone());
     let mut out = Vec::new();
     page.render_title(&mut out).context(failed)?;
     page.render_name_section(&mut out).context(failed)?;
-    page.render_synopsis_section(&mut out).context(failed)?;
+    render_synopsis(&page, &command, &mut out).context(failed)?;
     page.render_description_section(&mut out).context(failed)?;
     page.render_options_section(&mut out).context(failed)?;
-    let mut out = String::from_utf8_lossy(&out).into_owned();
+    let mut out = text(&out);
     out.push_str(".SH COMMANDS\n");
     for (usage, meaning) in META_COMMANDS {
         out.push_str(&format!(".TP\n\\fBllm {usage}\\fR\n{meaning}\n"));
@@ -218,17 +218,17 @@ fn render_launcher() -> Result<String> {
     let command = Launcher::command()
         .about("start zsh with aish in a tmux session")
         .long_about(LAUNCHER_DESCRIPTION);
-    let page = clap_mangen::Man::new(command);
+    let page = clap_mangen::Man::new(command.clone());
     let mut out = Vec::new();
     page.render_title(&mut out).context(failed)?;
     page.render_name_section(&mut out).context(failed)?;
-    page.render_synopsis_section(&mut out).context(failed)?;
+    render_synopsis(&page, &command, &mut out).context(failed)?;
     page.render_description_section(&mut out).context(failed)?;
     page.render_options_section(&mut out).context(failed)?;
     let mut command = Launcher::command();
     command.build();
     render_commands(&command, &mut out).context(failed)?;
-    let mut out = String::from_utf8_lossy(&out).into_owned();
+    let mut out = text(&out);
     out.push_str(LAUNCHER_SECTIONS);
     Ok(out)
 }
@@ -242,12 +242,39 @@ fn render_helper() -> Result<String> {
     let page = clap_mangen::Man::new(command.clone());
     page.render_title(&mut out).context(failed)?;
     page.render_name_section(&mut out).context(failed)?;
-    page.render_synopsis_section(&mut out).context(failed)?;
+    render_synopsis(&page, &command, &mut out).context(failed)?;
     page.render_description_section(&mut out).context(failed)?;
     render_commands(&command, &mut out).context(failed)?;
     out.extend_from_slice(REFERENCE_SECTIONS.as_bytes());
     page.render_version_section(&mut out).context(failed)?;
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    Ok(text(&out))
+}
+
+/// Renders the synopsis of a command, with the values of its options, which the generator leaves out.
+fn render_synopsis(
+    page: &clap_mangen::Man,
+    command: &clap::Command,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    let mut part = Vec::new();
+    page.render_synopsis_section(&mut part)?;
+    let mut part = String::from_utf8_lossy(&part).into_owned();
+    let options = command.get_opts();
+    for option in options.filter(|option| option.get_action().takes_values()) {
+        let value = option.get_value_names().and_then(|names| names.first());
+        if let (Some(long), Some(value)) = (option.get_long(), value) {
+            let name = format!("\\fB\\-\\-{}\\fR", long.replace('-', "\\-"));
+            let value = value.as_str().replace('-', "\\-");
+            part = part.replace(&format!("{name}]"), &format!("{name} \\fI{value}\\fR]"));
+        }
+    }
+    out.extend_from_slice(part.as_bytes());
+    Ok(())
+}
+
+/// Returns the page as text, without what clap adds to --help for its own output.
+fn text(page: &[u8]) -> String {
+    String::from_utf8_lossy(page).replace(" (see a summary with \\*(Aq\\-h\\*(Aq)", "")
 }
 
 /// Renders the visible subcommands of `command`, each with its synopsis and options.
@@ -263,7 +290,7 @@ fn render_commands(command: &clap::Command, out: &mut Vec<u8>) -> std::io::Resul
             .to_string();
         let man = clap_mangen::Man::new(sub.clone().display_name(name.clone()));
         let mut part = Vec::new();
-        man.render_synopsis_section(&mut part)?;
+        render_synopsis(&man, sub, &mut part)?;
         man.render_description_section(&mut part)?;
         man.render_options_section(&mut part)?;
         out.extend_from_slice(format!(".SH \"{}\"\n", name.to_uppercase()).as_bytes());

@@ -310,35 +310,7 @@ impl AddedModel<'_> {
             return Ok(id.clone());
         }
         let dialog = self.dialog("--model MODEL")?;
-        let mut word = String::new();
-        loop {
-            let matches = matching(models, &word);
-            dialog.print(&shown_list(found, &matches, &word))?;
-            let best = matches.first().copied();
-            let question = match best {
-                Some(best) => format!(
-                    "Which? A number, a part of a name, Enter for {}: ",
-                    one_line(best, MAX_SHOWN)
-                ),
-                None => "Which? A part of a name, Enter for the whole list: ".to_owned(),
-            };
-            let typed = self.answer(dialog, &question)?;
-            if typed.is_empty() {
-                match best {
-                    Some(best) => return Ok(best.to_owned()),
-                    None => word.clear(),
-                }
-                continue;
-            }
-            // A number of what is shown; any other is a part of a name, such as 70 for a model with 70b.
-            let number = typed.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-            let numbered = number.and_then(|at| matches.iter().take(LISTED).nth(at));
-            let exact = models.iter().find(|id| **id == typed);
-            if let Some(id) = numbered.copied().or(exact.map(String::as_str)) {
-                return Ok(id.to_owned());
-            }
-            word = typed;
-        }
+        pick_listed(dialog, &found.name, &found.offer)?.ok_or_else(left)
     }
 
     /// Returns the name of the command line, or asks for one. Without a question it is the name of a known server,
@@ -445,6 +417,50 @@ fn left() -> Error {
     Error::new(ErrorKind::Interrupted, "nothing was added")
 }
 
+/// Lets the user pick a model from the list of a server; `None` means that the user leaves.
+///
+/// # Errors
+/// The terminal is lost, or Ctrl-C.
+pub(super) fn pick_listed(
+    dialog: &SetupDialog<'_>,
+    server: &str,
+    offer: &ServerOffer,
+) -> Result<Option<String>> {
+    let models = &offer.models;
+    let mut word = String::new();
+    loop {
+        let matches = matching(models, &word);
+        dialog.print(&shown_list(server, offer, &matches, &word))?;
+        let best = matches.first().copied();
+        let question = match best {
+            Some(best) => format!(
+                "Which? A number, a part of a name, Enter for {}: ",
+                one_line(best, MAX_SHOWN)
+            ),
+            None => "Which? A part of a name, Enter for the whole list: ".to_owned(),
+        };
+        let Some(typed) = dialog.ask(&question, true)? else {
+            return Ok(None);
+        };
+        let typed = typed.trim();
+        if typed.is_empty() {
+            match best {
+                Some(best) => return Ok(Some(best.to_owned())),
+                None => word.clear(),
+            }
+            continue;
+        }
+        // A number of what is shown; any other is a part of a name, such as 70 for a model with 70b.
+        let number = typed.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        let numbered = number.and_then(|at| matches.iter().take(LISTED).nth(at));
+        let exact = models.iter().find(|id| **id == typed);
+        if let Some(id) = numbered.copied().or(exact.map(String::as_str)) {
+            return Ok(Some(id.to_owned()));
+        }
+        typed.clone_into(&mut word);
+    }
+}
+
 /// Returns the models whose name contains the word, in any case.
 fn matching<'m>(models: &'m [String], word: &str) -> Vec<&'m str> {
     let word = word.to_lowercase();
@@ -455,19 +471,14 @@ fn matching<'m>(models: &'m [String], word: &str) -> Vec<&'m str> {
 }
 
 /// Formats the first of the models, each with what is known of it.
-fn shown_list(found: &ReachedServer, matches: &[&str], word: &str) -> String {
-    let endpoint = &found.offer.endpoint;
+fn shown_list(server: &str, offer: &ServerOffer, matches: &[&str], word: &str) -> String {
+    let endpoint = &offer.endpoint;
     let section = catalog::section(endpoint.dialect, endpoint.is_mistral, &endpoint.base_url);
     let mut out = match (matches.len(), word) {
-        (0, _) => format!(
-            "  no model of {} matches {}\n",
-            found.name,
-            one_line(word, 40)
-        ),
-        (n, "") => format!("Models of {}: {n}\n", found.name),
+        (0, _) => format!("  no model of {server} matches {}\n", one_line(word, 40)),
+        (n, "") => format!("Models of {server}: {n}\n"),
         (n, word) => format!(
-            "Models of {} that match {}: {n}\n",
-            found.name,
+            "Models of {server} that match {}: {n}\n",
             one_line(word, 40)
         ),
     };

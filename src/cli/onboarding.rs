@@ -1,5 +1,6 @@
 //! First run on a terminal without a model: a menu to set one up, after which the prompt is answered.
 
+use super::model_add::pick_listed;
 use super::setup_dialog::{self, MAX_SHOWN, SetupDialog};
 use super::{model, model_install};
 use crate::broker::Broker;
@@ -226,11 +227,20 @@ impl Onboarding<'_> {
                 Some(key)
             };
             let tried = self.broker.try_server(base_url, key);
-            let kept = self
-                .runtime
-                .block_on(tried)
-                .and_then(|offer| self.dialog.save_default(CUSTOM_MODEL, &offer.endpoint));
-            match kept {
+            let mut offer = match self.runtime.block_on(tried) {
+                Ok(offer) => offer,
+                Err(e) => {
+                    self.dialog.report_failure(&e)?;
+                    continue;
+                }
+            };
+            if offer.models.len() > 1 {
+                match pick_listed(&self.dialog, CUSTOM_MODEL, &offer)? {
+                    Some(model) => offer.endpoint.model = model,
+                    None => return Ok(DialogStep::Leave),
+                }
+            }
+            match self.dialog.save_default(CUSTOM_MODEL, &offer.endpoint) {
                 Ok(()) => return Ok(DialogStep::Done),
                 Err(e) => self.dialog.report_failure(&e)?,
             }

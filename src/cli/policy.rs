@@ -63,12 +63,14 @@ pub fn run(paths: &Paths, command: PolicyCommand) -> Result<()> {
                 operation: intent_type.as_deref().and_then(OperationClass::from_name),
                 sensitivity: sensitivity.as_deref().and_then(DataSensitivity::from_name),
             };
+            let shell_is_known = shell.is_some();
             let explained: PolicyExplanation = ask(paths, request, shell)?;
             match json {
                 true => print_json(&explained),
                 false => {
                     explained.notices.iter().for_each(|line| print_notice(line));
-                    print_wrapped(&explanation_page(&explained), 2)
+                    let page = explanation_page(&explained);
+                    print_wrapped(&(page + session_grants(paths, shell_is_known)?), 2)
                 }
             }
         }
@@ -144,6 +146,18 @@ fn wrap_lines(lines: Vec<String>) -> String {
         )
     });
     wrapped.flat_map(text).collect()
+}
+
+/// Returns a line about the grants that an explanation without a shell does not count, if there are any.
+fn session_grants(paths: &Paths, shell_is_known: bool) -> Result<&'static str> {
+    let has_grants = || -> Result<bool> {
+        let policy: PolicyInForce = ask(paths, PolicyRequest::List, None)?;
+        Ok(!policy.grants.is_empty())
+    };
+    Ok(match !shell_is_known && has_grants()? {
+        true => "grants of a session are not counted here; llm :policy explain counts them\n",
+        false => "",
+    })
 }
 
 fn explain_command(

@@ -32,7 +32,10 @@ const DEFAULT_COLUMNS: usize = 100;
 /// There is no such session, or the daemon cannot be reached.
 pub fn run(paths: &Paths, command: SessionCommand) -> Result<()> {
     match command {
-        SessionCommand::List { limit, json } => list(paths, limit, None, json),
+        SessionCommand::List {
+            limit, names: true, ..
+        } => names(paths, limit),
+        SessionCommand::List { limit, json, .. } => list(paths, limit, None, json),
         SessionCommand::Search { words, limit, json } => {
             list(paths, limit, Some(words.join(" ")), json)
         }
@@ -132,6 +135,16 @@ fn list(paths: &Paths, limit: usize, search: Option<String>, json: bool) -> Resu
         }
     }
     print(&out)
+}
+
+/// Prints `ID:TITLE` of each session, for the completion.
+fn names(paths: &Paths, limit: usize) -> Result<()> {
+    let sessions = fetch(paths, limit, None)?;
+    let name = |session: &SessionInfo| {
+        let title = one_line(&words(&session.title), MAX_TITLE);
+        format!("{}:{title}\n", short_id(&session.id))
+    };
+    print(&sessions.iter().map(name).collect::<String>())
 }
 
 fn heading() -> String {

@@ -52,6 +52,10 @@ impl<'a> SetupDialog<'a> {
     /// The terminal is lost.
     pub fn checked_key(&self, typed: &str) -> Result<Option<Secret>> {
         match key::checked(typed.as_bytes()) {
+            Ok(key) if key.contains("://") => {
+                self.print("  The pasted text is an address, not a key.\n")?;
+                Ok(None)
+            }
             Ok(key) => Ok(Some(Secret::new(key))),
             Err(reason) => {
                 self.print(&format!("  The pasted text {reason}.\n"))?;

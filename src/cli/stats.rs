@@ -27,6 +27,8 @@ const MAX_DAYS: usize = 31;
 const MAX_NAME: usize = 32;
 /// Range of the width of a bar; without room for the smallest, no bar is shown.
 const BAR: std::ops::RangeInclusive<usize> = 5..=30;
+/// Width below which the columns of failures and of the cache are left out.
+const NARROW: usize = 50;
 const GROUPS: [UsageGroup; 5] = [
     UsageGroup::Day,
     UsageGroup::Model,
@@ -149,7 +151,10 @@ fn headline(total: &UsageSum) -> String {
     }
     parts.push(format!("{} in", short_count(total.input)));
     parts.push(format!("{} out", short_count(total.output)));
-    parts.push(cost(total));
+    // Where no price is known, there is nothing to say.
+    if total.unpriced < total.requests || total.cost > 0.0 {
+        parts.push(cost(total));
+    }
     if total.unpriced > 0 && total.unpriced < total.requests {
         parts.push(format!("{} of unknown price", grouped(total.unpriced)));
     }
@@ -220,7 +225,17 @@ fn chart(
     let rows: Vec<[String; 7]> = std::iter::once(head.map(String::from))
         .chain(shown.iter().map(row))
         .collect();
-    let lines = table(rows.iter(), width, cut);
+    let lines = match width.is_some_and(|width| width < NARROW) {
+        // What can be missed, rather than parts of the names.
+        true => {
+            let rows = rows.into_iter();
+            let rows = rows.map(|[name, requests, _, input, _, output, cost]| {
+                [name, requests, input, output, cost]
+            });
+            table(rows.collect::<Vec<_>>().iter(), width, cut)
+        }
+        false => table(rows.iter(), width, cut),
+    };
     let widest = lines.iter().map(|l| l.trim_end().width()).max();
     let widest = widest.unwrap_or_default();
     let room = width.map_or(*BAR.end(), |w| w.saturating_sub(widest + 2).min(*BAR.end()));
@@ -291,6 +306,13 @@ mod tests {
         // No room for bars.
         let text = chart(UsageGroup::Model, &models, Some(50), &|_| String::new());
         assert!(!text.contains('█'), "{text}");
+        assert!(text.contains("failed") && text.contains("cached"), "{text}");
+        let text = chart(UsageGroup::Model, &models, Some(40), &|_| String::new());
+        assert!(
+            !text.contains("failed") && !text.contains("cached"),
+            "{text}"
+        );
+        assert!(text.contains("m11") && text.contains("$11.00"), "{text}");
     }
 
     #[test]
@@ -326,6 +348,12 @@ mod tests {
         assert_eq!(sum(1.5, 1, 0), "~$1.50");
         assert_eq!(sum(1.5, 0, 2), "$1.50 + ?");
         assert_eq!(sum(0.0, 0, 3), "?");
+        // The headline says nothing about it.
+        let unpriced = UsageSum {
+            unpriced: 1,
+            ..used(1, 20, 0.0)
+        };
+        assert_eq!(headline(&unpriced), "1 request · 20 in · 10 out");
     }
 
     #[test]

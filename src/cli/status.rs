@@ -84,7 +84,10 @@ pub fn run(paths: &Paths, json: bool, shell: Option<ShellId>) -> Result<()> {
             "changes",
             match status.config_changes {
                 0 => String::new(),
-                n => format!("{n} lines of the config are not in force; {CONFIRM_HINT}"),
+                n => format!(
+                    "not in force: {} of the config; {CONFIRM_HINT}",
+                    count(n, "line")
+                ),
             },
         ),
         (

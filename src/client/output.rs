@@ -31,6 +31,8 @@ pub struct AnswerOutput {
     /// stderr is a terminal with colours.
     stderr_color: bool,
     spinner: Spinner,
+    /// Something was printed since [`AnswerOutput::take_printed`].
+    printed: bool,
     /// Progress of a tool call, shown behind the spinner.
     progress: String,
     frames: CallFrames,
@@ -87,6 +89,7 @@ impl AnswerOutput {
             out: Vec::new(),
             stderr_color: terminal::colors(&io::stderr()),
             spinner: Spinner::default(),
+            printed: false,
             progress: String::new(),
             frames: CallFrames::default(),
             reasoning: ReasoningView::new(options.reasoning),
@@ -128,8 +131,14 @@ impl AnswerOutput {
         self.spinner.spin(text, self.stderr_color);
     }
 
-    /// Removes the spinner.
+    /// Returns whether something was printed since the last call.
+    pub fn take_printed(&mut self) -> bool {
+        std::mem::take(&mut self.printed)
+    }
+
+    /// Removes the spinner, before something is printed.
     pub fn clear_spinner(&mut self) {
+        self.printed = true;
         self.spinner.clear();
     }
 

@@ -330,7 +330,10 @@ fn ask(
             };
             let is_typed = assessed.needs_typed_yes();
             let keys = match is_typed {
-                true => keys.replace("[y]", "[yes]"),
+                // Both ask for the word.
+                true => keys
+                    .replace("[y]", "[yes]")
+                    .replace("[c] run", "[c] yes: run"),
                 false => keys,
             };
             let question = match proposal.again.as_deref() == Some(command) {

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
@@ -25,6 +26,9 @@ use self::copy::{Relay, RelayEnd, Terminal};
 use self::raw_mode::RawMode;
 use self::signals::RelaySignals;
 use crate::client::mark_nonce::NonceNotices;
+use crate::client::styled_line::{SpanStyle, paint, span};
+use crate::client::terminal;
+use crate::client::text_format::short_id;
 use crate::error::{Error, ErrorContext, Result};
 use crate::recording::event::{RecordingSource, RecordingStart, VERSION};
 use crate::recording::list::{is_being_written, start_of};
@@ -59,7 +63,7 @@ pub struct RecordedCommand {
     pub shown: Option<Vec<String>>,
     /// Variables to set for it, or to remove.
     pub environment: Vec<(OsString, Option<OsString>)>,
-    /// Whether to say where the output is recorded.
+    /// The shell of `aish --no-tmux`, where the recording can be turned off.
     pub is_announced: bool,
 }
 
@@ -99,9 +103,7 @@ pub fn run(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> {
     refuse_nested(place)?;
     match start(place, command) {
         Ok(relay) => {
-            if command.is_announced {
-                announce(&place.recordings);
-            }
+            announce(&place.recordings, command);
             Ok(relay.run())
         }
         Err(StartFailure::Program(e)) => Ok(not_run(command, &e)),
@@ -152,6 +154,9 @@ struct StartedRelay {
     relay: Relay,
     recorder: Recorder,
     raw_mode: RawMode,
+    /// Short id of the recording.
+    id: String,
+    since: Instant,
 }
 
 fn start(
@@ -207,6 +212,8 @@ fn start(
             ),
             recorder,
             raw_mode,
+            id: short_id(&start.id).to_owned(),
+            since: Instant::now(),
         }),
         Err(e) => {
             // Nothing was recorded. What cannot be removed stays as an empty recording.
@@ -285,15 +292,37 @@ fn not_run(command: &RecordedCommand, e: &io::Error) -> u8 {
     }
 }
 
-/// Says that the shell of `aish --no-tmux` is recorded. The terminal is in raw mode.
-fn announce(recordings: &Path) {
-    let recordings = recordings.to_string_lossy();
-    let line = format!(
-        "[aish] the output of this shell, not your input, is recorded in {} (off: aish --no-tmux --no-record)",
-        one_line(&recordings, 300)
-    );
+/// Says where the output is recorded. The terminal is in raw mode.
+fn announce(recordings: &Path, command: &RecordedCommand) {
+    let recordings = one_line(&recordings.to_string_lossy(), 300);
+    let what = match command.is_announced || command.prints_marks {
+        true => "shell",
+        false => "command",
+    };
+    let off = match command.is_announced {
+        true => " (off: aish --no-tmux --no-record)",
+        false => "",
+    };
     // A closed stderr cannot be reported anywhere.
-    let _ = write!(io::stderr(), "{line}\r\n");
+    let _ = write!(
+        io::stderr(),
+        "[aish] the output of this {what}, not your input, is recorded in {recordings}{off}\r\n"
+    );
+}
+
+/// Says which recording has ended, if anybody is there to read it.
+fn say_recorded(id: &str, time: Duration) {
+    if io::stderr().is_terminal() {
+        let (minutes, seconds) = (time.as_secs() / 60, time.as_secs() % 60);
+        let text = format!(
+            "recorded as {id} ({minutes}:{seconds:02}); aish-helper replay {id} plays it\n"
+        );
+        let mut line = String::new();
+        let colors = terminal::colors(&io::stderr());
+        paint(&[span(text, SpanStyle::Dim)], colors, &mut line);
+        // A closed stderr cannot be reported anywhere.
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
 }
 
 fn say(line: &str) {
@@ -316,6 +345,9 @@ impl StartedRelay {
             RelayEnd::HungUp => None,
         };
         self.recorder.end(code, matches!(end, RelayEnd::HungUp));
+        if matches!(end, RelayEnd::Exited(_)) {
+            say_recorded(&self.id, self.since.elapsed());
+        }
         code.map_or(HUNG_UP, |code| u8::try_from(code & 0xff).unwrap_or(1))
     }
 }

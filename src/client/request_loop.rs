@@ -144,7 +144,8 @@ impl<'a> RequestLoop<'a> {
                 if !self.still_read(handled)? {
                     return Ok(RequestEnd::OutputClosed);
                 }
-                if kind == kind::TEXT || kind == kind::EVENT {
+                // An event that shows nothing, such as a part of the reasoning, does not put off the spinner.
+                if self.output.take_printed() {
                     let pause = match self.output.has_content() && self.running_calls == 0 {
                         true => SPINNER_PAUSE,
                         false => SPINNER_INTERVAL,
@@ -152,14 +153,17 @@ impl<'a> RequestLoop<'a> {
                     spin_at = Instant::now() + pause;
                 }
             }
+            let may_spin = self.deadline.is_none() && self.output.may_spin();
+            if may_spin && Instant::now() >= spin_at {
+                self.output.spin();
+                spin_at = Instant::now() + SPINNER_INTERVAL;
+            }
             let patience = match self.deadline {
                 Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
                     Some(left) => Some(left),
                     None => return Err(interrupted()),
                 },
-                None if self.output.may_spin() => {
-                    Some(spin_at.saturating_duration_since(Instant::now()))
-                }
+                None if may_spin => Some(spin_at.saturating_duration_since(Instant::now())),
                 None => None,
             };
             let connection = &mut self.frames.connection;
@@ -195,12 +199,7 @@ impl<'a> RequestLoop<'a> {
                     // The window may have another size than before the stop.
                     self.output.resized();
                 }
-                WakeReason::Timeout => {
-                    if self.deadline.is_none() {
-                        self.output.spin();
-                        spin_at = Instant::now() + SPINNER_INTERVAL;
-                    }
-                }
+                WakeReason::Timeout => {}
             }
         }
     }

@@ -434,15 +434,14 @@ fn servers(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
 
 fn models(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     let mut left_out = None;
+    let new_default = now.default_model.clone();
     let unconfirmed = &mut now.unconfirmed_models;
     now.models.retain(|name, model| {
         let (old, new) = (seen.models.get(name), SeenModel::of(model));
         let fingerprint = &new.target.fingerprint;
         let loosens = old.is_none_or(|old| old.target.fingerprint != *fingerprint);
         if loosens {
-            if old.is_some() {
-                left_out = Some(name.clone());
-            }
+            left_out = old.map(|_| name.clone()).or(left_out.take());
             unconfirmed.insert(name.clone());
             let old = old.map(|old| old.target.shown.clone());
             let (key, new) = (format!("models.{name}"), shown_model(model, true));
@@ -468,13 +467,13 @@ fn models(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     if let (Some(old), Some(new)) = (seen.current(), new.current())
         && address(old) != address(new)
     {
-        changed(
-            lines,
-            "default_model",
-            &format!("{old:?}"),
-            &format!("{new:?}"),
-        );
+        let (was, is) = (format!("{old:?}"), format!("{new:?}"));
+        changed(lines, "default_model", &was, &is);
         now.default_model = Some(old.clone());
+    }
+    // The file may no longer have the model that stays the default: only what needs a model fails.
+    if now.default_model != new_default {
+        now.unconfirmed_models.extend(now.default_model.clone());
     }
 }
 

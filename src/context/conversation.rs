@@ -65,7 +65,9 @@ pub fn conversation(records: &[Record]) -> Conversation {
             } => {
                 talk.end_round();
                 if let Some(kept_from) = talk.compaction.take() {
-                    if *finish == FinishReason::Stop && !text.trim().is_empty() {
+                    // An answer that ended in a tool call is no summary.
+                    let is_whole = *finish == FinishReason::Stop && calls.is_empty();
+                    if is_whole && !text.trim().is_empty() {
                         talk.summarize(text, kept_from);
                     }
                     continue;

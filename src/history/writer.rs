@@ -265,7 +265,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) fn unwritable(path: &Path, e: &std::io::Error) -> Error {
     Error::runtime(format!("cannot write the history: {}: {e}", path.display()))
-        .hint("free space or make the directory writable; what is not recorded cannot be resumed")
+        .hint("make room, make the directory writable, or set AISH_HOME; what is not recorded cannot be resumed")
 }
 
 #[cfg(test)]

@@ -160,6 +160,8 @@ impl ToolInfo {
             None => "not declared",
         };
         let trusted = match self.trusted {
+            // The reserved aliases.
+            true if matches!(self.server.as_str(), "aish" | "helper") => "yes: a tool of aish",
             true => "yes (trust_annotations = true)",
             false => "no: annotations of this server are not trusted",
         };

@@ -211,7 +211,7 @@ impl fmt::Display for BudgetRefusal {
                 needed,
             } => write!(
                 f,
-                "the budget of {} per {} does not allow this request: {} are spent or reserved, and it can cost {}",
+                "the budget of {} per {} does not allow this request: {} is spent or reserved, and it can cost {}",
                 usd(*limit),
                 period.as_str(),
                 usd(*spent),
@@ -377,7 +377,7 @@ mod tests {
         let words = refusal.unwrap_err().to_string();
         assert_eq!(
             words,
-            "the budget of $0.0500 per day does not allow this request: $0.0400 are spent or reserved, and it can cost $0.0529"
+            "the budget of $0.0500 per day does not allow this request: $0.0400 is spent or reserved, and it can cost $0.0529"
         );
     }
 

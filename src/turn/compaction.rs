@@ -82,13 +82,14 @@ pub(super) async fn perform(
     answer.proposals = 0;
     turn_settings::add_session_cost(services, session, &mut answer).await;
     match answer.finish {
-        FinishReason::Stop => {}
+        FinishReason::Stop if run.turn.depth == 0 => {}
         FinishReason::Interrupted => return Ok(answer),
         finish => {
-            let message = format!(
-                "the summary ended early ({}); the session is unchanged",
-                finish.as_str()
-            );
+            let reason = match finish {
+                FinishReason::Stop => "in a tool call",
+                finish => finish.as_str(),
+            };
+            let message = format!("the summary ended early ({reason}); the session is unchanged");
             return Err(Error::new(ErrorKind::Runtime, message)
                 .hint("try another model: llm :compact -m NAME"));
         }

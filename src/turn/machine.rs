@@ -118,7 +118,7 @@ pub struct TurnMachine {
     /// The cost of the turn.
     cost: TurnCost,
     /// Number of rounds with calls so far.
-    depth: u32,
+    pub(super) depth: u32,
     /// Number of times that the answer was continued after a pause.
     continuations: u32,
     /// Start of this round, in milliseconds since the start of the turn.

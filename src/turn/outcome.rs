@@ -120,27 +120,28 @@ impl CallEnd {
 
     /// Returns the notice for the user about a call of `name`, unless another frame reports it. The client escapes it.
     pub fn notice(&self, name: &str) -> Option<String> {
-        let why = match self {
-            CallEnd::Failed(why) => why.clone(),
-            CallEnd::NoObject => "not called: the arguments are not a JSON object".into(),
-            CallEnd::NoSuchTool => "no such tool".into(),
-            CallEnd::Unrecorded(why) => {
-                format!("not called: the approval could not be recorded: {why}")
-            }
-            _ => return None,
-        };
         let name: String = global_redactor()
             .redact(name)
             .chars()
             .take(NAME_CHARS)
             .collect();
+        let why = match self {
+            CallEnd::NoSuchTool => {
+                return Some(format!(
+                    "the model asked for the tool {name}, which does not exist"
+                ));
+            }
+            CallEnd::Failed(why) => why.clone(),
+            CallEnd::NoObject => "not called: the arguments are not a JSON object".into(),
+            CallEnd::Unrecorded(why) => {
+                format!("not called: the approval could not be recorded: {why}")
+            }
+            _ => return None,
+        };
         // Only tools of MCP servers have names with a server that is not aish itself.
         let server = name.split_once('.').map(|(server, _)| server);
         let is_own = server.is_none_or(|server| [BUILTIN_SERVER, HELPER_SERVER].contains(&server));
-        let kind = match is_own || matches!(self, CallEnd::NoSuchTool) {
-            true => "tool",
-            false => "mcp",
-        };
+        let kind = if is_own { "tool" } else { "mcp" };
         Some(format!("{kind}: {name}: {why}"))
     }
 

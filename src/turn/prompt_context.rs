@@ -310,6 +310,10 @@ fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
 /// Returns the line about the output that is sent.
 fn attached_line(output: &TerminalOutput) -> String {
     let command = context::command_in_line(&global_redactor().redact(&output.command));
+    let is_empty = output.lines == 0 && !output.is_tail && !output.is_partial;
+    if is_empty {
+        return format!("{command} printed nothing");
+    }
     let mut parts = vec![count(output.lines, "line")];
     if output.is_tail {
         parts.push("the beginning is missing".to_owned());

@@ -51,7 +51,7 @@ pub(super) struct TurnRun<'a> {
     /// The session that records the turn.
     session: &'a Session,
     feed: &'a Arc<TurnFeed>,
-    turn: TurnMachine,
+    pub(super) turn: TurnMachine,
     start: Instant,
     /// The summary of the turn, and its proposed commands.
     pub(super) answer: Option<(AnswerSummary, Vec<String>)>,

@@ -80,14 +80,22 @@ fn a_summary_is_sent_in_place_of_the_older_part() {
 
 #[test]
 fn a_summary_that_fails_changes_nothing() {
-    let cut = |request: &Request| match is_summary(request) {
-        true => Script::events([&*text_event("half"), &*finish_event("length")]),
+    let mut summaries = 0;
+    let cut = move |request: &Request| match is_summary(request) {
+        true if summaries == 0 => {
+            summaries += 1;
+            Script::events([&*text_event("half"), &*finish_event("length")])
+        }
+        true => Script::calls("I look at the files.", &[("c1", "shell", "{}")]),
         false => Script::tokens(["ok"]),
     };
     let helper = Helper::with(Provider::answering(cut));
     ask(&helper, "one");
-    let error = helper.call(COMPACT).run().fails(1);
-    assert!(error.contains("the session is unchanged"), "{error}");
+    for why in ["length", "in a tool call"] {
+        let error = helper.call(COMPACT).run().fails(1);
+        let message = format!("({why}); the session is unchanged");
+        assert!(error.contains(&message), "{error}");
+    }
     ask(&helper, "two");
     let sent: Vec<String> = last_messages(&helper)
         .into_iter()

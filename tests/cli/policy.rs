@@ -223,6 +223,13 @@ fn a_grant_is_listed_explained_and_revoked() {
         (&json!("allow"), &json!("ask"))
     );
     assert_eq!(explanation["considered"][0]["grant"], id);
+    let page = policy(helper, &["explain", "fs:act"]).run().ok();
+    assert!(
+        page.ends_with(
+            "grants of a session are not counted here; llm :policy explain counts them\n"
+        ),
+        "{page}"
+    );
     let page = policy(helper, &["list"]).run().ok();
     let end = &id[id.len() - 8..];
     assert!(page.contains(end) && page.contains(" in 11 h"), "{page}");
@@ -234,6 +241,8 @@ fn a_grant_is_listed_explained_and_revoked() {
     assert_eq!(output, "revoked: you, for this session: fs.act\n");
     assert_eq!(listed(helper)["grants"], json!([]));
     assert_eq!(explain(&of_shell)["effect"], "ask");
+    let page = policy(helper, &["explain", "fs:act"]).run().ok();
+    assert!(!page.contains("grants of a session"), "{page}");
     let revoked: Vec<Value> = helper
         .records_of("policy")
         .into_iter()

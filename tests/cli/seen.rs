@@ -116,6 +116,34 @@ fn loosened_configuration_counts_after_a_person_has_confirmed_it() {
 }
 
 #[test]
+fn a_renamed_default_model_is_asked_about() {
+    let helper = helper();
+    let renamed = std::fs::read_to_string(helper.path("config/config.toml")).unwrap();
+    helper.change_config(
+        &renamed
+            .replace("\"fake\"", "\"gpt\"")
+            .replace("models.fake", "models.gpt"),
+    );
+    let list = helper.call(["model", "list"]).run();
+    assert!(
+        list.stderr.contains("the change is not confirmed"),
+        "{list:?}"
+    );
+    let mut zsh = Zsh::start(&helper.home);
+    prompt(&helper, &mut zsh);
+    assert!(zsh.screen().contains("+ models.gpt: "), "{}", zsh.screen());
+    press(&helper, &mut zsh, "y");
+    assert_eq!(helper.home.read("code"), "0\n", "the prompt was answered");
+    assert!(
+        helper
+            .call(["model", "list"])
+            .run()
+            .ok()
+            .starts_with("* gpt")
+    );
+}
+
+#[test]
 fn tightened_configuration_counts_at_once_and_loosening_it_again_does_not() {
     let helper = helper();
     let text = std::fs::read_to_string(helper.path("config/config.toml")).unwrap();

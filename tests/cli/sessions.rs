@@ -148,7 +148,7 @@ fn a_restart_rebuilds_the_same_context() {
     session_across(|helper| {
         let old = helper.daemon();
         let output = helper.call(["restart"]).run().ok();
-        assert_eq!(output, "the daemon is running\n");
+        assert_eq!(output, "the daemon has restarted\n");
         assert_ne!(helper.daemon(), old);
     });
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::fakes::provider::anthropic::{self, Block};
-use crate::fakes::provider::{Part, Provider, Script};
+use crate::fakes::provider::{Part, Provider, Script, finish_event};
 use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
 
@@ -108,4 +108,32 @@ fn the_spinner_says_how_long_the_model_thinks() {
         screen.contains("│ First I look\n│ at ‹\\x1b›[31mall files.\n└ thought for 0."),
         "{screen}"
     );
+}
+
+#[test]
+fn the_spinner_moves_while_reasoning_arrives() {
+    const DELTA: &str =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"so \"}}]}\n\n";
+    let gates: Vec<&'static str> = (0..200)
+        .map(|n| &*Box::leak(format!("delta {n}").into_boxed_str()))
+        .collect();
+    let parts = gates
+        .iter()
+        .flat_map(|gate| [Part::Gate(gate), DELTA.into()]);
+    let end = [finish_event("stop"), "data: [DONE]\n\n".into()];
+    let end = end.iter().map(|event| Part::from(event.as_str()));
+    let helper = Helper::new([Script::events(parts.chain(end).collect::<Vec<_>>())]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm x\r");
+    // One after the other without a pause in which the spinner would show itself.
+    let shown = gates.iter().any(|gate| {
+        helper.provider.wait_gate(gate);
+        helper.provider.open(gate);
+        // The pace of a model, faster than the spinner's own.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        zsh.screen().contains(" thinking 0 s")
+    });
+    gates.iter().for_each(|gate| helper.provider.open(gate));
+    zsh.prompt();
+    assert!(shown);
 }

@@ -410,7 +410,22 @@ fn exit_codes_modes_and_environment_are_those_of_the_command() {
         "same\n"
     );
     // Both start no recording.
-    assert!(zsh.screen().contains("aish: cannot run no-such-program"));
+    let screen = zsh.screen();
+    assert!(screen.contains("aish: cannot run no-such-program"));
+    assert!(screen.contains("[aish] the output of this command, not your input, is recorded in "));
+    let last = recordings(&home.path("aish/data/recordings"));
+    let last = last
+        .iter()
+        .max()
+        .expect("a recording")
+        .display()
+        .to_string();
+    let id = &last[last.len() - 8..];
+    assert!(
+        screen.contains(&format!("recorded as {id} (0:0"))
+            && screen.contains(&format!("aish-helper replay {id} plays it")),
+        "{screen}"
+    );
     assert_eq!(recordings(&home.path("aish/data/recordings")).len(), 4);
     zsh.run("umask 027; exec 7>$HOME/seven; X=y aish-helper record -- sh -c 'umask; echo $X; echo to seven >&7; tty -s && stty size' >&1");
     zsh.wait_text("0027");

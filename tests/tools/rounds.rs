@@ -273,8 +273,8 @@ fn invalid_arguments_and_unknown_tools_are_reported_to_the_model() {
         seen.notices(),
         [
             "mcp: fs.read: not called: the arguments are not a JSON object",
-            "tool: fs.format: no such tool",
-            "tool: f: no such tool",
+            "the model asked for the tool fs.format, which does not exist",
+            "the model asked for the tool f, which does not exist",
         ]
     );
     // A call that was not made is recorded with its name and arguments.

@@ -32,14 +32,14 @@ pub enum ModelCommand {
     },
     /// Add a model: choose the server, check the key, pick the model from the server's list
     Add(AddModelArgs),
-    /// Choose the default model, which is written to the configuration if it is not there
+    /// Choose the default model, and add it to the configuration if it is not there
     Use {
         /// Name of the model in the configuration, or SERVER/MODEL
         name: String,
         /// Choose the model for this shell's session only
         #[arg(long, value_name = "ID", hide = true)]
         shell: Option<ShellId>,
-        /// Also make it the default, which is written to the configuration
+        /// With llm :model NAME: also make it the default. aish-helper model use always does
         #[arg(long)]
         save: bool,
         /// Print JSON

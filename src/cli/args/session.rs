@@ -12,6 +12,9 @@ pub enum SessionCommand {
         /// Show at most N entries
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
+        /// Print short ids with titles, one per line, for the completion
+        #[arg(long, hide = true)]
+        names: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

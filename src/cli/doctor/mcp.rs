@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::CheckResult;
+use crate::cli::table::count;
 use crate::config::mcp::{ServerSettings, ServerTransport, TokenSource, variable_reference};
 use crate::config::{self, Config, ConfigOverrides, key};
 use crate::error::Result;
@@ -85,7 +86,10 @@ fn check_server(
                     return CheckResult::warn("mcp", format!("{alias}: {hint}"), remedy);
                 }
                 let version = info.version.as_deref().unwrap_or("ready");
-                return CheckResult::ok("mcp", format!("{alias}: {version}, {} tools", info.tools));
+                return CheckResult::ok(
+                    "mcp",
+                    format!("{alias}: {version}, {}", count(info.tools, "tool")),
+                );
             }
             ServerStatus::Login => {
                 let remedy = format!("run: aish-helper mcp login {alias}");

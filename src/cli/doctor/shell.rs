@@ -126,17 +126,19 @@ pub(super) fn check_plugin(zsh: Option<&ZshInstallation>, shells: Option<usize>)
     let text = fs::read(&zshrc).map(|b| String::from_utf8_lossy(&b).into_owned());
     let shown = zshrc.display();
     match text.as_deref().ok().and_then(loading_line) {
-        Some((number, line)) => match sourced_file(line).filter(|path| !path.exists()) {
-            Some(missing) => CheckResult::fail(
-                "plugin",
-                format!(
-                    "{shown}:{number} loads {}, which does not exist",
-                    missing.display()
+        Some((number, line, file)) => {
+            match sourced_file(line, file).filter(|path| !path.exists()) {
+                Some(missing) => CheckResult::fail(
+                    "plugin",
+                    format!(
+                        "{shown}:{number} loads {}, which does not exist",
+                        missing.display()
+                    ),
+                    "run install.sh again, or correct the line",
                 ),
-                "run install.sh again, or correct the line",
-            ),
-            None => CheckResult::ok("plugin", format!("loaded by {shown}:{number}")),
-        },
+                None => CheckResult::ok("plugin", format!("loaded by {shown}:{number}")),
+            }
+        }
         // A plugin manager or a file sourced by .zshrc may load it.
         None if shells.unwrap_or(0) > 0 => CheckResult::ok("plugin", "loaded in an open shell"),
         None => CheckResult::fail(
@@ -147,27 +149,36 @@ pub(super) fn check_plugin(zsh: Option<&ZshInstallation>, shells: Option<usize>)
     }
 }
 
-/// Returns the line that loads the plugin, with its number from 1.
-fn loading_line(zshrc: &str) -> Option<(usize, &str)> {
-    zshrc
-        .lines()
-        .enumerate()
-        .find(|(_, line)| line.contains(PLUGIN_FILE) && !line.trim_start().starts_with('#'))
-        .map(|(at, line)| (at + 1, line))
+/// Files that load the plugin: itself, and the one that the line of install.sh names.
+const PLUGIN_FILES: [&str; 2] = ["aish.plugin.zsh", "aish/zsh/init.zsh"];
+
+/// Returns the line that loads the plugin, with its number from 1, and the end of the file's path in it.
+fn loading_line(zshrc: &str) -> Option<(usize, &str, &'static str)> {
+    let lines = zshrc.lines().zip(1..);
+    lines
+        .filter(|(line, _)| !line.trim_start().starts_with('#'))
+        .find_map(|(line, number)| {
+            let file = PLUGIN_FILES.into_iter().find(|file| line.contains(file))?;
+            Some((number, line, file))
+        })
 }
 
-const PLUGIN_FILE: &str = "aish.plugin.zsh";
-
-/// Returns the plugin file that the line names, if the path is absolute and literal.
-fn sourced_file(line: &str) -> Option<PathBuf> {
-    let end = line.find(PLUGIN_FILE)? + PLUGIN_FILE.len();
+/// Returns the path of `file` that the line names, if it is literal and absolute or below the home directory.
+fn sourced_file(line: &str, file: &str) -> Option<PathBuf> {
+    let end = line.find(file)? + file.len();
     let named = line.get(..end)?;
     let start = named
         .rfind(|c: char| c.is_whitespace() || "'\"=(".contains(c))
         .map_or(0, |at| at + 1);
     let path = named.get(start..)?;
-    // A path that zsh expands cannot be resolved here.
-    (path.starts_with('/') && !path.contains(['$', '\\', '*'])).then(|| PathBuf::from(path))
+    // Other paths that zsh expands cannot be resolved here.
+    if path.contains(['$', '\\', '*']) {
+        return None;
+    }
+    match path.strip_prefix("~/") {
+        Some(below) => Some(Path::new(&paths::variable("HOME")?).join(below)),
+        None => path.starts_with('/').then(|| PathBuf::from(path)),
+    }
 }
 
 /// Checks that the hooks can reach the daemon.
@@ -289,7 +300,17 @@ mod tests {
         fs::create_dir(dir.join("it")).unwrap();
         fs::write(&plugin_file, "").unwrap();
         assert_eq!(state(&line, None), CheckState::Ok);
-        assert_eq!(state("source ~/aish.plugin.zsh", None), CheckState::Ok);
+        let below_home = "source ~/.no/such/share/aish/zsh/init.zsh # added";
+        assert_eq!(
+            state(below_home, None),
+            CheckState::Fail,
+            "it does not exist"
+        );
+        fs::create_dir_all(dir.join("aish/zsh")).unwrap();
+        fs::write(dir.join("aish/zsh/init.zsh"), "").unwrap();
+        let installed = format!("source {}/aish/zsh/init.zsh # added", dir.display());
+        assert_eq!(state(&installed, None), CheckState::Ok);
+        assert_eq!(state("source $x/aish.plugin.zsh", None), CheckState::Ok);
         assert_eq!(state("# source /aish.plugin.zsh", None), CheckState::Fail);
         assert_eq!(state("antigen bundle aish", Some(2)), CheckState::Ok);
         assert_eq!(state("", Some(0)), CheckState::Fail);

@@ -339,6 +339,11 @@ fn default_model_stays_where_its_new_one_is_not_confirmed() {
     let mut now = config(&format!("default_model = \"b\"\n{MODEL}{other}"));
     take_back(&seen, &mut now);
     assert_eq!(now.default_model.as_deref(), Some("a"));
+    // The old one is gone: what needs a model fails, and the rest of the configuration counts.
+    let mut now = config(&format!("default_model = \"b\"\n{other}"));
+    take_back(&seen, &mut now);
+    let error = now.current().unwrap_err();
+    assert!(error.message.contains("model a has changed"), "{error}");
     // The only model has moved: no other one is detected in its place.
     let seen = SeenConfig::of(&config(MODEL));
     let mut now = config(&MODEL.replace("a.example", "evil.example"));

@@ -324,7 +324,7 @@ fn what_became_of_a_call_is_told_to_the_model_and_to_the_person() {
         (
             CallEnd::NoSuchTool,
             "invalid_call [not called: there is no tool named fs.a]",
-            "tool: fs.a: no such tool",
+            "the model asked for the tool fs.a, which does not exist",
         ),
         (
             CallEnd::Failed("-32603: boom\u{1b}[2J".into()),
