@@ -1,24 +1,43 @@
-//! Links the program with packed relative relocations (`DT_RELR`), which take 12 KB instead of 1 MB, where linker and loader know
-//! them; glibc does since version 2.36 (https://sourceware.org/glibc/wiki/Release/2.36).
+//! Links the program so that it takes less room, with what linker and loader know here:
+//!
+//! - packed relative relocations (`DT_RELR`) take 12 KB instead of 1 MB; glibc knows them since version 2.36
+//!   (https://sourceware.org/glibc/wiki/Release/2.36);
+//! - in a release build, what a client, a recorder and a fresh daemon run stands together (`src/code_order.ld`). The kernel maps
+//!   64 KiB around each page that is used: otherwise two thirds of the memory of a client were code that it does not run.
 
 use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const ARGUMENT: &str = "-Wl,-z,pack-relative-relocs";
+const PACKED_RELOCATIONS: &str = "-Wl,-z,pack-relative-relocs";
+const CODE_ORDER: &str = "src/code_order.ld";
+/// Set by `benches/code_order.py`, which writes that file.
+const NO_CODE_ORDER: &str = "AISH_CODE_ORDER";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={CODE_ORDER}");
+    println!("cargo::rerun-if-env-changed={NO_CODE_ORDER}");
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     let is_glibc = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     // What runs on another system cannot be tried here.
-    if is_glibc && env::var("HOST") == env::var("TARGET") && runs_here() == Some(true) {
-        println!("cargo::rustc-link-arg-bins={ARGUMENT}");
+    if !is_glibc || env::var("HOST") != env::var("TARGET") {
+        return;
+    }
+    let mut arguments = vec![PACKED_RELOCATIONS.to_owned()];
+    if is("PROFILE", "release") && !is(NO_CODE_ORDER, "off") {
+        let root = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+        arguments.push(format!("-T{root}/{CODE_ORDER}"));
+    }
+    for argument in arguments {
+        if runs_here(&argument) == Some(true) {
+            println!("cargo::rustc-link-arg-bins={argument}");
+        }
     }
 }
 
-/// Whether an empty program that is linked with the argument, as this one will be, can be started.
-fn runs_here() -> Option<bool> {
+/// Whether an empty program that is linked with an argument, as this one will be, can be started.
+fn runs_here(argument: &str) -> Option<bool> {
     let dir = env::var_os("OUT_DIR")?;
     let [source, program] = ["empty.rs", "empty"].map(|name| Path::new(&dir).join(name));
     std::fs::write(&source, "fn main() {}").ok()?;
@@ -30,7 +49,7 @@ fn runs_here() -> Option<bool> {
         option.push(linker);
         rustc.arg("-C").arg(option);
     }
-    rustc.arg("-C").arg(format!("link-arg={ARGUMENT}"));
+    rustc.arg("-C").arg(format!("link-arg={argument}"));
     rustc.arg("-o").arg(&program).arg(&source);
     let mut runs = true;
     for command in [&mut rustc, &mut Command::new(&program)] {

@@ -253,6 +253,10 @@ fn linked_secrets(policy: &SandboxPolicy, real_home: Option<&PathBuf>) -> BTreeS
     let opened: Vec<&PathBuf> = own.chain(&policy.read).collect();
     let mut found = BTreeSet::new();
     for path in PathRules::new(policy).hidden {
+        // Most of them do not exist. To find that out for each part of the path takes longer.
+        if path.symlink_metadata().is_err() {
+            continue;
+        }
         // That of HOME, or of the user database.
         let mut homes = policy.home.iter().chain(real_home);
         let below = homes.find_map(|home| path.strip_prefix(home).ok());

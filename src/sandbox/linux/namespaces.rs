@@ -25,7 +25,7 @@ pub(super) struct NamespacePlan<'a> {
     /// Directories that stay writable; canonical paths.
     pub writable: &'a [PathBuf],
     /// Paths that the command may not read, nor change inside the writable directories.
-    pub hidden: &'a [PathBuf],
+    pub hidden: &'a BTreeSet<PathBuf>,
     /// Paths that must not change inside the writable directories.
     pub guarded: &'a [PathBuf],
     /// The private temporary directory, and its size in MiB.
@@ -87,6 +87,8 @@ fn mount_all(plan: &NamespacePlan<'_>) -> Result<()> {
         plan.guarded
             .iter()
             .chain(plan.hidden)
+            // Most of what is hidden does not exist. To find that out for each part of a path takes longer.
+            .filter(|path| path.symlink_metadata().is_ok())
             .filter_map(|path| path.canonicalize().ok())
             .filter(|path| path.starts_with(dir) && path != dir)
             .try_for_each(|path| bind(&path).and_then(|()| read_only(&path, flags)))?;

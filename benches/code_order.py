@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Writes src/code_order.ld: which functions stand together in a release build (build.rs says why).
+
+python3 benches/code_order.py
+
+Needs valgrind, nm and script(1). Runs a client, a recorder and a daemon in callgrind, which tells the functions that they call. Names of
+sections are written as the shortest beginning that few other functions share: a list of whole names would be three times as long,
+and outdated with the next change. Hashes in names are left out.
+"""
+
+import bisect
+import collections
+import glob
+import http.server
+import json
+import os
+import re
+import subprocess
+import tempfile
+import threading
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TARGET = os.path.join(ROOT, "target", "code-order")
+HELPER = os.path.join(TARGET, "release", "aish-helper")
+OUTPUT = os.path.join(ROOT, "src", "code_order.ld")
+
+# Parts of the program in the order in which they stand. What every process runs comes first, and what only a daemon runs that has
+# been used comes last.
+EVERY, RECORDER, CLIENT, FRESH, USED = range(5)
+# How much other code a beginning may bring along, as a part of the code that is wanted.
+MAX_OTHER = {EVERY: 0.2, RECORDER: 0.2, CLIENT: 0.2, FRESH: 0.2, USED: 0.5}
+MIN_BEGINNING = 6
+
+ANSWER = (
+    "# Title\n\nSome **bold** words, `code` and a list:\n\n- one\n- two\n\n```rust\nfn main() {}\n```\n\n"
+    "| a | b |\n|---|---|\n| 1 | 2 |\n\nThe end of it.\n"
+) * 20
+OUTPUT_SCRIPT = "seq 200; printf '\\033[31mred\\033[m \\033[?1049hx\\033[?1049l'"
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    """A model server with one answer, in the format of chat completions."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for word in re.findall(r"\s*\S+|\s+$", ANSWER):
+            self.event({"delta": {"content": word}})
+        self.event({"delta": {}, "finish_reason": "stop"})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def event(self, choice):
+        text = json.dumps({"choices": [choice]})
+        self.wfile.write(f"data: {text}\n\n".encode())
+
+    def log_message(self, *_):
+        pass
+
+
+def main():
+    build = ["cargo", "build", "--locked", "--release", "--bins", "--target-dir", TARGET]
+    # Callgrind needs symbols, and knows those of the section .text only.
+    environment = dict(os.environ, CARGO_PROFILE_RELEASE_STRIP="none", AISH_CODE_ORDER="off")
+    subprocess.run(build, cwd=ROOT, env=environment, check=True)
+    symbols = Symbols()
+    with tempfile.TemporaryDirectory() as directory:
+        run_all(directory)
+        called = {part: symbols.called(directory, part) for part in ("recorder", "client", "fresh", "used")}
+    with open(OUTPUT, "w", encoding="ascii") as file:
+        file.write(linker_script(called, symbols.sizes))
+
+
+def run_all(directory):
+    """Runs each part of the program in callgrind, which writes `DIRECTORY/PART.PID`."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    os.makedirs(f"{directory}/home/config")
+    with open(f"{directory}/home/config/config.toml", "w", encoding="utf-8") as file:
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        file.write(f'[models.fake]\nprovider = "chat"\nbase_url = "{url}"\nmodel = "fake"\n')
+    environment = {
+        "AISH_HOME": f"{directory}/home",
+        "HOME": "/nonexistent",
+        "LANG": "C.UTF-8",
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "TERM": "xterm-256color",
+    }
+
+    def start(part, arguments, terminal=False):
+        tool = "valgrind -q --tool=callgrind --demangle=no --trace-children=yes"
+        command = f"{tool} --callgrind-out-file={directory}/{part}.%p {HELPER} {arguments}"
+        # script(1) gives its command a terminal.
+        words = ["script", "-qec", command, "/dev/null"] if terminal else ["sh", "-c", command]
+        # script(1) ends its command when its own input ends; a client reads to the end of an input that is no terminal.
+        stdin = subprocess.PIPE if terminal else subprocess.DEVNULL
+        return subprocess.Popen(words, env=environment, stdin=stdin, stdout=subprocess.PIPE)
+
+    def run(*arguments, **options):
+        with start(*arguments, **options) as process:
+            process.stdout.read()
+        if process.returncode:
+            raise SystemExit(f"{arguments} has failed")
+
+    for part in ("fresh", "used"):
+        daemon = start(part, "daemon --detach")
+        if daemon.stdout.readline() != b"ready\n":
+            raise SystemExit("the daemon did not start")
+        run("client", "status")
+        if part == "used":
+            for terminal in (False, True):
+                run("client", "ask --shell order --offer -- hello", terminal=terminal)
+            run("recorder", f'record -- sh -c "{OUTPUT_SCRIPT}"', terminal=True)
+        run("client", "stop")
+        # It writes its file when it ends.
+        daemon.communicate()
+    server.shutdown()
+
+
+class Symbols:
+    """The functions of the program."""
+
+    def __init__(self):
+        lines = subprocess.run(["nm", "-S", HELPER], capture_output=True, text=True, check=True).stdout.splitlines()
+        self.sizes = collections.Counter()
+        at, self.others = collections.defaultdict(set), {}
+        for line in lines:
+            words = line.split()
+            if len(words) == 4 and words[2] in "tTwW":
+                self.sizes[section(words[3])] += int(words[1], 16)
+                at[words[0]].add(words[3])
+                # Functions with the same code are one, of which callgrind tells any name.
+                self.others[words[3]] = at[words[0]]
+
+    def called(self, directory, part):
+        """Returns the sections of the functions that the processes of a part have called."""
+        found = set()
+        for path in glob.glob(f"{directory}/{part}.*"):
+            for name in functions(path):
+                found.update(section(other) for other in self.others.get(name, ()))
+        if len(found) < 100:
+            raise SystemExit(f"callgrind has found too few functions: {part}")
+        return found
+
+
+def functions(path):
+    """Returns the names of the program's functions in a file of callgrind; other programs give none."""
+    found = set()
+    # Names are written once, and then told by their number.
+    objects, names, is_own = {}, {}, False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            match = re.fullmatch(r"(c?)(ob|fn)=\((\d+)\)(?: (.*))?", line.rstrip("\n"))
+            if not match:
+                continue
+            callee, what, number, name = match.groups()
+            table = objects if what == "ob" else names
+            if name:
+                table[number] = name
+            if what == "ob" and not callee:
+                is_own = objects[number] == HELPER
+            elif what == "fn" and not callee and is_own:
+                # A number behind the name tells the depth of a recursion.
+                found.add(re.sub(r"'\d+$", "", names[number]))
+    return found
+
+
+def section(name):
+    """Returns the name of a function's section without `.text.` and without hashes."""
+    name = re.sub(r"\.llvm\.\d+$", "", name)
+    if name.startswith("_ZN"):
+        return re.sub(r"17h[0-9a-f]{16}E.*$", "17h", name)
+    # The hash of a crate (https://doc.rust-lang.org/rustc/symbol-mangling/v0.html).
+    return re.sub(r"Cs[0-9A-Za-z]+_(?=\d)", "Cs*_", name) if name.startswith("_R") else name
+
+
+def linker_script(called, size):
+    part = {}
+    for name in set().union(*called.values()) & size.keys():
+        by = {kind for kind, names in called.items() if name in names}
+        if "recorder" in by:
+            part[name] = RECORDER if by == {"recorder"} else EVERY
+        elif "client" in by:
+            part[name] = CLIENT
+        else:
+            part[name] = FRESH if "fresh" in by else USED
+    names = sorted(size)
+    before = [0]
+    for name in names:
+        before.append(before[-1] + size[name])
+    lines, placed = [], set()
+    for name in sorted(part, key=lambda name: (part[name], name)):
+        if name in placed:
+            continue
+        for length in range(min(MIN_BEGINNING, len(name)), len(name) + 1):
+            beginning = name[:length]
+            first = bisect.bisect_left(names, beginning)
+            end = bisect.bisect_left(names, beginning + "\x7f")
+            wanted = sum(size[other] for other in names[first:end] if part.get(other) == part[name])
+            if before[end] - before[first] - wanted <= MAX_OTHER[part[name]] * wanted:
+                break
+        placed.update(names[first:end])
+        lines.append(f"*(.text.{beginning.rstrip('*')}*)\n")
+    head = "/* Written by benches/code_order.py, not by hand. build.rs says what it is for. */\n"
+    return f"{head}SECTIONS {{ .text.often : {{\n{''.join(lines)}}} }} INSERT BEFORE .text;\n"
+
+
+if __name__ == "__main__":
+    main()
