@@ -99,6 +99,8 @@ pub enum DeniedAccess {
     Write,
     /// Connecting to a network.
     Network,
+    /// Connecting to a socket in the file system.
+    Socket,
 }
 
 /// An access that the sandbox denied, as far as the output of the command shows. The path is untrusted text.
@@ -117,6 +119,7 @@ impl fmt::Display for Denial {
             DeniedAccess::Read => write!(f, "read of {path}"),
             DeniedAccess::Write => write!(f, "write to {path}"),
             DeniedAccess::Network => f.write_str("network"),
+            DeniedAccess::Socket => write!(f, "connection to {path}"),
         }
     }
 }
@@ -197,10 +200,27 @@ impl ReportReader<'_> {
             let denied = paths.find_map(|path| {
                 let candidate = candidate_line.to_lowercase();
                 let changes = CHANGES.iter().any(|word| candidate.contains(word));
-                self.judge(path, changes || is_read_only, is_read_only)
+                let denied = self.judge(path, changes || is_read_only, is_read_only)?;
+                Some(match candidate.contains("connecting to") {
+                    true => Denial {
+                        access: DeniedAccess::Socket,
+                        ..denied
+                    },
+                    false => denied,
+                })
             });
-            if denied.is_some() {
-                return denied;
+            match denied {
+                // What bash calls a connection.
+                Some(Denial {
+                    path: Some(path), ..
+                }) if path.starts_with("/dev/tcp") || path.starts_with("/dev/udp") => {
+                    return (!self.policy.network).then_some(Denial {
+                        access: DeniedAccess::Network,
+                        path: None,
+                    });
+                }
+                None => {}
+                denied => return denied,
             }
         }
         is_of_socket().then_some(Denial {

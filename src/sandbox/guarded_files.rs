@@ -2,7 +2,7 @@
 //! reported.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -154,12 +154,7 @@ impl GuardedFiles {
             meta.map_or(true, |meta| state(&meta) != **before && !meta.is_dir())
         });
         changed.extend(others.map(|(path, _)| (path.clone(), false)));
-        // Git does not run them.
-        let is_sample = |path: &Path| {
-            path.extension().is_some_and(|end| end == "sample")
-                && path.parent().is_some_and(|dir| dir.ends_with("hooks"))
-        };
-        changed.retain(|path, _| !is_sample(path));
+        changed.retain(|path, is_new| !is_idle_sample(path, *is_new));
         changed
     }
 
@@ -224,6 +219,21 @@ impl GuardedFiles {
             })
             .collect()
     }
+}
+
+/// Whether a file is a sample of a hook that git does not run: a new one, to which no hook is a link, or a removed one.
+fn is_idle_sample(path: &Path, is_new: bool) -> bool {
+    let Some(dir) = path.parent().filter(|dir| dir.ends_with("hooks")) else {
+        return false;
+    };
+    if path.extension().is_none_or(|end| end != "sample") {
+        return false;
+    }
+    let real = path.canonicalize().ok();
+    let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
+    let mut links = fs::read_dir(dir).into_iter().flatten().flatten();
+    let is_linked = links.any(|entry| is_link(&entry) && entry.path().canonicalize().ok() == real);
+    real.is_none() || is_new && !is_linked
 }
 
 /// The states of the files of places.
@@ -343,6 +353,25 @@ mod tests {
         let new_git = lines[3..20].iter().all(|line| line.ends_with("/.git"));
         assert!(new_git, "{lines:#?}");
         assert!(lines[20].contains("43 more files"), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_sample_of_a_hook_is_reported_where_it_can_run() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let hooks = root.join(".git/hooks");
+        fs::create_dir_all(&hooks).unwrap();
+        for name in ["linked.sample", "gone.sample"] {
+            fs::write(hooks.join(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink("linked.sample", hooks.join("pre-commit")).unwrap();
+        let before = GuardedFiles::read(vec![root.clone()], None, Vec::new());
+        fs::write(hooks.join("linked.sample"), "evil").unwrap();
+        fs::write(hooks.join("new.sample"), "").unwrap();
+        fs::remove_file(hooks.join("gone.sample")).unwrap();
+        let lines = before.changes();
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        assert!(lines[0].contains("linked.sample"), "{lines:#?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::git_config::{ConfigBase, linked_path, small_text, values_of};
@@ -26,6 +27,9 @@ const LINK_DEPTH: usize = 2;
 
 /// Endings of the names of files that shells load from a directory that is linked into one of theirs.
 const SHELL_ENDINGS: [&str; 6] = [".bash", ".fish", ".sh", ".zsh", ".zsh-theme", ".zwc"];
+
+/// Those that are loaded from directories below it as well.
+const DEEP_ENDINGS: [&str; 4] = [".fish", ".zsh", ".zsh-theme", ".zwc"];
 
 /// Directories of functions that shells load from there.
 const SHELL_DIRS: [&str; 4] = ["autoload", "completions", "conf.d", "functions"];
@@ -54,6 +58,8 @@ pub(super) struct Places {
     pub files: Vec<PathBuf>,
     /// Directories that git takes for git directories.
     pub git_dirs: BTreeSet<PathBuf>,
+    /// Those of the files whose changes are only reported.
+    reported: BTreeSet<PathBuf>,
     /// Whether every directory was searched.
     pub is_complete: bool,
     /// How many of the files do not depend on what the workspace has.
@@ -106,7 +112,7 @@ impl Places {
         };
         self.by_importance()
             .into_iter()
-            .filter(|path| !is_generated(path))
+            .filter(|path| !is_generated(path) && !self.reported.contains(*path))
             // Where a link leads, the settings are found on their own: commits change the rest.
             .filter(|path| !(path.ends_with(".git") && path.is_dir()))
             // Git changes its own state when it continues.
@@ -149,6 +155,8 @@ struct Search {
     places: Places,
     home: Option<PathBuf>,
     added: BTreeSet<PathBuf>,
+    /// Roots that are linked as a whole into a directory of a shell.
+    shell_roots: BTreeSet<PathBuf>,
     waiting: VecDeque<PathBuf>,
     generated: VecDeque<PathBuf>,
 }
@@ -180,11 +188,12 @@ impl Search {
         // A shell loads little of a directory that is linked there, which may be a whole project, and nothing of one above it.
         for place in linked(HOME_DIRS) {
             if roots.contains(&place) {
-                for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+                for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
                     if is_loaded_by_shell(&entry) {
                         self.add(entry.path());
                     }
                 }
+                self.shell_roots.insert(place);
             } else if is_below(&place, roots) {
                 self.add(place);
             }
@@ -227,6 +236,8 @@ impl Search {
             return;
         }
         let has_plugin = has(PLUGIN);
+        let of_shell = self.shell_roots.iter().find(|root| dir.starts_with(root));
+        let is_top = of_shell.map(|root| *root == *dir);
         for entry in &entries {
             let name = entry.file_name();
             let lower = name.to_string_lossy().to_lowercase();
@@ -245,6 +256,12 @@ impl Search {
                 self.waiting
                     .extend(linked.filter(|path| is_below(path, roots)));
                 self.add(entry.path());
+            } else if is_top.is_some_and(|is_top| is_loadable_by_shell(entry, is_top)) {
+                let path = entry.path();
+                if !self.added.contains(&path) {
+                    self.places.reported.insert(path.clone());
+                }
+                self.add(path);
             } else {
                 self.wait_for(Some(entry));
             }
@@ -334,8 +351,21 @@ fn is_loaded_by_shell(entry: &DirEntry) -> bool {
     let name = entry.file_name().to_string_lossy().to_lowercase();
     match entry.path().is_dir() {
         true => SHELL_DIRS.contains(&name.as_str()),
-        false => SHELL_ENDINGS.iter().any(|ending| name.ends_with(ending)),
+        false => name.starts_with('_') || SHELL_ENDINGS.iter().any(|ending| name.ends_with(ending)),
     }
+}
+
+/// Whether a file in a directory that is linked into one of a shell, or below it, may be loaded from there: a plugin names its own
+/// files, and functions have no extension. Much of it is not loaded, so that it may change, but is reported.
+fn is_loadable_by_shell(entry: &DirEntry, is_top: bool) -> bool {
+    let Ok(meta) = entry.path().metadata() else {
+        return false;
+    };
+    let name = entry.file_name().to_string_lossy().to_lowercase();
+    let has_ending = DEEP_ENDINGS.iter().any(|ending| name.ends_with(ending));
+    let is_function = !name.contains('.')
+        && (name.starts_with('_') || is_top && meta.permissions().mode() & 0o111 == 0);
+    meta.is_file() && (has_ending || is_function)
 }
 
 /// Whether a directory of `PATH` holds commands of the user, and not those of one project.
@@ -511,7 +541,12 @@ mod tests {
             "dot/zsh/a.zsh",
             "project/bin/x",
             "src/other/x.zsh",
+            "src/plugin/_plugin",
             "src/plugin/functions/f",
+            "src/plugin/highlight",
+            "src/plugin/lib/_deep",
+            "src/plugin/lib/a.zsh",
+            "src/plugin/lib/highlight",
             "src/plugin/main.c",
             "src/plugin/plugin.zsh",
             "units/x.service",
@@ -561,12 +596,25 @@ mod tests {
             ),
             ("project", &[]),
             // What is linked into a directory of a shell stays a project.
-            ("src/plugin", &["functions", "plugin.zsh"]),
+            ("src/plugin", &["_plugin", "functions", "plugin.zsh"]),
             ("src/plugin/functions", &[]),
             ("src/other", &[]),
             ("units", &["x.service"]),
         ] {
             assert_eq!(guarded(root), expected, "{root}");
         }
+        // Changes of what it may load are reported.
+        let plugin = home.join("src/plugin");
+        let dirs = std::slice::from_ref(&plugin);
+        let places = Places::find(dirs, Some(&home), &programs);
+        let expected = [
+            "_plugin",
+            "functions",
+            "highlight",
+            "lib/_deep",
+            "lib/a.zsh",
+            "plugin.zsh",
+        ];
+        assert_eq!(names_below(&plugin, &places.files), expected);
     }
 }

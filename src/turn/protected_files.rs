@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -17,11 +18,12 @@ use crate::config::mcp::{ServerSettings, ServerTransport};
 use crate::paths::{self, Paths};
 use crate::safety::json_text;
 use crate::safety::protected_paths::{
-    FILE_NAMES, FileSystem, HOME_DIRS, NAMES, PathCandidate, ProtectedPaths, ReachSearch,
-    SYSTEM_PLACES, Unchecked, Variables, is_pattern, is_process_link, path_candidates,
+    FILE_NAMES, FileSystem, HOME_DIRS, NAMES, PathCandidate, PathRelation, ProtectedPaths,
+    ReachSearch, SYSTEM_PLACES, Unchecked, Variables, is_pattern, is_process_link, path_candidates,
     pattern_matches,
 };
 use crate::tools::builtin::PreparedCall;
+use crate::workspace::read_context::PathFilter;
 
 /// Time limit of the check. A file system may hang.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -122,6 +124,25 @@ pub async fn protection_reasons(
         Ok(Ok(reasons)) => reasons,
         Ok(Err(_)) | Err(_) => vec![Some(TOO_SLOW.to_owned()); count],
     }
+}
+
+/// Returns the files and directories that a search leaves out: those that it may not read without a question.
+pub fn unsearched(paths: &Paths, shell: &BTreeMap<String, String>) -> PathFilter {
+    let (paths, shell) = (paths.clone(), shell.clone());
+    let (own, inodes) = (OnceLock::new(), OnceLock::new());
+    PathFilter::new(move |path| {
+        let files = || ProtectedFiles::new(&paths, &shell);
+        let own: &ProtectedPaths = own.get_or_init(|| files().paths);
+        if matches!(own.find(path), Some((_, PathRelation::Inside))) {
+            return true;
+        }
+        let meta = fs::symlink_metadata(path).ok();
+        meta.filter(|meta| meta.is_file() && meta.nlink() > 1)
+            .is_some_and(|meta| {
+                let inodes: &BTreeSet<(u64, u64)> = inodes.get_or_init(|| files().inodes());
+                inodes.contains(&(meta.dev(), meta.ino()))
+            })
+    })
 }
 
 /// The names in a directory that are links to own files, with these files. `None` if the directory is too large.

@@ -43,6 +43,7 @@ pub fn list_files(
         dir,
         rules: UserRules::read(IgnoreRules::Git, context, dir),
         globs: None,
+        left_out: None,
         cancelled,
     };
     walk(&options, || {

@@ -3,6 +3,7 @@
 //! `.git` can be a file that names a directory anywhere, and files in it can be links. Without the checks, a project could
 //! name the repository of another project, whose history the model would then read.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,20 +18,15 @@ use super::root::Workspace;
 /// Maximum size of the files that name a directory.
 const MAX_LINK_BYTES: u64 = 16 * 1024;
 
-/// What git reads in its directory and a link could replace.
-const GIT_FILES: &[&str] = &[
-    "HEAD",
-    "config",
-    "config.worktree",
-    "index",
-    "info",
-    "logs",
-    "objects",
-    "packed-refs",
-    "refs",
-    "modules",
-    "shallow",
-];
+/// The directories of git in which a link could lead to references of another repository. That of the objects is searched with those
+/// that it names.
+const GIT_DIRS: &[&str] = &["info", "logs", "refs", "reftable"];
+
+/// Maximum number of entries of these directories that are looked at.
+const MAX_ENTRIES: usize = 500_000;
+
+/// Maximum number of object directories that name each other; git follows five.
+const MAX_ALTERNATES: usize = 20;
 
 /// A repository: the top of its work tree, and git's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,38 +59,34 @@ impl GitPlace {
             top: top.to_path_buf(),
             git_dir,
         };
-        match place.belongs_to(workspace) {
-            true => Ok(place),
-            false => Err(PathError::new(
+        let is_inside = |real: &Path| workspace.roots().any(|root| real.starts_with(root));
+        let Some(common) = place.common_dir(&is_inside) else {
+            return Err(PathError::new(
                 PathFault::Invalid,
                 &place.top.join(".git"),
                 "leads to a repository outside of the workspace that does not name this directory",
-            )),
+            ));
+        };
+        let belongs = |real: &Path| is_inside(real) || real.starts_with(&common);
+        for dir in BTreeSet::from([&place.git_dir, &common]) {
+            refuse_links_out(dir, Some(GIT_DIRS), &belongs)?;
         }
+        refuse_alternates_out(&common, &belongs)?;
+        Ok(place)
     }
 
-    fn belongs_to(&self, workspace: &Workspace) -> bool {
-        let is_inside = |path: &Path| {
-            let real = fs::canonicalize(path);
-            real.is_ok_and(|real| workspace.roots().any(|root| real.starts_with(root)))
+    /// Returns the directory with the objects and references, if it and git's directory belong to the work tree.
+    fn common_dir(&self, is_inside: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+        let link = self.git_dir.join("commondir");
+        let common = match fs::symlink_metadata(&link) {
+            // Git would follow a link.
+            Ok(_) => fs::canonicalize(self.git_dir.join(link_text(&link)?)).ok()?,
+            Err(_) => self.git_dir.clone(),
         };
-        let common = match link_text(&self.git_dir.join("commondir")) {
-            Some(text) => fs::canonicalize(self.git_dir.join(text)).ok(),
-            None => Some(self.git_dir.clone()),
-        };
-        let Some(common) = common else {
-            return false;
-        };
-        let accepted = (is_inside(&self.git_dir) && is_inside(&common))
+        let is_own = |dir: &Path| fs::canonicalize(dir).is_ok_and(|real| is_inside(&real));
+        let accepted = (is_own(&self.git_dir) && is_own(&common))
             || (self.git_dir.starts_with(&common) && self.is_named_back());
-        let no_link_out = |dir: &Path| {
-            GIT_FILES.iter().all(|name| {
-                let path = dir.join(name);
-                let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
-                !is_link || is_inside(&path)
-            })
-        };
-        accepted && no_link_out(&self.git_dir) && no_link_out(&common)
+        accepted.then_some(common)
     }
 
     /// Whether git's directory, outside of the workspace, says that this is its work tree: one of `git worktree`, or a
@@ -116,6 +108,83 @@ impl GitPlace {
             .filter_map(|line| line.trim().strip_prefix("worktree = "));
         lines.any(|dir| is_same(self.git_dir.join(dir), &self.top))
     }
+}
+
+/// Refuses a git directory in which a link leads to files that do not belong to the repository. Of the directories in it, those in
+/// `searched` count, or all.
+fn refuse_links_out(
+    git_dir: &Path,
+    searched: Option<&[&str]>,
+    belongs: &dyn Fn(&Path) -> bool,
+) -> PathResult<()> {
+    let refused = |path: &Path, reason: &str| Err(PathError::new(PathFault::Invalid, path, reason));
+    let (mut waiting, mut seen) = (vec![git_dir.to_owned()], 0);
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MAX_ENTRIES {
+                return refused(git_dir, "has more files than can be checked for links");
+            }
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let (name, path) = (entry.file_name(), entry.path());
+            // No hook runs.
+            let counts = dir != git_dir || name != "hooks";
+            if kind.is_symlink() && counts {
+                if !fs::canonicalize(&path).is_ok_and(|real| belongs(&real)) {
+                    return refused(
+                        &path,
+                        "is a link that leads to a repository outside of the workspace, or nowhere",
+                    );
+                }
+            } else if kind.is_dir()
+                && (dir != git_dir
+                    || searched.is_none_or(|searched| searched.iter().any(|known| name == *known)))
+            {
+                waiting.push(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses objects that are in another repository: git reads those of the directories that `info/alternates` names, and of those
+/// that these name.
+fn refuse_alternates_out(common: &Path, belongs: &dyn Fn(&Path) -> bool) -> PathResult<()> {
+    let (mut waiting, mut seen) = (vec![common.join("objects")], BTreeSet::new());
+    while let Some(objects) = waiting.pop() {
+        let list = objects.join("info/alternates");
+        let refused = |reason: &str| Err(PathError::new(PathFault::Invalid, &list, reason));
+        if !seen.insert(objects.clone()) {
+            continue;
+        }
+        if seen.len() > MAX_ALTERNATES {
+            return refused("too many object directories name each other");
+        }
+        refuse_links_out(&objects, None, belongs)?;
+        if fs::symlink_metadata(&list).is_err() {
+            continue;
+        }
+        let Some(text) = read_link_file(&list).filter(|text| (text.len() as u64) < MAX_LINK_BYTES)
+        else {
+            return refused("cannot be read, or is too long");
+        };
+        let lines = text.split(|&b| b == b'\n');
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")) {
+            // A line in quotation marks has escapes: it names no directory as it stands, and is refused.
+            let dir = fs::canonicalize(objects.join(OsStr::from_bytes(line)));
+            match dir.ok().filter(|dir| belongs(dir)) {
+                Some(dir) => waiting.push(dir),
+                None => {
+                    return refused(
+                        "names objects outside of the workspace, which are not read; the user can add that directory to the workspace, or copy the objects with git repack -a -d and remove this file",
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns git's directory of the work tree at `top`: the real path of `.git`, or of what it names.

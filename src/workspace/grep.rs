@@ -19,10 +19,10 @@ use super::ignore_rules::{IgnoreRules, UserRules};
 use super::path_error::{PathError, PathFault, PathResult};
 use super::read::with_near_names;
 use super::read_context::{
-    LimitedText, ListedText, OutputLimits, ReadContext, cut_line, grouped, path_from,
+    LimitedText, ListedText, OutputLimits, PathFilter, ReadContext, cut_line, grouped, path_from,
 };
 use super::root::ResolvedPath;
-use super::walk::{EntryKind, WalkEntry, WalkOptions, walk};
+use super::walk::{EntryKind, Unvisited, WalkEntry, WalkOptions, walk};
 
 /// Maximum length of a pattern or glob in bytes.
 const MAX_PATTERN_BYTES: usize = 4096;
@@ -38,6 +38,9 @@ const MAX_LINE_CHARS: usize = 500;
 
 /// Maximum number of bytes of hits that are kept to be sorted; later hits are only counted.
 const MAX_KEPT_BYTES: usize = 32 << 20;
+
+/// Maximum number of files and directories that are named as not searched.
+const MAX_UNSEARCHED: usize = 10;
 
 /// Maximum number of context lines.
 const MAX_CONTEXT: usize = 20;
@@ -59,6 +62,8 @@ pub struct GrepRequest {
     pub context: usize,
     /// Returns only the names of files with hits.
     pub files_only: bool,
+    /// Files and directories that are not searched, unless the path is in one of them.
+    pub unsearched: Option<PathFilter>,
 }
 
 impl GrepRequest {
@@ -72,6 +77,7 @@ impl GrepRequest {
             fixed: false,
             context: 0,
             files_only: false,
+            unsearched: None,
         }
     }
 }
@@ -113,14 +119,16 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
         failed: AtomicUsize::new(0),
         found: Mutex::new(Vec::new()),
     };
+    let filter = request.unsearched.as_ref();
     let found = request.path.status();
     let found = found.map_err(|error| with_near_names(error, &request.path))?;
-    let unread = match file_type(&found) == nix::sys::stat::SFlag::S_IFDIR {
+    let unvisited = match file_type(&found) == nix::sys::stat::SFlag::S_IFDIR {
         true => {
             let options = WalkOptions {
                 dir: &request.path,
                 rules: UserRules::read(IgnoreRules::Ripgrep, context, &request.path),
                 globs: globs.as_ref(),
+                left_out: filter.filter(|filter| !filter.matches(&request.path.absolute)),
                 cancelled,
             };
             walk(&options, || collector.visitor())?
@@ -129,10 +137,10 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
             let file = request.path.open_file(OFlag::O_RDONLY)?;
             let mut searcher = collector.searcher(BinaryDetection::convert(0));
             collector.search(&mut searcher, file, &request.path.absolute);
-            0
+            Unvisited::default()
         }
     };
-    let unread = unread + collector.failed.into_inner();
+    let unread = unvisited.unreadable + collector.failed.into_inner();
     let found = collector
         .found
         .into_inner()
@@ -144,12 +152,32 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
             grouped(unread as u64)
         ));
     }
+    if let Some(remark) = unsearched(context.workspace.cwd(), unvisited.left_out) {
+        listed.text.push_str(&remark);
+    }
     if cancelled.load(Ordering::Relaxed) {
         listed
             .text
             .push_str("[the search was cancelled before its end]\n");
     }
     Ok(listed)
+}
+
+/// Returns the remark about what was not searched.
+fn unsearched(cwd: &Path, mut paths: Vec<PathBuf>) -> Option<String> {
+    paths.sort();
+    let named = paths.iter().take(MAX_UNSEARCHED);
+    let mut names: Vec<String> = named.map(|path| path_from(cwd, path)).collect();
+    if let Some(more) = paths
+        .len()
+        .checked_sub(MAX_UNSEARCHED)
+        .filter(|&more| more > 0)
+    {
+        names.push(format!("{} more", grouped(more as u64)));
+    }
+    let names = names.join(", ");
+    let remark = format!("[not searched: {names}; the user is asked about each read there]\n");
+    (!paths.is_empty()).then_some(remark)
 }
 
 /// Compiles a glob that chooses files below `dir`.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
@@ -33,6 +33,8 @@ pub struct PathError {
     pub fault: PathFault,
     /// The path and the reason, without a final full stop.
     pub message: String,
+    /// Places of which the reason tells something: where the path could not be followed any more, and directories that it left by `..`.
+    pub places: Vec<PathBuf>,
 }
 
 impl std::fmt::Display for PathError {
@@ -58,6 +60,7 @@ impl PathError {
         PathError {
             fault,
             message: format!("{}: {reason}", shown_path(path)),
+            places: Vec::new(),
         }
     }
 
@@ -66,6 +69,7 @@ impl PathError {
         PathError {
             fault: PathFault::Invalid,
             message: message.into(),
+            places: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::path_error::shown_path;
@@ -36,6 +37,28 @@ pub struct ReadContext<'a> {
     pub limits: OutputLimits,
     /// Ends the call early when set.
     pub cancelled: &'a AtomicBool,
+}
+
+/// Says which paths a search leaves out.
+#[derive(Clone)]
+pub struct PathFilter(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+
+impl PathFilter {
+    /// Creates a filter that leaves out the paths for which `matches` is true, with everything in them.
+    pub fn new(matches: impl Fn(&Path) -> bool + Send + Sync + 'static) -> PathFilter {
+        PathFilter(Arc::new(matches))
+    }
+
+    /// Whether a path is left out.
+    pub fn matches(&self, path: &Path) -> bool {
+        (self.0)(path)
+    }
+}
+
+impl std::fmt::Debug for PathFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PathFilter")
+    }
 }
 
 /// The result of a search or listing.

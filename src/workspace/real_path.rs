@@ -78,8 +78,37 @@ fn link_error(path: &Path, error: &io::Error) -> PathError {
     }
 }
 
+/// A path that was followed.
+#[derive(Debug, Default)]
+pub(super) struct FollowedPath {
+    /// The path without symbolic links.
+    pub real: PathBuf,
+    /// The existing directories that a `..` in the path left.
+    pub left: Vec<PathBuf>,
+}
+
 /// Replaces all symbolic links of a path. What does not exist is kept as it is written, if it has no `..`.
-pub(super) fn real_path(cwd: &Path, path: &Path) -> PathResult<PathBuf> {
+pub(super) fn real_path(cwd: &Path, path: &Path) -> PathResult<FollowedPath> {
+    let (mut left, mut last) = (Vec::new(), PathBuf::from("/"));
+    match follow(cwd, path, &mut left, &mut last) {
+        Ok(real) => Ok(FollowedPath { real, left }),
+        Err(error) => {
+            left.push(last);
+            Err(PathError {
+                places: left,
+                ..error
+            })
+        }
+    }
+}
+
+/// Follows a path. `left` are the directories that it leaves by `..`, and `last` is the last place that was looked at.
+fn follow(
+    cwd: &Path,
+    path: &Path,
+    left: &mut Vec<PathBuf>,
+    last: &mut PathBuf,
+) -> PathResult<PathBuf> {
     let whole = cwd.join(path);
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = whole.iter().map(OsStr::to_owned).collect();
@@ -101,11 +130,13 @@ pub(super) fn real_path(cwd: &Path, path: &Path) -> PathResult<PathBuf> {
                 ));
             }
             b".." => {
+                left.push(real.clone());
                 real.pop();
             }
             _ if missing => real.push(name),
             _ => {
                 let next = real.join(&name);
+                last.clone_from(&next);
                 match fs::symlink_metadata(&next) {
                     Ok(found) if found.is_symlink() => {
                         links += 1;

@@ -25,7 +25,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use super::beneath::{OpenMethod, file_type, open_beneath, open_regular, search_flags};
 use super::path_error::shown_path;
 pub use super::path_error::{PathError, PathFault, PathResult};
-use super::real_path::{check_text, real_directory, real_path};
+use super::real_path::{FollowedPath, check_text, real_directory, real_path};
 
 /// A root directory: its real path, and the descriptor beneath which its files are opened.
 #[derive(Debug, Clone)]
@@ -126,9 +126,12 @@ impl Workspace {
     /// Same as [`Self::resolve`].
     pub fn resolve_path(&self, path: &Path) -> PathResult<ResolvedPath> {
         check_text(path)?;
-        let real = real_path(&self.cwd, path)?;
-        check_text(&real)?;
-        Ok(self.at(real))
+        let followed = real_path(&self.cwd, path)?;
+        check_text(&followed.real).map_err(|error| PathError {
+            places: vec![followed.real.clone()],
+            ..error
+        })?;
+        Ok(self.reached_by(followed))
     }
 
     /// Resolves a path like [`Self::resolve`], but for a symbolic link at its end, which is not followed: the result is the
@@ -145,7 +148,9 @@ impl Workspace {
                 if is_link && !path.ends_with('/') && !path.ends_with("/.") =>
             {
                 check_text(&whole)?;
-                Ok(self.at(real_path(&self.cwd, parent)?.join(name)))
+                let mut followed = real_path(&self.cwd, parent)?;
+                followed.real.push(name);
+                Ok(self.reached_by(followed))
             }
             _ => self.resolve(path),
         }
@@ -155,6 +160,33 @@ impl Workspace {
     pub fn top(&self) -> ResolvedPath {
         let top = self.roots.first().map_or(&self.cwd, |root| &root.path);
         self.at(top.clone())
+    }
+
+    /// Returns a path as [`Self::at`]. One that takes its way through another directory belongs to the workspace no more: that it
+    /// can be followed tells that the directory exists.
+    fn reached_by(&self, followed: FollowedPath) -> ResolvedPath {
+        let is_direct = followed.left.iter().all(|dir| self.is_known(dir));
+        let path = self.at(followed.real);
+        ResolvedPath {
+            workspace: path.workspace.clone().filter(|_| is_direct),
+            ..path
+        }
+    }
+
+    /// Whether a directory is in the workspace or above it.
+    fn is_known(&self, dir: &Path) -> bool {
+        let mut roots = self.roots.iter();
+        roots.any(|root| dir.starts_with(&root.path) || root.path.starts_with(dir))
+    }
+
+    /// Returns the places of which an error of [`Self::resolve`] tells something; none if the text of the path is wrong.
+    pub fn places(&self, error: &PathError) -> Vec<ResolvedPath> {
+        let Some((last, left)) = error.places.split_last() else {
+            return Vec::new();
+        };
+        let left = left.iter().filter(|dir| !self.is_known(dir));
+        let places = left.chain([last]);
+        places.map(|place| self.at(place.clone())).collect()
     }
 
     fn at(&self, real: PathBuf) -> ResolvedPath {

@@ -18,6 +18,7 @@ use nix::sys::stat::{SFlag, fstatat};
 use super::beneath::file_type;
 use super::ignore_rules::{IgnoreNode, RulesDir, UserRules};
 use super::path_error::PathResult;
+use super::read_context::PathFilter;
 use super::root::ResolvedPath;
 
 /// Number of threads that walk: a search must not take the whole machine.
@@ -47,6 +48,8 @@ pub(super) struct WalkOptions<'a> {
     pub rules: UserRules,
     /// Globs as ripgrep's `--glob`: they choose files, also ignored ones.
     pub globs: Option<&'a Override>,
+    /// Directories and files that are left out in any case.
+    pub left_out: Option<&'a PathFilter>,
     /// Ends the walk early when set.
     pub cancelled: &'a AtomicBool,
 }
@@ -87,17 +90,27 @@ struct Walk<'a> {
     queue: Mutex<TaskQueue>,
     changed: Condvar,
     unreadable: AtomicUsize,
+    left_out: Mutex<Vec<PathBuf>>,
+}
+
+/// What a walk did not visit.
+#[derive(Debug, Default)]
+pub(super) struct Unvisited {
+    /// Number of directories that could not be read.
+    pub unreadable: usize,
+    /// What [`WalkOptions::left_out`] matched.
+    pub left_out: Vec<PathBuf>,
 }
 
 /// Visits all files and links below a directory that the rules do not leave out, in no order. Each thread makes a visitor of
-/// its own. Returns the number of directories that could not be read.
+/// its own. Returns what it did not visit.
 ///
 /// # Errors
 /// The directory itself cannot be opened.
 pub(super) fn walk<V>(
     options: &WalkOptions<'_>,
     make_visitor: impl Fn() -> V + Sync,
-) -> PathResult<usize>
+) -> PathResult<Unvisited>
 where
     V: FnMut(&WalkEntry<'_>),
 {
@@ -115,6 +128,7 @@ where
         }),
         changed: Condvar::new(),
         unreadable: AtomicUsize::new(0),
+        left_out: Mutex::default(),
     };
     std::thread::scope(|scope| {
         for _ in 1..THREADS {
@@ -122,7 +136,11 @@ where
         }
         walk.work(make_visitor());
     });
-    Ok(walk.unreadable.into_inner())
+    let left_out = walk.left_out.into_inner();
+    Ok(Unvisited {
+        unreadable: walk.unreadable.into_inner(),
+        left_out: left_out.unwrap_or_else(PoisonError::into_inner),
+    })
 }
 
 /// Returns the names in a directory with their kinds, without `.` and `..`.
@@ -240,8 +258,17 @@ impl Walk<'_> {
                 Some(ignore::Match::Whitelist(_)) => false,
                 _ => self.options.rules.ignores(rules.as_ref(), &whole, is_dir),
             };
+            let is_left_out = || {
+                let filter = self.options.left_out;
+                filter.is_some_and(|filter| filter.matches(&whole))
+            };
             match kind {
                 _ if ignored => {}
+                EntryKind::Dir | EntryKind::File if is_left_out() => {
+                    let left_out = self.left_out.lock();
+                    let mut left_out = left_out.unwrap_or_else(PoisonError::into_inner);
+                    left_out.push(whole);
+                }
                 EntryKind::Dir => tasks.push(WalkTask::Dir {
                     dir: dir.child(&name),
                     rules: rules.clone(),

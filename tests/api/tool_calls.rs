@@ -244,6 +244,15 @@ fn built_in_tools_and_helpers_work_in_the_directory_that_is_named() {
         let refused = refused.problem(403);
         assert!(!refused.to_string().contains("secret"), "{refused}");
     }
+    for path_outside in ["../outside.txt/../x", "../nothing/../x"] {
+        let read = json!({ "arguments": { "path": path_outside }, "cwd": project });
+        let refused = server.send("POST", &path("aish.read_file"), Some(&read));
+        let refused = refused.problem(403).to_string();
+        assert!(
+            !refused.contains("directory") && !refused.contains("exist"),
+            "{refused}"
+        );
+    }
     for (place, status) in [
         (json!({ "cwd": "project" }), 422),
         (json!({ "cwd": notes }), 409),

@@ -238,14 +238,123 @@ fn a_guess_at_a_file_that_may_not_be_read_tells_nothing() {
         work.results()
     });
     assert_eq!(results[0], results[1]);
-    // In the workspace, the reason is told at once, without lines of the file.
-    let work = Work::calling(&[edit("inside.txt", "another", "x")], "");
+    // Where the workspace may be read, the reason is told at once.
+    let calls = [
+        ("read_file", json!({"path": "other.txt"})),
+        edit("inside.txt", "another", "x"),
+    ];
+    let work = Work::calling(&calls, "");
+    work.write("other.txt", "");
     work.write("inside.txt", "some line\n");
     let mut client = work.ask("try");
-    assert_eq!(answer_all(&mut client, &ApprovalVerdict::Once).len(), 0);
+    let questions = answer_all(&mut client, &ApprovalVerdict::Reads);
+    assert_eq!(questions.len(), 1, "{questions:#?}");
     let results = work.results();
-    assert!(results[0].contains("not in the file"), "{results:?}");
-    assert!(!results[0].contains("some line"), "{results:?}");
+    assert!(results[1].contains("not in the file"), "{results:?}");
+}
+
+#[test]
+fn without_an_answer_a_guess_at_a_file_of_the_workspace_tells_nothing() {
+    let edit = |old: &str, new: &str| {
+        let arguments = json!({"path": ".env", "old_text": old, "new_text": new});
+        ("edit_file", arguments)
+    };
+    let write = |content: &str| ("write_file", json!({"path": ".env", "content": content}));
+    let patch = |guess: &str, more: &str| {
+        let patch = format!(
+            "*** Begin Patch\n*** Update File: .env\n@@\n-{guess}\n+x{more}\n*** End Patch"
+        );
+        ("patch", json!({ "patch": patch }))
+    };
+    let delete = "\n*** Delete File: gone.txt";
+    // Each right, and then wrong.
+    let calls = [
+        edit("zzqqnever", SECRET),
+        edit("zzqqnever", "another"),
+        edit("e", "x"),
+        edit("qq", "x"),
+        write(&format!("{SECRET}\n")),
+        write("another\n"),
+        patch(SECRET, ""),
+        patch("another", ""),
+        patch(SECRET, delete),
+        patch("another", delete),
+    ];
+    for rule in [
+        "\"fs.read\" = \"ask\"",
+        "\"fs.read\" = \"deny\"",
+        "\"fs.write\" = \"deny\"",
+        "\"op:write\" = \"deny\"\n\"op:destructive\" = \"deny\"\n\"fs.read\" = \"allow\"",
+        "\"aish.*\" = \"deny\"",
+    ] {
+        // A turn has a limited number of rounds.
+        for calls in calls.chunks(6) {
+            let work = Work::calling(calls, &format!("[policy.rules]\n{rule}\n"));
+            work.write(".env", &format!("{SECRET}\n"));
+            work.write("gone.txt", "");
+            let mut client = work.ask_as(AskRequest {
+                text: "try".to_owned(),
+                can_answer: false,
+                ..AskRequest::default()
+            });
+            answer_all(&mut client, &ApprovalVerdict::No { words: None });
+            let results = work.results();
+            assert_eq!(results.len(), calls.len(), "{rule}");
+            for pair in results.chunks(2) {
+                assert_eq!(pair[0], pair[1], "{rule}");
+                assert!(!pair[0].contains(".env"), "{rule}: {pair:?}");
+            }
+            assert_eq!(work.read(".env"), format!("{SECRET}\n"));
+        }
+    }
+}
+
+#[test]
+fn without_an_answer_a_path_outside_tells_nothing_of_what_is_there() {
+    let read = |path: &str| ("read_file", json!({ "path": path }));
+    let shell = |dir: &str| ("shell", json!({"command": "true", "dir": dir}));
+    // What is there, and what is not.
+    let calls = [
+        read("../secret.txt/../x"),
+        read("../nothing/../x"),
+        read("../there/../project/inside.txt"),
+        read("../nothing/../project/inside.txt"),
+        read("../dangling/../x"),
+        read("../nothing/../x"),
+        read("link/x"),
+        read("nowhere/x"),
+        ("list_dir", json!({"path": "../secret.txt/"})),
+        ("list_dir", json!({"path": "../nothing/"})),
+        shell("../there"),
+        shell("../nothing"),
+        shell("../dangling"),
+        shell("../secret.txt"),
+        shell("../secret.txt/../x"),
+        shell("../nothing/../x"),
+    ];
+    for rules in [RULES.to_owned(), RULES.replace("\"allow\"", "\"deny\"")] {
+        for calls in calls.chunks(6) {
+            let work = Work::calling(calls, &rules);
+            work.write("inside.txt", "inside\n");
+            let beside = |name: &str| work.path("").parent().unwrap().join(name);
+            std::fs::write(beside("secret.txt"), format!("{SECRET}\n")).unwrap();
+            std::fs::create_dir(beside("there")).unwrap();
+            symlink("/nothing/at/all", beside("dangling")).unwrap();
+            symlink("../secret.txt", work.path("link")).unwrap();
+            symlink("../nothing", work.path("nowhere")).unwrap();
+            let mut client = work.ask_as(AskRequest {
+                text: "try".to_owned(),
+                can_answer: false,
+                ..AskRequest::default()
+            });
+            answer_all(&mut client, &ApprovalVerdict::No { words: None });
+            let results = work.results();
+            assert_eq!(results.len(), calls.len(), "{rules}");
+            for (pair, calls) in results.chunks(2).zip(calls.chunks(2)) {
+                assert_eq!(pair[0], pair[1], "{calls:?} with {rules}");
+            }
+        }
+    }
 }
 
 /// The names beside the project.

@@ -169,6 +169,38 @@ fn aish_own_files_and_start_up_files_are_asked_about_whatever_is_allowed() {
 }
 
 #[test]
+fn a_search_leaves_out_what_each_read_is_asked_about() {
+    let search = json!({"pattern": "policy|needle", "path": "."});
+    let config = json!({"pattern": "policy", "path": "aish"});
+    let work = Work::calling(
+        &[("grep", search), ("grep", config)],
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n",
+    );
+    let home = work.helper.home.path("");
+    std::fs::write(home.join("notes.txt"), "a needle\n").unwrap();
+    std::fs::write(home.join(".bashrc"), "# needle in a start-up file\n").unwrap();
+    std::fs::hard_link(home.join(".bashrc"), home.join("other")).unwrap();
+    let mut client = work.ask_as(AskRequest {
+        can_answer: true,
+        text: "x".to_owned(),
+        cwd: home.display().to_string(),
+        ..AskRequest::default()
+    });
+    // The directory itself is searched after a yes.
+    let questions = answer_all(&mut client, &ApprovalVerdict::Once);
+    assert_eq!(questions.len(), 1, "{questions:#?}");
+    let results = work.results();
+    assert!(results[0].contains("notes.txt:1:a needle"), "{results:?}");
+    assert!(!results[0].contains("fs.read"), "{results:?}");
+    assert!(!results[0].contains("start-up file"), "{results:?}");
+    let (_, remark) = results[0].split_once("[not searched: ").unwrap();
+    for name in [".bashrc", "aish", "other"] {
+        assert!(remark.contains(name), "{name}: {remark}");
+    }
+    assert!(results[1].contains("[policy.rules]"), "{results:?}");
+}
+
+#[test]
 fn many_hits_are_paged() {
     let count = AtomicUsize::new(0);
     let provider =

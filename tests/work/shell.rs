@@ -286,15 +286,18 @@ fn a_command_runs_in_the_directory_that_is_shown() {
         std::os::unix::fs::symlink(to, work.path(link)).unwrap();
     }
     let mut client = work.ask("x");
-    let mut shown = Vec::new();
+    let (mut shown, mut statements) = (Vec::new(), Vec::new());
     while let Some(question) = client.next_question() {
         let is_again = question.arguments.contains("outside_sandbox");
+        statements.extend(question.effect.statement.clone().filter(|_| !is_again));
         let verdict = match is_again {
             true => ApprovalVerdict::No { words: None },
             false => ApprovalVerdict::Once,
         };
         client.say(&question, verdict);
     }
+    let reads = format!("reads {}, changes nothing there", scratch.display());
+    assert_eq!(statements[0], reads, "{statements:?}");
     let results = work.results();
     for (result, (dir, reads)) in results.iter().zip([
         (scratch.clone(), true),

@@ -88,13 +88,15 @@ const PROGRAMS: &str = ".local/bin";
 
 /// Files of a git directory that decide which programs git runs or which other directory it obeys, see
 /// [gitrepository-layout](https://git-scm.com/docs/gitrepository-layout).
-pub const GIT_SETTINGS: [&str; 6] = [
+pub const GIT_SETTINGS: [&str; 7] = [
     "commondir",
     "config",
     "config.worktree",
     "gitdir",
     "hooks",
     "info/attributes",
+    // Names repositories whose objects git reads as well.
+    "objects/info/alternates",
 ];
 
 /// State of a rebase, an `am` or a cherry-pick in progress whose commands and strategies git runs when it continues. Git changes

@@ -54,6 +54,14 @@ fn common_programs_are_understood() {
             "sh: 1: cannot create /usr/x: Read-only file system",
             "write to /usr/x",
         ),
+        (
+            "bash: connect: Operation not permitted\nbash: line 1: /dev/tcp/127.0.0.1/80: Operation not permitted",
+            "network",
+        ),
+        (
+            "error connecting to /tmp/tmux-0/default (Permission denied)",
+            "connection to /tmp/tmux-0/default",
+        ),
         // git
         (
             "fatal: Unable to create '/home/u/other/.git/index.lock': Permission denied",

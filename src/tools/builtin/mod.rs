@@ -25,7 +25,7 @@ pub use self::definitions::{
 pub use self::perform::perform;
 pub use self::prepare::prepare;
 pub use self::prepare_change::shown_difference;
-pub use self::prepared::{PrepareError, PreparedCall};
+pub use self::prepared::{PrepareError, PreparedCall, PreparedWork};
 pub use self::scope::{HelperScope, HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
 pub use self::shell_run::SHELL_SIZE;
 pub use self::work_definitions::{

@@ -276,11 +276,14 @@ async fn run_shell(
 ) -> Result<CallResult, CallError> {
     let started = Instant::now();
     // The directory may have been replaced by a link while the question waited.
-    if !work.dir.canonicalize().is_ok_and(|real| real == work.dir) {
-        return Err(CallError::Failed(format!(
-            "{} is no longer the directory that was shown",
-            shown_path(&work.dir)
-        )));
+    let fault = match work.dir.canonicalize() {
+        Ok(real) if real != work.dir => Some("is no longer the directory that was shown"),
+        Ok(real) if real.is_dir() => None,
+        _ => Some("is not a directory"),
+    };
+    if let Some(fault) = fault {
+        let dir = shown_path(&work.dir);
+        return Err(CallError::Failed(format!("{dir} {fault}")));
     }
     let policy = match (work.outside, scope.shell.sandbox) {
         (false, Some(level)) => Some(sandbox_policy(scope, level, &work)),

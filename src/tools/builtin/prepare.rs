@@ -1,6 +1,7 @@
 //! Prepares calls of the built-in tools that work on files, commands and pages: reads the arguments, resolves the paths, and
 //! determines what the call will do.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -22,6 +23,7 @@ use crate::safety::policy::BuiltinAction;
 use crate::web::fetch::web_url;
 use crate::workspace::git::{GitCommand, GitRequest};
 use crate::workspace::grep::GrepRequest;
+use crate::workspace::shown_path;
 
 /// Time limit of a command, if the call sets none.
 pub(super) const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -280,7 +282,13 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
     let dir = match &call.dir {
         Some(dir) => {
             let dir = resolve(scope, dir)?;
-            dir.open_dir().map_err(|e| PrepareError::from(e.message))?;
+            // What is outside is looked at after the yes.
+            if dir.workspace.is_some() {
+                dir.open_dir().map_err(|e| PrepareError {
+                    paths: vec![dir.clone()],
+                    ..PrepareError::from(e.message)
+                })?;
+            }
             dir
         }
         None => scope
@@ -299,9 +307,9 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
     let mut prepared = on_paths(scope, BuiltinAction::Shell, &[&dir], work);
     // The directory is not a file that is read or written: the command decides what happens there.
     prepared.files.clear();
-    let roots: Vec<String> = scope
-        .workspace
-        .roots()
+    let roots: Vec<&Path> = scope.workspace.roots().collect();
+    let workspace: Vec<String> = roots
+        .iter()
         .map(|root| root.display().to_string())
         .collect();
     let assessed = command::assess(
@@ -309,7 +317,7 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
         &CommandPlace {
             cwd: &dir.absolute.to_string_lossy(),
             home: &scope.home.to_string_lossy(),
-            workspace: &roots.iter().map(String::as_str).collect::<Vec<_>>(),
+            workspace: &workspace.iter().map(String::as_str).collect::<Vec<_>>(),
         },
     );
     let raised = assessed.operation();
@@ -328,7 +336,15 @@ fn shell(scope: &WorkScope, call: ShellArguments) -> Result<PreparedCall, Prepar
         (false, true) => Some("the workspace and the network"),
         (false, false) => None,
     };
-    prepared.statement = prepared.statement.or_else(|| place.map(str::to_owned));
+    let is_foreign = !roots.iter().any(|root| dir.absolute.starts_with(root));
+    let shown = shown_path(&dir.absolute);
+    let reads = match (is_foreign, outside) {
+        (true, false) => Some(format!("reads {shown}, changes nothing there")),
+        (true, true) => Some(format!("in {shown}")),
+        (false, _) => prepared.statement,
+    };
+    let parts: Vec<String> = reads.into_iter().chain(place.map(str::to_owned)).collect();
+    prepared.statement = (!parts.is_empty()).then(|| parts.join("; "));
     prepared.command = Some(call.command);
     Ok(prepared)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::prepared::{PrepareError, PreparedCall, PreparedWork, on_paths, resolve};
+use super::prepared::{PrepareError, PreparedCall, PreparedWork, on_paths, resolve, unresolved};
 use super::scope::WorkScope;
 use crate::chat::OperationClass;
 use crate::safety::policy::BuiltinAction;
@@ -58,10 +58,9 @@ fn failed(error: WorkspaceError, file: Option<PathBuf>) -> PrepareError {
         None => error.message,
     };
     PrepareError {
-        message,
         excerpt: error.excerpt,
         file,
-        paths: Vec::new(),
+        ..PrepareError::from(message)
     }
 }
 
@@ -137,7 +136,7 @@ fn written(
             "{path} already has this content"
         )));
     }
-    change_call(scope, vec![change], &MovedFiles::new())
+    change_call(scope, vec![change], &MovedFiles::new(), &[])
 }
 
 pub(super) fn edit_file(
@@ -161,10 +160,9 @@ fn edited(
         let near = near.trim_start_matches("; ");
         let mut dirs = path.absolute.ancestors().skip(1);
         return Err(PrepareError {
-            message: format!("{shown}: no such file; write_file makes a new one"),
             excerpt: (!near.is_empty()).then(|| near.to_owned()),
             file: dirs.find(|dir| dir.is_dir()).map(Path::to_owned),
-            paths: Vec::new(),
+            ..PrepareError::from(format!("{shown}: no such file; write_file makes a new one"))
         });
     };
     let in_file = |e: WorkspaceError| failed(e.of(&shown), Some(path.absolute.clone()));
@@ -177,28 +175,44 @@ fn edited(
     let edited = edit::edit(&file, &snapshot.bytes, request).map_err(in_file)?;
     let change = PreparedChange::write(path.clone(), Some(snapshot), edited.bytes);
     let change = change.map_err(|e| failed(e, None))?;
-    change_call(scope, vec![change], &MovedFiles::new())
+    change_call(scope, vec![change], &MovedFiles::new(), &[])
 }
 
 pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
     let operations = parse_patch(&call.patch).map_err(|e| failed(e, None))?;
-    patched(scope, &operations).map_err(|e| {
-        let paths = operations.iter().flat_map(|operation| match operation {
-            PatchOperation::Add { path, .. } | PatchOperation::Delete { path } => vec![path],
-            PatchOperation::Update { path, move_to, .. } => {
-                std::iter::once(path).chain(move_to).collect()
-            }
+    let named = operations.iter().flat_map(|operation| match operation {
+        PatchOperation::Add { path, .. } | PatchOperation::Delete { path } => vec![path],
+        PatchOperation::Update { path, move_to, .. } => {
+            std::iter::once(path).chain(move_to).collect()
+        }
+    });
+    let resolved = named.flat_map(|path| match scope.workspace.resolve(path) {
+        Ok(path) => vec![path],
+        Err(e) => scope.workspace.places(&e),
+    });
+    let paths: Vec<ResolvedPath> = resolved.collect();
+    patched(scope, &operations, &paths).map_err(|e| {
+        let deletes = operations.iter().any(|operation| match operation {
+            PatchOperation::Delete { .. } => true,
+            PatchOperation::Update { move_to, .. } => move_to.is_some(),
+            PatchOperation::Add { .. } => false,
         });
-        let resolved = paths.filter_map(|path| scope.workspace.resolve(path).ok());
         PrepareError {
-            paths: resolved.collect(),
+            paths,
+            operation: deletes.then_some(OperationClass::Destructive),
             ..e
         }
     })
 }
 
-fn patched(scope: &WorkScope, operations: &[PatchOperation]) -> Result<PreparedCall, PrepareError> {
-    // The content that was read of each file, by the path in the patch.
+/// Prepares the changes of a patch. `named` are the paths in it: also one that stays as it is counts, because whether it does tells
+/// of its text.
+fn patched(
+    scope: &WorkScope,
+    operations: &[PatchOperation],
+    named: &[ResolvedPath],
+) -> Result<PreparedCall, PrepareError> {
+    // What was read of each file, by the path in the patch.
     let mut files: BTreeMap<(String, FinalLink), (ResolvedPath, Option<FileSnapshot>)> =
         BTreeMap::new();
     let mut read_file = |path: &str, link: FinalLink| -> Result<Option<Vec<u8>>, WorkspaceError> {
@@ -258,7 +272,7 @@ fn patched(scope: &WorkScope, operations: &[PatchOperation]) -> Result<PreparedC
     if changes.is_empty() {
         return Err(PrepareError::from("the patch changes nothing".to_owned()));
     }
-    change_call(scope, changes, &moves)
+    change_call(scope, changes, &moves, named)
 }
 
 /// Resolves a path of a patch, and reads the file there.
@@ -275,7 +289,7 @@ fn find(
         }
         FinalLink::Meant => {
             let target = scope.workspace.resolve_entry(path);
-            let target = target.map_err(|e| PrepareError::from(e.message))?;
+            let target = target.map_err(|e| unresolved(scope, e))?;
             let before = read_entry(scope, &target)?;
             (target, before)
         }
@@ -291,6 +305,7 @@ fn change_call(
     scope: &WorkScope,
     changes: Vec<PreparedChange>,
     moves: &MovedFiles,
+    named: &[ResolvedPath],
 ) -> Result<PreparedCall, PrepareError> {
     // Before a person is asked about a change that must fail.
     for change in &changes {
@@ -308,7 +323,9 @@ fn change_call(
         .iter()
         .any(|change| *change.after() == FileVersion::Absent);
     let targets: Vec<ResolvedPath> = changes.iter().map(|change| change.target.clone()).collect();
-    let paths: Vec<&ResolvedPath> = targets.iter().collect();
+    let is_target = |path: &&ResolvedPath| targets.iter().any(|one| one.absolute == path.absolute);
+    let unchanged = named.iter().filter(|path| !is_target(path));
+    let paths: Vec<&ResolvedPath> = targets.iter().chain(unchanged).collect();
     let work = PreparedWork::Change(changes);
     let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
     call.difference = shown;

@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use super::scope::WorkScope;
 use super::shell_run::SHELL_CANCEL_TIME;
-use crate::chat::OperationClass;
+use super::work_definitions::SHELL;
+use crate::chat::{OperationClass, ToolDefinition};
 use crate::python::catalog::HelperFunction;
 use crate::safety::policy::{BuiltinAction, CallEffects};
 use crate::safety::protected_paths::{is_user_program, project_place};
 use crate::workspace::changes::PreparedChange;
 use crate::workspace::git::GitRequest;
 use crate::workspace::grep::GrepRequest;
-use crate::workspace::{ResolvedPath, shown_path};
+use crate::workspace::{PathError, ResolvedPath, shown_path};
 
 /// Time that changes of files have to be completed once they are cancelled.
 const CHANGE_GRACE: Duration = Duration::from_secs(10);
@@ -52,7 +53,21 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
-    /// Returns the effects by which the policy decides.
+    /// Returns the call that reads a file, given by its real path. One that cannot be resolved any more is a link.
+    pub fn reading(scope: &WorkScope, file: &Path) -> Option<PreparedCall> {
+        let path = match scope.workspace.resolve_path(file) {
+            Ok(path) => path,
+            Err(error) => scope.workspace.places(&error).pop()?,
+        };
+        let work = PreparedWork::ReadFile {
+            path: path.clone(),
+            offset: 1,
+            limit: usize::MAX,
+        };
+        Some(on_paths(scope, BuiltinAction::FsRead, &[&path], work))
+    }
+
+    /// Returns what the policy decides by.
     pub fn effects(&self) -> CallEffects<'_> {
         CallEffects {
             action: self.action,
@@ -99,18 +114,24 @@ pub struct PrepareError {
     pub file: Option<PathBuf>,
     /// The files that were read for it.
     pub paths: Vec<ResolvedPath>,
+    /// The operation class of the call, if it is above that of the tool.
+    pub operation: Option<OperationClass>,
 }
 
 impl PrepareError {
-    /// Returns a call that reports only after a yes why the change cannot be made.
-    pub fn asked_about(&self, scope: &WorkScope) -> PreparedCall {
+    /// Returns a call of a tool that tells only after a yes why it cannot be made. The policy decides on it as on a call that can be
+    /// made, so that the decision does not tell them apart.
+    pub fn asked_about(&self, scope: &WorkScope, tool: &ToolDefinition) -> PreparedCall {
         let paths: Vec<&ResolvedPath> = self.paths.iter().collect();
         let work = PreparedWork::Refused(self.message.clone());
-        let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
-        // A rule that allows changes does not allow information about a file.
-        call.reason
-            .get_or_insert("why it cannot be made tells of a file that may not be read".to_owned());
-        call.danger = Some(format!("this change cannot be made: {}", self.message));
+        let (action, what) = match () {
+            () if tool.name == SHELL => (BuiltinAction::Shell, "call"),
+            () if tool.annotations.reads_only() => (BuiltinAction::FsRead, "call"),
+            () => (BuiltinAction::FsWrite, "change"),
+        };
+        let mut call = on_paths(scope, action, &paths, work);
+        call.operation = self.operation;
+        call.danger = Some(format!("this {what} cannot be made: {}", self.message));
         call
     }
 }
@@ -122,6 +143,7 @@ impl From<String> for PrepareError {
             excerpt: None,
             file: None,
             paths: Vec::new(),
+            operation: None,
         }
     }
 }
@@ -204,7 +226,15 @@ pub struct ShellWork {
 /// Resolves a path of the arguments.
 pub(super) fn resolve(scope: &WorkScope, path: &str) -> Result<ResolvedPath, PrepareError> {
     let resolved = scope.workspace.resolve(path);
-    resolved.map_err(|e| PrepareError::from(e.message))
+    resolved.map_err(|e| unresolved(scope, e))
+}
+
+/// Returns the error of a path that cannot be resolved.
+pub(super) fn unresolved(scope: &WorkScope, error: PathError) -> PrepareError {
+    PrepareError {
+        paths: scope.workspace.places(&error),
+        ..PrepareError::from(error.message)
+    }
 }
 
 /// Returns a prepared call that works on these paths. One outside of the workspace is asked about with its real path.

@@ -8,8 +8,10 @@ use serde_json::json;
 
 use super::CallGate;
 use super::resolve::{CallResolution, RefusedCall, ResolvedCall};
-use crate::safety::policy::PolicyDecision;
-use crate::tools::builtin::{PrepareError, PreparedCall, READ_FILE, WorkScope, prepare};
+use crate::safety::policy::{PolicyDecision, RuleEffect};
+use crate::tools::builtin::{
+    PrepareError, PreparedCall, PreparedWork, READ_FILE, WorkScope, prepare,
+};
 use crate::turn::outcome::CallEnd;
 use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::terminal_output;
@@ -17,16 +19,8 @@ use crate::turn::terminal_output;
 /// Time limit of the preparation. A file system may hang.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// What the model may learn about a file without a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sight {
-    /// Its text.
-    Text,
-    /// Why a change of it cannot be made: it is in the workspace.
-    Reasons,
-    /// Nothing.
-    Nothing,
-}
+/// Why a call is asked about that cannot be made, where something allows calls that can be made.
+const TELLS: &str = "why it cannot be made tells of a file that may not be read";
 
 impl CallGate<'_> {
     /// Prepares call number `at`. A call that cannot be made is refused, with the reason for the model.
@@ -41,7 +35,13 @@ impl CallGate<'_> {
         let scope = work.scope.clone();
         let prepared = prepared(&scope, &tool, &arguments).await;
         match (prepared, self.resolutions.get_mut(at)) {
-            (Ok(prepared), Some(CallResolution::Call(resolved))) => {
+            (Ok(mut prepared), Some(CallResolution::Call(resolved))) => {
+                if let PreparedWork::Grep(request) = &mut prepared.work {
+                    let (services, overrides) =
+                        (self.context.services, &self.context.request.overrides);
+                    let filter = protected_files::unsearched(&services.paths, overrides);
+                    request.unsearched = Some(filter);
+                }
                 resolved.prepared = Some(Box::new(prepared));
             }
             (Err(error), _) => self.refuse(at, &scope, error).await,
@@ -49,23 +49,30 @@ impl CallGate<'_> {
         }
     }
 
-    /// Ends call number `at`, which cannot be made, with the reason for the model. A reason that reveals something about files
-    /// which the model has not read, and which are asked about each time, is given only after a yes.
+    /// Ends call number `at`, which cannot be made, with the reason for the model. A reason that tells something of files which the model
+    /// may not read is told only after a yes, and none where a rule denies the call.
     async fn refuse(&mut self, at: usize, scope: &Arc<WorkScope>, error: PrepareError) {
-        let mut unread = None;
-        for path in &error.paths {
-            if self.sight(scope, &path.absolute).await == Sight::Nothing {
-                unread.get_or_insert(path);
+        if !error.paths.is_empty() {
+            self.renew().await;
+            let effect = self.as_if_possible(at, scope, &error);
+            let mut is_told = effect != Some(RuleEffect::Deny);
+            for path in &error.paths {
+                is_told = is_told && self.may_see(scope, &path.absolute).await;
+            }
+            if !is_told {
+                let resolution = self.resolutions.get_mut(at);
+                if let Some(CallResolution::Call(resolved)) = resolution
+                    && let Some(prepared) = &mut resolved.prepared
+                    && effect == Some(RuleEffect::Allow)
+                {
+                    // A rule that allows changes does not allow to be told of a file.
+                    prepared.reason = Some(TELLS.to_owned());
+                }
+                return;
             }
         }
-        if unread.is_some()
-            && let Some(CallResolution::Call(resolved)) = self.resolutions.get_mut(at)
-        {
-            resolved.prepared = Some(Box::new(error.asked_about(scope)));
-            return;
-        }
         let sees_text = match &error.file {
-            Some(file) => self.sight(scope, file).await == Sight::Text,
+            Some(file) => self.may_see(scope, file).await,
             None => false,
         };
         let text = match error.excerpt.filter(|_| sees_text) {
@@ -78,20 +85,32 @@ impl CallGate<'_> {
         }
     }
 
-    /// Returns what the caller may learn about a file without a question.
-    async fn sight(&self, scope: &Arc<WorkScope>, file: &Path) -> Sight {
+    /// Gives call number `at` the effects that it would have if it could be made. Returns what the policy says of it.
+    fn as_if_possible(
+        &mut self,
+        at: usize,
+        scope: &Arc<WorkScope>,
+        error: &PrepareError,
+    ) -> Option<RuleEffect> {
+        let Some(CallResolution::Call(resolved)) = self.resolutions.get_mut(at) else {
+            return None;
+        };
+        resolved.prepared = Some(Box::new(error.asked_about(scope, resolved.tool)));
+        let resolved = self.resolved_call(at)?;
+        let decided = self.decide(&self.call_request(resolved, &resolved.arguments));
+        decided.map(|(decision, _)| decision.effect())
+    }
+
+    /// Whether the caller may be told of a file without a question.
+    async fn may_see(&self, scope: &Arc<WorkScope>, file: &Path) -> bool {
         if scope.may_see(file) {
-            return Sight::Text;
+            return true;
         }
         let Some(call) = self.read_call(scope, file).await else {
-            return Sight::Nothing;
+            return false;
         };
         let decision = self.decide(&self.call_request(&call, &call.arguments));
-        match decision.map(|(decision, _)| decision) {
-            Some(PolicyDecision::Allow(..)) => Sight::Text,
-            Some(PolicyDecision::Ask(_)) if call.asks_only_for_the_workspace() => Sight::Reasons,
-            _ => Sight::Nothing,
-        }
+        matches!(decision, Some((PolicyDecision::Allow(..), _)))
     }
 
     /// Returns the call by which the model would read a file.
@@ -100,7 +119,9 @@ impl CallGate<'_> {
         let tool = offered.find(|tool| tool.name == READ_FILE);
         let arguments = json!({ "path": file.to_str()? }).to_string();
         let mut resolved = ResolvedCall::direct(tool?, arguments);
-        let prepared = prepared(scope, READ_FILE, &resolved.arguments).await.ok()?;
+        let (scope, file) = (scope.clone(), file.to_owned());
+        let prepared = on_thread(move || PreparedCall::reading(&scope, &file)).await;
+        let prepared = prepared.ok().flatten()?;
         self.renew().await;
         let check = ProtectionCheck::of_prepared(&prepared, &self.context.request.cwd);
         let (paths, overrides) = (
@@ -166,13 +187,21 @@ async fn prepared(
     arguments: &str,
 ) -> Result<PreparedCall, PrepareError> {
     let (scope, tool, arguments) = (scope.clone(), tool.to_owned(), arguments.to_owned());
-    let preparing = tokio::task::spawn_blocking(move || prepare(&scope, &tool, &arguments));
-    match tokio::time::timeout(TIME_LIMIT, preparing).await {
-        Ok(Ok(prepared)) => prepared,
-        Ok(Err(_)) => Err(PrepareError::from("the call cannot be prepared".to_owned())),
-        Err(_) => Err(PrepareError::from(format!(
-            "the call was not prepared within {} s: the file system does not answer, or the change is too large",
-            TIME_LIMIT.as_secs()
-        ))),
+    let preparing = on_thread(move || prepare(&scope, &tool, &arguments));
+    match preparing.await {
+        Ok(prepared) => prepared,
+        Err(reason) => Err(PrepareError::from(reason.to_owned())),
+    }
+}
+
+/// Runs `work` on another thread, within the time limit.
+async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, &'static str> {
+    let running = tokio::task::spawn_blocking(work);
+    match tokio::time::timeout(TIME_LIMIT, running).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(_)) => Err("the call cannot be prepared"),
+        Err(_) => Err("the file system does not answer, or the change is too large"),
     }
 }

@@ -49,12 +49,6 @@ impl<'a> ResolvedCall<'a> {
         }
     }
 
-    /// Whether the call stays in one directory of the workspace, and nothing else of it is asked about.
-    pub fn asks_only_for_the_workspace(&self) -> bool {
-        let is_within = |call: &PreparedCall| call.workspace.is_some() && call.reason.is_none();
-        self.protected.is_none() && self.prepared.as_deref().is_some_and(is_within)
-    }
-
     /// Whether the tool is built in, or a Python helper, rather than a tool of an MCP server.
     pub fn is_builtin(&self) -> bool {
         is_own_tool(&self.tool.identity)

@@ -334,6 +334,81 @@ fn repository_elsewhere_must_know_this_work_tree() {
 }
 
 #[test]
+fn objects_of_another_repository_are_not_read() {
+    let f = fixture();
+    let workspace = repository(&f);
+    let private = f.outside.join("private");
+    fs::create_dir(&private).unwrap();
+    run_git(&private, &["init", "--quiet", "--initial-branch=main"]);
+    fs::write(private.join("secret.txt"), "secret").unwrap();
+    run_git(&private, &["add", "."]);
+    run_git(&private, &["commit", "--quiet", "-m", "secret"]);
+    let (git, objects) = (f.inside.join(".git"), private.join(".git/objects"));
+    // Another repository of the workspace, which names the private one.
+    let chain = f.inside.join("chain/objects");
+    fs::create_dir_all(chain.join("info")).unwrap();
+    fs::write(
+        chain.join("info/alternates"),
+        format!("{}\n", objects.display()),
+    )
+    .unwrap();
+    let linked = f.inside.join("linked");
+    fs::create_dir(&linked).unwrap();
+    symlink(objects.join("pack"), linked.join("pack")).unwrap();
+    fs::write(
+        f.inside.join("common"),
+        private.join(".git").to_str().unwrap(),
+    )
+    .unwrap();
+    let alternates = git.join("objects/info/alternates");
+    let name = |dir: &Path| fs::write(&alternates, format!("{}\n", dir.display())).unwrap();
+    let link = |to: &Path, name: &str| {
+        let link = git.join(name);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(to, link).unwrap();
+    };
+    let steps: [(&str, &dyn Fn()); 8] = [
+        ("objects/info/alternates", &|| name(&objects)),
+        ("objects/info/alternates", &|| name(&chain)),
+        ("objects/info/alternates", &|| name(&linked)),
+        ("objects/info/alternates", &|| {
+            link(&chain.join("info/alternates"), "objects/info/alternates");
+        }),
+        ("refs/heads/leak", &|| {
+            link(&private.join(".git/refs/heads/main"), "refs/heads/leak");
+        }),
+        ("objects/zz", &|| link(&objects, "objects/zz")),
+        ("logs/refs/leak", &|| {
+            link(&private.join(".git/logs/HEAD"), "logs/refs/leak");
+        }),
+        ("commondir", &|| link(&f.inside.join("common"), "commondir")),
+    ];
+    let log = GitRequest::new(GitCommand::Log);
+    for (path, make) in steps {
+        make();
+        let error = ask(&workspace, &log).unwrap_err();
+        assert!(
+            error.message.contains("outside of the workspace")
+                || error.message.contains("cannot be read"),
+            "{path}: {error}"
+        );
+        fs::remove_file(git.join(path)).unwrap();
+        assert!(ask(&workspace, &log).is_ok(), "{path}");
+    }
+    // What the user has added is part of the workspace.
+    name(&objects);
+    let added = Workspace::new(&f.inside, None, std::slice::from_ref(&private)).unwrap();
+    assert!(ask(&added, &log).is_ok());
+    let error = ask(&workspace, &log).unwrap_err();
+    assert!(
+        error
+            .message
+            .contains("objects/info/alternates: names objects"),
+        "{error}"
+    );
+}
+
+#[test]
 fn blame_says_that_a_file_is_not_committed() {
     let f = fixture();
     let workspace = repository(&f);
