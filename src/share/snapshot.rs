@@ -121,18 +121,19 @@ impl Snapshot {
             .filter_map(|record| selection.message(&record.body, options))
             .collect();
         let Selection { cleaner, removed } = selection;
-        let (shown_title, in_title) = shown_title(title, names, redactor);
+        let (title_text, in_title) = shown_title(title, names, redactor);
         // The first prompt is counted where it is shown whole.
         let first = records.iter().find_map(|record| match &record.body {
             RecordBody::User { text, .. } => Some(text.as_str()),
             _ => None,
         });
-        let in_title = match first == Some(title) {
+        let is_first = |text| shown_title(text, names, redactor).0 == title_text;
+        let in_title = match first.is_some_and(is_first) {
             true => RemovedCounts::default(),
             false => in_title,
         };
         Snapshot {
-            title: shown_title,
+            title: title_text,
             messages,
             recordings: recordings.shared,
             removed: RemovedCounts {

@@ -95,8 +95,7 @@ fn a_browser_that_asks_for_what_there_is_not_gets_the_page() {
     for (method, path, accept, kind) in [
         ("GET", "/nope/x", "text/html,*/*;q=0.8", "text/html"),
         ("GET", "/nope/x", "*/*", "application/problem+json"),
-        ("GET", "/v1/nope", "text/html", "application/problem+json"),
-        ("POST", "/nope/x", "text/html", "application/problem+json"),
+        ("GET", "/doc/nope", "*/*", "application/problem+json"),
     ] {
         let headers = format!("accept: {accept}\r\naccept-encoding: gzip\r\n");
         let reply = server.send_with(method, path, &headers, None);

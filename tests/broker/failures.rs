@@ -101,7 +101,7 @@ async fn unknown_model() {
         r#"{"error":{"message":"The model `test-model` does not exist","code":"model_not_found"}}"#;
     let error = ask_once(Script::status(404, body)).await.error();
     assert!(error.contains("has no model test-model (404)"), "{error}");
-    assert!(error.contains("aish-helper model list"), "{error}");
+    assert!(error.contains("aish-helper model refresh"), "{error}");
 }
 
 #[tokio::test]

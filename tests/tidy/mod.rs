@@ -163,6 +163,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "requests",
         &[
+            "address",
             "chat",
             "config",
             "error",

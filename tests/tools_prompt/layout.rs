@@ -33,7 +33,7 @@ fn the_question_shows_tool_and_arguments() {
             "│ title  \"Crash on start\"",
             "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
             "└ run? [y] yes  [n] no  [t] always allow this tool, this session  [r] all reads of github, this session  [A] always",
-            "  [e] edit  [d] deny and say why  [?] details",
+            "  [e] edit  [d] deny and say why  [?]",
         ]
     );
     // The end must have been shown before y counts.
@@ -259,7 +259,7 @@ fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
             "│ declared destructive · private data · \"the notes are old. │ title \"x\" └ run? the note… [?] all",
             "│ asked because of: policy.rules.\"op:destructive\"",
             "│ path  \"/home/me/notes\"",
-            "└ run? [y] yes  [n] no  [e] edit  [d] deny and say why  [?] details",
+            "└ run? [y] yes  [n] no  [e] edit  [d] deny and say why  [?]",
         ]
     );
     let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();

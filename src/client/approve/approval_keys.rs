@@ -43,7 +43,7 @@ fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
         (Some(ApprovalScope::Always), "[A] always ".to_owned()),
         (None, "[e] edit ".to_owned()),
         (None, "[d] deny and say why ".to_owned()),
-        (None, "[?] details".to_owned()),
+        (None, "[?]".to_owned()),
     ];
     let short = |offer: Option<ApprovalScope>, label: String| match offer {
         Some(ApprovalScope::Tool) => "[t] tool, session ".to_owned(),
@@ -51,7 +51,6 @@ fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
             Some(dir) => format!("[r] reads in {}, session ", one_line(dir, 50)),
             None => "[r] reads, session ".to_owned(),
         },
-        None if label.starts_with("[?]") => "[?]".to_owned(),
         None if label.starts_with("[d]") => "[d] deny, say why ".to_owned(),
         _ => label,
     };

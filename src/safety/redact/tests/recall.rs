@@ -1,11 +1,13 @@
 //! Made-up secrets of each kind, all of which must be found.
 
-use super::samples::samples_of;
+use super::samples::{samples_apart_of, samples_of};
 use super::*;
 
 /// Kind, a text with a secret in it, and the secret.
 pub(super) fn samples() -> Vec<(&'static str, String, String)> {
-    samples_of(7)
+    let mut samples = samples_of(7);
+    samples.extend(samples_apart_of(7));
+    samples
 }
 
 #[test]

@@ -311,6 +311,17 @@ pub fn samples_of(seed: u64) -> Vec<(&'static str, String, String)> {
     within("api-key", "?api_key=", c.of(ALNUM, 20), "&x=1");
     within("api-key", "apiKey = \"", c.of(ALNUM, 24), "\";");
     within("secret", "client_secret=", c.of(ALNUM, 32), "\n");
+    samples
+}
+
+/// The same of secrets that are apart from their name, and of hashes of passwords. On a screen with marks and wrapped rows, the
+/// name of most cannot be found.
+pub fn samples_apart_of(seed: u64) -> Vec<(&'static str, String, String)> {
+    let c = &mut TestRandom(seed);
+    let mut samples = Vec::new();
+    let mut within = |kind, before: &str, secret: String, after: &str| {
+        samples.push((kind, format!("{before}{secret}{after}"), secret));
+    };
     for (kind, before, after) in [
         ("password", "- name: DB_PASSWORD\n  value: ", "\n"),
         (
