@@ -198,14 +198,13 @@ fn is_made_already(
     let lines = new.iter().map(|line| line.content);
     let lines: Vec<&[u8]> = lines.filter(|line| !line.trim_ascii().is_empty()).collect();
     // Lines of the place itself are there because the edit only removes some.
-    let places: Vec<Range<usize>> = match found {
-        StageResult::Absent => Vec::new(),
-        StageResult::Ambiguous(places) => {
-            let places = places.iter();
-            places.map(|first| *first..first + old.len()).collect()
-        }
-        StageResult::Found(found) => vec![found.first..found.first + found.count],
+    let (starts, count) = match found {
+        StageResult::Absent => (&[][..], 0),
+        StageResult::Ambiguous(starts) => (&starts[..], old.len()),
+        StageResult::Found(found) => (std::slice::from_ref(&found.first), found.count),
     };
+    let ranges = starts.iter().map(|first| *first..first + count);
+    let places: Vec<Range<usize>> = ranges.collect();
     match lines.as_slice() {
         [] => false,
         [line] => {
