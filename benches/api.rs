@@ -196,7 +196,7 @@ fn events(server: &ApiClient, pid: u32, provider: &StreamingModel, report: &mut 
     let p99 = added[added.len() * 99 / 100];
     let each = (after - before) * 1024.0 / CLIENTS as f64;
     report.text(&format!(
-        "Events of an answer of {WORDS} words, 100 a second, to {CLIENTS} clients, {} of which do not read: {} arrivals, p99 {p99:.2} ms after the model server has sent the word (bar 10 ms; each ends with a bracket: one that may go on waits for the next); {each:.1} KiB a client (bar 16 KiB).",
+        "Events of an answer of {WORDS} words, 100 a second, to {CLIENTS} clients, {} of which do not read: {} arrivals, p99 {p99:.2} ms after the model server has sent the word (bar 10 ms; each ends with a bracket: a delta that may continue waits for the next one); {each:.1} KiB a client (bar 16 KiB).",
         CLIENTS / 2,
         added.len()
     ));

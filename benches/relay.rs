@@ -149,8 +149,8 @@ fn main() -> ExitCode {
     report.at_most("relay_echo", echo, 0.3);
 
     report.text(&format!(
-        "`aish-helper record` against a bare pty: medians of {BURSTS} bursts and {KEYS} keys (least–most) in milliseconds. Memory is \
-         what `/proc/PID/status` tells behind the bursts: VmRSS, VmHWM, and RssAnon, which leaves out the pages of the binary and \
+        "`aish-helper record` against a bare pty: medians of {BURSTS} bursts and {KEYS} keys (least–most) in milliseconds. Memory \
+         is what `/proc/PID/status` reports after the bursts: VmRSS, VmHWM, and RssAnon, which leaves out the pages of the binary and \
          of the C library; processes share those."
     ));
     let shown =

@@ -67,7 +67,7 @@ impl Paths {
         if !home.is_absolute() {
             return Err(
                 Error::config(format!("AISH_HOME is a relative path: {}", home.display()))
-                    .hint("give the whole path, for example AISH_HOME=$PWD/aish"),
+                    .hint("give an absolute path, for example AISH_HOME=$PWD/aish"),
             );
         }
         let run = home.join("run");
@@ -92,7 +92,7 @@ impl Paths {
     fn of_user(uid: u32) -> Result<Paths> {
         let dirs = directories::ProjectDirs::from("", "", "aish").ok_or_else(|| {
             Error::config(
-                "cannot find your home directory: HOME is unset and the user database names none",
+                "cannot find your home directory: HOME is unset and the user database has no entry",
             )
             .hint("set HOME, or AISH_HOME to the directory that aish may use")
         })?;

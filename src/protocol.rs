@@ -286,7 +286,7 @@ pub enum Request {
         tty: Option<String>,
         /// The variables of the client that identify its terminal.
         terminal: BTreeMap<String, String>,
-        /// The number of the command, counted from the last one, which is 1.
+        /// The command to show, counted backwards: 1 is the last command.
         command: usize,
         /// The working directory.
         cwd: String,

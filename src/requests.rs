@@ -32,9 +32,9 @@ use crate::workspace::undo::UndoStore;
 const PROBE: Duration = Duration::from_secs(2);
 
 /// Shown where nobody can be asked.
-pub const STRICTER: &str = "changes of the configuration that ask less are not in force; to see and confirm them, run llm in a terminal";
+pub const STRICTER: &str = "configuration changes that ask less are not in force; to see and confirm them, run llm in a terminal";
 /// Shown for a prompt of a program that aish has started for a model.
-pub const RESTRICTED: &str = "this prompt comes from a program that aish or an approved command has started: it gets a session of its own, without tools";
+pub const RESTRICTED: &str = "this prompt comes from a program started by aish or by an approved command: it runs in a separate session, without tools";
 
 /// Restricts a prompt of a program that aish has started for a model: it uses no session of the person with its grants,
 /// proposes no commands and calls no tools.
@@ -47,7 +47,7 @@ pub fn restrict(ask: &mut AskRequest) -> Result<()> {
         SessionChoice::Continue | SessionChoice::Attach(_)
     );
     if chosen || !ask.resources.is_empty() {
-        let message = "refused: a program that aish has started uses no session and no resources";
+        let message = "refused: a program started by aish may not use sessions or resources";
         return Err(Error::new(ErrorKind::Approval, message)
             .hint("type the prompt yourself when the approved command has ended"));
     }
@@ -388,7 +388,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     tokio::task::spawn_blocking(read)
         .await
-        .unwrap_or_else(|e| Err(Error::runtime(format!("the work was ended: {e}"))))
+        .unwrap_or_else(|e| Err(Error::runtime(format!("the background task failed: {e}"))))
 }
 
 /// Creates a session for a shell.

@@ -196,7 +196,7 @@ fn each_part_that_goes_along_is_told_the_first_time() {
     let helper = crate::support::helper::Helper::saying("fine");
     let told = |parts: &str| {
         format!(
-            "\n[aish] also sent: {parts}; llm --dry-run shows it, [context] in config.toml sets it\nfine\n"
+            "\n[aish] also sent: {parts}; llm --dry-run shows it, [context] in config.toml configures it\nfine\n"
         )
     };
     let marker = helper.path("state/context-notice");

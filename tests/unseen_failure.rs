@@ -31,7 +31,11 @@ fn an_unseen_failure_is_mentioned_once() {
     let mut zsh = Zsh::start(&home);
     // After this answer the daemon runs, and the hook of the next prompt reports the shell to it.
     zsh.run("llm hello");
-    let notice_count = |zsh: &Zsh<'_>| zsh.screen().matches("does not tell its output").count();
+    let notice_count = |zsh: &Zsh<'_>| {
+        zsh.screen()
+            .matches("does not let aish read its output")
+            .count()
+    };
 
     zsh.run("sh -c 'exit 5'");
     zsh.run("llm write a haiku");

@@ -57,7 +57,7 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
         let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, read).await else {
             let seconds = BODY_TIMEOUT.as_secs();
             let message = format!("the body did not arrive within {seconds} s");
-            let hint = "send it at once";
+            let hint = "send it without delay";
             return Err(Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "limit",

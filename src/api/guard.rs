@@ -357,7 +357,7 @@ fn authorization(headers: &CheckedHeaders<'_>, credentials: &Credentials) -> Ans
                     "wait a minute, or send the token",
                 ));
             }
-            Some(GuessResult::Wrong) => return Err(unauthorized("the password is not right")),
+            Some(GuessResult::Wrong) => return Err(unauthorized("the password is wrong")),
             None => {
                 let message = "the header Authorization: Basic has no name and password";
                 return Err(unauthorized(message));

@@ -238,7 +238,7 @@ async fn serve_connection<S>(
         if is_timeout && has_begun {
             let seconds = HEAD_TIMEOUT.as_secs();
             let message = format!("the head of the request did not arrive within {seconds} s");
-            let (status, hint) = (StatusCode::REQUEST_TIMEOUT, "send it at once");
+            let (status, hint) = (StatusCode::REQUEST_TIMEOUT, "send it without delay");
             refuse(stream, Problem::new(status, "limit", message, hint)).await;
         } else if result.is_err() && !refusals.has_refused {
             return;

@@ -70,7 +70,7 @@ pub struct PendingPairing {
     pub code: String,
 }
 
-/// How far a pairing is.
+/// The state of a pairing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PairingState {
     /// The browser has not used its ticket.

@@ -73,13 +73,13 @@ fn possible(event: &TurnEvent, is_redacted: bool) -> PossibleAnswers {
         return PossibleAnswers {
             yes: false,
             no: false,
-            terminal_reason: Some("the server asks for values"),
+            terminal_reason: Some("the server asks for input"),
         };
     };
     let terminal_reason = if is_redacted {
         Some("it contains a secret, which the page does not show")
     } else if request.effect.typed_yes {
-        Some("it could do harm, so that the word yes must be typed")
+        Some("it could do harm, so the word yes must be typed")
     } else {
         None
     };

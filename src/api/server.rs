@@ -81,7 +81,7 @@ impl ApiServer {
             return;
         }
         if let Err(e) = self.start(services, cancel, may_use, kept).await {
-            tracing::warn!("the HTTP server does not run: {}", e.message);
+            tracing::warn!("the HTTP server is not running: {}", e.message);
         }
     }
 
@@ -120,7 +120,7 @@ impl ApiServer {
             return match is_same || address.port == 0 {
                 true => Ok(status),
                 false => Err(Error::usage(format!(
-                    "the server runs already, on {}:{}",
+                    "the server is already running on {}:{}",
                     status.hostname, status.port
                 ))
                 .hint("stop it first: aish-helper serve stop")),
@@ -321,7 +321,7 @@ impl ApiServer {
 }
 
 fn pairing_expired() -> Error {
-    Error::runtime("the pairing has expired").hint("begin again: aish-helper web --approve")
+    Error::runtime("the pairing has expired").hint("start again: aish-helper web --approve")
 }
 
 /// Returns the address of a name.
@@ -336,7 +336,7 @@ async fn resolve(hostname: &str) -> Result<IpAddr> {
     let found = found.ok().and_then(|mut addresses| addresses.next());
     found.map(|address| address.ip()).ok_or_else(|| {
         Error::config(format!(
-            "hostname is no address, and no name of one: {hostname}"
+            "hostname is neither an address nor a name that resolves to one: {hostname}"
         ))
         .hint("use 127.0.0.1, ::1 or localhost")
     })
@@ -347,8 +347,8 @@ fn check_public(ip: IpAddr, settings: &HttpSettings) -> Result<()> {
     if ip.is_unspecified() {
         // Requests are accepted only for a name or an address that is known.
         return Err(
-            Error::config(format!("{ip} stands for every address of this machine"))
-                .hint("name one of them, or a name that leads to it, as hostname"),
+            Error::config(format!("{ip} means every address of this machine"))
+                .hint("set hostname to one of them, or to a name that resolves to it"),
         );
     }
     if settings.certificate.is_some() && settings.password.is_some() {
@@ -367,7 +367,7 @@ fn tls(settings: &HttpSettings) -> Result<Option<TlsAcceptor>> {
         }
         (None, None) => Ok(None),
         _ => Err(Error::config(
-            "certificate and certificate_key in [server] need each other",
+            "certificate and certificate_key in [server] must be set together",
         )),
     }
 }

@@ -40,7 +40,7 @@ pub fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
         .map(|builder| builder.with_no_client_auth())
         .and_then(|builder| builder.with_single_cert(chain, private));
     let mut config =
-        config.map_err(|e| wrong(key, &format!("does not fit the certificate: {e}")))?;
+        config.map_err(|e| wrong(key, &format!("does not match the certificate: {e}")))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

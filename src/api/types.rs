@@ -32,7 +32,7 @@ pub struct SessionView {
     pub prompts: usize,
     /// Time of the last change in milliseconds since 1970.
     pub updated_ms: u64,
-    /// What happens in it now.
+    /// What the session is doing now.
     pub status: SessionState,
     /// Who may see it besides the user.
     pub share_state: ShareState,
@@ -44,15 +44,15 @@ pub struct SessionView {
     pub excerpt_record_id: Option<String>,
 }
 
-/// What happens in a session.
+/// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
     /// Nothing.
     Idle,
-    /// A prompt is answered.
+    /// A prompt is being answered.
     Running,
-    /// A question waits for an answer.
+    /// A question is waiting for an answer.
     Waiting,
 }
 
@@ -66,7 +66,7 @@ pub enum ShareState {
     Shared,
 }
 
-/// Only back: to share a session, what would be published must be seen first.
+/// Only `private` is accepted here: to share a session, use `/share`, which shows a preview first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum ShareStateChange {
@@ -90,12 +90,12 @@ impl<'de> Deserialize<'de> for ShareStateChange {
 pub struct SessionList {
     /// The sessions.
     pub sessions: Vec<SessionView>,
-    /// Value of `offset` for the next ones; absent behind the last.
+    /// Value of `offset` for the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }
 
-/// Which sessions are listed.
+/// Filters of the list of sessions.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -131,7 +131,7 @@ pub struct SessionDetail {
     pub cwd: Option<String>,
     /// Ids of the prompts that wait for the running answer, in the order in which they will be answered.
     pub waiting: Vec<String>,
-    /// The position behind the last record, for `/events?since=`.
+    /// The cursor after the last record, for `/events?since=`.
     pub next_cursor: String,
 }
 
@@ -207,7 +207,7 @@ pub enum Role {
     Command,
 }
 
-/// Who writes a message that is sent: only the user can.
+/// Author of a new message; only the user can send messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptRole {
@@ -264,7 +264,7 @@ pub struct MessageView {
 pub struct ProposalView {
     /// Number of the first line in `content`, from 0. Lines end with LF.
     pub first_line: usize,
-    /// How many lines there are, with the marks, and with the fences of a code block.
+    /// Number of lines, including the `CMD:` marks and the fences of a code block.
     pub lines: usize,
     /// The commands: several only if they share a code block.
     pub commands: Vec<String>,
@@ -278,7 +278,7 @@ pub struct MessagePage {
     /// Value of `before` for older messages; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_before: Option<usize>,
-    /// The position behind the last record of the session, for `/events?since=`.
+    /// The cursor after the last record of the session, for `/events?since=`.
     pub next_cursor: String,
 }
 
@@ -375,28 +375,28 @@ pub struct ChainEntry {
     pub text: String,
 }
 
-/// Where a stream of events begins, and whether it goes on.
+/// Where a stream of events begins, and whether it continues.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventFilter {
-    /// A cursor: the `id` of the last event, or `next_cursor`. The header `Last-Event-ID` counts before it. Without either a
-    /// session is sent from its beginning; of all sessions only what comes is sent.
+    /// A cursor: the `id` of the last event, or `next_cursor`. The header `Last-Event-ID` takes precedence. Without either,
+    /// the stream of a session begins at its start, and the stream of all sessions begins now.
     #[serde(default)]
     #[param(required = false, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$")]
     pub since: Option<String>,
-    /// With `false` the stream ends once everything was sent.
+    /// With `false`, the stream ends once all past events have been sent.
     #[serde(default)]
     #[param(required = false)]
     pub follow: Option<bool>,
 }
 
-/// What is cancelled.
+/// Selects the prompt to cancel.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct CancelFilter {
-    /// Id of the prompt that is meant, also of one that waits; without it, whatever runs.
+    /// Id of the prompt to cancel, which may be a waiting one; without it, the running answer is cancelled.
     #[serde(default)]
     #[param(required = false)]
     pub message_id: Option<String>,
@@ -405,7 +405,7 @@ pub struct CancelFilter {
 /// An event as it is sent.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SentEvent {
-    /// The cursor behind it.
+    /// The cursor after it.
     pub id: String,
     /// Its type.
     pub event: String,

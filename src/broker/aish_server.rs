@@ -234,7 +234,7 @@ impl SentPrompt<'_> {
                 let message = format!("the answer was cut off: {}", broken.message);
                 let session = one_line(&id, MAX_ID);
                 return Err(Error::runtime(message).hint(format!(
-                    "the server may go on: there, llm --attach {session} shows the answer"
+                    "the server may continue: on that machine, llm --attach {session} shows the answer"
                 )));
             }
             // A line would break the text, so that a connection that is made again at once is none.
@@ -257,7 +257,7 @@ impl SentPrompt<'_> {
                 Ok(response) => return self.checked(call.read(response).await?),
                 Err((404, _)) => {
                     let notice = format!(
-                        "{}: the session is gone there; the prompt begins a new one, without what was said before",
+                        "{}: the session no longer exists there; this prompt begins a new one, without the earlier conversation",
                         self.place()
                     );
                     send(out, StreamItem::Notice(notice)).await;
@@ -372,7 +372,7 @@ impl SentPrompt<'_> {
                     return Err(StreamFault::Broken(error.error(&url)));
                 }
                 Err(_) if idle_since.is_some_and(|at| at + START_TIMEOUT <= deadline) => {
-                    let message = format!("{place} does not begin to answer the prompt");
+                    let message = format!("{place} did not start to answer the prompt");
                     return Err(Error::runtime(message).hint("ask again").into());
                 }
                 Err(_) => {
@@ -400,7 +400,7 @@ impl SentPrompt<'_> {
             }
             if let Err(InvalidEvent(what)) = fed {
                 let message =
-                    format!("{place} sent something else than the events of aish: {what}");
+                    format!("{place} sent something other than the events of aish: {what}");
                 let hint = "update aish on the side that is older, or do not use this server";
                 return Err(Error::runtime(message).hint(hint).into());
             }

@@ -110,7 +110,7 @@ impl<'a> AnswerReader<'a> {
         {
             let encoding = endpoint.quote_masked(&String::from_utf8_lossy(encoding));
             return Err(Error::runtime(format!(
-                "{} compresses its answer ({encoding}), which was not asked for",
+                "{} compresses its answer ({encoding}), although compression was not requested",
                 authority(url)
             ))
             .hint("switch compression off in the server or the proxy in front of it"));
@@ -436,7 +436,7 @@ impl<'a> AnswerReader<'a> {
                     .hint("rephrase the prompt, or use another model with -m")
             }
             FinishReason::Length if self.answer.progress().reasoning => Error::runtime(format!(
-                "{model} at {at} used up its tokens before it came to an answer"
+                "{model} at {at} used up its tokens before it answered"
             ))
             .hint("raise max_tokens of this model in the configuration"),
             _ => Error::runtime(format!("{model} at {at} sent an empty answer"))
@@ -476,7 +476,7 @@ impl<'a> AnswerReader<'a> {
         let text = String::from_utf8_lossy(&self.unrecognized);
         let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or("");
         Error::runtime(format!(
-            "{} sent something else than an answer: {}",
+            "{} sent something other than an answer: {}",
             place(self.url),
             self.endpoint.quote_masked(line)
         ))

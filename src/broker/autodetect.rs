@@ -231,7 +231,7 @@ fn from_environment(
                 "the environment variable {BASE_URL_VARIABLE}: {reason}"
             ))
             .hint(format!(
-                "correct it, or take {variable} out of the environment"
+                "correct it, or remove {variable} from the environment"
             ))
         })?;
     }

@@ -139,8 +139,10 @@ impl ModelEndpoint {
             let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.expose().trim()))
                 .map_err(|_| {
                     let name = self.key_name.as_deref().unwrap_or("the key");
-                    Error::config(format!("{name} holds a character that no key has"))
-                        .hint("look for a line break or a quote in it")
+                    Error::config(format!(
+                        "{name} contains a character that cannot be part of a key"
+                    ))
+                    .hint("look for a line break or a quote in it")
                 })?;
             value.set_sensitive(true);
             map.insert(name, value);
@@ -149,9 +151,9 @@ impl ModelEndpoint {
             let wrong =
                 |what| Error::config(format!("header {name:?} of model {}: {what}", self.model));
             let key = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| wrong("no header can have this name"))?;
+                .map_err(|_| wrong("not a valid header name"))?;
             let mut value =
-                HeaderValue::from_str(value).map_err(|_| wrong("no header can have this value"))?;
+                HeaderValue::from_str(value).map_err(|_| wrong("not a valid header value"))?;
             value.set_sensitive(true);
             map.insert(key, value);
         }

@@ -127,11 +127,11 @@ impl ErrorResponse<'_> {
             ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
                 "the session is too long for {model} at {at} ({status}){detail}"
             ))
-            .hint("`llm --new` starts afresh; a smaller attachment helps as well"),
+            .hint("start a new session with `llm --new`, or attach less"),
             ErrorResponseKind::ToolsUnsupported => Error {
                 takes_no_tools: true,
                 ..Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))
-                    .hint("use another model with -m, or go without tools: `llm --no-tools`")
+                    .hint("use another model with -m, or offer no tools: `llm --no-tools`")
             },
             ErrorResponseKind::ToolRoleUnsupported => Error::runtime(format!(
                 "{model} at {at} rejects results of tools ({status}){detail}"
@@ -149,7 +149,7 @@ impl ErrorResponse<'_> {
                     "{} redirects{target} ({status}), which is not followed",
                     place(self.url)
                 ))
-                .hint("set base_url to where the server is; the key goes nowhere else")
+                .hint("set base_url to the address of the server; the key is sent nowhere else")
             }
             ErrorResponseKind::AccessDenied => {
                 let mut error = Error::runtime(format!("{at} refuses access ({status}){detail}"));
@@ -175,7 +175,7 @@ impl ErrorResponse<'_> {
             }
             ErrorResponseKind::ServerFailure => {
                 Error::runtime(format!("{at} failed ({status}){reason}{detail}"))
-                    .hint("try again later; the fault is the server's")
+                    .hint("try again later; the problem is on the server")
             }
             ErrorResponseKind::RejectedModel | ErrorResponseKind::RejectedRequest => {
                 let error =

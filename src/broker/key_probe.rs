@@ -102,7 +102,7 @@ impl Broker {
         models.extend(others.cloned());
         let Some(first) = models.first() else {
             let at = endpoint.quote_masked(&endpoint.base_url);
-            return Err(Error::runtime(format!("{at} lists no model to talk to"))
+            return Err(Error::runtime(format!("{at} lists no chat model"))
                 .hint("load a model there first"));
         };
         endpoint.model = first.clone();

@@ -106,7 +106,7 @@ fn no_list(
             let text = String::from_utf8_lossy(body);
             let line = text.lines().find(|line| !line.trim().is_empty());
             Error::runtime(format!(
-                "{} sent something else than a list of models: {}",
+                "{} sent something other than a list of models: {}",
                 place(url),
                 endpoint.quote_masked(line.unwrap_or(""))
             ))
@@ -118,7 +118,7 @@ fn no_list(
         ))
         .hint("try again; the server may be overloaded"),
         BodyEnd::LimitReached => Error::runtime(format!(
-            "{at} sent more than 8 MiB in place of a list of models"
+            "{at} sent more than 8 MiB instead of a list of models"
         ))
         .hint("base_url may point at another API; it usually ends in /v1"),
         BodyEnd::Broken(error) => error.error(url),

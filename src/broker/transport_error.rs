@@ -89,7 +89,7 @@ fn broken(url: &Url, reason: &str) -> Error {
         "the connection to {} broke: {reason}",
         authority(url)
     ))
-    .hint("try again; if it stays so, look at the server's log")
+    .hint("try again; if the problem persists, see the server's log")
 }
 
 /// Formats an IO error without its number.

@@ -83,10 +83,10 @@ pub enum CliCommand {
     Serve(ServeArgs),
     /// Open the sessions in the browser
     Web(WebArgs),
-    /// Show the output of the last command, as it would go along with a prompt
+    /// Show the output of the last command, as it would be sent with a prompt
     ///
-    /// The output is read from the terminal of the shell, with secrets removed. With --command 2, that of the command before
-    /// the last one; calls of aish are not counted.
+    /// The output is read from the terminal of the shell, with secrets removed. --command 2 shows the output of the command
+    /// before the last one; calls to aish are not counted.
     Output(OutputArgs),
     /// Check everything that aish needs, and say how to fix what is missing
     Doctor(JsonArgs),
@@ -108,10 +108,10 @@ pub enum CliCommand {
     /// Search the tools of all MCP servers
     #[command(subcommand)]
     Tools(ToolsCommand),
-    /// Call a built-in tool or one of an MCP server by hand, through the same checks as a model
+    /// Call a built-in tool or a tool of an MCP server yourself, with the same checks as a call by the model
     #[command(subcommand)]
     Call(CallCommand),
-    /// Show and take back what tools changed in files
+    /// Show and undo the changes that tools made to files
     #[command(subcommand)]
     Changes(ChangesCommand),
     /// Add, list and try Python helpers: functions of your own that are tools
@@ -238,7 +238,7 @@ fn command_number(text: &str) -> Result<NonZeroUsize, &'static str> {
 /// `aish-helper output`
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// The number of the command, counted from the last one, which is 1
+    /// The command to show, counted backwards: 1 is the last command
     #[arg(long, value_name = "N", default_value = "1", value_parser = command_number)]
     pub command: NonZeroUsize,
     /// Print JSON
@@ -469,7 +469,7 @@ pub struct ManualCallArgs {
     /// Sensitivity of the data: public, internal, private or unknown
     #[arg(long, value_name = "LEVEL")]
     pub sensitivity: Option<String>,
-    /// Answer the question about this call with yes; only in a terminal
+    /// Answer yes to the question about this call; only in a terminal
     #[arg(long)]
     pub yes: bool,
     /// Print status, text and record id as JSON

@@ -34,7 +34,7 @@ pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
                 true => Ok(0),
                 false => Err(Error::new(
                     ErrorKind::Runtime,
-                    "nothing was taken back: a file was changed since",
+                    "nothing was undone: a file has changed since",
                 )
                 .hint("with --skip such files stay as they are and the others are restored")),
             }

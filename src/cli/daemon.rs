@@ -25,7 +25,7 @@ const MAX_LOG_BYTES: u64 = 1 << 20;
 /// How long `restart` waits for an unresponsive daemon after each signal.
 const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Time for which threads may go on when the daemon has ended.
+/// Time for which threads may continue after the daemon has ended.
 const THREAD_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts the daemon unless it is running.

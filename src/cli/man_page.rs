@@ -81,9 +81,9 @@ const META_COMMANDS: &[(&str, &str)] = &[
     ),
     (
         ":undo",
-        "take back what the tools changed in files for the last prompt that changed any",
+        "undo the file changes that tools made for the last prompt that changed any",
     ),
-    (":diff", "show what :undo takes back"),
+    (":diff", "show what :undo would undo"),
     (
         ":tui [off]",
         "let programs put prompts on the command line of this shell over HTTP",
@@ -110,7 +110,7 @@ const META_COMMANDS: &[(&str, &str)] = &[
     (":rename TITLE", "give the session of this shell a title"),
     (
         ":share [ID]",
-        "share a session as a page on this machine, after a preview and a question; with --with-output also output, with --recordings also recordings",
+        "share a session as a page on this machine, after a preview and confirmation; --with-output adds output, --recordings adds recordings",
     ),
     (":unshare [ID]", "remove the page of a session"),
     (":delete [ID]", "delete a session, after a question"),

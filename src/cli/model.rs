@@ -210,7 +210,7 @@ pub fn install(paths: &Paths, args: &InstallArgs) -> Result<()> {
     let next = match confirmed.models.contains_key(&name) {
         true => format!("try: llm -m {name} What is the capital of France?"),
         // A program can install one too.
-        false => "it is in force once you confirm it at the next llm in a terminal".to_owned(),
+        false => "it takes effect once you confirm it at the next llm in a terminal".to_owned(),
     };
     print(&format!("installed; {next}{note}\n"))
 }

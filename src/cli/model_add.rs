@@ -82,7 +82,7 @@ pub fn run(paths: &Paths, args: AddModelArgs) -> Result<()> {
     let next = match setup.dialog {
         Some(_) => format!("try: llm -m {name} What is the capital of France?"),
         // A program can add one too.
-        None => "it is in force once you confirm it at the next llm in a terminal".to_owned(),
+        None => "it takes effect once you confirm it at the next llm in a terminal".to_owned(),
     };
     print(&format!(
         "added {name}{what} ({}); it is configured in {}\n  {next}\n",
@@ -400,7 +400,7 @@ impl AddedModel<'_> {
     fn dialog(&self, missing: &str) -> Result<&SetupDialog<'_>> {
         self.dialog.as_ref().ok_or_else(|| {
             Error::usage(format!("there is no terminal to ask for {missing}")).hint(
-                "say everything: aish-helper model add SERVER|URL --model MODEL [--key-env VARIABLE] [--name NAME]",
+                "give all values: aish-helper model add SERVER|URL --model MODEL [--key-env VARIABLE] [--name NAME]",
             )
         })
     }

@@ -115,7 +115,7 @@ impl Onboarding<'_> {
         }
     }
 
-    /// Asks which provider a key belongs to when its form does not tell.
+    /// Asks which provider a key belongs to if its format does not show it.
     fn ask_provider(&self) -> Result<ProviderChoice> {
         let names: Vec<&str> = HOSTED_PROVIDERS.iter().map(|h| h.name).collect();
         let names = names.join(", ");

@@ -42,7 +42,7 @@ struct OutputView<'a> {
     certainty: Certainty,
     lines: usize,
     secrets_removed: usize,
-    /// The terminal may have told some characters wrong.
+    /// The terminal may have reported some characters wrongly.
     characters_lost: bool,
     omitted_bytes: u64,
     output: Option<String>,

@@ -257,13 +257,14 @@ fn export(
     }
     let is_terminal = output.is_none() && std::io::stdout().is_terminal();
     if is_terminal && format == RecordingFormat::Raw {
-        return Err(
-            Error::usage("raw output is not written to a terminal, which would act on it")
-                .hint("give a file with --output, or use --format text"),
-        );
+        return Err(Error::usage(
+            "raw output is not written to a terminal, which would execute its control sequences",
+        )
+        .hint("give a file with --output, or use --format text"));
     }
     if format == RecordingFormat::Raw {
-        let warning = "aish: a raw export is not redacted: it has every secret that was shown\n";
+        let warning =
+            "aish: a raw export is not redacted: it contains every secret that was shown\n";
         // A closed stderr cannot be reported anywhere.
         let _ = std::io::stderr().write_all(warning.as_bytes());
         return write_to(output, |out| raw(recording, out));
@@ -305,7 +306,7 @@ fn raw(recording: &Recording, out: &mut dyn Write) -> Result<()> {
     written.context(|| "cannot write the export".into())
 }
 
-/// Lets `work` write to a file or to stdout. A reader of stdout that has had enough is no error.
+/// Lets `work` write to a file or to stdout. A reader that closes stdout early is not an error.
 fn write_to(
     output: Option<ExportFile<'_>>,
     work: impl FnOnce(&mut dyn Write) -> Result<()>,

@@ -38,7 +38,7 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
             let status = reply.status.ok_or_else(stopped)?;
             let waiting = waiting.map_or(String::new(), |line| line + "\n");
             print(&format!(
-                "{}{waiting}it serves until: aish-helper serve stop\n",
+                "{}{waiting}it runs until: aish-helper serve stop\n",
                 shown(&status)
             ))
         }
@@ -54,7 +54,7 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
             print(&match unpaired {
                 0 => "no browser was paired\n".to_owned(),
                 count => {
-                    format!("paired browsers that may not answer questions any more: {count}\n")
+                    format!("unpaired browsers, which can no longer answer questions: {count}\n")
                 }
             })
         }
@@ -65,7 +65,7 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
         }
         Some(ServeCommand::Token(TokenCommand::Rotate)) => {
             request(paths, ServerRequest::Rotate)?;
-            print("the token is replaced; aish-helper serve token show prints it\n")
+            print("the token was replaced; aish-helper serve token show prints the new one\n")
         }
     }
 }
@@ -153,7 +153,7 @@ pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
 /// Pairs the browser that opens the page, if it shows the same code as this terminal.
 fn pair(paths: &Paths, page: &str, handle: &str) -> Result<()> {
     let not_paired = |message: &str| {
-        Error::new(ErrorKind::Approval, message).hint("begin anew: aish-helper web --approve")
+        Error::new(ErrorKind::Approval, message).hint("start again: aish-helper web --approve")
     };
     let handle = handle.to_owned();
     let waited = ServerRequest::PairingCode {
@@ -166,7 +166,7 @@ fn pair(paths: &Paths, page: &str, handle: &str) -> Result<()> {
     let accept = matches!(answer, Ok(true));
     request(paths, ServerRequest::DecidePairing { handle, accept })?;
     match answer? {
-        true => print("the browser is paired; aish-helper serve unpair ends it\n"),
+        true => print("the browser is paired; aish-helper serve unpair ends the pairing\n"),
         false => Err(not_paired("the browser is not paired")),
     }
 }

@@ -57,7 +57,7 @@ pub fn run(paths: &Paths, command: SessionConfigCommand) -> Result<()> {
         }
     }
     if changes.is_empty() && !matches!(command, SessionConfigCommand::Get { .. }) {
-        return Err(Error::usage("no setting is named").hint("settings: model, prompt, tools"));
+        return Err(Error::usage("no setting was given").hint("settings: model, prompt, tools"));
     }
     let mut settings = request(paths, session, shell.as_ref(), changes)?;
     settings.retain(|setting| shown.contains(&setting.name));
@@ -91,7 +91,7 @@ fn request(
 }
 
 fn no_session() -> Error {
-    Error::usage("no session is named").hint("llm :sessions lists them")
+    Error::usage("no session was given").hint("llm :sessions lists them")
 }
 
 fn name(word: &str) -> Result<SettingName> {

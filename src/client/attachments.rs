@@ -1,4 +1,4 @@
-//! Files, images and directories that go along with a prompt.
+//! Files, images and directories that are attached to a prompt.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -70,7 +70,7 @@ impl PromptAttachments {
             Some(mime) => {
                 if bytes.len() > MAX_IMAGE {
                     return Err(Error::usage(format!(
-                        "{name} is too large: an image takes at most {} MB",
+                        "{name} is too large: an image may have at most {} MB",
                         MAX_IMAGE >> 20
                     ))
                     .hint("attach a smaller version of it"));
@@ -120,7 +120,7 @@ impl PromptAttachments {
             .map_err(|e| Error::usage(format!("cannot read {name}: {e}")))?;
         if bytes.len() as u64 > self.left {
             return Err(Error::usage(format!(
-                "{name} is too large: a prompt takes at most {} MB",
+                "{name} is too large: a prompt may have at most {} MB",
                 MAX_BYTES >> 20
             ))
             .hint("attach the part that matters, for example with head or grep"));
@@ -137,7 +137,7 @@ impl PromptAttachments {
             || home.is_some_and(|home| home.canonicalize().ok() == Some(whole_path))
         {
             return Err(Error::usage(format!(
-                "{name} is too large to attach: it is the root or your home"
+                "{name} is too large to attach: it is the root or your home directory"
             ))
             .hint("attach the directory or the files that matter"));
         }

@@ -117,7 +117,7 @@ pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
     }
     let cause = match serde_json::from_str::<RequestFailure>(&report) {
         Ok(failure) => Error::from(failure),
-        Err(_) => Error::runtime("the pump ended without a word"),
+        Err(_) => Error::runtime("the output pump ended without a message"),
     };
     Err(Error {
         message: format!("the output cannot be captured: {}", cause.message),

@@ -167,7 +167,7 @@ fn report_outdated(version: &str) {
     // A closed stderr cannot be reported anywhere.
     let _ = writeln!(
         std::io::stderr(),
-        "[aish] the daemon ({version}) is older than this aish-helper ({ours}); it is replaced when its running turns have ended"
+        "[aish] the daemon ({version}) is older than this aish-helper ({ours}); it will be replaced when its running turns end"
     );
 }
 
@@ -183,7 +183,7 @@ fn dismiss(paths: &Paths, version: &str) -> Result<()> {
     };
     match greet_as(&hello, stream, pid, None, HELLO_TIMEOUT)? {
         HelloReply::Leaving(_) => Ok(()),
-        // It has refused, and would be waited for in vain.
+        // It refused to be replaced, so waiting for it is useless.
         _ => Err(Error::runtime("the daemon is older than this aish-helper, and cannot be replaced by a program that aish has started")
             .hint("run: aish-helper restart")),
     }

@@ -21,7 +21,7 @@ pub struct FailedLine {
     pub command: String,
     /// Its exit code.
     pub exit: i32,
-    /// The first name in it that is not a command, with what stands before and behind it.
+    /// The first name in it that is not a command, with the text before and after it.
     pub unknown: Option<UnknownName>,
 }
 

@@ -83,7 +83,7 @@ fn program_faults(server: &ServerSettings) -> Vec<(String, String)> {
     {
         let words: Vec<String> = words.map(|word| format!("{word:?}")).collect();
         let message = format!(
-            "no program has this name; the words after it belong into args: command = {program:?}, args = [{}]",
+            "no program has this name; put the words after it into args: command = {program:?}, args = [{}]",
             words.join(", ")
         );
         faults.push((key("command"), message));
@@ -93,7 +93,7 @@ fn program_faults(server: &ServerSettings) -> Vec<(String, String)> {
         variable_reference(arg).is_some() || braced.is_some()
     };
     faults.extend(args.iter().find(reference).map(|arg| {
-        let message = format!("{arg} is passed as it is written: variables stand in env only");
+        let message = format!("{arg} is passed as written: variables are expanded in env only");
         (key("args"), message)
     }));
     faults
@@ -162,8 +162,8 @@ mod tests {
                     \"helper.table\" = \"allow\"\n\"aish.grep\" = \"allow\"\n";
         let found = problems(text);
         let wanted = [
-            "2: mcp.servers.notes.command: no program has this name; the words after it belong into args: command = \"npx\", args = [\"-y\", \"notes\"]",
-            "3: mcp.servers.notes.args: $AISH_NO_SUCH is passed as it is written: variables stand in env only",
+            "2: mcp.servers.notes.command: no program has this name; put the words after it into args: command = \"npx\", args = [\"-y\", \"notes\"]",
+            "3: mcp.servers.notes.args: $AISH_NO_SUCH is passed as written: variables are expanded in env only",
             "4: mcp.servers.notes.env.KEY: the variable AISH_NO_SUCH is not set",
             "8: policy.rules.\"note.read\": no server note is configured; did you mean notes?",
             "9: policy.rules.\"far.*\": no server far is configured",

@@ -129,7 +129,7 @@ fn read_checked(
         .map_err(|e| file_problem(path, format!("cannot be read: {e}")))?;
     if bytes.len() as u64 > max_bytes {
         let message = format!(
-            "is larger than {} KiB, which no file of aish needs",
+            "is larger than {} KiB, the limit for files that aish reads",
             max_bytes / 1024
         );
         return Err(file_problem(path, message));
@@ -160,7 +160,7 @@ fn check_trusted(path: &Path, meta: &Metadata) -> Result<(), ConfigProblem> {
     let by_group = meta.mode() & 0o020 != 0 && !is_private_group(meta.gid(), uid);
     if meta.mode() & 0o002 != 0 || by_group {
         let message = format!(
-            "may be written by other users (mode {:04o}), and aish trusts it: chmod go-w it",
+            "may be written by other users (mode {:04o}), but aish trusts it: run chmod go-w on it",
             meta.mode() & 0o7777
         );
         return Err(file_problem(path, message));

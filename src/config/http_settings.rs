@@ -9,20 +9,20 @@ use super::value_checks::{check_absolute, check_origin};
 use crate::secret::{REDACTED, Secret};
 
 section! {
-    /// The [HTTP API and the page](api.md). They always need a token, and are served on this machine only unless an address of it, a
-    /// certificate and a password are given.
+    /// The [HTTP API and the page](api.md). Both always require a token, and only this machine can connect unless an address,
+    /// a certificate and a password are set.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct HttpSettings in "server" {
         /// Start the server with the daemon. With `false` it starts with `aish-helper serve` or `aish-helper web`.
         enabled: bool = false;
-        /// The address to listen on: `127.0.0.1`, `::1` or `localhost`. One by which other machines reach this one, or a name that leads to
-        /// it, needs `certificate` and `password` too.
+        /// The address to listen on: `127.0.0.1`, `::1` or `localhost`. An address by which other machines can reach this one, or a name that
+        /// resolves to it, also needs `certificate` and `password`.
         hostname: String = "127.0.0.1".to_owned();
         /// The port. `0` serves only the socket `api.sock`, which needs no token.
         port: u32 = 4096, range(0, 65535);
         /// A password that is accepted in place of the token, for clients that can send only a name and a password.
         password: Option<ServerPassword> = None, example("\"a-long-password\"");
-        /// A PEM file with the certificate for `hostname` and those that it depends on: an absolute path. With it the port takes TLS only.
+        /// The absolute path of a PEM file with the certificate for `hostname` and its chain. With a certificate, the port accepts only TLS.
         certificate: Option<String> = None, check(check_absolute), example("\"/etc/ssl/private/laptop.pem\"");
         /// A PEM file with the key of the certificate, which only its owner and its group may be able to read.
         certificate_key: Option<String> = None, check(check_absolute), example("\"/etc/ssl/private/laptop.key\"");

@@ -80,7 +80,7 @@ section! {
     pub struct ServerSettings in "mcp.servers.ALIAS" {
         /// How long a call may take, in seconds.
         timeout: Duration = Duration::from_secs(60), in_seconds(), range(1, 86_400);
-        /// How the protocol begins: `"modern"` is `server/discover` alone, `"legacy"` is `initialize` alone, `"auto"` tries
+        /// How the connection is initialized: `"modern"` is `server/discover` alone, `"legacy"` is `initialize` alone, `"auto"` tries
         /// the former and then the latter. The default is `"auto"` with a `url` and `"legacy"` with a `command`.
         lifecycle: HandshakeMode = HandshakeMode::Auto;
         /// Trust the server's tool annotations: a tool that is annotated as read-only counts as read-only for the rules,
@@ -144,7 +144,10 @@ fn finish_server(
         reader.fault(reader.line(), "url", message);
     } else {
         for key in misplaced {
-            reader.fault_at(key, format!("only a server with a {needed} has this"));
+            reader.fault_at(
+                key,
+                format!("only a server with a {needed} can have this key"),
+            );
         }
     }
     if has_auth && let Some(headers) = reader.table("headers") {

@@ -100,8 +100,8 @@ section! {
         context_window: Option<u32> = None, range(256, 100_000_000), example("32768");
         /// The price of the model. Prices of many models are built in; this one replaces them.
         price: Option<PriceSettings> = None;
-        /// The models that answer in this order if this one cannot be reached, limits the rate for longer than 30 seconds or
-        /// fails, before it has sent anything of its answer.
+        /// The models that answer in this order if this one cannot be reached, is rate-limited for longer than 30
+        /// seconds, or fails before any part of its answer has arrived.
         fallback: Vec<String> = Vec::new(), example("[\"local\"]");
         /// Send the results of tools in messages with the role `tool`. Set it to `false` for a model whose chat
         /// template rejects this role.

@@ -9,7 +9,7 @@ use super::settings::Config;
 /// The introduction of the starter file.
 const STARTER_HEAD: &str = "\
 # The configuration of aish: ~/.config/aish/config.toml. Every setting is optional and is shown with its default or an
-# example. To set one, remove the # in front of its key, and of the [table] above it. A line with ## excludes another one.
+# example. To set one, remove the # in front of its key, and of the [table] above it. A line with ## is an alternative to another setting.
 # `aish-helper config check` checks the file, `aish-helper config show` lists the values in force and their origins.
 ";
 

@@ -145,11 +145,8 @@ fn has_history(paths: &Paths) -> bool {
 
 fn store(paths: &Paths, config: &Config) -> Result<()> {
     let path = path(paths);
-    let text = serde_json::to_string(&SeenConfig::of(config)).map_err(|e| {
-        Error::runtime(format!(
-            "cannot store what was seen of the configuration: {e}"
-        ))
-    })?;
+    let text = serde_json::to_string(&SeenConfig::of(config))
+        .map_err(|e| Error::runtime(format!("cannot store the confirmed configuration: {e}")))?;
     if fs::read_to_string(&path).is_ok_and(|stored| stored == text) {
         return Ok(());
     }

@@ -117,8 +117,8 @@ section! {
         /// Ask before a proposed command runs. Commands of a background answer are always asked about.
         confirm_cmd: bool = true, variable("AISH_CONFIRM_CMD");
         /// Whether the output of a command goes back to the model as soon as the command has ended, so that it proposes the next
-        /// one: `ask` offers that with the key c, with `always` the key y means it, and with `never` the output waits for the
-        /// next prompt. Each command is asked about all the same, and after `max_tool_depth` of them you are asked for a prompt.
+        /// one: `ask` offers that with the key c, with `always` the key y does the same, and with `never` the output waits for the
+        /// next prompt. You are still asked about each command, and after `max_tool_depth` commands aish waits for your next prompt.
         continuation: ContinueSetting = ContinueSetting::Ask, key("continue");
         /// How much of a command's output is kept, in bytes: the beginning and the end.
         output_bytes: usize = 16_384, range(256, 1_048_576);
@@ -134,8 +134,8 @@ section! {
     pub struct ContextSettings in "context" {
         /// The number of recent commands that are sent with each prompt. `0` sends none.
         commands: usize = 10, range(0, 100), variable("AISH_CONTEXT_COMMANDS");
-        /// The maximum size of the output of the last command that goes along with a prompt, in bytes: half of it from the
-        /// beginning, half from the end. It goes along if the command failed or the prompt is about it. `0` sends none.
+        /// The maximum size of the output of the last command that is sent with a prompt, in bytes: half of it from the
+        /// beginning, half from the end. It is sent if the command failed or the prompt is about it. `0` sends none.
         output_bytes: usize = 4096, range(0, 262_144);
         /// The environment variables whose values are sent with each prompt.
         env: Vec<String> = owned(CONTEXT_VARIABLES), check(check_context_variable);
@@ -178,7 +178,7 @@ section! {
         panes: RecordedPanes = RecordedPanes::Off;
         /// The maximum age of a recording, in days.
         max_days: u32 = 30, range(1, 36_500);
-        /// The maximum size of all recordings, in bytes; a single one stops there.
+        /// The maximum size of all recordings, in bytes. A single recording also stops at this size.
         // The minimum keeps a number that was meant as megabytes from deleting everything.
         max_bytes: u64 = 1_073_741_824, range(1_048_576, 1_000_000_000_000);
     }
@@ -213,7 +213,7 @@ section! {
     /// Limits of tool calls, and the MCP servers.
     #[derive(Debug, Clone, PartialEq)]
     pub struct McpSettings in "mcp" {
-        /// The maximum number of rounds of tool calls for one prompt, and of commands that follow each other with the key c.
+        /// The maximum number of rounds of tool calls for one prompt, and of commands run in a row with the key c.
         max_tool_depth: u32 = 8, range(1, 100);
         /// The maximum size of a tool result that is sent to the model, in bytes.
         max_result_bytes: usize = 65_536, range(1_024, 16_777_216);
@@ -231,12 +231,12 @@ section! {
         /// `"direct"` offers every tool with its schema, `"split"` offers a few tools through which the model finds and
         /// calls the others, `"auto"` decides by `split_threshold`.
         exposure: ExposureSetting = ExposureSetting::Auto;
-        /// With `"auto"`, the smallest number of tools that is split.
+        /// With `"auto"`, the number of tools from which `"split"` is used.
         split_threshold: usize = 40, range(1, 10_000);
         /// Offer the built-in tools, which work on files, run commands, and read git repositories and web pages. What they may
         /// do without a question is decided by `[policy.rules]`.
         builtin: bool = true;
-        /// How far the tool `shell` reaches: `"workspace"` lets commands write in the workspace, `"read-only"` only in a
+        /// What commands of the tool `shell` can change: `"workspace"` lets commands write in the workspace, `"read-only"` only in a
         /// temporary directory of their own. With `"off"` commands run without a sandbox, and each is asked about.
         sandbox: SandboxSetting = SandboxSetting::Workspace;
         /// The address of a SearXNG server, with which the tool `search` searches the web. Its JSON format must be switched on.
@@ -298,8 +298,8 @@ section! {
 }
 
 section! {
-    /// Limits of what requests to models may cost, in US dollars. A request that could exceed one is not made, and near one
-    /// its answer is limited. With a limit, the price of the model must be known.
+    /// Limits of what requests to models may cost, in US dollars. A request that could exceed a limit is not sent, and near a limit the
+    /// length of its answer is restricted. With a limit, the price of the model must be known.
     #[derive(Debug, Clone, PartialEq)]
     pub struct BudgetSettings in "budget" {
         /// The limit of one prompt, with all its tool calls.
@@ -324,7 +324,7 @@ section! {
     /// What is shown on the terminal.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct UiSettings in "ui" {
-        /// The cost behind an answer: `"auto"` shows it on a terminal unless the answer is free, `"always"` also for free
+        /// The cost line after an answer: `"auto"` shows it on a terminal unless the answer is free, `"always"` also for free
         /// answers and when the output is redirected, `"never"` not at all.
         cost: CostSetting = CostSetting::Auto;
     }
@@ -334,7 +334,7 @@ section! {
     /// The tmux sessions of [`aish`](launcher.md).
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct TmuxSettings in "tmux" {
-        /// The name of a session that `aish` starts; outside of the home directory, that of the directory follows.
+        /// The name of a session that `aish` starts; outside the home directory, the name of the directory is appended.
         session_prefix: String = "aish".to_owned(), check(check_session_prefix);
         /// Attach a detached session that was started in this directory; in the home directory, the one that was used last.
         /// With `false`, `aish` always starts a new session.
@@ -387,7 +387,7 @@ section! {
     pub struct PolicySettings in "policy" {
         /// The decision for a call that no rule matches.
         default: RuleEffect = RuleEffect::Ask, in_project();
-        /// How long a question waits that no attached terminal can answer: of a background turn, or one for a paired browser. After that the call is denied.
+        /// How long a question waits while no attached terminal can answer it (a question of a background turn, or one for a paired browser). After that, the call is denied.
         wait: Duration = Duration::from_secs(600), range(1, 604_800);
         /// Rules, by subject. A rule never allows a call to a server that was connected by hand. The subjects:
         /// - `"alias.tool"`: a tool;

@@ -20,7 +20,7 @@ section! {
         target: ShareTarget = ShareTarget::Local;
         /// The address of the S3 server, with `https://` unless it is on this machine.
         endpoint: Option<String> = None, check(check_endpoint), example("\"https://s3.eu-central-1.amazonaws.com\"");
-        /// The bucket. Whether others can read its objects is decided there: aish sends no access rights.
+        /// The bucket. Its own policy decides whether others can read its objects: aish sets no access rights.
         bucket: Option<String> = None, check(check_bucket), example("\"my-pages\"");
         /// The beginning of the names of the objects.
         prefix: Option<String> = None, check(check_prefix), example("\"shares/\"");
@@ -130,7 +130,7 @@ fn check_public_url(text: &str) -> Result<(), String> {
     )?)
 }
 
-/// Refuses a query, behind which the name of an object would stand.
+/// Refuses a query, because the name of an object is appended to the URL.
 fn check_no_query(url: &Url) -> Result<(), String> {
     match url.query() {
         None => Ok(()),

@@ -866,7 +866,7 @@ fn file_that_others_can_write_is_refused() {
     assert_eq!(
         error.message,
         format!(
-            "{}: may be written by other users (mode 0646), and aish trusts it: chmod go-w it",
+            "{}: may be written by other users (mode 0646), but aish trusts it: run chmod go-w on it",
             file.display()
         )
     );

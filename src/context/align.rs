@@ -81,7 +81,7 @@ pub enum OpenLine {
     Marked,
     /// It draws the prompt over the last line (no PROMPT_SP).
     Overdrawn,
-    /// The prompt stands behind the last line (no PROMPT_CR).
+    /// The prompt follows the last line on the same row (no PROMPT_CR).
     Continued,
 }
 
@@ -334,7 +334,7 @@ pub fn last_lines(screen: &Screen, running: Option<&str>, limit: usize) -> Vec<S
 }
 
 impl<'a> Found<'a> {
-    /// Returns `None` if what stands before the command is no prompt.
+    /// Returns `None` if the text before the command is not a prompt.
     fn new(screen: &'a Screen, echo: Echo, command: &'a str, cwd: &'a str) -> Option<Found<'a>> {
         let row = screen.rows.get(echo.prompt_row)?;
         let mut prompt = row.text.get(..echo.prompt_end)?;

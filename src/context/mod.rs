@@ -189,7 +189,7 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
         if seen.is_partial {
             out.push_str("[lines may be missing or belong to a prompt]\n");
         }
-        // What was lost is no evidence that there was nothing.
+        // Lost output is not evidence that there was no output.
         let is_empty = seen.output.head.is_empty() && seen.output.tail.is_empty();
         if !(seen.is_partial && is_empty) {
             push_output(&mut out, &seen.output);
@@ -220,7 +220,7 @@ fn push_output(out: &mut String, output: &CommandOutput) {
     match output.omitted {
         0 if is_empty => out.push_str("[no output]"),
         0 => out.push_str(&quoted(&output.head)),
-        // What was lost is no evidence that there was nothing.
+        // Lost output is not evidence that there was no output.
         omitted if is_empty => {
             let _ = write!(out, "[the output was lost: {omitted} bytes]");
         }

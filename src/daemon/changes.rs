@@ -151,9 +151,7 @@ fn perform(
     let resolve = |path: &Path| whole.resolve_path(path);
     let Some(prompt) = store.turns(session).map_err(failed)?.pop() else {
         let none = Error::usage("no changes of files are kept for this session");
-        return Err(
-            none.hint("only changes that tools have made are kept, until they are taken back")
-        );
+        return Err(none.hint("only changes made by tools are kept, until they are undone"));
     };
     let mut reply = ChangesReply {
         session: session.to_owned(),

@@ -64,7 +64,7 @@ pub async fn serve(daemon: Arc<Daemon>, stream: Stream) {
             let is_full = daemon.connections.len() > MAX_CLIENTS;
             let served = match is_full && !matches!(request, Request::Stop { .. }) {
                 true => Err(Error::runtime(format!(
-                    "the daemon serves {MAX_CLIENTS} clients already"
+                    "the daemon already serves {MAX_CLIENTS} clients"
                 ))
                 .hint("end some of them, or run: aish-helper stop --now")),
                 false => dispatch(&daemon, &mut peer, request, work).await,

@@ -410,7 +410,7 @@ impl Peer {
         }
         match is_running {
             true => Err(refused("an approved command runs in its shell")
-                .hint("wait for its end; after `exec` of another program, use another terminal")),
+                .hint("wait for its end; if exec has replaced the shell, use another terminal")),
             false => Ok((ancestors, stat)),
         }
     }

@@ -415,7 +415,7 @@ fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
                 true => RuleEffect::Ask,
                 false => RuleEffect::Allow,
             };
-            let because = "a command that a model proposed is run in your shell";
+            let because = "a command proposed by a model runs in your shell";
             (because, word, "shell.confirm_cmd")
         }
         BuiltinAction::FsRead => {
@@ -423,13 +423,13 @@ fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
             (because, rules.default.effect, rules.default.source.as_str())
         }
         BuiltinAction::FsWrite => {
-            let because = "your configuration is written to, when you say so";
-            (because, RuleEffect::Allow, "no rule is about it")
+            let because = "aish writes to your configuration when you tell it to";
+            (because, RuleEffect::Allow, "no rule covers it")
         }
         BuiltinAction::Network => {
             let because =
-                "a server is connected that your configuration does not have, when you say so";
-            (because, RuleEffect::Allow, "no rule is about it")
+                "aish connects to a server that is not in your configuration when you tell it to";
+            (because, RuleEffect::Allow, "no rule covers it")
         }
     };
     let decides = rules.rule_for_action(own);

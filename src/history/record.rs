@@ -174,7 +174,7 @@ pub enum RecordBody {
         /// The prompt pack that was used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pack: Option<UsedPack>,
-        /// The output of a command of the user that went along.
+        /// The output of a command of the user that was sent with the prompt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<OutputOrigin>,
     },

@@ -198,7 +198,7 @@ impl JournalWriter {
 
 fn stopped() -> Error {
     Error::runtime("cannot write the history: its thread has stopped")
-        .hint("restart the daemon with: aish-helper stop")
+        .hint("restart the daemon: aish-helper restart")
 }
 
 /// Performs the tasks in order, until the last handle is dropped.
@@ -265,7 +265,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) fn unwritable(path: &Path, e: &std::io::Error) -> Error {
     Error::runtime(format!("cannot write the history: {}: {e}", path.display()))
-        .hint("make room, make the directory writable, or set AISH_HOME; what is not recorded cannot be resumed")
+        .hint("free disk space, make the directory writable, or set AISH_HOME; what is not recorded cannot be resumed")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io;
 /// A failure of TLS.
 #[derive(Debug)]
 pub enum TlsFailure {
-    /// The server answered with something else than TLS.
+    /// The server answered with something other than TLS.
     NotSpoken,
     /// One side refused the connection.
     Refused {
@@ -34,7 +34,7 @@ pub fn tls_failure(error: &reqwest::Error) -> Option<TlsFailure> {
     };
     Some(TlsFailure::Refused {
         reason,
-        hint: "a private certificate authority belongs in the system's certificates, or in SSL_CERT_FILE; the daemon takes a new value when it is restarted: aish-helper restart",
+        hint: "a private certificate authority belongs in the system's certificates, or in SSL_CERT_FILE; the daemon reads a new value only when it is restarted: aish-helper restart",
     })
 }
 
@@ -54,8 +54,8 @@ fn fault_words(fault: &rustls::CertificateError) -> Option<(&'static str, &'stat
             "check the clocks of both machines",
         )),
         Fault::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => Some((
-            "its certificate is that of an authority",
-            "it needs one for a server: with openssl req -x509 add -addext basicConstraints=CA:FALSE",
+            "its certificate is a CA certificate, not a server certificate",
+            "create a server certificate; with openssl req -x509, add -addext basicConstraints=CA:FALSE",
         )),
         _ => None,
     }

@@ -230,7 +230,7 @@ fn client_fault(error: &reqwest::Error) -> ServerFault {
         ServerFault::bad_response("no answer in time")
     } else {
         // The server may still be reachable: other calls continue.
-        ServerFault::bad_response(format!("the connection broke off: {reason}"))
+        ServerFault::bad_response(format!("the connection was lost: {reason}"))
     }
 }
 

@@ -44,7 +44,7 @@ fn finish_frame(mut frame: Vec<u8>) -> Result<Vec<u8>> {
     let length = frame.len() - 4;
     if length > MAX_FRAME {
         return Err(Error::usage(format!(
-            "too much for one message: {} MB, the limit is {} MB",
+            "the message is too large: {} MB; the limit is {} MB",
             length >> 20,
             MAX_FRAME >> 20
         ))
@@ -63,7 +63,7 @@ pub fn parse_header(header: [u8; HEADER]) -> Result<(u8, usize)> {
     let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
     if length == 0 || length > MAX_FRAME {
         return Err(
-            Error::runtime(format!("a frame of {length} bytes came over the socket"))
+            Error::runtime(format!("received a frame of {length} bytes"))
                 .hint("run: aish-helper restart"),
         );
     }
@@ -139,7 +139,7 @@ impl FrameDecoder {
         let (kind, length) = parse_header(*header)?;
         if length >= self.limit {
             return Err(Error::runtime(format!(
-                "a frame of {length} bytes came over the socket; the limit is {}",
+                "received a frame of {length} bytes; the limit is {}",
                 self.limit
             )));
         }

@@ -149,7 +149,7 @@ fn requirement(given: &str) -> Result<PackageRequirement, String> {
     if let Some(url) = rest.strip_prefix('@') {
         let url = url.trim().split(" ;").next().unwrap_or_default().trim();
         if url.is_empty() || url.contains(char::is_whitespace) {
-            return Err(fault("has no address behind the @"));
+            return Err(fault("has no address after the @"));
         }
         let direct = Some(url.to_owned());
         return Ok(PackageRequirement {

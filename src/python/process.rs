@@ -233,7 +233,7 @@ impl WorkerProcess {
                 () = exchange.cancel.cancelled() => return Err(WorkerFault::Cancelled),
                 () = sleep_until(deadline), if pending.is_none() => {
                     let limit = exchange.limit.as_secs_f64();
-                    return broken(format!("was ended after {limit} s without a result"));
+                    return broken(format!("was killed after {limit} s without a result"));
                 }
                 written = self.writer.write(unsent.0.get(unsent.1..).unwrap_or_default()),
                     if unsent.1 < unsent.0.len() => match written {

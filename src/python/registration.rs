@@ -157,7 +157,7 @@ async fn described(
     let functions = checked(functions);
     let hides = functions.iter().map(|function| function.name.as_str());
     problems.extend(hides.filter(|name| PYTHON_FUNCTIONS.contains(name)).map(|function| {
-        format!("{name}: function {function} hides the function of that name of Python in code of the tool python; rename it")
+        format!("{name}: function {function} hides Python's own function of that name in code of the tool python; rename it")
     }));
     if functions.is_empty() {
         let reason = match problems.is_empty() {

@@ -475,7 +475,7 @@ fn result(mut message: Value, printed: String, is_code: bool) -> (HelperResult, 
         }
     }
     let left = string(field("left"));
-    let notes = left.map(|what| format!("the helper left {what} running, which was ended"));
+    let notes = left.map(|what| format!("the helper left {what} running, which was killed"));
     let ends = is_true(field("end"));
     let result = HelperResult {
         text,

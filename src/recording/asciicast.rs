@@ -1,6 +1,6 @@
 //! Export as asciicast version 3, which asciinema plays.
 //!
-//! See <https://docs.asciinema.org/manual/asciicast/v3/>. The output is written anew from what the emulator understands, so
+//! See <https://docs.asciinema.org/manual/asciicast/v3/>. The output is re-encoded from what the emulator understands, so
 //! that a player gets nothing else, and secrets are replaced character by character, so that everything stays in its place.
 
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::error::{ErrorContext, Result};
 /// How much output is read at once.
 const STEP: usize = 64 << 10;
 
-/// Redacted output, written anew.
+/// Redacted output, re-encoded.
 pub(super) struct ExportedOutput<'s> {
     secrets: &'s RecordingSecrets,
     parser: FunctionParser,

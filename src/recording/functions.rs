@@ -1,6 +1,6 @@
 //! Output as a sequence of terminal functions, each with its place in the output, and back.
 //!
-//! Exports contain only what the emulator understands, written anew. So titles, clipboard writes (OSC 52), images, queries
+//! Exports contain only what the emulator understands, re-encoded. So titles, clipboard writes (OSC 52), images, queries
 //! that make a terminal answer, and modes of keyboard and mouse are left out, known or not.
 
 use std::fmt::Write;

@@ -270,7 +270,7 @@ async fn complete<T: Send + 'static>(
         }
     });
     done.await
-        .unwrap_or_else(|e| Err(Error::runtime(format!("the work was ended: {e}"))))
+        .unwrap_or_else(|e| Err(Error::runtime(format!("the background task failed: {e}"))))
 }
 
 /// Publishes a session again after an answer, if that is wanted, and notifies its shell the first time.

@@ -211,7 +211,7 @@ impl fmt::Display for BudgetRefusal {
                 needed,
             } => write!(
                 f,
-                "the budget of {} per {} does not allow this request: {} is spent or reserved, and it can cost {}",
+                "the budget of {} per {} does not allow this request: {} is spent or reserved, and the request can cost {}",
                 usd(*limit),
                 period.as_str(),
                 usd(*spent),

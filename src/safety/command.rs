@@ -1,9 +1,9 @@
-//! Says what a command line does, as far as its text tells: whether it reads, writes, destroys, uses the network or runs
+//! Says what a command line does, as far as its text shows: whether it reads, writes, destroys, uses the network or runs
 //! downloaded code, and why.
 //!
 //! A text is screened for what only zsh knows (`zsh_screen`), parsed with the grammar of bash (`syntax`), and its commands
 //! are compared with a table of programs (`programs`). What is not understood is [`CommandClass::Unknown`]. The result
-//! only ever raises what is asked: it is no sandbox, and what a program does that the table trusts is not known. Aliases
+//! only ever raises what is asked: it is not a sandbox, and what a program that the table trusts really does is not known. Aliases
 //! and functions of the user are not known either: only the names of programs count.
 //!
 //! Pure: no IO, no clock, no environment.
@@ -37,7 +37,7 @@ const MAX_COMMAND: usize = 16 << 10;
 /// Maximum number of reasons.
 const MAX_REASONS: usize = 5;
 
-/// What a command line does, as far as its text tells.
+/// What a command line does, as far as its text shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandAssessment {
     /// The worst of the effects.

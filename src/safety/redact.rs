@@ -55,7 +55,7 @@ pub struct FoundSecret {
 }
 
 impl FoundSecret {
-    /// Returns what stands in place of it.
+    /// Returns its replacement.
     pub fn mark(&self) -> String {
         mark(&self.kind)
     }

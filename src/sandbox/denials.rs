@@ -288,7 +288,7 @@ impl ReportReader<'_> {
     }
 }
 
-/// Splits lines into those of tracebacks and all others: the file of a frame is no file that was accessed.
+/// Splits lines into those of tracebacks and all others: the file of a frame is not a file that was accessed.
 fn split_frames<'a>(lines: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let mut follows_frame = false;
     lines.iter().copied().partition(|line| {

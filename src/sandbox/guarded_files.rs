@@ -77,7 +77,7 @@ impl GuardedFiles {
         places.is_complete &= read.is_complete;
         if self.places.is_complete && !places.is_complete {
             lines.push(
-                "the workspace has directories that cannot be read, or too many: what decides which programs run later may have changed there"
+                "the workspace has directories that cannot be read, or too many: files that decide which programs run later may have changed there"
                     .to_owned(),
             );
         }
@@ -213,7 +213,7 @@ impl GuardedFiles {
             .filter(|path| fs::remove_file(path).is_ok())
             .map(|path| {
                 format!(
-                    "removed {}, which the command made: git would have obeyed the settings of another directory",
+                    "removed {}, which the command made: git would have used the settings of another directory",
                     path.display()
                 )
             })

@@ -61,11 +61,11 @@ pub enum ActionRefusal {
     Occupied,
     /// The shell did not report in time. The action is not performed later.
     Silent,
-    /// The line editor does something else than waiting for keys.
+    /// The line editor does something other than waiting for keys.
     Busy,
     /// The plugin's hook for accepted lines was replaced.
     Unhooked,
-    /// The edit buffer holds something else than a prompt.
+    /// The edit buffer holds something other than a prompt.
     Other,
     /// There is no prompt to submit.
     Empty,

@@ -88,7 +88,7 @@ impl KeyCommands {
 async fn run(command: &str, whose: &str) -> Result<Vec<u8>> {
     let failed = |why: String| {
         Error::config(format!("{whose} {why}"))
-            .hint("try it in a shell: it must print the key alone")
+            .hint("try it in a shell: it must print only the key")
     };
     let child = tokio::process::Command::new("/bin/sh")
         .arg("-c")

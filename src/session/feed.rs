@@ -90,13 +90,13 @@ pub struct GivenAnswer {
 pub struct TurnFeed {
     /// Who started it.
     pub origin: FeedOrigin,
-    /// Tells this feed from others, also from those of an earlier daemon.
+    /// Distinguishes this feed from others, including those of an earlier daemon.
     pub tag: String,
     /// Id of the session, once the turn runs in it.
     session: OnceLock<String>,
     /// Id of the prompt, once it is known.
     prompt_id: OnceLock<String>,
-    /// Tells the watchers of all sessions that a question was opened or closed.
+    /// Notifies the watchers of all sessions that a question was opened or closed.
     changes: OnceLock<SessionChanges>,
     cancel: CancellationToken,
     /// Set once somebody reads the redacted text of the running answer.

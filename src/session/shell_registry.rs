@@ -74,14 +74,14 @@ struct ShellState {
     pid: Option<i32>,
     /// The terminal device.
     tty: String,
-    /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
+    /// The variables that identify the terminal; `None` if the shell has not greeted this daemon.
     terminal: Option<BTreeMap<String, String>>,
     /// The number of its last greeting among those of all shells.
     greeting: u64,
     commands: VecDeque<KeptCommand>,
     /// Another shell has greeted from the same terminal since the last line; lines that are entered there are not counted here.
     hosts_shell: bool,
-    /// The user was told that the text of the terminal cannot be read.
+    /// The user was notified that the text of the terminal cannot be read.
     told_unreadable: bool,
     /// The key that decided the last proposal, and when.
     deciding_key: Option<(u8, Instant)>,
@@ -107,7 +107,7 @@ pub struct ShellOnScreen {
     pub commands: Vec<KeptCommand>,
     /// The terminal device.
     pub tty: String,
-    /// The variables that tell the terminal; `None` if the shell has not greeted this daemon.
+    /// The variables that identify the terminal; `None` if the shell has not greeted this daemon.
     pub terminal: Option<BTreeMap<String, String>>,
 }
 

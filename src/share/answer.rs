@@ -31,7 +31,7 @@ struct Fragments {
     texts: Vec<Piece>,
     /// The tags before each text.
     tags: Vec<String>,
-    /// What stands before the next text.
+    /// The text before the next one.
     next: (String, Gap),
 }
 

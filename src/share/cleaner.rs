@@ -117,7 +117,7 @@ impl<'a> Cleaner<'a> {
     fn broken_hits(&self, segments: &Segments<'_>, hits: &mut Vec<Hit>) {
         let seen = segments.seen(|_, _| false);
         let found = self.hits(&seen.text);
-        // A value may stand in the line behind its name.
+        // A value may be in the line after its name.
         let ends = found.iter().map(|hit| hit.range.end).collect::<Vec<_>>();
         let has_secret = |line: usize, length: usize| {
             let first = ends.partition_point(|end| *end <= line);
@@ -217,7 +217,7 @@ fn marks(text: &str) -> impl Iterator<Item = Hit> {
     })
 }
 
-/// Whether no letter or digit stands directly before or behind a range.
+/// Whether a range is neither directly preceded nor directly followed by a letter or digit.
 fn is_whole_word(text: &str, range: &Range<usize>) -> bool {
     let before = text.get(..range.start).unwrap_or_default();
     let behind = text.get(range.end..).unwrap_or_default();

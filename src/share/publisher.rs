@@ -440,5 +440,5 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|e| Err(Error::runtime(format!("the work was ended: {e}"))))
+        .unwrap_or_else(|e| Err(Error::runtime(format!("the background task failed: {e}"))))
 }

@@ -232,9 +232,9 @@ impl S3Place {
                 self.host(),
                 self.url
             ))
-            .hint("look at the versions and locks of the bucket, then try again")),
+            .hint("check versioning and object locks of the bucket, then try again")),
             StatusCode::FORBIDDEN => Err(Error::runtime(format!(
-                "the server {} does not tell whether the page is gone (HTTP 403)",
+                "the server {} does not say whether the page is gone (HTTP 403)",
                 self.host()
             ))
             .hint("the credentials need the right to list the bucket (s3:ListBucket)")),
@@ -296,7 +296,7 @@ impl S3Place {
         ))
         .hint(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => format!(
-                "check {access_key} and {secret_key}, what the key may do, and region in [share]"
+                "check {access_key} and {secret_key}, the permissions of the key, and region in [share]"
             ),
             StatusCode::NOT_FOUND => "check endpoint and bucket in [share]".to_owned(),
             status if status.is_redirection() => {

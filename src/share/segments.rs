@@ -36,7 +36,7 @@ pub enum Gap {
 /// A piece of text.
 #[derive(Debug, Clone, Default)]
 pub struct Piece {
-    /// What stands before it.
+    /// The text before it.
     pub gap: Gap,
     /// The text.
     pub text: String,
@@ -58,7 +58,7 @@ impl Gap {
 /// A part of the shown text without breaks.
 #[derive(Debug)]
 struct Segment {
-    /// What stands before it.
+    /// The text before it.
     gap: Gap,
     range: Range<usize>,
 }
@@ -335,7 +335,7 @@ impl<'t> Segments<'t> {
     }
 }
 
-/// Where a character stands in a code for a terminal, such as `ESC[0m`.
+/// Position of a character in an escape sequence, such as `ESC[0m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColourCode {
     None,

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let Some(socket) = identity.variable("KITTY_LISTEN_ON") else {
         return Err(
-            Error::runtime("kitty does not listen: remote control is off")
+            Error::runtime("kitty accepts no connections: remote control is off")
                 .hint("set allow_remote_control socket-only and listen_on in kitty.conf"),
         );
     };

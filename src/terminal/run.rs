@@ -76,7 +76,7 @@ async fn run(identity: &TerminalIdentity, program: &str, args: &[&str]) -> Resul
         return Err(failed("printed too much"));
     };
     let status = child.wait().await;
-    let status = status.map_err(|e| failed(&format!("cannot be awaited: {e}")))?;
+    let status = status.map_err(|e| failed(&format!("could not be waited for: {e}")))?;
     if !status.success() {
         let errors = errors.unwrap_or_default();
         let errors = String::from_utf8_lossy(&errors);

@@ -28,7 +28,7 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         "capture-pane", "-p", "-J", "-S", &start, "-t", pane,
     ];
     let text = run::output(identity, "tmux", &args).await?;
-    let unclear = || Error::runtime("tmux answered with something else");
+    let unclear = || Error::runtime("tmux sent an unexpected reply");
     let (head, rest) = text.split_once('\n').ok_or_else(unclear)?;
     let mut fields = head
         .strip_prefix(&mark)
@@ -45,7 +45,9 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         )));
     }
     if alternate != Some(0) {
-        return Err(Error::runtime("a program shows its own screen in the pane"));
+        return Err(Error::runtime(
+            "a full-screen program is running in the pane",
+        ));
     }
     let separator = format!("{mark}\n");
     let (rows, lines) = rest.split_once(&separator).ok_or_else(unclear)?;

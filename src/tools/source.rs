@@ -59,7 +59,7 @@ pub struct SourceCall<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallResult {
     /// The joined text blocks, with a placeholder line for each block of another type; the structured content if there
-    /// is no text. Cut at [`SourceCall::max_bytes`], with a note of what was left out.
+    /// is not text. Cut at [`SourceCall::max_bytes`], with a note of what was left out.
     pub text: String,
     /// The tool reports that it failed (`isError`); the text gives the reason.
     pub is_error: bool,

@@ -64,7 +64,7 @@ pub fn not_recorded(services: &SharedServices, feed: &TurnFeed) {
 pub fn recovered(paths: &Paths, shell: &ShellId, session: &str) {
     let session_name = short_id(session);
     let line = format!(
-        "an answer in the background did not end: llm --attach {session_name} shows what there is of it"
+        "a background answer did not finish: llm --attach {session_name} shows the part that arrived"
     );
     if let Err(e) = append(paths, shell, session, &line) {
         tracing::warn!("{}", e.message);

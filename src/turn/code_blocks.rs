@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::chat::ToolCall;
 use crate::tools::builtin::PYTHON;
 
-/// Beginning of the id of a call that stands in the text of an answer.
+/// Prefix of the ids of calls that are written in the text of an answer.
 pub(super) const ID_PREFIX: &str = "code_";
 
 /// Maximum number of blocks of an answer that are calls.

@@ -166,7 +166,7 @@ pub(super) async fn collect(
 fn set_by_session(error: Error, is_of_session: bool, name: &str) -> Error {
     match is_of_session {
         true => error.hint(format!(
-            "the session sets it; to remove that: llm :set {name}="
+            "it is set for this session; to remove it: llm :set {name}="
         )),
         false => error,
     }

@@ -50,7 +50,8 @@ impl PromptParts {
         chosen.endpoint.thinks = self.ask.think;
         if !self.ask.images.is_empty() && chosen.is_aish_server {
             let message = format!("{} takes no images over HTTP", chosen.name);
-            return Err(Error::usage(message).hint("choose a model of this machine: -m NAME"));
+            return Err(Error::usage(message)
+                .hint("choose a model that is configured on this machine: -m NAME"));
         }
         if !self.ask.images.is_empty() && !chosen.endpoint.images {
             return Err(Error::usage(format!(

@@ -44,7 +44,7 @@ const TOO_MUCH: &str = "the arguments hold more paths than can be checked for ai
 /// Maximum length of a path that is checked, in bytes.
 const MAX_PATH: usize = 4096;
 const UNKNOWN_TEXT: &str =
-    "it runs a text that it does not show, which no rule and no earlier answer covers";
+    "it runs text that it does not show, which no rule and no earlier answer covers";
 const OWN_PROGRAM: &str = "it changes aish itself, which no rule and no earlier answer covers";
 const UNREADABLE: &str = "the arguments cannot be checked for aish's own files";
 const TOO_SLOW: &str = "its paths could not be checked for aish's own files in time";

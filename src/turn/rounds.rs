@@ -284,7 +284,7 @@ impl<'a> TurnRun<'a> {
             ReserveError::Refused(refusal) => {
                 let hint = match refusal {
                     BudgetRefusal::UnknownPrice => format!(
-                        "write what it costs into [models.{}]: price = {{ input = 0.4, output = 1.6 }} (US dollars per million tokens, 0 if it is free), or remove [budget]",
+                        "add its price to [models.{}]: price = {{ input = 0.4, output = 1.6 }} (US dollars per million tokens, 0 if it is free), or remove [budget]",
                         chosen.name
                     ),
                     BudgetRefusal::Exceeded { period, .. } => {

@@ -62,7 +62,7 @@ impl SentContext {
         }
         let parts: Vec<String> = parts.into_iter().map(|(_, shown)| shown).collect();
         Some(format!(
-            "also sent: {}; llm --dry-run shows it, [context] in config.toml sets it",
+            "also sent: {}; llm --dry-run shows it, [context] in config.toml configures it",
             parts.join(", ")
         ))
     }

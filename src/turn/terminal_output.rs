@@ -28,7 +28,7 @@ const CUT_LIMIT: Duration = Duration::from_secs(1);
 pub struct WantedOutput {
     /// The shell.
     pub shell: ShellId,
-    /// The number of the command, counted from the last one, which is 1. Calls of aish are not counted.
+    /// The command to show, counted backwards: 1 is the last command. Calls of aish are not counted.
     pub command: usize,
     /// The command line that runs now, if it is known.
     pub running: Option<String>,
@@ -120,7 +120,7 @@ fn lacks(lacking: Option<GapReason>) -> String {
         Some(GapReason::DiskFull) => "the disk was full",
         Some(GapReason::Dropped) => "the disk was slower than the output",
         Some(GapReason::NotInHistory) => {
-            "another shell ran in that command, and aish could not find which of its lines are private"
+            "another shell ran in that command, and aish could not tell which of its lines are private"
         }
         _ => "it was left out",
     };
@@ -137,7 +137,7 @@ async fn on_terminal(
 ) -> Result<TerminalOutput> {
     if commands.get(position).is_some_and(|kept| kept.hosts_shell) {
         return Err(Error::runtime(
-            "another shell ran in that command, and aish could not find which of its lines are private",
+            "another shell ran in that command, and aish could not tell which of its lines are private",
         ));
     }
     let identity = TerminalIdentity {
@@ -153,7 +153,7 @@ async fn on_terminal(
     let output = tokio::time::timeout(CUT_LIMIT, work).await;
     output
         .map_err(|_| Error::runtime("the text of the terminal takes too long to search"))?
-        .map_err(|e| Error::runtime(format!("cannot cut the text of the terminal: {e}")))?
+        .map_err(|e| Error::runtime(format!("cannot split the text of the terminal: {e}")))?
 }
 
 /// Whether the output of the commands of a shell can be read, from its terminal or from its recording.

@@ -48,7 +48,7 @@ struct SearchResult {
 pub async fn searxng(base: &str, query: &str) -> Result<Vec<WebHit>> {
     let query = query.trim();
     if query.is_empty() || query.len() > MAX_QUERY_BYTES {
-        return Err(Error::usage("a search needs 1 to 1,000 bytes of words"));
+        return Err(Error::usage("the query must have 1 to 1,000 bytes"));
     }
     let base = Url::parse(&format!("{}/", base.trim_end_matches('/')));
     let base = base
@@ -87,7 +87,7 @@ async fn search(client: &WebClient, base: &Url, url: &Url) -> Result<Vec<WebHit>
             .take(MAX_HITS)
             .collect()),
         _ => Err(Error::runtime(format!(
-            "search server {base}: the answer is not JSON of SearXNG"
+            "search server {base}: the answer is not SearXNG's JSON"
         ))
         .hint("enable json in search.formats of its settings.yml")),
     }

@@ -88,7 +88,7 @@ pub(super) async fn read_body(mut response: Response) -> Result<(Vec<u8>, bool)>
     {
         let encoding: String = encoding.to_str().unwrap_or("?").chars().take(40).collect();
         return Err(Error::runtime(format!(
-            "{url} is sent compressed ({encoding}), which was not asked for"
+            "{url} is sent compressed ({encoding}), although compression was not requested"
         )));
     }
     let mut body = Vec::new();

@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for FileDigest {
     }
 }
 
-/// What tells one version of a file from another without reading it.
+/// Identifies a version of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     device: u64,

@@ -28,7 +28,7 @@ const LISTED_PLACES: usize = 10;
 
 /// What to do about lines with the numbers of `read_file`.
 pub(super) const WITHOUT_NUMBERS: &str =
-    "leave out the line numbers of read_file and the tab behind them";
+    "leave out the line numbers of read_file and the tab after them";
 
 /// How the text to replace was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

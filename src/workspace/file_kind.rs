@@ -11,7 +11,7 @@ const MAX_CONTROL_PERCENT: usize = 30;
 /// Number of bytes from which the share counts.
 const MIN_SAMPLE: usize = 16;
 
-/// What the first bytes of a file tell.
+/// The kind of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     /// Text, perhaps with bytes that are not UTF-8.

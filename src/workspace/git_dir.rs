@@ -160,7 +160,7 @@ fn refuse_alternates_out(common: &Path, belongs: &dyn Fn(&Path) -> bool) -> Path
             continue;
         }
         if seen.len() > MAX_ALTERNATES {
-            return refused("too many object directories name each other");
+            return refused("too many object directories refer to each other");
         }
         refuse_links_out(&objects, None, belongs)?;
         if fs::symlink_metadata(&list).is_err() {

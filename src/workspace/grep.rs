@@ -353,7 +353,7 @@ impl Sink for HitSink<'_, '_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        // Lines of a named file are searched behind a NUL byte, too, but are no text to be shown.
+        // Lines of a named file are searched behind a NUL byte, too, but are not shown as text.
         if let (Some(offset), false) = (self.nul, self.collector.request.files_only) {
             self.remark = Some(binary("binary file matches", offset));
             return Ok(false);

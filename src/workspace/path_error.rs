@@ -33,7 +33,7 @@ pub struct PathError {
     pub fault: PathFault,
     /// The path and the reason, without a final full stop.
     pub message: String,
-    /// Places of which the reason tells something: where the path could not be followed any more, and directories that it left by `..`.
+    /// Paths about which the reason reveals something: where resolution stopped, and directories that were left by `..`.
     pub places: Vec<PathBuf>,
 }
 

@@ -65,7 +65,7 @@ pub struct TextLines {
     pub shown: u64,
     /// Number of lines of the file; `None` if it was not read to its end.
     pub total: Option<u64>,
-    /// Number of the line to go on with; `None` at the end.
+    /// Number of the line to continue with; `None` at the end.
     pub next_line: Option<u64>,
     /// SHA-256 of the whole file; `None` for files over [`MAX_WHOLE_BYTES`] and for PDF documents.
     pub sha256: Option<[u8; 32]>,

@@ -166,7 +166,7 @@ pub(super) fn read_names(fd: OwnedFd) -> nix::Result<Vec<(OsString, EntryKind)>>
         };
         names.push((OsStr::from_bytes(name).to_owned(), kind));
     }
-    // Some file systems do not tell the kind with the name.
+    // Some file systems do not report the file type with the name.
     for at in unknown {
         if let Some((name, kind)) = names.get_mut(at)
             && let Ok(found) = fstatat(&dir, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)

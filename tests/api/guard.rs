@@ -283,7 +283,7 @@ fn a_password_is_accepted_only_where_one_is_set() {
         &basic("me:correct horse batter"),
         None,
     );
-    assert_eq!(refusal.problem(401)["message"], "the password is not right");
+    assert_eq!(refusal.problem(401)["message"], "the password is wrong");
     let schemes = |headers: &str| {
         let head = server.send_with("GET", "/v1/sessions", headers, None).head;
         (

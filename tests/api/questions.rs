@@ -510,7 +510,7 @@ fn a_question_with_a_secret_or_a_form_is_answered_in_the_terminal() {
             refused["message"]
                 .as_str()
                 .unwrap()
-                .contains("terminal only"),
+                .contains("only in the terminal"),
             "{refused}"
         );
     }

@@ -101,7 +101,7 @@ fn a_proposed_command_runs_here_and_only_after_a_yes() {
     assert!(!made("again").exists());
     zsh.run("llm thanks");
     zsh.wait_text("Thank you.");
-    // What an approved command printed goes along, as with any model.
+    // The output of an approved command is sent, as with any model.
     let content = attached.there.content();
     assert!(content.ends_with("thanks"), "{content}");
     let second = attached.there.messages(1).pop().unwrap().1;
@@ -136,7 +136,7 @@ fn a_session_goes_on_after_both_daemons_were_restarted() {
     let third = attached.ask("three").run();
     assert_eq!(third.stdout, "Third.\n");
     assert!(
-        third.stderr.contains("the session is gone there"),
+        third.stderr.contains("the session no longer exists there"),
         "{third:?}"
     );
     let after = attached.sessions_there();

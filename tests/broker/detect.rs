@@ -37,7 +37,7 @@ async fn probe_distinguishes_a_rejected_key_from_a_wrong_address() {
         (Script::status(404, "no"), "nothing at http://127.0.0.1:"),
         (
             Script::status(200, "<html>"),
-            "something else than a list of models: <html>",
+            "something other than a list of models: <html>",
         ),
     ] {
         let provider = Provider::start([]).models(script);

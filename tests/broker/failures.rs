@@ -168,7 +168,7 @@ async fn html_instead_of_an_answer() {
     ] {
         let error = ask_once(script).await.error();
         assert!(
-            error.contains("something else than an answer: <!DOCTYPE html> [31m\n"),
+            error.contains("something other than an answer: <!DOCTYPE html> [31m\n"),
             "{error:?}"
         );
     }
@@ -211,7 +211,7 @@ async fn endless_body_without_events_is_abandoned() {
             ],
         );
         let error = ask_once(script).await.error();
-        assert!(error.contains("something else than an answer"), "{error}");
+        assert!(error.contains("something other than an answer"), "{error}");
     }
 }
 

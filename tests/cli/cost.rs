@@ -249,7 +249,7 @@ fn the_budget_limits_the_answer_and_refuses_what_does_not_fit() {
     );
     let words = helper.call(["ask", "--shell", "s1", "x"]).run().fails(1);
     assert!(
-        words.contains("the budget of $0.0120 per day does not allow this request: $0.0010 is spent or reserved, and it can cost $0.01"),
+        words.contains("the budget of $0.0120 per day does not allow this request: $0.0010 is spent or reserved, and the request can cost $0.01"),
         "{words}"
     );
     assert!(words.contains("raise or remove day in [budget]"), "{words}");

@@ -153,7 +153,7 @@ fn yes_counts_only_at_a_terminal() {
         assert!(
             refused
                 .stderr
-                .contains("a helper is added at a terminal only, and no terminal to ask on"),
+                .contains("a helper can only be added in a terminal, and no terminal to ask on"),
             "{refused:?}"
         );
         assert!(!copy(&helper).exists());

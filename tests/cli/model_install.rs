@@ -289,7 +289,7 @@ fn a_wrong_digest_installs_nothing() {
     let upper = right.to_uppercase();
     let args = [url.as_str(), "--sha256", &upper];
     let error = failure(install(&helper, args));
-    assert!(error.contains("another file than expected"), "{error}");
+    assert!(error.contains("not the expected file"), "{error}");
     named(&right);
     let done = install(&helper, args).run().ok();
     assert!(done.contains("given with --sha256"), "{done}");
@@ -448,7 +448,7 @@ fn without_a_terminal_a_model_has_to_be_confirmed() {
         .program("setsid")
         .args(["-w", program(), "model", "install", &url]);
     let done = call.run().ok();
-    assert!(done.contains("in force once you confirm it"), "{done}");
+    assert!(done.contains("takes effect once you confirm it"), "{done}");
 }
 
 #[test]
@@ -496,7 +496,7 @@ fn a_name_that_is_taken_is_refused_before_the_download() {
     // A directory that aish has not made stays.
     std::fs::create_dir(helper.path("data/models/other")).unwrap();
     let error = install(&helper, [other.as_str()]).run().fails(3);
-    assert!(error.contains("no model that aish installed"), "{error}");
+    assert!(error.contains("not a model that aish installed"), "{error}");
     // A project file can forbid it, before any request.
     server.take_requests();
     std::fs::write(

@@ -239,7 +239,7 @@ async fn stream_cut_off() {
         );
     }
     let why = error_of_response(McpResponse::Close).await;
-    assert!(why.starts_with("the connection broke off"), "{why}");
+    assert!(why.starts_with("the connection was lost"), "{why}");
 }
 
 /// `rmcp` resumes a stream with event ids and would retry for minutes.

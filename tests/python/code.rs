@@ -184,7 +184,7 @@ async fn time_at_a_question_does_not_count() {
     .await;
     assert_eq!(result.unwrap().text, "'done'");
     let (result, _) = run(&session, "while True: pass", limit, |_| None).await;
-    let expected = "the process of the code was ended after 0.6 s without a result".to_owned();
+    let expected = "the process of the code was killed after 0.6 s without a result".to_owned();
     assert_eq!(result, Err(HelperFault::Failed(expected)));
 }
 

@@ -240,7 +240,7 @@ async fn time_limit_ends_what_ignores_signals() {
         let limit = Some(Duration::from_millis(700));
         let (result, is_same) = around(&session, name, &arguments, limit).await;
         let expected =
-            format!("the process of helper {name} was ended after 0.7 s without a result");
+            format!("the process of helper {name} was killed after 0.7 s without a result");
         assert_eq!(result, Err(HelperFault::Failed(expected)));
         assert!(!is_same);
         // Of `daemon`, the process that left the process group.
@@ -261,14 +261,14 @@ async fn processes_and_threads_do_not_outlive_the_call() {
         assert_eq!((result.text.as_str(), result.is_error), (text, false));
         assert_eq!(
             result.notes,
-            ["the helper left a process running, which was ended"]
+            ["the helper left a process running, which was killed"]
         );
         assert!(!is_same);
         let pid = std::fs::read_to_string(&file).unwrap();
         until("the process is dead", || !runs(&pid)).await;
     }
     let (result, is_same) = around(&session, "threads", "{}", None).await;
-    let expected = ["the helper left a thread running, which was ended"];
+    let expected = ["the helper left a thread running, which was killed"];
     assert_eq!(result.unwrap().notes, expected);
     assert!(!is_same);
 }

@@ -192,7 +192,7 @@ fn a_command_and_the_prompts_that_took_its_output_are_one_chain() {
     let prompt = &prompts[1][prompts[1].len() - 8..];
     assert!(
         shown.contains(&format!(
-            "2 lines from recording went along with prompt {prompt}"
+            "2 lines from recording were sent with prompt {prompt}"
         )),
         "{shown}"
     );

@@ -543,7 +543,7 @@ fn resources_are_bounded() {
             let output = place.vector(holder, &[option], name).output().unwrap();
             assert!(!output.status.success(), "{holder:?} {name}: {output:?}");
             assert!(!stdout(&output).contains("ESCAPED"), "{holder:?} {name}");
-            let ended = stderr(&output).contains("the command was ended: it ");
+            let ended = stderr(&output).contains("the command was killed: it ");
             let by_supervisor = holder == Holder::NoNamespaces && name != "much_memory";
             assert_eq!(ended, by_supervisor, "{name}: {output:?}");
         }

@@ -130,7 +130,7 @@ fn a_terminal_that_misbehaves_costs_one_line_and_the_prompt_goes_on() {
     // Remote control is off.
     let (_, screen) = ask("export KITTY_WINDOW_ID=5", "kitten", "#!/bin/sh\nexit 1\n");
     assert!(
-        screen.contains("kitty does not listen: remote control is off"),
+        screen.contains("kitty accepts no connections: remote control is off"),
         "{screen}"
     );
 }

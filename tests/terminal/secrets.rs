@@ -117,7 +117,7 @@ fn marks(helper: &Helper) -> usize {
     content.matches("[REDACTED:").count()
 }
 
-/// Asks about the output of the last command, with the output sent along and by the tool.
+/// Asks about the output of the last command, with the output sent with the prompt and by the tool.
 fn check_output(helper: &Helper, shell: &mut Shell<'_>, samples: &[(String, String)]) {
     shell.run("llm --output what is this");
     assert!(last_content(helper).contains("<output command="));

@@ -126,7 +126,7 @@ fn answer_is_restricted(client: Client, session: &str) {
     assert!(
         notices
             .iter()
-            .any(|notice| notice.contains("a session of its own, without tools")),
+            .any(|notice| notice.contains("a separate session, without tools")),
         "{notices:?}"
     );
 }
@@ -577,7 +577,7 @@ fn clients_are_served_up_to_a_limit() {
         }
     }
     // The person's client is one of them.
-    assert_eq!(failures, ["the daemon serves 256 clients already"]);
+    assert_eq!(failures, ["the daemon already serves 256 clients"]);
     drop(watching);
     tools.helper.until("a client is served again", || {
         tools.helper.call(["session", "list"]).run().code == 0

@@ -213,7 +213,7 @@ fn one_file_by_two_names_is_refused() {
     assert!(
         error
             .message
-            .ends_with("g: is changed twice, perhaps by another name"),
+            .ends_with("g: is changed twice, perhaps under another name"),
         "{}",
         error.message
     );

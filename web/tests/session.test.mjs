@@ -486,7 +486,7 @@ test("a daemon that hangs is said not to answer", async () => {
     await prompt("into the silence");
     await page.getByRole("button", { name: "Sending…" }).waitFor();
     await page.clock.fastForward(20_500);
-    await page.getByRole("alert").getByText("the daemon has not answered in time: it may still take the request").waitFor();
+    await page.getByRole("alert").getByText("the daemon has not answered in time: the request may still be processed").waitFor();
     assert.equal(await page.locator("#prompt").inputValue(), "into the silence");
     await page.clock.fastForward(11_000);
     await page.locator(".connection.no_answer").waitFor();

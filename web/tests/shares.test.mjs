@@ -73,7 +73,7 @@ test("a session is shared after a preview, and its page is removed again", async
   await openDialog();
   await dialog.getByRole("link", { name: address }).waitFor();
   await dialog.getByRole("button", { name: "Remove the page" }).click();
-  await page.getByText("The session is not shared any more.").waitFor();
+  await page.getByText("The session is no longer shared.").waitFor();
   await page.locator(".facts").getByText("shared", { exact: true }).waitFor({ state: "detached" });
   assert.equal((await fetch(address)).status, 404);
   assert.equal(page.url(), before);
@@ -255,7 +255,7 @@ test("a page says who can reach the server", async () => {
   });
   for (const [origin, words] of [
     [daemon.address(""), "This server can be reached from this machine only."],
-    ["https://laptop.example", "Everybody on the network who knows the address can read it."],
+    ["https://laptop.example", "Anyone on the network who knows the address can read it."],
   ]) {
     await page.goto(`${origin}/s/${id}${new URL(await daemon.ticketAddress()).hash}`);
     const dialog = await openDialog();

@@ -21,7 +21,7 @@ async function openSession(title, options) {
 
 const prompt = (words) => sendPrompt(page, words);
 
-test("a prompt that waits for the answer before it is shown in every tab until its turn, once", async () => {
+test("a prompt that waits for the previous answer is shown in every tab until its turn, once", async () => {
   const id = await openSession("Waiting");
   await prompt("slow answer first");
   await page.locator(".answer", { hasText: "First part." }).waitFor();
@@ -32,7 +32,7 @@ test("a prompt that waits for the answer before it is shown in every tab until i
   const waiting = (tab) => tab.locator(".message.waiting");
   const prompts = (tab) => tab.locator(".prompt-text").allInnerTexts();
   for (const tab of tabs) {
-    await waiting(tab).getByText("waits for the answer before it").waitFor();
+    await waiting(tab).getByText("waits for the previous answer").waitFor();
     await waiting(tab).getByText("second while the first is answered").waitFor();
     assert.match(await tab.locator("article.message").last().getAttribute("class"), /waiting/);
   }
@@ -46,7 +46,7 @@ test("a prompt that waits for the answer before it is shown in every tab until i
   await prompt("slow answer again");
   await page.locator(".message.assistant").nth(2).getByText("First part.").waitFor();
   await prompt("never to be answered");
-  for (const tab of tabs) await waiting(tab).getByText("waits for the answer before it").waitFor();
+  for (const tab of tabs) await waiting(tab).getByText("waits for the previous answer").waitFor();
   await daemon.kill();
   await daemon.launch();
   for (const tab of tabs) await waiting(tab).getByText("Not answered").waitFor();
@@ -271,7 +271,7 @@ test("the list shows only sessions that are shared, wait or answer", async () =>
   await until(async () => (await entries.count()) === 1);
   await entries.getByText("With a question").waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
-  await page.getByText("No session is like that.").waitFor();
+  await page.getByText("No session matches the filter.").waitFor();
   // Shared elsewhere: the list and the session say so when the list is read again.
   await select.selectOption("shared");
   const { digest } = await daemon.api("POST", `/v1/sessions/${id}/share`, {});

@@ -107,7 +107,7 @@ pub async fn stats(
     let back = Days::new(days as u64 - 1);
     let first = last
         .checked_sub_days(back)
-        .ok_or_else(|| Problem::bad_request("days reach too far back", "ask for fewer days"))?;
+        .ok_or_else(|| Problem::bad_request("days goes too far back", "ask for fewer days"))?;
     let stats = indexed(&state, move |index| index.usage(first, last, None)).await?;
     let groups = |map: std::collections::HashMap<String, UsageSum>| {
         let mut groups: Vec<UsageGroup> = map

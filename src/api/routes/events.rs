@@ -34,7 +34,7 @@ const MAX_AHEAD_MS: u64 = 60 * 1000;
     params(
         ("session_id" = String, Path, description = "Id of the session"),
         EventFilter,
-        ("last-event-id" = Option<String>, Header, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$", description = "The `id` of the last event; counts before `since`")),
+        ("last-event-id" = Option<String>, Header, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$", description = "The `id` of the last event; takes precedence over `since`")),
     responses(
         (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = SentEvent),
         (status = 400, description = "The cursor does not belong to this session", body = ProblemDocument),
@@ -68,7 +68,7 @@ pub async fn of_session(
 #[utoipa::path(get, path = "/v1/events", operation_id = "stream_events", tag = "events",
     params(
         EventFilter,
-        ("last-event-id" = Option<String>, Header, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$", description = "The `id` of the last event; counts before `since`")),
+        ("last-event-id" = Option<String>, Header, max_length = 4000, pattern = "^[0-9A-Za-z._-]*$", description = "The `id` of the last event; takes precedence over `since`")),
     responses(
         (status = 200, description = "Events; the data of each is an EventEnvelope", content_type = "text/event-stream", body = SentEvent),
         (status = 400, description = "The cursor is not valid", body = ProblemDocument),

@@ -92,7 +92,7 @@ pub async fn recordings(
         ("if-range" = Option<String>, Header, description = "The ETag of the part that is there already")),
     responses(
         (status = 200, description = "The recording", content_type = "application/x-asciicast", body = String),
-        (status = 206, description = "The part that was asked for", content_type = "application/x-asciicast", body = String),
+        (status = 206, description = "The requested part", content_type = "application/x-asciicast", body = String),
         (status = 304, description = "The recording has one of the ETags in `If-None-Match`"),
         (status = 400, description = "A parameter is not valid", body = ProblemDocument),
         (status = 404, description = "There is no such session, or it has no such recording", body = ProblemDocument),

@@ -51,7 +51,7 @@ const NOT_WRITTEN: &str = "see whether the disk of the data directory is full, t
 /// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters with twelve.
 const MAX_BODY: usize = 12 << 20;
 
-/// Lists the messages of a session, newest first. A page ends early behind 1 MiB of texts; `next_before` says where it goes on.
+/// Lists the messages of a session, newest first. A page ends early after 1 MiB of text; `next_before` says where the next page begins.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), MessageFilter),
     responses(

@@ -231,7 +231,7 @@ fn filter(method: &HttpMethod) -> MethodFilter {
     }
 }
 
-/// Returns all routes. `guard` stands before them.
+/// Returns all routes, behind `guard`.
 pub fn router(state: ApiState) -> Router {
     operations!(routes)
         .route_layer(middleware::from_fn(undeclared::refuse_undeclared))

@@ -13,7 +13,7 @@ use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{NewPairing, PairingView, PairingWord, Ticket};
 use crate::history::journal::now_ms;
 
-const ANEW: &str = "begin again: aish-helper web --approve";
+const ANEW: &str = "start again: aish-helper web --approve";
 /// How long a request waits for the person's decision, in milliseconds.
 const WAIT_MS: u64 = 20_000;
 
@@ -33,7 +33,7 @@ pub async fn begin(
             StatusCode::UNAUTHORIZED,
             "authentication",
             "the ticket was used already, is older than a minute, or is not a ticket",
-            "if nobody else could have used it, begin again: aish-helper web --approve",
+            "if nobody else could have used it, start again: aish-helper web --approve",
         )
     })?;
     Ok(Json(NewPairing {
@@ -92,7 +92,7 @@ pub async fn get(
 
 /// Ends the pairing whose bearer the request has.
 #[utoipa::path(delete, path = "/v1/pairing", operation_id = "end_pairing", tag = "questions",
-    responses((status = 204, description = "The browser may not answer questions any more, or could not before")))]
+    responses((status = 204, description = "The browser is no longer paired, or was not paired before")))]
 pub async fn end(
     State(state): State<ApiState>,
     Extension(access): Extension<Access>,

@@ -52,7 +52,7 @@ impl FromRequestParts<ApiState> for PairedBrowser {
     }
 }
 
-/// Records that something else than a paired browser has tried to answer: usually a program that has got a token.
+/// Records that something other than a paired browser has tried to answer: usually a program that has got a token.
 fn record_refusal(state: &ApiState) {
     let mut window = lock(&state.refusals);
     let current = window.filter(|(since, _)| since.elapsed() < REFUSAL_WINDOW);
@@ -84,7 +84,7 @@ fn record_refusal(state: &ApiState) {
         (status = 204, description = "The answer counts"),
         (status = 403, description = "The request does not come from a paired browser", body = ProblemDocument),
         (status = 404, description = "The session has no such question", body = ProblemDocument),
-        (status = 409, description = "The question was answered elsewhere, something else was shown, or the answer is possible in the terminal only", body = ProblemDocument)))]
+        (status = 409, description = "The question was answered elsewhere, something else was shown, or the answer is possible only in the terminal", body = ProblemDocument)))]
 pub async fn answer(
     State(state): State<ApiState>,
     PairedBrowser(browser): PairedBrowser,
@@ -134,7 +134,7 @@ fn verdict(given: &QuestionAnswer) -> Answer<ApprovalVerdict> {
     if !(is_digest && given.digest.bytes().all(|b| b.is_ascii_hexdigit())) {
         let hint = "send the digest of the question, as its event has it";
         return Err(Problem::invalid(
-            "digest is no SHA-256 in hexadecimal",
+            "digest is not a SHA-256 in hexadecimal",
             hint,
         ));
     }
@@ -142,7 +142,7 @@ fn verdict(given: &QuestionAnswer) -> Answer<ApprovalVerdict> {
     super::check_length("value", reason, MAX_REASON)?;
     match given.answer {
         AnswerWord::Yes if given.value.is_some() => {
-            let message = "value is possible with the answer no only";
+            let message = "value is allowed only with the answer no";
             Err(Problem::invalid(message, "leave it out"))
         }
         AnswerWord::Yes => Ok(ApprovalVerdict::Once),
@@ -198,7 +198,7 @@ fn other_digest() -> Problem {
 
 fn terminal_only(reason: Option<&str>) -> Problem {
     let reason = reason.map(|reason| format!(": {reason}"));
-    let message = "this answer can be given in the terminal only";
+    let message = "this answer can be given only in the terminal";
     let message = format!("{message}{}", reason.unwrap_or_default());
     conflict(&message, "llm --attach shows the question")
 }

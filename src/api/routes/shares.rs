@@ -154,7 +154,7 @@ pub async fn recording(
 }
 
 fn no_share() -> Problem {
-    let hint = "ask who gave you the address for the present one";
+    let hint = "ask the person who gave you the address for the current one";
     Problem::not_found("there is no such share", hint)
 }
 

@@ -137,7 +137,7 @@ pub async fn call(
     let services = state.services.clone();
     let calling = async move { manual_call::call(&services, &client, call).await };
     let called = state.services.tasks.spawn(calling).await;
-    let called = called.map_err(|e| Error::runtime(format!("the call was ended: {e}")))?;
+    let called = called.map_err(|e| Error::runtime(format!("the call failed: {e}")))?;
     let called = called.map_err(|error| match error.kind {
         // Of a well-formed request, only the name of the server is refused here: the gate reports the rest in its result.
         ErrorKind::Usage => no_tool(error.message),

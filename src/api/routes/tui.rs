@@ -81,7 +81,7 @@ pub async fn submit_prompt(
     perform(&state, body.shell_id, ShellAction::Submit).await
 }
 
-/// Shows a line above the prompt of a driven shell. Characters that cannot be seen are shown as stand-ins.
+/// Shows a line above the prompt of a driven shell. Invisible characters are shown as visible replacements.
 #[utoipa::path(post, path = "/v1/tui/show-notice", tag = "tui", request_body = ShellText,
     responses(
         (status = 200, description = "The line is shown", body = PerformedAction),
@@ -146,13 +146,13 @@ fn conflict(message: &str, hint: &str) -> Problem {
 fn refused(refusal: ActionRefusal) -> Problem {
     let (message, hint) = match refusal {
         ActionRefusal::Gone => ("the shell is no longer driven", HINT),
-        ActionRefusal::Occupied => ("another request for this shell is under way", "try again"),
+        ActionRefusal::Occupied => ("another request for this shell is in progress", "try again"),
         ActionRefusal::Silent => (
-            "the shell did not answer: it runs a command, or its terminal does not tell its state",
-            "nothing happens later; try again at its prompt",
+            "the shell did not answer: it is running a command, or its terminal does not report its status",
+            "the request was dropped; try again when the shell shows its prompt",
         ),
         ActionRefusal::Busy => (
-            "the line editor is busy: with a search, a completion, a line that goes on, or in command mode",
+            "the line editor is busy: a search, a completion, a continuation line or the command mode of vi is active",
             "try again after the next key",
         ),
         ActionRefusal::Unhooked => (
@@ -160,7 +160,7 @@ fn refused(refusal: ActionRefusal) -> Problem {
             "try again at the next prompt",
         ),
         ActionRefusal::Other => (
-            "the command line holds something else than a prompt",
+            "the command line holds something other than a prompt",
             "empty it, or begin the prompt with llm --",
         ),
         ActionRefusal::Empty => ("the command line holds no prompt", "append one first"),

@@ -1,4 +1,4 @@
-//! Refuses what an operation does not declare: a request with parameters or a body that nobody reads means something else than what
+//! Refuses what an operation does not declare: a request with parameters or a body that nobody reads means something other than what
 //! would be done.
 
 use std::collections::HashMap;

@@ -12,7 +12,7 @@ pub struct NewPairing {
     pub code: String,
 }
 
-/// How far a pairing is.
+/// The state of a pairing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PairingWord {
@@ -27,9 +27,9 @@ pub enum PairingWord {
 /// The pairing whose bearer a request has.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PairingView {
-    /// How far it is.
+    /// The state of the pairing.
     pub state: PairingWord,
-    /// Milliseconds until that ends.
+    /// Milliseconds until this state ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     /// For a paired browser: the bearer that all browsers share, for everything but answers. Unlike a pairing it survives a

@@ -44,7 +44,7 @@ pub struct RecordedCommandView {
     pub exit: Option<i32>,
 }
 
-/// Which recording is meant.
+/// Selects a recording.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

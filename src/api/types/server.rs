@@ -33,6 +33,6 @@ pub struct Version {
     pub name: &'static str,
     /// `MAJOR.MINOR.PATCH`.
     pub version: &'static str,
-    /// Version of the API: the part of its paths.
+    /// Version of the API, as it appears in its paths.
     pub api: &'static str,
 }

@@ -46,8 +46,8 @@ pub struct ToolCallRequest {
     /// The session in whose directory the call works.
     #[serde(default)]
     pub session_id: Option<String>,
-    /// The absolute path of the directory in which the call works, instead of that of a session. A built-in tool and a helper
-    /// need one of both; a tool of an MCP server works in your home directory without one.
+    /// The absolute path of the directory in which the call works, instead of that of a session. A built-in tool or a helper
+    /// needs one of the two; a tool of an MCP server works in your home directory without one.
     #[serde(default)]
     #[schema(max_length = 4096, pattern = r"^/[^\x00-\x1f\x7f-\x9f]*$")]
     pub cwd: Option<String>,

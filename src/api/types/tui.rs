@@ -21,10 +21,10 @@ pub struct DrivenShellView {
     /// The session that it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Its directory, where the system tells it.
+    /// Its working directory; absent if the system does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Whether an action without `shell_id` is for this shell.
+    /// Whether an action without `shell_id` goes to this shell.
     pub is_default: bool,
 }
 

@@ -473,7 +473,8 @@ impl ServerAnswer {
 
 fn read<'a, T: Deserialize<'a>>(data: &'a [u8], what: &str) -> Result<T, InvalidEvent> {
     // The reason can quote the event, which is not shown.
-    serde_json::from_slice(data).map_err(|_| InvalidEvent(format!("{what} has another form")))
+    serde_json::from_slice(data)
+        .map_err(|_| InvalidEvent(format!("{what} has an unexpected format")))
 }
 
 fn payload<'a, T: Deserialize<'a>>(data: &'a [u8], kind: &str) -> Result<T, InvalidEvent> {

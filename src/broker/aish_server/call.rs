@@ -115,7 +115,7 @@ impl ServerCall {
     /// Returns the error for a server that is not an aish server.
     pub fn not_aish(&self) -> Error {
         let message = format!("{} does not answer as an aish server does", self.place());
-        Error::runtime(message).hint("see there: aish-helper serve status prints the address")
+        Error::runtime(message).hint("on that machine, aish-helper serve status prints the address")
     }
 
     /// Returns the error for a response that is not successful.
@@ -141,7 +141,7 @@ impl ServerCall {
                 None => format!("no token is stored for {place}"),
             };
             let mut error = Error::config(message).hint(format!(
-                "aish attach {place} asks for another one; there, aish-helper serve token show prints it"
+                "aish attach {place} asks for another one; on that machine, aish-helper serve token show prints it"
             ));
             error.key_rejected = true;
             return error;
@@ -155,7 +155,7 @@ impl ServerCall {
                 }
             }
             None => Error::runtime(format!("{place} answers with the status {status}"))
-                .hint("see there: aish-helper serve status prints the address"),
+                .hint("on that machine, aish-helper serve status prints the address"),
         }
     }
 

@@ -70,7 +70,7 @@ fn outputs(index: &mut Index, chain: &[ActivityEntry], command: &Value) -> Resul
             prompt["shell"] == command["shell"] && output["started_ms"] == command["start_ms"];
         if let Some(source) = output["source"].as_str().filter(|_| is_of_command) {
             outputs.push(format!(
-                "{} lines from {} went along with prompt {}",
+                "{} lines from {} were sent with prompt {}",
                 output["lines"],
                 one_line(source, MAX_VALUE),
                 short_id(&entry.id)

@@ -52,7 +52,7 @@ pub struct AskArgs {
     /// Offer the model no tools, as --tools none
     #[arg(long)]
     pub no_tools: bool,
-    /// Send the output of the last command along
+    /// Also send the output of the last command
     #[arg(long, conflicts_with_all = ["no_output", "command"])]
     pub output: bool,
     /// Do not send the output of the last command

@@ -7,9 +7,9 @@ use crate::protocol::ShellId;
 /// `aish-helper changes`
 #[derive(Debug, Subcommand)]
 pub enum ChangesCommand {
-    /// Take back what the tools changed in files for the last prompt that changed any
+    /// Undo the file changes that tools made for the last prompt that changed any
     Undo(UndoArgs),
-    /// Show what the tools changed in files for the last prompt that changed any
+    /// Show the file changes that tools made for the last prompt that changed any
     Diff(DiffArgs),
 }
 
@@ -18,7 +18,7 @@ pub enum ChangesCommand {
 pub struct UndoArgs {
     #[command(flatten)]
     pub place: ChangesPlace,
-    /// Leave files that were changed since as they are, and take back the others
+    /// Skip files that have changed since, and restore the others
     #[arg(long)]
     pub skip: bool,
     /// Print the result as JSON

@@ -15,17 +15,17 @@ pub enum HelperCommand {
     },
     /// Add a Python file with helpers, or add it again after a change
     ///
-    /// The file is shown, with the packages that it needs. After a yes it is copied to the directory of the helpers, its packages
+    /// The file is shown, with the packages that it needs. Once you confirm, it is copied to the helper directory, its packages
     /// are installed into an environment of their own, and its functions with type hints and a docstring become tools.
     Add {
         /// The Python file
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Do not ask; needs a terminal all the same
+        /// Do not ask; still requires a terminal
         #[arg(long)]
         yes: bool,
     },
-    /// Delete a helper file and the packages that only it needs, after a question
+    /// Delete a helper file and the packages that only it needs, after confirmation
     Remove {
         /// Name of the file
         #[arg(value_name = "FILE")]
@@ -34,7 +34,7 @@ pub enum HelperCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Call a helper by hand, in this directory
+    /// Call a helper yourself, in this directory
     Test {
         /// Name of the function
         name: String,
@@ -50,7 +50,7 @@ pub enum HelperCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show signature, docstring and JSON Schema of a helper
+    /// Show the signature, docstring and JSON Schema of a helper
     Doc {
         /// Name of the function; all by default
         name: Option<String>,

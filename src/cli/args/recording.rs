@@ -42,7 +42,7 @@ pub enum RecordingCommand {
         #[arg(long, requires = "output")]
         force: bool,
     },
-    /// Delete recordings, after a question
+    /// Delete recordings, after confirmation
     Delete {
         /// Ids of the recordings, or unique parts of them
         #[arg(required = true, value_name = "ID")]

@@ -25,10 +25,10 @@ pub struct SandboxArgs {
     /// Allow IP sockets
     #[arg(long)]
     pub network: bool,
-    /// A variable for the command, besides the harmless ones that it gets
+    /// A variable for the command, in addition to the harmless ones that it always gets
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<OsString>,
-    /// Leave this descriptor open
+    /// Keep this file descriptor open
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
     pub keep_fd: Option<i32>,
     /// Private memory of each process in MiB

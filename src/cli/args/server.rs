@@ -28,10 +28,10 @@ pub enum ServeCommand {
         #[arg(long)]
         json: bool,
     },
-    /// The token that clients send
+    /// Show or replace the token that clients send
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Take the right to answer questions from all browsers
+    /// Unpair all browsers, so that they can no longer answer questions
     Unpair,
 }
 
@@ -40,14 +40,14 @@ pub enum ServeCommand {
 pub enum TokenCommand {
     /// Print the token
     Show,
-    /// Replace the token; open pages must be opened anew, and no browser is paired any more
+    /// Replace the token; open pages must be reopened, and all browsers are unpaired
     Rotate,
 }
 
 /// `aish-helper web`
 #[derive(Debug, Args)]
 pub struct WebArgs {
-    /// Open this session, named by its id or a unique part of it
+    /// Open this session, given by its id or a unique part of it
     #[arg(value_name = "SESSION")]
     pub session: Option<String>,
     /// Print the address instead of opening the browser; it can be used once, within a minute

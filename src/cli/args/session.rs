@@ -112,7 +112,7 @@ pub enum SessionCommand {
     /// Show and change the settings of a session: model, prompt pack and tools
     #[command(subcommand)]
     Config(SessionConfigCommand),
-    /// Share a session as a page on this machine, after a preview and a question
+    /// Share a session as a page on this machine, after a preview and confirmation
     Share {
         /// Id of the session, or a unique part of it; by default the session of the shell
         id: Option<String>,
@@ -143,7 +143,7 @@ pub enum SessionCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Delete a session, after a question; without an id, choose one from a list
+    /// Delete a session, after confirmation; without an id, choose one from a list
     Delete {
         /// Id of the session, or a unique part of it
         id: Option<String>,
@@ -180,7 +180,7 @@ pub enum SessionConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Remove settings, so that those of the configuration count
+    /// Remove settings, so that those of the configuration apply
     Unset {
         /// Id of the session, or a unique part of it, and the settings
         #[arg(required = true, value_name = "ID SETTING")]

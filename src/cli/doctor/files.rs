@@ -57,7 +57,7 @@ fn permission_fault(path: &Path, private: Option<&str>) -> Option<CheckResult> {
             return Some(CheckResult::fail(
                 "permissions",
                 format!("cannot inspect {shown}: {e}"),
-                "make it yours, or set AISH_HOME to a directory that is",
+                "change its owner to yourself, or set AISH_HOME to a directory that you own",
             ));
         }
     };
@@ -67,7 +67,7 @@ fn permission_fault(path: &Path, private: Option<&str>) -> Option<CheckResult> {
         return Some(CheckResult::fail(
             "permissions",
             format!("{shown} belongs to uid {}, not to you ({uid})", meta.uid()),
-            "make it yours with chown, or set AISH_HOME to another directory",
+            "change its owner to yourself with chown, or set AISH_HOME to another directory",
         ));
     }
     let remedy = format!("run: chmod go-rwx {shown}");

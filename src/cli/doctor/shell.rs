@@ -218,15 +218,15 @@ pub(super) fn check_hooks(fifo: &Path, shells: Option<usize>) -> CheckResult {
         (Err(e), _) => CheckResult::fail("hooks", format!("no daemon reads {shown}: {e}"), restart),
         (Ok(_), Some(0)) => CheckResult::warn(
             "hooks",
-            "the daemon listens, but no shell with the plugin has told it of a prompt",
-            "press Enter and check again; if this stays, open a new shell, or run: exec zsh",
+            "the daemon listens, but no shell with the plugin has reported a prompt to it",
+            "press Enter and check again; if this persists, open a new shell, or run: exec zsh",
         ),
         (Ok(_), Some(1)) => CheckResult::ok("hooks", "the daemon listens; 1 shell is open"),
         (Ok(_), Some(n)) => {
             CheckResult::ok("hooks", format!("the daemon listens; {n} shells are open"))
         }
         (Ok(_), None) => {
-            CheckResult::warn("hooks", "the daemon that listens does not answer", restart)
+            CheckResult::warn("hooks", "a daemon listens, but does not answer", restart)
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn confirm(candidate: &HelperCandidate, yes: bool) -> Result<()> {
         )),
         Err(PromptEnd::NoTerminal(reason)) => Err(Error::new(
             ErrorKind::Approval,
-            format!("a helper is added at a terminal only, and {reason}"),
+            format!("a helper can only be added in a terminal, and {reason}"),
         )
         .hint("run aish-helper helper add in a terminal; with --yes it does not ask there")),
         Err(_) => Err(Error::runtime("the question ended without an answer")),

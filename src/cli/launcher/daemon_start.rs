@@ -1,4 +1,4 @@
-//! Starts the daemon while the launcher goes on.
+//! Starts the daemon while the launcher continues.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;

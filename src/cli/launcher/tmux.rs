@@ -106,7 +106,9 @@ impl Tmux {
                 OLDEST.0,
                 OLDEST.1
             )),
-            None if !said.starts_with("tmux ") => Err("tmux does not tell its version".to_owned()),
+            None if !said.starts_with("tmux ") => {
+                Err("tmux does not report its version".to_owned())
+            }
             // A development version has a name in place of a number.
             _ => Ok(()),
         }

@@ -68,7 +68,7 @@ impl Download<'_> {
     /// Downloads the file and reports the bytes that are there, and their final number.
     ///
     /// # Errors
-    /// The server does not answer, refuses, stalls, or sends something else than the file; the disk is full.
+    /// The server does not answer, refuses, stalls, or sends something other than the file; the disk is full.
     pub async fn run(&self, report: &mut dyn FnMut(u64, Option<u64>)) -> Result<PartialFile> {
         let url = self.url.as_str();
         let mut partial = PartialFile::open(self.dir, url).await?;
@@ -181,7 +181,7 @@ impl Download<'_> {
         {
             return Err(self
                 .error(&format!(
-                    "another file than expected: the server names the SHA-256 {named}, expected is {wanted}"
+                    "not the expected file: the server reports the SHA-256 {named}, expected {wanted}"
                 ))
                 .hint("nothing was installed"));
         }
@@ -243,7 +243,7 @@ impl Download<'_> {
             let length = partial.length() + chunk.len() as u64;
             if total.is_some_and(|total| length > total) {
                 partial.clear(self.url.as_str())?;
-                return Err(self.error("the server sends more than it announced"));
+                return Err(self.error("the server sent more than it announced"));
             }
             partial.append(&chunk)?;
             self.check_start(partial, false)?;

@@ -77,7 +77,7 @@ pub fn install(
     }
     if dir.exists() && !dir.join(NOTE).exists() {
         let message = format!(
-            "{} is there, and is no model that aish installed",
+            "{} is there, and is not a model that aish installed",
             dir.display()
         );
         return Err(Error::config(message).hint("choose another name: --name NAME"));

@@ -13,7 +13,7 @@ pub struct ReplayClock {
     us: u64,
     /// How many times as fast.
     pub speed: f64,
-    /// Whether the clock stands.
+    /// Whether the clock is paused.
     is_paused: bool,
     /// Longest pause between two events, in microseconds of the recording.
     idle_us: Option<u64>,
@@ -49,7 +49,7 @@ impl ReplayClock {
         (self.us, self.since) = (us, now);
     }
 
-    /// Returns whether the clock stands.
+    /// Returns whether the clock is paused.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }

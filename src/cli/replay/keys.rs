@@ -3,7 +3,7 @@
 /// What a key does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayKey {
-    /// Pause or go on.
+    /// Pause or continue.
     Pause,
     /// Back by five seconds.
     Back,

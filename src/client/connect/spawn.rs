@@ -54,7 +54,7 @@ pub(super) fn spawn_daemon() -> Result<()> {
     }
     match &report[..] {
         b"ready\n" => Ok(()),
-        b"" => Err(not_started("it ended without a word")),
+        b"" => Err(not_started("it ended without a message")),
         failure => match serde_json::from_slice::<RequestFailure>(failure) {
             Ok(failure) => Err(failure.into()),
             Err(_) => Err(not_started(&String::from_utf8_lossy(failure))),

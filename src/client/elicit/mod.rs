@@ -180,7 +180,7 @@ fn open_page(
         write_head(
             prompt,
             elicit,
-            "what you do on its page is between you and the page",
+            "aish does not see what you enter on its page",
         )?;
         let host = host(url);
         let mut line = vec![span("page at  ", SpanStyle::Dim)];

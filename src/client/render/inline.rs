@@ -126,7 +126,7 @@ impl InlineRenderer {
             }
             match c {
                 b'\\' if last && !eof => break true,
-                // Formulas stay as they are: their `*`, `_` and `\\` are no markup.
+                // Formulas stay as they are: their `*`, `_` and `\\` are not markup.
                 b'\\' | b'$' if MATH.iter().any(|(open, _)| s[at..].starts_with(open)) => {
                     let ends = MATH.iter().filter(|(open, _)| s[at..].starts_with(open));
                     let close = ends.map(|(_, close)| *close).next().unwrap_or_default();

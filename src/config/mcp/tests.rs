@@ -142,11 +142,11 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "args = []",
-            "/c:3: mcp.servers.a.args: only a server with a command has this",
+            "/c:3: mcp.servers.a.args: only a server with a command can have this key",
         ),
         (
             "env = { A = 'b' }",
-            "/c:3: mcp.servers.a.env: only a server with a command has this",
+            "/c:3: mcp.servers.a.env: only a server with a command can have this key",
         ),
         (
             "auth_env = 's3cret-x'",
@@ -231,11 +231,11 @@ fn each_fault_has_its_line_and_key() {
         ),
         (
             "[mcp.servers.a]\ncommand = 'x'\nauth_token = 's3cret'",
-            "/c:3: mcp.servers.a.auth_token: only a server with a url has this",
+            "/c:3: mcp.servers.a.auth_token: only a server with a url can have this key",
         ),
         (
             "[mcp.servers.a]\ncommand = 'x'\nheaders = { A = 's3cret' }",
-            "/c:3: mcp.servers.a.headers: only a server with a url has this",
+            "/c:3: mcp.servers.a.headers: only a server with a url can have this key",
         ),
         (
             "[mcp.servers.a]\ncommand = 'x'\nenv = { 'A-B' = 's3cret' }",

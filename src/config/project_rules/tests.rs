@@ -221,7 +221,7 @@ fn unreadable_file_makes_everything_ask() {
         ),
         (
             |path| fs::write(path, "#".repeat(65 * 1024)).unwrap(),
-            "is larger than 64 KiB, which no file of aish needs",
+            "is larger than 64 KiB, the limit for files that aish reads",
         ),
         (
             |path| fs::write(path, b"\xff").unwrap(),

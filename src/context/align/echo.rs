@@ -1,4 +1,4 @@
-//! Finds the rows in which the text of a command stands as zsh's line editor shows it.
+//! Finds the rows that show the text of a command, as zsh's line editor draws it.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -13,7 +13,7 @@ const LONG: usize = 20;
 /// Maximum number of rows that a removed secret may take.
 const SECRET_ROWS: usize = 40;
 
-/// Where the text of a command stands.
+/// The position of the text of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo {
     /// The first row that belongs to the command line.
@@ -33,7 +33,7 @@ struct Place {
     at: usize,
 }
 
-/// Returns all places where the text of a command stands, from the top to the bottom.
+/// Returns all positions of the text of a command, from top to bottom.
 pub fn echoes(screen: &Screen, text: &Expected) -> Vec<Echo> {
     let mut found = Vec::new();
     let mut places = Vec::new();
@@ -239,7 +239,7 @@ fn rest(screen: &Screen, place: Place) -> Option<&str> {
     screen.rows.get(place.row)?.text.get(place.at..)
 }
 
-/// Moves a place to the next character that is no blank, in the next row if this one is full.
+/// Moves a place to the next character that is not a blank, in the next row if this one is full.
 fn skip_blanks(screen: &Screen, mut place: Place) -> Option<Place> {
     loop {
         let shown = rest(screen, place)?;

@@ -95,7 +95,7 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
         is_shown |= directory;
         common = height;
     }
-    // Blank rows above the prompt are no part of an output either, but they prove nothing.
+    // Blank rows above the prompt are not part of an output either, but they prove nothing.
     while common > 0 && above(current, common).is_some_and(str::is_empty) {
         common -= 1;
     }

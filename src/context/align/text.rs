@@ -17,7 +17,7 @@ const SECRET: &str = "[REDACTED:";
 pub struct Expected {
     /// The lines.
     pub lines: Vec<Vec<Unit>>,
-    /// Blanks stand behind it.
+    /// It is followed by blanks.
     pub ends_blank: bool,
     is_lossy: bool,
 }
@@ -32,7 +32,7 @@ pub enum Unit {
 }
 
 impl Expected {
-    /// Returns the text without what stands around it.
+    /// Returns the text without its surroundings.
     pub fn new(screen: &Screen, text: &str) -> Expected {
         let ends_blank = text.ends_with(char::is_whitespace);
         let text = text.trim();

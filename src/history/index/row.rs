@@ -72,7 +72,7 @@ pub struct IndexRow {
     pub chain: Option<String>,
     /// Id of the command line that started the chain, only on the first activity of a chain; for a shell command its own.
     pub command: Option<String>,
-    /// Id of the command line whose output went along with a prompt.
+    /// Id of the command line whose output was sent with a prompt.
     pub output_of: Option<String>,
     /// Tokens and cost of an answer.
     pub usage: Option<(UsageSource, UsageSum)>,

@@ -32,7 +32,7 @@ pub struct CommandOutput {
     pub omitted: u64,
 }
 
-/// The output of a command of the user that went along with a prompt.
+/// The output of a command of the user that was sent with a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputOrigin {
     /// The command line.

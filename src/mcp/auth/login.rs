@@ -65,7 +65,7 @@ impl OAuthLogin<'_> {
         let server = server_key(self.server.as_str())?;
         address::check_key_transport(&self.server).map_err(|_| {
             Error::config(format!(
-                "no login at {server}: the tokens would cross the network in clear"
+                "no login at {server}: the tokens would cross the network in cleartext"
             ))
             .hint("use https://, or a numeric private address")
         })?;
@@ -189,7 +189,7 @@ impl OAuthLogin<'_> {
                 "{} does not register new clients, so aish cannot log in",
                 shown_url(guard.server().as_str())
             ))
-            .hint("if its owner gives out tokens, put one in auth_env or auth_cmd of the server"));
+            .hint("if its operator issues tokens, provide one with auth_env or auth_cmd of the server"));
         };
         guard.check("registration endpoint", endpoint).await?;
         manager
@@ -296,7 +296,7 @@ fn no_login_error(server: &str, challenged: bool) -> Error {
         Error::runtime(format!(
             "{server} requires a login, but does not name an authorization server"
         ))
-        .hint("if its owner gives out tokens, put one in auth_env or auth_cmd of the server")
+        .hint("if its operator issues tokens, provide one with auth_env or auth_cmd of the server")
     } else {
         Error::runtime(format!("{server} does not require a login"))
             .hint("see its state with: llm :mcp list")

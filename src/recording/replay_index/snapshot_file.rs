@@ -20,7 +20,7 @@ const FILE: &str = "snapshots";
 /// End of the name of a file that is not complete.
 const TEMPORARY: &str = ".aish-new";
 
-/// Version of the file; another one is made anew.
+/// Version of the file; a file of another version is rebuilt.
 const VERSION: u32 = 1;
 
 /// Maximum length of a snapshot. The screen of a usual terminal has 20 kB.

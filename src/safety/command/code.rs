@@ -13,7 +13,7 @@ pub use sql::{
     sql_effect,
 };
 
-/// What code on a command line does, as far as its words tell.
+/// What code on a command line does, as far as its words show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeEffect {
     /// It only computes and prints.

@@ -124,7 +124,7 @@ impl Findings {
 fn without_here(reason: &str) -> String {
     let plain = reason.replace(" outside this directory", "");
     let plain = plain.replace(
-        ", the home directory or what contains this directory",
+        ", the home directory or a parent of this directory",
         " or of the home directory",
     );
     plain.replace("this directory", "a directory")

@@ -69,7 +69,7 @@ pub fn value_options(plain: &str) -> &'static [&'static str] {
     }
 }
 
-/// The options with which an interpreter takes code, or `None` if a program is no interpreter.
+/// The options with which an interpreter takes code, or `None` if a program is not an interpreter.
 pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     Some(match plain {

@@ -205,7 +205,7 @@ pub fn innermost(arguments: &[String]) -> Vec<String> {
         match wrapped(program_name(name), &rest) {
             Some(WrappedCommand::At(at)) => rest = rest.split_off(at.min(rest.len())),
             Some(WrappedCommand::Arguments(arguments)) => rest = arguments,
-            // As far as spaces tell; the text itself is analysed elsewhere.
+            // Split at spaces only; the text itself is analysed elsewhere.
             Some(WrappedCommand::Text(text)) => {
                 rest = text.split_whitespace().map(str::to_owned).collect()
             }

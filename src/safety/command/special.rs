@@ -1,4 +1,4 @@
-//! Programs whose effect depends on more than the table can tell: on paths, on numbers, on code in an argument.
+//! Programs whose effect depends on more than the table can express: on paths, on numbers, on code in an argument.
 
 mod archives;
 mod awk;

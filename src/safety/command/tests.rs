@@ -124,7 +124,7 @@ fn each_line_of_the_tables_is_understood() {
     }
 }
 
-/// A name that only stands in lines about options would hide that the program is not known.
+/// A name that occurs only in lines about options would hide that the program is not known.
 #[test]
 fn each_program_of_the_tables_has_a_class() {
     let text = concat!(include_str!("programs.txt"), include_str!("families.txt"));
@@ -173,19 +173,19 @@ fn a_deletion_says_how_far_it_reaches() {
         ("rm -rf *", "deletes all of this directory"),
         (
             "rm -rf $DIR/*",
-            "deletes files recursively at a place that is not known before it runs",
+            "deletes files recursively at a place that is not known in advance",
         ),
         (
             "find . | xargs rm -rf",
-            "deletes files recursively at a place that is not known before it runs",
+            "deletes files recursively at a place that is not known in advance",
         ),
         (
             "rm -rf ~",
-            "deletes files recursively of the system, the home directory or what contains this directory",
+            "deletes files recursively of the system, the home directory or a parent of this directory",
         ),
         (
             "rm -rf /home/me/project/../..",
-            "deletes files recursively of the system, the home directory or what contains this directory",
+            "deletes files recursively of the system, the home directory or a parent of this directory",
         ),
         (
             "find / -delete",
@@ -205,7 +205,7 @@ fn reasons_are_true_and_said_once() {
         // Where a command runs.
         (
             "cd ~ && rm -rf *",
-            "deletes files recursively of the system, the home directory or what contains this directory",
+            "deletes files recursively of the system, the home directory or a parent of this directory",
         ),
         (
             "cd .. && rm -rf src",
@@ -218,7 +218,7 @@ fn reasons_are_true_and_said_once() {
         ),
         (
             "cd $x && find -delete",
-            "deletes files recursively at a place that is not known before it runs",
+            "deletes files recursively at a place that is not known in advance",
         ),
         ("rm *", "deletes all files of this directory"),
         (
@@ -290,7 +290,7 @@ fn reasons_are_true_and_said_once() {
         ("growpart /dev/sda 1", "changes the partitions of a disk"),
         (
             "kill $(lsof -ti:80)",
-            "ends processes that are not known before it runs",
+            "ends processes that are not known in advance",
         ),
         ("kill 1", "ends all processes"),
         // What a query does.

@@ -1,4 +1,4 @@
-//! Words of a command line, and their values as far as the text tells.
+//! Words of a command line, and their values as far as the text shows them.
 
 use std::ops::Range;
 

@@ -55,7 +55,7 @@ pub enum WrappedCommand {
     Arguments(Vec<String>),
     /// A text for a shell.
     Text(String),
-    /// Nothing; the wrapper stands alone.
+    /// Nothing; the wrapper has no command.
     Nothing,
 }
 
@@ -64,7 +64,7 @@ pub fn is_wrapper(name: &str) -> bool {
     BY_NAME.contains_key(name)
 }
 
-/// Returns what a wrapper runs, or `None` if the program is no wrapper. `arguments` begin with the name.
+/// Returns what a wrapper runs, or `None` if the program is not a wrapper. `arguments` begin with the name.
 pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
     let known = BY_NAME.get(name)?;
     let (wrapper, mut at) = known.iter().find_map(|wrapper| {

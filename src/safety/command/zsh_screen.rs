@@ -141,7 +141,7 @@ struct WordState {
     text: String,
     is_started: bool,
     has_quotes: bool,
-    /// The next word is no command.
+    /// The next word is not a command.
     is_argument: bool,
     /// The next word is the target of a redirection.
     is_target: bool,
@@ -421,7 +421,7 @@ impl ZshScreen {
         }
         self.scopes.push(Scope::Parameter);
         if matches!(self.peek(0), Some('"' | '$')) {
-            // What is expanded is no variable; `${_:-…}` has the same parts.
+            // What is expanded is not a variable; `${_:-…}` has the same parts.
             self.out.push_str("_:-");
             return Ok(());
         }

@@ -58,7 +58,7 @@ pub(super) const CHANGERS: &[&str] = &[
     "pushd", "readonly", "select", "typeset", "z",
 ];
 
-/// Programs that are known to write, also in a text that may be something else than a command.
+/// Programs that are known to write, also in a text that may be something other than a command.
 pub(super) const WRITERS: &[&str] = &[
     "chmod", "chown", "cp", "ln", "mount", "mv", "rm", "rmdir", "rsync", "shred", "tar", "unlink",
 ];

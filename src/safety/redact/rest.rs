@@ -14,7 +14,7 @@ const AWS_KEY: (usize, &str) = (40, "aws-secret-key");
 /// Number of bytes that decide whether a text is the rest of a secret.
 const INSPECTED_BYTES: usize = 1 << 10;
 
-/// Where a text stands that may be the rest of a secret.
+/// The position of text that may be the rest of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestPlace {
     /// Directly behind a break within a word.

@@ -46,7 +46,7 @@ pub(super) fn refuse_unsafe() -> Result<()> {
     for (number, (descriptor, name)) in standard.into_iter().enumerate() {
         let refused = |what: &str| {
             Err(Error::usage(format!("{name} is {what}"))
-                .hint("the sandbox takes files, pipes, terminals and connected stream sockets"))
+                .hint("the sandbox accepts files, pipes, terminals and connected stream sockets"))
         };
         let kind = fs::metadata(format!("/proc/self/fd/{number}")).map(|meta| meta.file_type());
         if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
@@ -61,13 +61,13 @@ pub(super) fn refuse_unsafe() -> Result<()> {
         );
         let peer = getpeername::<SockaddrStorage>(descriptor.as_raw_fd());
         if !keeps_peer || peer == Err(Errno::ENOTCONN) {
-            return refused("a socket that is not connected, or of datagrams");
+            return refused("an unconnected socket, or a datagram socket");
         }
     }
     Ok(())
 }
 
-/// Opens a file anew, through the mounts of this process, if stdin, stdout or stderr reads it: its mode, owner and times could be
+/// Reopens a file through the mounts of this process, if stdin, stdout or stderr reads it: its mode, owner and times could be
 /// changed through a descriptor of the mounts outside, where nothing is read-only. A file that is open for writing can be changed
 /// anyway.
 ///
@@ -158,6 +158,6 @@ pub(super) fn open_state(number: u8) -> Option<OpenState> {
 /// The kernel refuses it.
 pub(super) fn inherit(descriptor: impl std::os::fd::AsFd) -> Result<()> {
     fcntl(&descriptor, FcntlArg::F_SETFD(FdFlag::empty()))
-        .context(|| "cannot pass a descriptor on".into())
+        .context(|| "cannot pass on a file descriptor".into())
         .map(|_| ())
 }

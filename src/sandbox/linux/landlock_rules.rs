@@ -59,7 +59,7 @@ pub(super) fn restrict(rules: &PathRules, scope: &LandlockScope) -> Result<i32> 
         } if status.ruleset != RulesetStatus::NotEnforced => {
             Ok(kernel_abi.unwrap_or(effective_abi as i32))
         }
-        LandlockStatus::NotEnabled => Err(unavailable("is disabled when the kernel starts")),
+        LandlockStatus::NotEnabled => Err(unavailable("is disabled at boot")),
         _ => Err(unavailable("is not part of this kernel")),
     }
 }

@@ -151,7 +151,7 @@ impl Supervisor {
         let own = own_program().filter(|own| dirs.iter().any(|dir| own.starts_with(dir)));
         match own {
             Some(own) => Err(Error::usage(format!(
-                "{} is aish's own program, which nothing protects in a workspace without namespaces",
+                "{} is aish's own program, which cannot be protected in a workspace without namespaces",
                 own.display()
             ))
             .hint("use another directory as the workspace, or move the program out of it")),

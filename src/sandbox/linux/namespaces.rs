@@ -140,7 +140,7 @@ fn mount_tmpfs(dir: &Path, flags: MsFlags, size_mib: u64) -> Result<()> {
 
 /// Lets the first process of the namespace mount `/proc`; the others have no capability.
 fn keep_mount_capability() -> Result<()> {
-    let what = || "cannot pass a capability on".to_owned();
+    let what = || "cannot pass on a capability".to_owned();
     let mut sets = rustix::thread::capabilities(None).context(what)?;
     sets.inheritable |= CapabilitySet::SYS_ADMIN;
     rustix::thread::set_capabilities(None, sets).context(what)?;

@@ -301,7 +301,7 @@ impl<'a> Supervision<'a> {
         let Some(watch) = &self.watch else { return };
         if self.traced.len() > watch.max_processes && !self.is_killed {
             self.notices.push(format!(
-                "the command was ended: it started more than {} processes",
+                "the command was killed: it started more than {} processes",
                 watch.max_processes
             ));
             self.kill_traced();
@@ -332,12 +332,13 @@ impl<'a> Supervision<'a> {
                 format!("it wrote more than {mib} MiB to its temporary directory")
             }
             TmpSize::Unknown if was_unknown => {
-                "it kept a directory in its temporary directory that cannot be measured".to_owned()
+                "its temporary directory contains a directory whose size cannot be measured"
+                    .to_owned()
             }
             _ => return,
         };
         self.notices
-            .push(format!("the command was ended: {reason}"));
+            .push(format!("the command was killed: {reason}"));
         self.kill_traced();
     }
 

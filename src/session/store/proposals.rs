@@ -146,7 +146,7 @@ impl SessionStore {
 
 fn no_longer_waiting() -> Error {
     Error::runtime(
-        "this proposal no longer waits: it was decided, a later answer replaced it, or the daemon was restarted",
+        "this proposal is no longer open: it was decided, a later answer replaced it, or the daemon was restarted",
     )
     .hint("ask again; llm :last shows the answer with its commands")
 }

@@ -95,7 +95,7 @@ pub fn terminal_output_tool() -> ToolDefinition {
     let (server, tool) = TERMINAL_OUTPUT_RULE;
     let definition = builtin_tool(
         TERMINAL_OUTPUT,
-        "Reads the output of a command that the user ran in this shell, where it was not sent along. The user may be asked.",
+        "Reads the output of a command that the user ran in this shell, if it was not sent with the prompt. The user may be asked.",
         &json!({
             "type": "object",
             "properties": {

@@ -243,7 +243,7 @@ fn file_definitions(path: &Value) -> Vec<ToolDefinition> {
         ),
         builtin_tool(
             EDIT_FILE,
-            "Replaces a text in a file. old_text must stand there exactly once: take enough lines around it, as read_file \
+            "Replaces a text in a file. old_text must occur exactly once: take enough lines around it, as read_file \
              shows them, without their numbers.",
             &object(
                 &json!({

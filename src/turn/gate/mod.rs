@@ -274,7 +274,7 @@ impl<'a> CallGate<'a> {
         loop {
             match self.admit_once(call, at).await? {
                 Admission::Allowed(allowed) => return Ok(*allowed),
-                // The call does something else than was shown, so it is asked about again.
+                // The call does something other than was shown, so it is asked about again.
                 Admission::Edited(arguments) => self.edit(at, arguments).await,
             }
         }

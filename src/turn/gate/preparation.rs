@@ -20,7 +20,7 @@ use crate::turn::terminal_output;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Why a call is asked about that cannot be made, where something allows calls that can be made.
-const TELLS: &str = "why it cannot be made tells of a file that may not be read";
+const TELLS: &str = "the reason why it cannot be made would reveal a file that may not be read";
 
 impl CallGate<'_> {
     /// Prepares call number `at`. A call that cannot be made is refused, with the reason for the model.

@@ -6,8 +6,7 @@ use crate::turn::code_blocks;
 use crate::turn::protected_files::{self, ProtectionCheck};
 
 /// Why a block of code is asked about.
-const BLOCK: &str =
-    "it stands in the text of the answer, which no rule and no earlier answer covers";
+const BLOCK: &str = "it is in the text of the answer, which no rule and no earlier answer covers";
 
 impl CallGate<'_> {
     /// Returns why a call must be asked about, for number `start` and those that may run concurrently with it. The check reads the file

@@ -148,9 +148,12 @@ async fn failures_have_one_clear_line() {
         ("/zero", "is not text"),
         (
             "/gzip",
-            "is sent compressed (gzip), which was not asked for",
+            "is sent compressed (gzip), although compression was not requested",
         ),
-        ("/br", "is sent compressed (br), which was not asked for"),
+        (
+            "/br",
+            "is sent compressed (br), although compression was not requested",
+        ),
         ("/loop", "more than 5 redirects"),
         ("/file", "it is not a web address"),
         ("/user", "it is not a web address"),
@@ -234,7 +237,7 @@ async fn search_returns_bounded_hits() {
     assert_eq!(hits[0].snippet.chars().count(), 500);
     let error = searxng(&server.base, "html").await.unwrap_err();
     assert!(
-        error.message.ends_with("the answer is not JSON of SearXNG"),
+        error.message.ends_with("the answer is not SearXNG's JSON"),
         "{error}"
     );
     let error = searxng(&server.base, "off").await.unwrap_err();

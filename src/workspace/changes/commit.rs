@@ -77,8 +77,8 @@ impl<'a> Transaction<'a> {
             let work = FileWork::check(change)?;
             if files.iter().any(|other| other.is_same_file(&work)) {
                 return Err(change
-                    .fault("is changed twice, perhaps by another name")
-                    .hint("put the changes of a file together"));
+                    .fault("is changed twice, perhaps under another name")
+                    .hint("combine the changes of each file"));
             }
             files.push(work);
         }

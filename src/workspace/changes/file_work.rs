@@ -388,10 +388,10 @@ impl PreparedChange {
     /// Checks that the file may be written, or made or removed in its directory.
     ///
     /// # Errors
-    /// The modes or the file system say that it is not meant to change.
+    /// The mode or the file system forbids changing it.
     pub fn check_access(&self) -> Result<(), WorkspaceError> {
         let replaced = self.before.as_ref().filter(|before| !before.is_link);
-        // A rename would replace the file all the same, but the mode says that it is not meant to change.
+        // A rename would replace the file anyway, but its mode says that it must not change.
         if let Some(before) = replaced.filter(|before| before.mode & 0o222 == 0) {
             return Err(self
                 .fault(format_args!("is read-only (mode {:03o})", before.mode))

@@ -97,7 +97,7 @@ pub(super) fn set_mode_in_place(
     given: Option<&FileAttributes>,
 ) -> io::Result<()> {
     let Some(given) = given else {
-        // Only the owner may, and the new version is there all the same.
+        // Only the owner may do this, and the new version is in place anyway.
         let _ = before.attributes.apply_allowed(file);
         return Ok(());
     };

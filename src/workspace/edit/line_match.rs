@@ -217,7 +217,7 @@ impl<'a> SharedStyle<'a> {
             let is_open = indents(text.old.iter().copied())
                 .iter()
                 .all(|indent| indent.is_empty());
-            // Tabs in a text that matched exactly are kept: in a Makefile, they are no matter of style.
+            // Tabs in a text that matched exactly are kept: in a Makefile, they are not a matter of style.
             let to_tabs = self
                 .indent
                 .as_ref()

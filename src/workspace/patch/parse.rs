@@ -18,7 +18,7 @@ const NO_NEWLINE: &str = "\\ No newline";
 struct PatchLine<'a> {
     number: usize,
     text: &'a str,
-    /// Only blank lines stand before the next file or the end.
+    /// Only blank lines precede the next file or the end.
     is_last: bool,
 }
 
@@ -182,7 +182,7 @@ fn added<'a, 'b>(
     Ok((PatchOperation::Add { path, text }, rest))
 }
 
-/// Notes of each line whether only blank lines stand between it and the next file or the end.
+/// Records for each line whether only blank lines separate it from the next file or the end.
 fn mark_last(lines: &mut [PatchLine<'_>]) {
     let mut is_last = true;
     for line in lines.iter_mut().rev() {

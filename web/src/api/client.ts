@@ -60,7 +60,7 @@ export async function get<T>(path: string, signal?: AbortSignal, own?: string): 
 }
 
 const isTimeout = (error: unknown) => error instanceof DOMException && error.name === "TimeoutError";
-const timedOut = () => new ApiProblem(0, "the daemon has not answered in time", "it may still take the request: look before you try again");
+const timedOut = () => new ApiProblem(0, "the daemon has not answered in time", "the request may still be processed: check before you try again");
 
 /** Sends what changes something. `ms` is how long the answer may take. */
 export async function write<T>(method: string, path: string, body?: unknown, own?: string, ms = WRITE_MS): Promise<T | undefined> {

@@ -1,4 +1,4 @@
-// A stream of events that goes on after cuts: it resumes behind the last event that it has delivered.
+// A stream of events that survives disconnections: it resumes after the last event that it delivered.
 
 import type { EventEnvelope } from "./types";
 import { pairing, unpaired } from "../state/pairing";
@@ -17,7 +17,7 @@ const LONGEST_DELAY_MS = 10_000;
 /** Failed attempts in a row after which the daemon counts as gone. */
 const ATTEMPTS_UNTIL_GONE = 2;
 /** Streams that all pages of a browser have at the same time. A browser has six connections to one server, and what needs a seventh
- * waits in silence: the others are for everything that is no stream. */
+ * waits in silence: the others are for requests that are not streams. */
 const STREAMS = 4;
 /** How often a page without a stream asks for what is new, in milliseconds. */
 const POLL_MS = 1000;

@@ -48,7 +48,7 @@ export interface Draft {
 }
 
 /** What is said of a prompt that was being sent when the page was left. */
-const LEFT: Problem = { message: "the page was left while this prompt was being sent", hint: "look whether the session has it before you send it again" };
+const LEFT: Problem = { message: "the page was left while this prompt was being sent", hint: "check whether the session contains it before you send it again" };
 
 const drafts = new Map<string, Signal<Draft>>();
 

@@ -195,7 +195,7 @@ export interface Place {
   call: number;
 }
 
-/** The answer that shows a record which is no message: a decision on a call, or the beginning of a summary. */
+/** The answer that shows a record that is not a message: a decision on a call, or the beginning of a summary. */
 export function askingAnswer({ record, number, chain }: RecordView): ChainEntry | undefined {
   if (record.type === "compaction") return chain.find((entry) => entry.type === "assistant" && entry.number > number);
   if (record.type !== "approval") return undefined;

@@ -199,7 +199,7 @@ export class SessionModel implements LiveSession {
       const end = page.messages[0]?.number ?? -1;
       this.replace(page, (newest?.messages[0]?.number ?? -1) > end);
     }
-    // Some records are no messages: then the one before is the place.
+    // Some records are not messages: then the message before is the place.
     const before = this.list.findLast((item) => item.number !== undefined && item.number <= number);
     this.scrollTo.value = find(this.list) ?? (before ? { key: before.key, call: -1 } : null);
   }

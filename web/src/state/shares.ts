@@ -40,7 +40,7 @@ export async function removeShares(id: string) {
 /** Who reaches a page on the server at this host, in words: a name of the machine itself leads nowhere else. */
 export function reachWords(host: string): string {
   const isLoopback = host === "localhost" || host === "[::1]" || /^127(\.\d+){3}$/.test(host);
-  return isLoopback ? "This server can be reached from this machine only." : "Everybody on the network who knows the address can read it.";
+  return isLoopback ? "This server can be reached from this machine only." : "Anyone on the network who knows the address can read it.";
 }
 
 /** The whole address of a share, for others. */

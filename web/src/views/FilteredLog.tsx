@@ -27,7 +27,7 @@ export function FilterSelect() {
 /** Distance from the end within which the view follows it, in pixels. */
 const END_PX = 32;
 
-/** How many messages are shown of those that there are, such as “The last 30 prompts”. */
+/** Describes how many of the messages are shown, such as “The last 30 prompts”. */
 function countWords(label: string, { items, before }: Matches, isEarlier: boolean): string {
   const count = items.length;
   const words = count === 1 ? label.slice(0, -1) : label;
@@ -48,7 +48,7 @@ export function FilteredLog({ model, filter }: { model: SessionModel; filter: st
   useEffect(() => setBefore(undefined), [filter]);
   useEffect(() => {
     const abort = new AbortController();
-    // What is shown stays until what is newer was read.
+    // The shown messages stay until newer ones have been read.
     const known = shown.current === wanted && found ? found : undefined;
     if (known && before !== undefined) return;
     if (!known) setFound(null);

@@ -29,7 +29,7 @@ export function LogView({ model }: { model: SessionModel }) {
     const view = log.current;
     if (!view) return;
     const isAtEnd = view.scrollHeight - view.scrollTop - view.clientHeight < END_PX;
-    // Not being at the end is no reason to stop: the text or the composer may have grown since the view was moved.
+    // Not being at the end is not a reason to stop: the text or the composer may have grown since the view was moved.
     if (model.hasNewer.value || view.scrollTop < lastTop.current - 1) model.isFollowing = false;
     if (isAtEnd && !model.hasNewer.value) model.isFollowing = true;
     lastTop.current = view.scrollTop;
@@ -185,7 +185,7 @@ function Waiting({ item, hasBegun }: { item: Item; hasBegun: boolean }) {
     <article class="message waiting" data-message={item.key} aria-label="You, waiting" tabIndex={-1}>
       <div class="message-head">
         <h2>You</h2>
-        <span>{hasBegun ? "sent" : "waits for the answer before it"}</span>
+        <span>{hasBegun ? "sent" : "waits for the previous answer"}</span>
       </div>
       <div class="prompt-text">{visible(item.text.slice(0, FOLD))}</div>
     </article>

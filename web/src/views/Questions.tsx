@@ -116,7 +116,7 @@ function Approval({ session, question, view }: Props) {
     } catch (error) {
       const isUnpaired = error instanceof ApiProblem && error.status === 401;
       if (isUnpaired) unpaired(own);
-      setProblem(isUnpaired ? { message: "this browser is not paired any more" } : describe(error));
+      setProblem(isUnpaired ? { message: "this browser is no longer paired" } : describe(error));
       setSending(false);
     }
   };

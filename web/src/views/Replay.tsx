@@ -112,7 +112,7 @@ function Player({ session, recording }: { session: string; recording: RecordingV
     if (!frame.current) return;
     const abort = new AbortController();
     const fail = (message: string) => setState({ message: `The recording cannot be shown: ${message}.` });
-    const timer = setTimeout(() => fail("the player does not start"), FRAME_MS);
+    const timer = setTimeout(() => fail("the player did not start"), FRAME_MS);
     const receive = (message: FromFrame) => {
       if (message.type === "shown") setState("shown");
       else if (message.type === "time") setPosition(message.ms);

@@ -78,7 +78,7 @@ function List() {
       )}
       {isListLoaded.value && shownSessions.value.length === 0 && (
         <p class="quiet">
-          {listFilter.value ? "No session is like that." : search.value.trim() ? "No session has these words." : "There are no sessions yet."}
+          {listFilter.value ? "No session matches the filter." : search.value.trim() ? "No session has these words." : "There are no sessions yet."}
         </p>
       )}
       <ul>

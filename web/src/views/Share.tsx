@@ -43,7 +43,7 @@ export function ShareDialog({ model, onClose }: Props) {
       await removeShares(model.id);
       model.refreshDetail();
       onClose();
-      showNote("The session is not shared any more.");
+      showNote("The session is no longer shared.");
     } catch (error) {
       setProblem(describe(error));
     }

@@ -34,7 +34,7 @@ export function Shares() {
     try {
       await removeShares(session);
       setGroups((all) => all?.filter(([share]) => share?.session_id !== session) ?? null);
-      showNote("The session is not shared any more.");
+      showNote("The session is no longer shared.");
       // The button that had the focus is gone.
       document.querySelector<HTMLElement>(".listing h1")?.focus();
     } catch (error) {

@@ -84,7 +84,7 @@ pub(super) struct IndexedLine<'a> {
     pub(super) links: IndexedIds<'a>,
 }
 
-/// The output that went along with a prompt.
+/// The output that was sent with a prompt.
 #[derive(Debug, Deserialize)]
 pub(super) struct IndexedOutput {
     #[serde(default)]

@@ -248,7 +248,7 @@ impl Assessor<'_> {
                     && file.starts_with(UNKNOWN) =>
             {
                 self.findings
-                    .add(Unknown, "it runs a file that is not known before it runs");
+                    .add(Unknown, "it runs a file that is not known in advance");
             }
             _ => self.script_file(script, call, 0),
         }
@@ -275,10 +275,8 @@ impl Assessor<'_> {
             };
             let first = value.split_whitespace().next().unwrap_or_default();
             if name.contains(UNKNOWN) || value.contains(UNKNOWN) {
-                self.findings.add(
-                    Unknown,
-                    "it makes an alias that is not known before it runs",
-                );
+                self.findings
+                    .add(Unknown, "it makes an alias that is not known in advance");
             } else if first == name {
                 // Only adds options: `alias rm='rm -i'`.
             } else if matches!(name, "sudo" | "doas" | "su" | "ssh" | "passwd" | "gpg")
@@ -350,7 +348,7 @@ impl Assessor<'_> {
             | "paste-buffer" | "pasteb" | "if-shell" | "if" => {
                 self.findings.add(
                     Unknown,
-                    format!("{name} of tmux types or runs a text that is not analysed"),
+                    format!("{name} of tmux types or runs text that is not analysed"),
                 );
                 return;
             }
@@ -415,7 +413,7 @@ impl Assessor<'_> {
         if let Some(at) = at {
             let rest = call.arguments.get(at + 1..).unwrap_or_default();
             self.findings.add(Writes, "");
-            self.findings.add(Unknown, "screen types a text");
+            self.findings.add(Unknown, "screen types text");
             self.shell_text(&rest.join(" "));
             return true;
         }

@@ -167,7 +167,7 @@ impl Assessor<'_> {
             }
             if path.is_empty() || path.contains([UNKNOWN, '*', '?']) {
                 self.findings
-                    .add(Unknown, "the name of a command is not known before it runs");
+                    .add(Unknown, "the name of a command is not known in advance");
                 return;
             }
             let name = program_name(path).to_owned();
@@ -231,7 +231,7 @@ impl Assessor<'_> {
                             || arguments.any(|argument| argument.contains(placeholder)))
                     {
                         self.findings
-                            .add(Unknown, "it runs texts that are not known before it runs");
+                            .add(Unknown, "it runs text that is not known in advance");
                     }
                 }
                 Some(WrappedCommand::Arguments(inner)) => {
@@ -260,7 +260,7 @@ impl Assessor<'_> {
                     match name.as_str() {
                         "parallel" if !only_prints(&call.arguments) => self
                             .findings
-                            .add(Unknown, "it runs texts that are not known before it runs"),
+                            .add(Unknown, "it runs text that is not known in advance"),
                         "xargs" | "env" | "time" | "parallel" => self.findings.add(Reads, ""),
                         _ if is_own => self.program(script, &name, &call, pending),
                         _ => self.findings.add(Writes, ""),
@@ -276,7 +276,7 @@ impl Assessor<'_> {
         self.findings.add(Unknown, "it is nested too deeply");
     }
 
-    /// Judges a program that is no wrapper.
+    /// Judges a program that is not a wrapper.
     fn program(
         &mut self,
         script: &ScriptFacts,

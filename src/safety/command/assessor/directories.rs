@@ -7,7 +7,7 @@ use crate::safety::command::targets::normalize;
 use crate::safety::command::word::UNKNOWN;
 
 /// Why a command in another directory is asked about.
-const REASON: &str = "obeys the files of a directory outside of this one, which may run programs";
+const REASON: &str = "follows settings in a directory outside this one, which may run programs";
 
 impl Assessor<'_> {
     /// Notes a text to analyse, which runs where the command being judged runs.

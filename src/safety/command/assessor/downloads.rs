@@ -135,7 +135,7 @@ impl Assessor<'_> {
                 |path: &String| matches!(path.trim_end_matches('/'), "" | "/usr" | "/usr/local");
             let mut places = arguments.iter().filter(|_| is_unpacked);
             if places.any(|path| path.starts_with('/') && holds_programs(path)) {
-                let reason = "unpacks a download where programs are looked for";
+                let reason = "unpacks a download into a directory that is searched for programs";
                 self.findings.add_grave(RunsDownloadedCode, reason);
             }
             let files = arguments
@@ -310,7 +310,7 @@ impl Assessor<'_> {
             if program_directory(target, self.place) {
                 self.findings.add_grave(
                     RunsDownloadedCode,
-                    "installs a download where programs are looked for",
+                    "installs a download into a directory that is searched for programs",
                 );
             }
         }

@@ -138,7 +138,7 @@ impl Assessor<'_> {
             (InputRole::Query, StreamContent::Text(text)) => self.query(text),
             (InputRole::Query, _) => self
                 .findings
-                .add(Unknown, "runs queries that are not known before it runs"),
+                .add(Unknown, "runs queries that are not known in advance"),
             (InputRole::OtherCode, StreamContent::Text(text)) => self.other_code(text),
             (InputRole::Shell, StreamContent::Text(text)) => self.enqueue(text),
             (InputRole::Code, StreamContent::Text(text)) => self.code(text, language(facts)),
@@ -203,7 +203,7 @@ impl Assessor<'_> {
         match text.contains(UNKNOWN) {
             true => self
                 .findings
-                .add(Unknown, "it runs a text that is not known before it runs"),
+                .add(Unknown, "it runs text that is not known in advance"),
             false => self.enqueue(text),
         }
     }
@@ -213,7 +213,7 @@ impl Assessor<'_> {
         // Piped code may be in any of them.
         if language.is_none() && code_acts(text, None) {
             self.findings
-                .add(Unknown, "it runs code that is not trivially readable");
+                .add(Unknown, "it runs code that is too complex to analyse");
         }
         let effect = code_effect(text, language);
         let is_python = language == Some(CodeLanguage::Python);
@@ -242,7 +242,7 @@ impl Assessor<'_> {
             // Commands of the shell and of ipython itself.
             false if name == "ipython" && text.contains(['!', '%']) => self
                 .findings
-                .add(Unknown, "it runs code that is not trivially readable"),
+                .add(Unknown, "it runs code that is too complex to analyse"),
             false => self.code(text, CodeLanguage::of(name)),
         }
     }
@@ -263,10 +263,10 @@ impl Assessor<'_> {
             ),
             CodeEffect::Unknown => self
                 .findings
-                .add(Unknown, "it runs code that is not trivially readable"),
+                .add(Unknown, "it runs code that is too complex to analyse"),
             CodeEffect::Harmless if text.contains(UNKNOWN) => {
                 self.findings
-                    .add(Unknown, "it runs code that is not known before it runs");
+                    .add(Unknown, "it runs code that is not known in advance");
             }
             CodeEffect::Harmless => {}
         }
@@ -288,7 +288,7 @@ impl Assessor<'_> {
         }
         if text.contains(UNKNOWN) {
             self.findings
-                .add(Unknown, "runs queries that are not known before it runs");
+                .add(Unknown, "runs queries that are not known in advance");
         }
         let lower = text.trim_start().to_ascii_lowercase();
         let starts = [".output ", ".once "];
@@ -313,7 +313,7 @@ impl Assessor<'_> {
     fn answered(&mut self) {
         self.findings.add(
             Destroys,
-            "answers the question before something is overwritten or changed",
+            "confirms a question about overwriting or changing something",
         );
     }
 

@@ -49,7 +49,7 @@ impl Assessor<'_> {
             }
             module if module.contains(UNKNOWN) => self
                 .findings
-                .add(Unknown, "it runs a module that is not known before it runs"),
+                .add(Unknown, "it runs a module that is not known in advance"),
             // `python -m django`
             module => {
                 let name = match module {

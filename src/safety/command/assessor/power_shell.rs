@@ -126,7 +126,7 @@ impl Assessor<'_> {
         };
         let mut arguments = call.arguments.iter();
         if arguments.any(|argument| is(argument, "encodedcommand")) {
-            let reason = "it runs a text that is not known before it runs";
+            let reason = "it runs text that is not known in advance";
             return self.findings.add(Unknown, reason);
         }
         let named = call
@@ -200,7 +200,7 @@ impl Assessor<'_> {
             true => self.findings.add(Reads, ""),
             false => self
                 .findings
-                .add(Unknown, "it runs code that is not trivially readable"),
+                .add(Unknown, "it runs code that is too complex to analyse"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files and values that nobody else should get, on their way to the network.
+//! Secret files and values that a command sends over the network.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::targets::{is_private, is_secret};
 use crate::safety::command::word::ShellWord;
 
-/// Programs that do not send what the files among their arguments hold.
+/// Programs that do not send the contents of the files among their arguments.
 const OTHERS: [&str; 24] = [
     "ssh",
     "scp",
@@ -68,7 +68,7 @@ fn names_secret(name: &str) -> bool {
     .any(|part| name.contains(part))
 }
 
-/// Whether a command prints what nobody else should get.
+/// Whether a command prints a secret.
 fn prints_secret(facts: &CommandFacts, words: &[ShellWord]) -> bool {
     let values = innermost(&facts.values);
     let Some((path, arguments)) = values.split_first() else {
@@ -139,7 +139,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Judges whether a pipeline sends what nobody else should get.
+    /// Judges whether a pipeline sends a secret.
     pub(super) fn sent_secrets(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
         let mut is_secret = false;
         for stage in stages {

@@ -92,7 +92,7 @@ impl Assessor<'_> {
             {
                 let text = call.arguments.last().map_or("", String::as_str);
                 self.findings
-                    .add_text("it changes what names mean or runs a text", text);
+                    .add_text("it changes what names mean or runs text", text);
             }
             "fc" if call
                 .arguments
@@ -105,7 +105,7 @@ impl Assessor<'_> {
             }
             "bindkey" if call.arguments.iter().any(|argument| argument == "-s") => {
                 let text = call.arguments.last().map_or("", String::as_str);
-                self.findings.add_text("it makes a key type a text", text);
+                self.findings.add_text("it makes a key type text", text);
             }
             "zle" => {
                 let has = |option: &str| call.arguments.iter().any(|argument| argument == option);
@@ -119,7 +119,7 @@ impl Assessor<'_> {
             }
             "zstyle" if call.arguments.iter().any(|argument| argument == "-e") => self
                 .findings
-                .add(Unknown, "it makes the shell run a text later"),
+                .add(Unknown, "it makes the shell run text later"),
             "print" => {
                 let options = call.arguments.iter().take_while(|argument| {
                     argument.starts_with('-') && argument.len() > 1 && *argument != "--"
@@ -133,7 +133,7 @@ impl Assessor<'_> {
                 if types {
                     let text = call.arguments.get(1..).unwrap_or_default().join(" ");
                     self.findings
-                        .add_text("it puts a text on the command line", text);
+                        .add_text("it puts text on the command line", text);
                 }
                 let runs = |text: &String| {
                     let is_value = text.contains(UNKNOWN) && self.has_substitution;
@@ -208,7 +208,7 @@ impl Assessor<'_> {
         match options.has_text {
             true if options.operand >= call.arguments.len() => self
                 .findings
-                .add(Unknown, "it runs a text that is not known before it runs"),
+                .add(Unknown, "it runs text that is not known in advance"),
             true => {
                 self.findings.add(Reads, "");
                 self.run_argument(script, call, options.operand, false);
@@ -265,7 +265,7 @@ impl Assessor<'_> {
                 .add_grave(RunsDownloadedCode, "runs a download");
         } else if file.starts_with(UNKNOWN) {
             self.findings
-                .add(Unknown, "it runs a file that is not known before it runs");
+                .add(Unknown, "it runs a file that is not known in advance");
         } else {
             self.local_script(file);
         }

@@ -153,7 +153,7 @@ impl Assessor<'_> {
                 match (keeps, is_odd) {
                     (true, false) => self.findings.add(
                         Writes,
-                        format!("changes {name}, where programs are looked for"),
+                        format!("changes {name}, which decides where programs are found"),
                     ),
                     _ => self.findings.add(
                         Unknown,

@@ -37,7 +37,7 @@ impl CodeLanguage {
         })
     }
 
-    /// Words with which code acts, wherever they stand.
+    /// Words with which code acts, anywhere in the code.
     fn words(self) -> &'static [&'static str] {
         match self {
             CodeLanguage::Python => &[

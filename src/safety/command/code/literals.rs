@@ -42,7 +42,7 @@ impl<'a> LiteralReader<'a> {
         Some(c)
     }
 
-    /// Returns what stands before a delimiter, and skips that.
+    /// Returns the text before a delimiter, and skips the delimiter.
     fn until(&mut self, delimiter: char) -> Option<&'a str> {
         let text = self.rest;
         let mut is_escaped = false;
@@ -70,7 +70,7 @@ impl<'a> LiteralReader<'a> {
                 '#' => return None,
                 '\'' | '"' => {
                     let prefix = self.word().0.to_ascii_lowercase();
-                    // What stands in braces is code.
+                    // The text in braces is code.
                     let is_plain = matches!(prefix.as_str(), "" | "r" | "b" | "u" | "rb" | "br");
                     let text = self.until(c)?;
                     let is_triple = text.is_empty() && self.rest.starts_with(c);

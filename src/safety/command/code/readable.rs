@@ -1,6 +1,6 @@
-//! Uses of modules and words that may do anything, of which the harmless ones are known.
+//! Harmless uses of modules and words that could do anything.
 
-/// Returns what follows each occurrence of a word, and whether a quote or a parenthesis of `require` stands before it.
+/// Returns what follows each occurrence of a word, and the text before it.
 fn after<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     code.match_indices(word).filter_map(move |(at, found)| {
         let before = code.get(..at)?;
@@ -48,7 +48,7 @@ const PACKAGES: [&str; 16] = [
     "transformers",
 ];
 
-/// Members of `socket`, `inspect` and others that only look.
+/// Members of `socket`, `inspect` and others that have no side effects.
 const LOOKS: [(&str, &[&str]); 5] = [
     (
         "shutil",
@@ -83,7 +83,7 @@ const LOOKS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Members that tell the version or the place of any module.
+/// Members that give the version or the location of any module.
 const VERSIONS: [&str; 6] = [
     "__version__",
     "VERSION",
@@ -93,7 +93,7 @@ const VERSIONS: [&str; 6] = [
     "__path__",
 ];
 
-/// Whether Python code uses a module only to look.
+/// Whether Python code uses only members of a module that have no side effects.
 pub fn looks(code: &str, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
     let known = LOOKS.iter().find(|(name, _)| *name == top);
@@ -118,7 +118,7 @@ pub fn looks(code: &str, module: &str) -> bool {
             ];
             acts.iter().all(|word| after(code, word).next().is_none())
         }
-        // Of another name, a file of the working directory may be imported.
+        // Any other name may import a file of the working directory.
         _ => {
             let is_used = after(code, top).any(|(_, rest)| rest.starts_with('.'));
             PACKAGES.contains(&module) && is_used && has_only(code, top, &VERSIONS)
@@ -139,7 +139,7 @@ pub fn is_help(code: &str) -> bool {
     })
 }
 
-/// Whether a word of Python code that may do anything is used to look only.
+/// Whether a word of Python code that may do anything is used without side effects.
 pub fn word_looks(code: &str, word: &str) -> bool {
     match word {
         "write" => after(code, word)

@@ -77,7 +77,7 @@ fn unpacked(path: &str, call: &ProgramCall<'_>, place: &CommandPlace<'_>, findin
     } else if place.holds_own(&full) && !place.is_own(&full) {
         findings.add_grave(
             Destroys,
-            "unpacks over the home directory or what contains this directory",
+            "unpacks over the home directory or a parent of this directory",
         );
     }
 }

@@ -5,7 +5,7 @@ use std::str::Chars;
 
 use crate::safety::command::word::UNKNOWN;
 
-/// What a program does besides printing.
+/// What a program does in addition to printing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AwkEffects {
     /// Whether it runs a command or loads code.
@@ -316,7 +316,7 @@ impl AwkReader {
     }
 }
 
-/// Takes what stands before a delimiter, and the delimiter. Returns `None` if it is not in this line.
+/// Consumes the text before a delimiter, and the delimiter. Returns `None` if it is not in this line.
 fn delimited(
     chars: &mut Peekable<Chars<'_>>,
     delimiter: char,

@@ -68,7 +68,7 @@ pub fn judge(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         false => findings.add(Network, ""),
     }
     if call.list().has("--pipe") {
-        findings.add(Unknown, "runs commands that are not known before it runs");
+        findings.add(Unknown, "runs commands that are not known in advance");
     }
     CallOutcome {
         inner: queries.into_iter().map(InnerCommand::Query).collect(),

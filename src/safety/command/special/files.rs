@@ -38,12 +38,12 @@ pub fn delete(
         Some(PathReach::Everything) => findings.add_grave(
             Destroys,
             format!(
-                "{verb} {what} of the system, the home directory or what contains this directory"
+                "{verb} {what} of the system, the home directory or a parent of this directory"
             ),
         ),
         Some(PathReach::Unknown) => findings.add_grave(
             Destroys,
-            format!("{verb} {what} at a place that is not known before it runs"),
+            format!("{verb} {what} at a place that is not known in advance"),
         ),
         Some(PathReach::Whole) if is_recursive || call.name == "rmdir" => {
             findings.add_grave(Destroys, format!("{verb} all of this directory"))
@@ -90,12 +90,12 @@ pub fn copy(
     {
         findings.add_grave(
             Destroys,
-            "moves the system, the home directory or what contains this directory",
+            "moves the system, the home directory or a parent of this directory",
         );
     } else if !moves && sources.contains(&"/dev/null") {
         findings.add(Destroys, "empties a file");
     } else if !moves && call.name != "ln" && sources.iter().any(|path| is_endless(path)) {
-        findings.add(Destroys, "overwrites a file with what means nothing");
+        findings.add(Destroys, "overwrites a file with meaningless data");
     }
     if moves {
         for path in sources {
@@ -135,10 +135,7 @@ pub fn write(
 ) -> CallOutcome {
     let list = call.list();
     if call.is_fed && matches!(call.name, "tee" | "sponge") && !list.has_any(&["-a", "--append"]) {
-        findings.add(
-            Destroys,
-            "overwrites files that are not known before it runs",
-        );
+        findings.add(Destroys, "overwrites files that are not known in advance");
     }
     for path in list.operands {
         written(path, place, findings);
@@ -171,10 +168,9 @@ pub fn dd(
         .iter()
         .find_map(|argument| argument.strip_prefix("of="));
     match target {
-        Some(path) if path.contains(super::super::word::UNKNOWN) => findings.add_grave(
-            Destroys,
-            "writes to a place that is not known before it runs",
-        ),
+        Some(path) if path.contains(super::super::word::UNKNOWN) => {
+            findings.add_grave(Destroys, "writes to a place that is not known in advance")
+        }
         Some(path) => {
             let empties = ["if=/dev/null", "count=0"];
             // With an offset, count=0 makes a sparse file longer.
@@ -333,9 +329,7 @@ pub fn kill(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         _ if is_notice && all != Some("-1") => findings.add(Writes, ""),
         (_, Some(_), _) => findings.add_grave(Destroys, "ends all processes"),
         (_, _, true) => findings.add(Destroys, "kills processes, which lose what is not saved"),
-        _ if call.is_fed => {
-            findings.add(Destroys, "ends processes that are not known before it runs")
-        }
+        _ if call.is_fed => findings.add(Destroys, "ends processes that are not known in advance"),
         _ => findings.add(Writes, ""),
     }
     CallOutcome::complete()

@@ -195,7 +195,7 @@ pub fn package(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     }
     let name = named.unwrap_or(package);
     let plain = plain_name(name);
-    // A repository or an archive is no package of the registry.
+    // A repository or an archive is not a package of the registry.
     let is_place =
         is_url(name) || name.contains(':') || name.contains('/') && !name.starts_with('@');
     let is_known = KNOWN_PACKAGES.contains(&plain)

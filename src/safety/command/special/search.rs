@@ -99,7 +99,7 @@ pub fn find(
             }
             "-delete" if reach == PathReach::Unknown => findings.add_grave(
                 Destroys,
-                "deletes files recursively at a place that is not known before it runs",
+                "deletes files recursively at a place that is not known in advance",
             ),
             "-delete" => findings.add(Destroys, "deletes files recursively"),
             "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {

@@ -1,6 +1,6 @@
 //! Scripts of `sed`: whether they run commands, and which files they write.
 
-/// What a script does besides printing.
+/// What a script does in addition to printing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SedEffects {
     /// Whether it runs a command: `e`, or `s///e`.
@@ -33,7 +33,7 @@ pub fn sed_effects(script: &str) -> Option<SedEffects> {
             all.runs |= other.runs;
             all.writes.extend(other.writes);
         }
-        // `s/[/]/x/` is an error there. The files before the error are opened all the same.
+        // `s/[/]/x/` is an error there. The files before the error are opened nevertheless.
         Err(failure) if failure.is_cut => all.writes.extend(failure.writes),
         Err(_) => return None,
     }

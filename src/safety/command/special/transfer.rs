@@ -407,7 +407,10 @@ pub fn container(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome
             .first()
             .is_some_and(|sub| matches!(sub.as_str(), "run" | "create" | "container"))
     {
-        findings.add_grave(Destroys, "gives a container the files of this machine");
+        findings.add_grave(
+            Destroys,
+            "gives a container access to files of this machine",
+        );
     }
     outcome
 }

@@ -84,7 +84,7 @@ pub(super) const EXEC_OPTIONS: &[&str] = &[
     "--detach-keys",
 ];
 
-/// An option with two values stands twice.
+/// An option with two values is listed twice.
 pub(super) const BWRAP_OPTIONS: &[&str] = &[
     "--bind",
     "--bind",
