@@ -11,10 +11,12 @@ and outdated with the next change. Hashes in names are left out.
 import bisect
 import collections
 import glob
+import http.client
 import http.server
 import json
 import os
 import re
+import socket
 import subprocess
 import tempfile
 import threading
@@ -26,10 +28,12 @@ OUTPUT = os.path.join(ROOT, "src", "code_order.ld")
 
 # Parts of the program in the order in which they stand. What every process runs comes first, and what only a daemon runs that has
 # been used comes last.
-EVERY, RECORDER, CLIENT, FRESH, USED = range(5)
+EVERY, RECORDER, CLIENT, FRESH, SERVING, USED = range(6)
 # How much other code a beginning may bring along, as a part of the code that is wanted.
-MAX_OTHER = {EVERY: 0.2, RECORDER: 0.2, CLIENT: 0.2, FRESH: 0.2, USED: 0.5}
+MAX_OTHER = {EVERY: 0.2, RECORDER: 0.2, CLIENT: 0.2, FRESH: 0.2, SERVING: 0.2, USED: 0.5}
 MIN_BEGINNING = 6
+# What only a daemon runs stands with the first of these parts that runs it.
+DAEMON = {"fresh": FRESH, "serving": SERVING, "used": USED}
 
 ANSWER = (
     "# Title\n\nSome **bold** words, `code` and a list:\n\n- one\n- two\n\n```rust\nfn main() {}\n```\n\n"
@@ -67,7 +71,7 @@ def main():
     symbols = Symbols()
     with tempfile.TemporaryDirectory() as directory:
         run_all(directory)
-        called = {part: symbols.called(directory, part) for part in ("recorder", "client", "fresh", "used")}
+        called = {part: symbols.called(directory, part) for part in ("recorder", "client", "fresh", "serving", "used")}
     with open(OUTPUT, "w", encoding="ascii") as file:
         file.write(linker_script(called, symbols.sizes))
 
@@ -99,15 +103,22 @@ def run_all(directory):
 
     def run(*arguments, **options):
         with start(*arguments, **options) as process:
-            process.stdout.read()
+            output = process.stdout.read()
         if process.returncode:
             raise SystemExit(f"{arguments} has failed")
+        return output
 
-    for part in ("fresh", "used"):
+    for part in ("fresh", "serving", "used"):
         daemon = start(part, "daemon --detach")
         if daemon.stdout.readline() != b"ready\n":
             raise SystemExit("the daemon did not start")
         run("client", "status")
+        if part == "serving":
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                port = listener.getsockname()[1]
+            run(part, f"serve --port {port}")
+            token = run(part, "serve token show")
+            request_all(port, token.decode().strip())
         if part == "used":
             for terminal in (False, True):
                 run("client", "ask --shell order --offer -- hello", terminal=terminal)
@@ -116,6 +127,19 @@ def run_all(directory):
         # It writes its file when it ends.
         daemon.communicate()
     server.shutdown()
+
+
+def request_all(port, token):
+    """Asks the server of a daemon for what a page asks for first."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    for method, path in (("GET", "/"), ("POST", "/v1/sessions"), ("GET", "/v1/sessions"), ("GET", "/v1/models")):
+        body = "{}" if method == "POST" else None
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Accept-Encoding": "gzip"}
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        response.read()
+        if response.status >= 400:
+            raise SystemExit(f"{method} {path}: {response.status}")
 
 
 class Symbols:
@@ -184,7 +208,7 @@ def linker_script(called, size):
         elif "client" in by:
             part[name] = CLIENT
         else:
-            part[name] = FRESH if "fresh" in by else USED
+            part[name] = next(kind for word, kind in DAEMON.items() if word in by)
     names = sorted(size)
     before = [0]
     for name in names:
