@@ -65,7 +65,7 @@ pub async fn serve(
         };
         for file in &reply.files {
             // The content of the file that the model knows is outdated.
-            session.read_files.set(Path::new(&file.path), None);
+            session.read_files.set(Path::new(&file.path), None, false);
         }
         let record_ids = match &request.shell {
             Some(shell) => &requests::of_shell(record_ids, shell),

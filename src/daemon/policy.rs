@@ -30,7 +30,7 @@ use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
 use crate::turn::rules_in_force::{self, RequestContext};
-use crate::turn::work_scope;
+use crate::turn::work_scope::{self, WorkShell};
 
 /// Serves one request about the policy. Returns the reply frame.
 ///
@@ -283,8 +283,12 @@ async fn explain(
     let mut request_context = request_context.clone();
     let is_own = matches!(alias, BUILTIN_SERVER | HELPER_SERVER);
     if is_own {
-        let (cwd, env) = (&request_context.cwd, BTreeMap::new());
-        let work = work_scope::offer_all(services, &outside, config, cwd, &env, true).await?;
+        let shell = WorkShell {
+            cwd: &request_context.cwd,
+            env: &BTreeMap::new(),
+            overrides: &request_context.overrides,
+        };
+        let work = work_scope::offer_all(services, &outside, config, shell, true).await?;
         request_context.work = Some(work);
     } else {
         mcp::ready(services, client, config, Some(alias)).await?;

@@ -341,7 +341,7 @@ pub enum RecordBody {
             skip_serializing_if = "Option::is_none"
         )]
         digest: Option<String>,
-        /// The files of which the model knows the content by the result.
+        /// The files that a tool has read or changed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<RecordedFile>,
     },

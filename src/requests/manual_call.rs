@@ -17,7 +17,7 @@ use crate::turn::call_context::{CallContext, ToolExposure};
 use crate::turn::gate::CallGate;
 use crate::turn::outcome::CallEnd;
 use crate::turn::rules_in_force::{self, RequestContext};
-use crate::turn::work_scope;
+use crate::turn::work_scope::{self, WorkShell};
 
 /// Maximum size of the result text, so that the reply fits a frame even after JSON escaping.
 const MAX_REPLY_BYTES: usize = 7 << 20;
@@ -44,11 +44,14 @@ pub async fn call(
     let mut work = None;
     match request.name.split_once([':', '.']) {
         Some((BUILTIN_SERVER | HELPER_SERVER, _)) => {
-            let (cwd, env) = (&request.cwd, &request.work_env);
+            let shell = WorkShell {
+                cwd: &request.cwd,
+                env: &request.work_env,
+                overrides: &request.overrides,
+            };
             let by_hand = request.tty.is_some();
-            let offered =
-                work_scope::offer_all(services, &session, &config, cwd, env, by_hand).await?;
-            work = Some(offered);
+            let offered = work_scope::offer_all(services, &session, &config, shell, by_hand);
+            work = Some(offered.await?);
         }
         // Reports an unknown server here; other errors in the name are reported by the gate.
         Some((alias, _)) => mcp::ready(services, client, &config, Some(alias)).await?,

@@ -101,14 +101,6 @@ struct ProtectedPath {
     with_parents: bool,
 }
 
-impl ProtectedPath {
-    fn relation(&self, pattern: &[&str]) -> Option<PathRelation> {
-        let parts: Vec<&str> = self.parts.iter().map(String::as_str).collect();
-        let found = relation(pattern, &parts)?;
-        (found == PathRelation::Inside || self.with_parents).then_some(found)
-    }
-}
-
 impl ProtectedPaths {
     /// Adds a file, or a directory with everything in it. `with_parents` is whether [`ProtectedPaths::find`] reports the
     /// directories above it.
@@ -128,13 +120,41 @@ impl ProtectedPaths {
     /// Returns the protected path that an absolute path, with symlinks resolved, is related to most closely. The path may
     /// be a pattern.
     pub fn find(&self, path: &Path) -> Option<(String, PathRelation)> {
+        let of_place = |parts: &[&str], place: &ProtectedPath| {
+            let place: Vec<&str> = place.parts.iter().map(String::as_str).collect();
+            relation(parts, &place)
+        };
+        self.find_by(path, of_place, may_be_named)
+    }
+
+    /// Returns the protected path that the path of an existing file is related to most closely: no character of it is a wildcard.
+    pub fn find_real(&self, path: &Path) -> Option<(String, PathRelation)> {
+        let of_place = |parts: &[&str], place: &ProtectedPath| {
+            let is_same = place.parts.iter().zip(parts).all(|(a, b)| a == b);
+            is_same.then_some(match parts.len() < place.parts.len() {
+                true => PathRelation::Above,
+                false => PathRelation::Inside,
+            })
+        };
+        self.find_by(path, of_place, |name, protected| name == protected)
+    }
+
+    fn find_by(
+        &self,
+        path: &Path,
+        relation: impl Fn(&[&str], &ProtectedPath) -> Option<PathRelation>,
+        is_name: impl Fn(&str, &str) -> bool,
+    ) -> Option<(String, PathRelation)> {
         let parts = components(path);
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         if leads_through_proc(&parts) {
             return Some(("/proc".to_owned(), PathRelation::Inside));
         }
-        let related = self.0.iter();
-        let related = related.filter_map(|place| Some((&place.shown, place.relation(&parts)?)));
+        let related = self.0.iter().filter_map(|place| {
+            let found = relation(&parts, place)?;
+            let counts = found == PathRelation::Inside || place.with_parents;
+            counts.then_some((&place.shown, found))
+        });
         let closest = related.max_by_key(|(_, relation)| *relation);
         if let Some((shown, PathRelation::Inside)) = closest {
             return Some((shown.clone(), PathRelation::Inside));
@@ -142,19 +162,7 @@ impl ProtectedPaths {
         let name = parts.last().copied().unwrap_or_default();
         // zsh prefers the compiled file.
         let name = name.strip_suffix(".zwc").unwrap_or(name);
-        let is_named = |protected: &&&str| {
-            // `*` alone means every file of any directory.
-            // The rest of a name that begins with anything must say something.
-            let literal = match name.starts_with(['*', '?']) || name.contains(ANY) {
-                true => {
-                    let end = name.rsplit(is_meta).next().unwrap_or_default();
-                    name.starts_with('.') || end.len() > 1
-                }
-                false => name.chars().any(|c| !is_meta(c)),
-            };
-            literal && part_matches(name, protected)
-        };
-        if let Some(protected) = NAMES.iter().find(is_named) {
+        if let Some(protected) = NAMES.iter().find(|protected| is_name(name, protected)) {
             return Some(((*protected).to_owned(), PathRelation::Inside));
         }
         closest.map(|(shown, relation)| (shown.clone(), relation))
@@ -304,6 +312,20 @@ fn holds_literals(pattern: &str, text: &str) -> bool {
     let has_braces = pattern.contains('{') && (pattern.contains(',') || pattern.contains(".."));
     let has_list = has_braces || pattern.contains(['[', '(', '^', '#']);
     has_list || pattern.split(is_meta).all(|run| text.contains(run))
+}
+
+/// Whether the last component of a pattern could be one of [`NAMES`].
+fn may_be_named(name: &str, protected: &str) -> bool {
+    // `*` alone means every file of any directory.
+    // The rest of a name that begins with anything must say something.
+    let literal = match name.starts_with(['*', '?']) || name.contains(ANY) {
+        true => {
+            let end = name.rsplit(is_meta).next().unwrap_or_default();
+            name.starts_with('.') || end.len() > 1
+        }
+        false => name.chars().any(|c| !is_meta(c)),
+    };
+    literal && part_matches(name, protected)
 }
 
 /// Whether a component with wildcards could match a name: by what precedes its first wildcard and what follows its last.

@@ -210,7 +210,7 @@ impl ReportReader<'_> {
                 })
             });
             match denied {
-                // What bash calls a connection.
+                // Bash names `/dev/tcp/HOST/PORT` and `/dev/udp/HOST/PORT`, which are not files.
                 Some(Denial {
                     path: Some(path), ..
                 }) if path.starts_with("/dev/tcp") || path.starts_with("/dev/udp") => {

@@ -1,8 +1,9 @@
 //! Files of a workspace that run later without a question. New files, and changes of files that cannot be made read-only, are
 //! reported.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirEntry, Metadata};
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -154,8 +155,29 @@ impl GuardedFiles {
             meta.map_or(true, |meta| state(&meta) != **before && !meta.is_dir())
         });
         changed.extend(others.map(|(path, _)| (path.clone(), false)));
-        changed.retain(|path, is_new| !is_idle_sample(path, *is_new));
+        let linked = OnceCell::new();
+        changed.retain(|path, is_new| {
+            if !self.is_sample_hook(path, places) {
+                return true;
+            }
+            let Ok(real) = path.canonicalize() else {
+                return false;
+            };
+            !*is_new || linked.get_or_init(|| read.link_targets()).contains(&real)
+        });
         changed
+    }
+
+    /// Whether a file is the sample of a hook, which git runs only if a link leads to it.
+    fn is_sample_hook(&self, path: &Path, places: &Places) -> bool {
+        let Some(hooks) = path.parent().filter(|dir| dir.ends_with("hooks")) else {
+            return false;
+        };
+        let is_of_git = |dir: &Path| self.places.git_dirs.contains(dir);
+        // A file that a configuration names is a place of its own.
+        path.extension().is_some_and(|end| end == "sample")
+            && hooks.parent().is_some_and(is_of_git)
+            && !places.files.iter().any(|place| place == path)
     }
 
     /// Names at most [`MAX_REPORTED`] changes. Git directories come first, then changed files, then new ones: a command that makes
@@ -221,21 +243,6 @@ impl GuardedFiles {
     }
 }
 
-/// Whether a file is a sample of a hook that git does not run: a new one, to which no hook is a link, or a removed one.
-fn is_idle_sample(path: &Path, is_new: bool) -> bool {
-    let Some(dir) = path.parent().filter(|dir| dir.ends_with("hooks")) else {
-        return false;
-    };
-    if path.extension().is_none_or(|end| end != "sample") {
-        return false;
-    }
-    let real = path.canonicalize().ok();
-    let is_link = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_symlink());
-    let mut links = fs::read_dir(dir).into_iter().flatten().flatten();
-    let is_linked = links.any(|entry| is_link(&entry) && entry.path().canonicalize().ok() == real);
-    real.is_none() || is_new && !is_linked
-}
-
 /// The states of the files of places.
 struct PlaceStates {
     states: BTreeMap<PathBuf, FileState>,
@@ -266,6 +273,12 @@ impl PlaceStates {
             }
         }
         read
+    }
+
+    /// Returns the files to which links in the places lead.
+    fn link_targets(&self) -> BTreeSet<PathBuf> {
+        let links = self.states.keys().filter(|path| path.is_symlink());
+        links.filter_map(|path| path.canonicalize().ok()).collect()
     }
 }
 
@@ -372,6 +385,48 @@ mod tests {
         let lines = before.changes();
         assert_eq!(lines.len(), 1, "{lines:#?}");
         assert!(lines[0].contains("linked.sample"), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_new_sample_is_reported_where_git_would_run_or_obey_it() {
+        for (config, link, made) in [
+            (
+                "[core]\n\tfsmonitor = hooks/x.sample\n",
+                None,
+                "hooks/x.sample",
+            ),
+            (
+                "[include]\n\tpath = ../hooks/x.sample\n",
+                None,
+                "hooks/x.sample",
+            ),
+            (
+                "[core]\n\tfsmonitor = .git/hooks/x.sample\n",
+                None,
+                ".git/hooks/x.sample",
+            ),
+            ("", Some("../../hooks/x.sample"), "hooks/x.sample"),
+            ("", Some("x.sample"), ".git/hooks/x.sample"),
+            ("", Some("../../hooks/a"), ".git/hooks/x.sample"),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let root = root.path().canonicalize().unwrap();
+            for dir in [".git/hooks", "hooks"] {
+                fs::create_dir_all(root.join(dir)).unwrap();
+            }
+            fs::write(root.join(".git/config"), config).unwrap();
+            if let Some(link) = link {
+                std::os::unix::fs::symlink(link, root.join(".git/hooks/pre-commit")).unwrap();
+                std::os::unix::fs::symlink("../.git/hooks/x.sample", root.join("hooks/a")).unwrap();
+            }
+            let before = GuardedFiles::read(vec![root.clone()], None, Vec::new());
+            fs::write(root.join(made), "evil").unwrap();
+            let lines = before.changes();
+            assert!(
+                lines.iter().any(|line| line.contains(made)),
+                "{config}{link:?}: {lines:#?}"
+            );
+        }
     }
 
     #[test]

@@ -228,7 +228,11 @@ fn known_files(records: &[Record]) -> ReadFiles {
         if let RecordBody::Tool { files, .. } = &record.body {
             for file in files {
                 let digest = file.sha256.as_deref().and_then(FileDigest::from_hex);
-                known.set(Path::new(&file.path), digest.map(|digest| digest.0));
+                known.set(
+                    Path::new(&file.path),
+                    digest.map(|digest| digest.0),
+                    file.read,
+                );
             }
         }
     }

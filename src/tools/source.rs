@@ -18,8 +18,16 @@ use crate::safety::policy::{Approved, ExactCall};
 /// than the allocation.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<CallResult, CallError>> + Send + 'a>>;
 
-/// A file, and the SHA-256 of its known content; `None` for a file that is gone.
-pub type KnownFile = (PathBuf, Option<[u8; 32]>);
+/// A file that a tool has read or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownFile {
+    /// The file.
+    pub path: PathBuf,
+    /// SHA-256 of its content; `None` for a file that is gone.
+    pub digest: Option<[u8; 32]>,
+    /// The model knows all of its text.
+    pub is_read: bool,
+}
 
 /// Offers tools and performs approved calls of them.
 pub trait ToolSource: Send + Sync {
@@ -75,7 +83,7 @@ pub struct CallResult {
     /// The text is what a terminal got, and this line goes before what the terminal shows of it. A long text keeps its end
     /// as well as its beginning.
     pub terminal: Option<String>,
-    /// The files of which the model knows the content by the result.
+    /// The files that were read or changed.
     pub files: Vec<KnownFile>,
 }
 

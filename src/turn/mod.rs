@@ -16,6 +16,7 @@ mod model_request;
 mod nested_call;
 pub mod outbound_redaction;
 pub mod outcome;
+mod own_files;
 pub mod plan;
 mod prepared_prompt;
 pub mod preview;

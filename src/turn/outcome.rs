@@ -65,7 +65,7 @@ pub enum CallEnd {
         digest: String,
         /// The arguments that were sent, if the user edited them.
         edited: Option<String>,
-        /// The files of which the model knows the content by the result.
+        /// The files that were read or changed.
         files: Vec<KnownFile>,
     },
     /// The call has no result. The reason is shown to the user and never sent to the model.
@@ -249,10 +249,11 @@ impl CallEnd {
 }
 
 /// Returns a known file as it is recorded; `None` if its path is not UTF-8.
-fn recorded_file((path, digest): KnownFile) -> Option<RecordedFile> {
+fn recorded_file(file: KnownFile) -> Option<RecordedFile> {
     Some(RecordedFile {
-        path: path.to_str()?.to_owned(),
-        sha256: digest.map(|digest| FileDigest(digest).to_string()),
+        path: file.path.to_str()?.to_owned(),
+        sha256: file.digest.map(|digest| FileDigest(digest).to_string()),
+        read: file.is_read,
     })
 }
 

@@ -1,44 +1,34 @@
 //! Checks whether a call or a command reaches files that decide what aish may do, or what a shell runs when it starts. No
 //! rule and no grant covers these.
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::config::PLACE_VARIABLES;
+use super::own_files::{OwnFiles, resolved};
 use crate::config::mcp::{ServerSettings, ServerTransport};
 use crate::paths::{self, Paths};
 use crate::safety::json_text;
 use crate::safety::protected_paths::{
-    FILE_NAMES, FileSystem, HOME_DIRS, NAMES, PathCandidate, PathRelation, ProtectedPaths,
-    ReachSearch, SYSTEM_PLACES, Unchecked, Variables, is_pattern, is_process_link, path_candidates,
+    FileSystem, PathCandidate, PathRelation, ReachSearch, Unchecked, is_pattern, path_candidates,
     pattern_matches,
 };
 use crate::tools::builtin::PreparedCall;
-use crate::workspace::read_context::PathFilter;
 
 /// Time limit of the check. A file system may hang.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
-
-/// Maximum number of symlinks in a path, as in Linux.
-const MAX_LINKS: usize = 40;
 
 /// Maximum number of directory entries that the patterns of a call are compared with.
 const MAX_ENTRIES: usize = 20_000;
 
 /// Maximum number of files in a directory in which a single word may be a link.
 const MAX_DIRECTORY: usize = 200_000;
-
-/// Maximum number of own files whose other names are recognized.
-const MAX_OWN_FILES: usize = 5_000;
 
 const TOO_MUCH: &str = "the arguments hold more paths than can be checked for aish's own files";
 /// Maximum length of a path that is checked, in bytes.
@@ -52,7 +42,9 @@ const TOO_SLOW: &str = "its paths could not be checked for aish's own files in t
 /// An object of the check.
 #[derive(Debug)]
 pub struct ProtectionCheck {
-    /// `None` if they are not a JSON object.
+    /// The files, as the paths that are opened.
+    files: Vec<PathBuf>,
+    /// What may hold paths and commands; `None` if it is not a JSON object.
     arguments: Option<Value>,
     /// The call only reads, according to a trusted server.
     reads: bool,
@@ -76,6 +68,7 @@ impl ProtectionCheck {
             bases.extend(env.iter().map(|(_, value)| PathBuf::from(value)));
         }
         ProtectionCheck {
+            files: Vec::new(),
             arguments: json_text::parse_object(arguments).ok().map(Value::Object),
             reads,
             bases,
@@ -84,13 +77,10 @@ impl ProtectionCheck {
 
     /// A prepared call of a built-in tool, of which the files and the command line are known.
     pub fn of_prepared(prepared: &PreparedCall, cwd: &str) -> ProtectionCheck {
-        let files = prepared.files.iter();
-        let texts = files.map(|file| file.to_string_lossy().into_owned());
-        let files = texts.map(Value::String).collect::<Vec<_>>();
-        // By its key the command is read as one.
-        let arguments = json!({"files": files, "command": prepared.command});
         ProtectionCheck {
-            arguments: Some(arguments),
+            files: prepared.files.clone(),
+            // By its key the command is read as one.
+            arguments: Some(json!({"command": prepared.command})),
             reads: prepared.reads_files(),
             bases: vec![prepared.directory().unwrap_or(Path::new(cwd)).to_owned()],
         }
@@ -99,6 +89,7 @@ impl ProtectionCheck {
     /// A command line for a shell in `cwd`.
     pub fn of_command(command: &str, cwd: &str) -> ProtectionCheck {
         ProtectionCheck {
+            files: Vec::new(),
             arguments: Some(Value::String(command.to_owned())),
             reads: false,
             bases: vec![PathBuf::from(cwd)],
@@ -107,7 +98,7 @@ impl ProtectionCheck {
 }
 
 /// Returns for each check why its call must be asked about, or `None`. `shell` holds variables of the shell, of which
-/// [`PLACE_VARIABLES`] count.
+/// [`PLACE_VARIABLES`](crate::config::PLACE_VARIABLES) count.
 pub async fn protection_reasons(
     paths: &Paths,
     shell: &BTreeMap<String, String>,
@@ -116,7 +107,7 @@ pub async fn protection_reasons(
     let (count, paths, shell) = (checks.len(), paths.clone(), shell.clone());
     // On another thread: a hanging file system delays only this turn.
     let work = tokio::task::spawn_blocking(move || {
-        let protected = ProtectedFiles::new(&paths, &shell);
+        let protected = ProtectedFiles::new(OwnFiles::new(&paths, &shell));
         let reasons = checks.iter().map(|check| protected.reason(check));
         reasons.collect::<Vec<_>>()
     });
@@ -126,25 +117,6 @@ pub async fn protection_reasons(
     }
 }
 
-/// Returns the files and directories that a search leaves out: those that it may not read without a question.
-pub fn unsearched(paths: &Paths, shell: &BTreeMap<String, String>) -> PathFilter {
-    let (paths, shell) = (paths.clone(), shell.clone());
-    let (own, inodes) = (OnceLock::new(), OnceLock::new());
-    PathFilter::new(move |path| {
-        let files = || ProtectedFiles::new(&paths, &shell);
-        let own: &ProtectedPaths = own.get_or_init(|| files().paths);
-        if matches!(own.find(path), Some((_, PathRelation::Inside))) {
-            return true;
-        }
-        let meta = fs::symlink_metadata(path).ok();
-        meta.filter(|meta| meta.is_file() && meta.nlink() > 1)
-            .is_some_and(|meta| {
-                let inodes: &BTreeSet<(u64, u64)> = inodes.get_or_init(|| files().inodes());
-                inodes.contains(&(meta.dev(), meta.ino()))
-            })
-    })
-}
-
 /// The names in a directory that are links to own files, with these files. `None` if the directory is too large.
 type Links = Option<Vec<(String, PathBuf)>>;
 
@@ -152,88 +124,22 @@ type Links = Option<Vec<(String, PathBuf)>>;
 type Names = Rc<[(String, bool)]>;
 
 struct ProtectedFiles {
-    paths: ProtectedPaths,
-    /// The files and directories whose content may have other names.
-    own: Vec<PathBuf>,
-    /// Device and inode of these files.
-    inodes: OnceCell<BTreeSet<(u64, u64)>>,
+    own: OwnFiles,
     /// The directories that were read for patterns.
     listed: RefCell<BTreeMap<PathBuf, Names>>,
     /// The links in the directories of single words.
     links: RefCell<BTreeMap<PathBuf, Links>>,
     /// Number of their entries, and of those that matched.
     entries: Cell<usize>,
-    variables: Variables,
 }
 
 impl ProtectedFiles {
-    fn new(own: &Paths, shell: &BTreeMap<String, String>) -> ProtectedFiles {
-        let text = |name: &str| {
-            let value = paths::variable(name)?;
-            Some(value.to_string_lossy().into_owned())
-        };
-        let home = text("HOME").unwrap_or_default();
-        // The variables of the shell may differ from those of the shell that started the daemon: both count.
-        let of_shell = PLACE_VARIABLES
-            .iter()
-            .filter_map(|name| Some((*name, shell.get(*name)?)));
-        let of_shell: Vec<(String, String)> = of_shell
-            .map(|(name, value)| (name.to_owned(), value.clone()))
-            .collect();
-        let names = PLACE_VARIABLES.iter().chain(&["AISH_HOME"]);
-        let of_daemon = names.filter_map(|name| Some(((*name).to_owned(), text(name)?)));
-        let values: Vec<(String, String)> = of_shell.into_iter().chain(of_daemon).collect();
-        let variables = Variables {
-            user: text("USER").or_else(|| text("LOGNAME")).unwrap_or_default(),
-            values,
-            home,
-        };
-        let mut shared: Vec<PathBuf> = SYSTEM_PLACES.iter().map(PathBuf::from).collect();
-        shared.extend([own.run.clone(), own.socket_dir.clone()]);
-        let mut files = vec![own.config.clone(), own.data.clone(), own.state.clone()];
-        for (name, dir) in &variables.values {
-            let dir = Path::new(dir);
-            match name.as_str() {
-                _ if !dir.is_absolute() || dir == Path::new(&variables.home) => {}
-                "AISH_HOME" | "ZDOTDIR" => files.push(dir.to_path_buf()),
-                "XDG_CONFIG_HOME" => {
-                    files.extend(["aish", "fish", "zsh"].map(|name| dir.join(name)));
-                }
-                _ => files.push(dir.join("aish")),
-            }
-        }
-        // The program itself, and the plugin that was installed with it.
-        if let Ok(program) = std::env::current_exe() {
-            let prefix = program.parent().and_then(Path::parent);
-            files.extend(prefix.map(|prefix| prefix.join("share/aish")));
-            files.push(program);
-        }
-        let mut linked = FILE_NAMES.map(|name| own.config.join(name)).to_vec();
-        if !variables.home.is_empty() {
-            let home = Path::new(&variables.home);
-            linked.extend(NAMES.iter().map(|name| home.join(name)));
-            files.extend(HOME_DIRS.iter().map(|name| home.join(name)));
-        }
-        let mut protected = ProtectedPaths::default();
-        let private = files.iter().chain(&linked).map(|file| (file, true));
-        // `/tmp` holds the sockets, and a write to it is common.
-        let shared = shared.iter().map(|file| (file, false));
-        for (file, with_parents) in private.chain(shared) {
-            protected.add(file, with_parents);
-            // A configuration may be a link into a directory of dotfiles.
-            if let Some(real) = resolved(file) {
-                protected.add(&real, with_parents);
-            }
-        }
-        files.extend(linked);
+    fn new(own: OwnFiles) -> ProtectedFiles {
         ProtectedFiles {
-            paths: protected,
-            own: files,
-            inodes: OnceCell::new(),
+            own,
             listed: RefCell::default(),
             links: RefCell::default(),
             entries: Cell::new(0),
-            variables,
         }
     }
 
@@ -241,7 +147,11 @@ impl ProtectedFiles {
         let Some(arguments) = &check.arguments else {
             return Some(UNREADABLE.to_owned());
         };
-        let mut variables = self.variables.clone();
+        let mut files = check.files.iter();
+        if let Some(place) = files.find_map(|file| self.reached(file, check.reads)) {
+            return Some(reaches(&place));
+        }
+        let mut variables = self.own.variables.clone();
         let cwd = check.bases.first().map(|cwd| cwd.display().to_string());
         let pwd = cwd.map(|cwd| ("PWD".to_owned(), cwd));
         variables.values.extend(pwd);
@@ -258,36 +168,28 @@ impl ProtectedFiles {
             return Some(TOO_MUCH.to_owned());
         }
         candidates.retain(|one| !is_long(one));
-        if let Some(place) = texts.iter().find_map(|t| self.paths.find_in_text(t)) {
+        if let Some(place) = texts.iter().find_map(|t| self.own.paths.find_in_text(t)) {
             return Some(reaches(&place));
         }
         self.listed.borrow_mut().clear();
         self.links.borrow_mut().clear();
         self.entries.set(0);
-        let search = ReachSearch::new(&self.paths, self, check.reads, &check.bases);
+        let search = ReachSearch::new(&self.own.paths, self, check.reads, &check.bases);
         match search.find(&candidates) {
             Ok(found) => found.map(|place| reaches(&place)),
             Err(why) => Some(unchecked(why)),
         }
     }
 
-    /// Returns the device and inode of the own files.
-    fn inodes(&self) -> BTreeSet<(u64, u64)> {
-        let (mut todo, mut inodes) = (self.own.clone(), BTreeSet::new());
-        while let Some(path) = todo.pop().filter(|_| inodes.len() < MAX_OWN_FILES) {
-            let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink());
-            match fs::metadata(&path) {
-                Ok(meta) if meta.is_file() => {
-                    inodes.insert((meta.dev(), meta.ino()));
-                }
-                Ok(meta) if meta.is_dir() && (!is_link || self.own.contains(&path)) => {
-                    let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                    todo.extend(entries.map(|entry| entry.path()));
-                }
-                _ => {}
-            }
-        }
-        inodes
+    /// Returns the protected path that a file leads to, or that a change of the file would move or remove.
+    fn reached(&self, file: &Path, reads: bool) -> Option<String> {
+        let real = resolved(file);
+        let mut paths = [file].into_iter().chain(real.as_deref());
+        paths.find_map(|path| match self.own.paths.find_real(path) {
+            Some((place, PathRelation::Inside)) => Some(place),
+            Some((place, PathRelation::Above)) if !reads => Some(place),
+            _ => self.same_file(path),
+        })
     }
 
     /// Returns the names in a directory, and whether each is a regular file.
@@ -316,14 +218,15 @@ impl ProtectedFiles {
             }
             let path = entry.path();
             // An own file may be a link from elsewhere to this very file.
-            let is_own = |meta: &fs::Metadata| meta.is_file() && self.paths.find(&path).is_some();
+            let is_own =
+                |meta: &fs::Metadata| meta.is_file() && self.own.paths.find_real(&path).is_some();
             let counts =
                 |meta: &fs::Metadata| meta.is_symlink() || meta.nlink() > 1 || is_own(meta);
             if !entry.metadata().is_ok_and(|meta| counts(&meta)) {
                 continue;
             }
             let path = resolved(&path).unwrap_or(path);
-            if self.paths.find(&path).is_some() || self.same_file(&path).is_some() {
+            if self.own.paths.find_real(&path).is_some() || self.same_file(&path).is_some() {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 links.push((name, path));
             }
@@ -385,15 +288,7 @@ impl FileSystem for ProtectedFiles {
     }
 
     fn same_file(&self, path: &Path) -> Option<String> {
-        let meta = fs::metadata(path).ok();
-        if let Some(meta) = meta
-            && meta.nlink() > 1
-            && meta.is_file()
-            && self
-                .inodes
-                .get_or_init(|| self.inodes())
-                .contains(&(meta.dev(), meta.ino()))
-        {
+        if fs::metadata(path).is_ok_and(|meta| self.own.has_other_name(&meta)) {
             return Some(path.display().to_string());
         }
         let dirs = path.ancestors().skip(1).take(2);
@@ -415,54 +310,4 @@ fn unchecked(why: Unchecked) -> String {
         Unchecked::OwnProgram => OWN_PROGRAM,
     };
     text.to_owned()
-}
-
-/// Follows the symlinks of a path, also of one whose end does not exist. `None` if there are too many.
-fn resolved(path: &Path) -> Option<PathBuf> {
-    let parts = |path: &Path| -> Vec<PathBuf> {
-        let mut parts: Vec<_> = path
-            .components()
-            .map(|c| PathBuf::from(c.as_os_str()))
-            .collect();
-        parts.reverse();
-        parts
-    };
-    let (mut done, mut todo) = (PathBuf::from("/"), parts(path));
-    let (mut links, mut exists) = (0, true);
-    while let Some(part) = todo.pop() {
-        match part.components().next() {
-            Some(Component::ParentDir) => {
-                done.pop();
-            }
-            Some(Component::Normal(name)) => {
-                let next = done.join(name);
-                if is_process_link(&next) {
-                    // Another path for each process: it stays as it is.
-                    return Some(todo.iter().rev().fold(next, |path, part| path.join(part)));
-                }
-                let link = match exists {
-                    true => fs::read_link(&next),
-                    false => Err(ErrorKind::NotFound.into()),
-                };
-                match link {
-                    Ok(target) => {
-                        links += 1;
-                        if links > MAX_LINKS {
-                            return None;
-                        }
-                        if target.is_absolute() {
-                            done = PathBuf::from("/");
-                        }
-                        todo.extend(parts(&target));
-                    }
-                    Err(e) => {
-                        exists &= e.kind() != ErrorKind::NotFound;
-                        done = next;
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    Some(done)
 }

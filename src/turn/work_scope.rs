@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::own_files;
 use super::tool_exposure::SelectedTools;
 use crate::chat::ToolDefinition;
 use crate::config::{Config, SandboxSetting, ToolSelection};
@@ -19,7 +20,7 @@ use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
 use crate::tools::builtin::{
-    HelperScope, HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope,
+    HelperScope, HistorySearch, KeptCopies, OfferedWork, SearchFilter, ShellScope, WorkScope,
 };
 use crate::workspace::Workspace;
 use crate::workspace::undo::UndoStore;
@@ -43,16 +44,13 @@ pub async fn offered_work(
         return Ok(None);
     }
     let added = added_dirs(session, ask).await?;
-    let scope = scope(
-        services,
-        session,
-        &chosen.config,
-        &ask.cwd,
-        &ask.work_env,
-        (added, helpers),
-        prompt,
-    )
-    .await;
+    let shell = WorkShell {
+        cwd: &ask.cwd,
+        env: &ask.work_env,
+        overrides: &ask.overrides,
+    };
+    let place = (added, helpers);
+    let scope = scope(services, session, &chosen.config, shell, place, prompt).await;
     match scope {
         Ok(scope) => Ok(Some(Arc::new(OfferedWork {
             offered,
@@ -67,6 +65,17 @@ pub async fn offered_work(
     }
 }
 
+/// The shell for which built-in tools work.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkShell<'a> {
+    /// Its directory.
+    pub cwd: &'a str,
+    /// Its environment, without secrets.
+    pub env: &'a BTreeMap<String, String>,
+    /// Its variables that set something in the configuration, or say where that is.
+    pub overrides: &'a BTreeMap<String, String>,
+}
+
 /// Returns where built-in tools work in a directory.
 ///
 /// # Errors
@@ -75,15 +84,14 @@ pub async fn scope(
     services: &SharedServices,
     session: &Session,
     config: &Config,
-    cwd: &str,
-    work_env: &BTreeMap<String, String>,
+    of_shell: WorkShell<'_>,
     (added, helpers): (Vec<PathBuf>, HelperCatalog),
     prompt: Option<&str>,
 ) -> Result<WorkScope> {
     let home = paths::variable("HOME")
         .map(PathBuf::from)
         .unwrap_or_default();
-    let (dir, user_home) = (PathBuf::from(cwd), home.clone());
+    let (dir, user_home) = (PathBuf::from(of_shell.cwd), home.clone());
     // On another thread: a hanging file system delays only this prompt.
     let open = move || Workspace::new(&dir, Some(&user_home), &added);
     let opened = tokio::task::spawn_blocking(open).await;
@@ -101,10 +109,9 @@ pub async fn scope(
     let base = base
         .into_iter()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value));
-    let of_shell = work_env
-        .iter()
-        .map(|(name, value)| (name.clone(), OsString::from(value)));
-    let mut env: BTreeMap<String, OsString> = base.chain(of_shell).collect();
+    let own = of_shell.env.iter();
+    let own = own.map(|(name, value)| (name.clone(), OsString::from(value)));
+    let mut env: BTreeMap<String, OsString> = base.chain(own).collect();
     // The reader is not at a terminal: no pager, no colours that only cost tokens.
     for (name, value) in [
         ("TERM", "dumb"),
@@ -146,6 +153,7 @@ pub async fn scope(
             env,
         },
         search_url: config.tools.search_url.clone(),
+        left_out: search_filter(services, of_shell.overrides),
         history: history_search(services),
         helpers: HelperScope {
             catalog: helpers,
@@ -174,13 +182,12 @@ pub async fn offer_all(
     services: &SharedServices,
     session: &Session,
     config: &Config,
-    cwd: &str,
-    work_env: &BTreeMap<String, String>,
+    shell: WorkShell<'_>,
     by_hand: bool,
 ) -> Result<Arc<OfferedWork>> {
     let (offered, helpers) = all_tools(services).await;
     let place = (Vec::new(), helpers);
-    let mut scope = scope(services, session, config, cwd, work_env, place, None).await?;
+    let mut scope = scope(services, session, config, shell, place, None).await?;
     scope.by_hand = by_hand;
     Ok(Arc::new(OfferedWork {
         offered,
@@ -213,6 +220,13 @@ async fn added_dirs(session: &Session, ask: &AskRequest) -> Result<Vec<PathBuf>>
         session.record_written(&record_ids, setting).await?;
     }
     Ok(dirs.into_iter().map(PathBuf::from).collect())
+}
+
+fn search_filter(services: &SharedServices, overrides: &BTreeMap<String, String>) -> SearchFilter {
+    let (paths, overrides) = (services.paths.clone(), overrides.clone());
+    SearchFilter(Box::new(move || {
+        own_files::search_filter(&paths, &overrides)
+    }))
 }
 
 /// Maximum number of sessions that a search of the journal returns.

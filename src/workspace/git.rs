@@ -157,6 +157,11 @@ pub fn git(context: &ReadContext<'_>, request: &GitRequest) -> PathResult<GitTex
     let lines = all.lines().count() as u64;
     let shown = all.lines().take_while(|line| text.push(line)).count() as u64;
     let is_cut = shown < lines || output.is_cut;
+    if request.command == GitCommand::Status && repository.place.has_foreign_exclude {
+        text.remark(
+            "untracked files are not listed: info/exclude of the repository is a link that leads outside of the workspace",
+        );
+    }
     if lines == 0 {
         text.remark("git shows nothing");
     } else if is_cut {
@@ -176,7 +181,7 @@ pub fn git(context: &ReadContext<'_>, request: &GitRequest) -> PathResult<GitTex
 /// fails.
 pub(super) fn tracked_but_ignored(context: &ReadContext<'_>, dir: &ResolvedPath) -> Vec<PathBuf> {
     let found = place(context, Some(dir)).and_then(|place| Repository::open(context, place));
-    let Ok(repository) = found else {
+    let Some(repository) = found.ok().filter(|found| !found.place.has_foreign_exclude) else {
         return Vec::new();
     };
     let args = [
@@ -305,6 +310,7 @@ impl<'a> Repository<'a> {
             .envs(ENVIRONMENT.iter().copied())
             // `core.worktree` could name any directory, and git would go on to a repository above an invalid one.
             .env("GIT_DIR", &self.place.git_dir)
+            .env("GIT_COMMON_DIR", &self.place.common_dir)
             .env("GIT_WORK_TREE", &self.place.top)
             .current_dir(&self.place.top);
         self.set_config(&mut command);
@@ -366,7 +372,10 @@ fn arguments(place: &GitPlace, request: &GitRequest) -> PathResult<Vec<OsString>
                 "--short",
                 "--branch",
                 "--ignore-submodules=all",
-                "--untracked-files=normal",
+                match place.has_foreign_exclude {
+                    true => "--untracked-files=no",
+                    false => "--untracked-files=normal",
+                },
             ],
         ),
         GitCommand::Diff => ("diff", DIFF_OPTIONS),

@@ -4,11 +4,11 @@
 //! name the repository of another project, whose history the model would then read.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
@@ -18,9 +18,21 @@ use super::root::Workspace;
 /// Maximum size of the files that name a directory.
 const MAX_LINK_BYTES: u64 = 16 * 1024;
 
-/// The directories of git in which a link could lead to references of another repository. That of the objects is searched with those
-/// that it names.
-const GIT_DIRS: &[&str] = &["info", "logs", "refs", "reftable"];
+/// Where links are looked for: a link in these directories, or beside them, could make git read another repository. The directory of
+/// the objects is searched with those that it names.
+const SEARCHED_DIRS: &[&str] = &["info", "logs", "refs", "reftable"];
+
+/// Links that may lead anywhere, below git's directory: git only runs or shows what is there, or ignores it. Everything else in its directory
+/// can be a reference. Lines of `info/attributes` take effect only where they name an attribute of git.
+const HARMLESS_LINKS: &[&str] = &[
+    "annex",
+    "description",
+    "hooks",
+    "info/attributes",
+    "info/exclude",
+    "lfs",
+    "rr-cache",
+];
 
 /// Maximum number of entries of these directories that are looked at.
 const MAX_ENTRIES: usize = 500_000;
@@ -28,11 +40,18 @@ const MAX_ENTRIES: usize = 500_000;
 /// Maximum number of object directories that name each other; git follows five.
 const MAX_ALTERNATES: usize = 20;
 
-/// A repository: the top of its work tree, and git's directory.
+/// A repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GitPlace {
+    /// The top of its work tree.
     pub top: PathBuf,
+    /// Git's directory.
     pub git_dir: PathBuf,
+    /// The directory with the objects and references.
+    pub common_dir: PathBuf,
+    /// `info/exclude` is a link to a file that does not belong to the repository. Which untracked files `git status` leaves out would
+    /// reveal whether a line of that file is their name.
+    pub has_foreign_exclude: bool,
 }
 
 impl GitPlace {
@@ -55,63 +74,60 @@ impl GitPlace {
                 "is not a git directory",
             )
         })?;
-        let place = GitPlace {
-            top: top.to_path_buf(),
-            git_dir,
-        };
         let is_inside = |real: &Path| workspace.roots().any(|root| real.starts_with(root));
-        let Some(common) = place.common_dir(&is_inside) else {
+        let Some(common_dir) = common_dir(top, &git_dir, &is_inside) else {
             return Err(PathError::new(
                 PathFault::Invalid,
-                &place.top.join(".git"),
+                &top.join(".git"),
                 "leads to a repository outside of the workspace that does not name this directory",
             ));
         };
-        let belongs = |real: &Path| is_inside(real) || real.starts_with(&common);
-        for dir in BTreeSet::from([&place.git_dir, &common]) {
-            refuse_links_out(dir, Some(GIT_DIRS), &belongs)?;
+        let belongs = |real: &Path| is_inside(real) || real.starts_with(&common_dir);
+        for dir in BTreeSet::from([&git_dir, &common_dir]) {
+            refuse_links_out(dir, Some(SEARCHED_DIRS), &belongs)?;
         }
-        refuse_alternates_out(&common, &belongs)?;
-        Ok(place)
-    }
-
-    /// Returns the directory with the objects and references, if it and git's directory belong to the work tree.
-    fn common_dir(&self, is_inside: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
-        let link = self.git_dir.join("commondir");
-        let common = match fs::symlink_metadata(&link) {
-            // Git would follow a link.
-            Ok(_) => fs::canonicalize(self.git_dir.join(link_text(&link)?)).ok()?,
-            Err(_) => self.git_dir.clone(),
-        };
-        let is_own = |dir: &Path| fs::canonicalize(dir).is_ok_and(|real| is_inside(&real));
-        let accepted = (is_own(&self.git_dir) && is_own(&common))
-            || (self.git_dir.starts_with(&common) && self.is_named_back());
-        accepted.then_some(common)
-    }
-
-    /// Whether git's directory, outside of the workspace, says that this is its work tree: one of `git worktree`, or a
-    /// submodule.
-    fn is_named_back(&self) -> bool {
-        let is_same =
-            |path: PathBuf, wanted: &Path| fs::canonicalize(path).is_ok_and(|real| real == wanted);
-        if let Some(back) = link_text(&self.git_dir.join("gitdir")) {
-            let back = self.git_dir.join(back);
-            return back.file_name() == Some(OsStr::new(".git"))
-                && back
-                    .parent()
-                    .is_some_and(|dir| is_same(dir.to_path_buf(), &self.top));
-        }
-        let config = read_link_file(&self.git_dir.join("config")).unwrap_or_default();
-        let config = String::from_utf8_lossy(&config);
-        let mut lines = config
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("worktree = "));
-        lines.any(|dir| is_same(self.git_dir.join(dir), &self.top))
+        refuse_alternates_out(&common_dir, &belongs)?;
+        let exclude = fs::canonicalize(common_dir.join("info/exclude"));
+        Ok(GitPlace {
+            top: top.to_path_buf(),
+            has_foreign_exclude: exclude.is_ok_and(|real| !belongs(&real)),
+            git_dir,
+            common_dir,
+        })
     }
 }
 
-/// Refuses a git directory in which a link leads to files that do not belong to the repository. Of the directories in it, those in
-/// `searched` count, or all.
+/// Returns the directory with the objects and references, if it and git's directory belong to the work tree at `top`.
+fn common_dir(top: &Path, git_dir: &Path, is_inside: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    let link = git_dir.join("commondir");
+    let common = match fs::symlink_metadata(&link) {
+        // Git would follow a link.
+        Ok(_) => fs::canonicalize(git_dir.join(link_text(&link)?)).ok()?,
+        Err(_) => git_dir.to_path_buf(),
+    };
+    let is_own = |dir: &Path| fs::canonicalize(dir).is_ok_and(|real| is_inside(&real));
+    let accepted = (is_own(git_dir) && is_own(&common))
+        || (git_dir.starts_with(&common) && names_back(git_dir, top));
+    accepted.then_some(common)
+}
+
+/// Whether git's directory, outside of the workspace, says that `top` is its work tree: one of `git worktree`, or a submodule.
+fn names_back(git_dir: &Path, top: &Path) -> bool {
+    let is_top = |path: &Path| fs::canonicalize(path).is_ok_and(|real| real == top);
+    if let Some(back) = link_text(&git_dir.join("gitdir")) {
+        let back = git_dir.join(back);
+        return back.file_name() == Some(OsStr::new(".git")) && back.parent().is_some_and(is_top);
+    }
+    let config = read_link_file(&git_dir.join("config")).unwrap_or_default();
+    let config = String::from_utf8_lossy(&config);
+    let mut lines = config
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("worktree = "));
+    lines.any(|dir| is_top(&git_dir.join(dir)))
+}
+
+/// Refuses a git directory in which a link leads to existing files that do not belong to the repository; the commands that run here make
+/// no file to which another link leads. Of the directories in it, those in `searched` count, or all.
 fn refuse_links_out(
     git_dir: &Path,
     searched: Option<&[&str]>,
@@ -128,20 +144,17 @@ fn refuse_links_out(
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
-            let (name, path) = (entry.file_name(), entry.path());
-            // No hook runs.
-            let counts = dir != git_dir || name != "hooks";
-            if kind.is_symlink() && counts {
-                if !fs::canonicalize(&path).is_ok_and(|real| belongs(&real)) {
+            let path = entry.path();
+            let below = path.strip_prefix(git_dir).unwrap_or(&path);
+            let is_listed = |names: &[&str]| names.iter().any(|name| below == Path::new(name));
+            if kind.is_symlink() && !is_listed(HARMLESS_LINKS) {
+                if fs::canonicalize(&path).is_ok_and(|real| !belongs(&real)) {
                     return refused(
                         &path,
-                        "is a link that leads to a repository outside of the workspace, or nowhere",
+                        "is a link that leads outside of the workspace, where git would read",
                     );
                 }
-            } else if kind.is_dir()
-                && (dir != git_dir
-                    || searched.is_none_or(|searched| searched.iter().any(|known| name == *known)))
-            {
+            } else if kind.is_dir() && (dir != git_dir || searched.is_none_or(is_listed)) {
                 waiting.push(path);
             }
         }
@@ -166,15 +179,16 @@ fn refuse_alternates_out(common: &Path, belongs: &dyn Fn(&Path) -> bool) -> Path
         if fs::symlink_metadata(&list).is_err() {
             continue;
         }
-        let Some(text) = read_link_file(&list).filter(|text| (text.len() as u64) < MAX_LINK_BYTES)
-        else {
+        let Some(text) = whole_link_file(&list) else {
             return refused("cannot be read, or is too long");
         };
         let lines = text.split(|&b| b == b'\n');
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")) {
-            // A line in quotation marks has escapes: it names no directory as it stands, and is refused.
-            let dir = fs::canonicalize(objects.join(OsStr::from_bytes(line)));
-            match dir.ok().filter(|dir| belongs(dir)) {
+            // Git reads escapes in a line in quotation marks, which then names another directory than its text.
+            if line.starts_with(b"\"") {
+                return refused("names a directory in quotation marks, which is not read");
+            }
+            match alternate(&objects, line).filter(|dir| belongs(dir)) {
                 Some(dir) => waiting.push(dir),
                 None => {
                     return refused(
@@ -194,20 +208,42 @@ fn git_dir(top: &Path) -> Option<PathBuf> {
     if found.is_dir() {
         return Some(git);
     }
-    let text = read_link_file(&git)?;
-    let line = text
-        .split(|&b| b == b'\n')
-        .next()?
-        .strip_prefix(b"gitdir: ")?;
-    let real = fs::canonicalize(top.join(OsStr::from_bytes(line))).ok()?;
+    let text = link_text(&git)?;
+    let path = text.as_os_str().as_bytes().strip_prefix(b"gitdir: ")?;
+    let real = fs::canonicalize(top.join(OsStr::from_bytes(path))).ok()?;
     real.is_dir().then_some(real)
 }
 
-/// Reads a file with one path.
+/// Returns the directory that a line of `info/alternates` names. Old versions of git remove `..` from the text before they follow links:
+/// both readings must lead to the same directory.
+fn alternate(objects: &Path, line: &[u8]) -> Option<PathBuf> {
+    let path = objects.join(OsStr::from_bytes(line));
+    let mut by_text = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(by_text.pop()),
+            part => by_text.push(part),
+        }
+    }
+    let real = fs::canonicalize(path).ok()?;
+    fs::canonicalize(by_text)
+        .is_ok_and(|other| other == real)
+        .then_some(real)
+}
+
+/// Reads a file with one path as git does, which takes the whole text without the line ends at its end. `None` if there is another one in
+/// it.
 fn link_text(path: &Path) -> Option<PathBuf> {
-    let bytes = read_link_file(path)?;
-    let line = bytes.split(|&b| b == b'\n').next()?;
-    Some(PathBuf::from(OsStr::from_bytes(line)))
+    let is_line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let mut text = whole_link_file(path)?;
+    while text.pop_if(|byte| is_line_end(byte)).is_some() {}
+    let is_path = !text.is_empty() && !text.iter().any(is_line_end);
+    is_path.then(|| PathBuf::from(OsString::from_vec(text)))
+}
+
+/// Reads a file that names directories; `None` if it is too long.
+fn whole_link_file(path: &Path) -> Option<Vec<u8>> {
+    read_link_file(path).filter(|text| (text.len() as u64) < MAX_LINK_BYTES)
 }
 
 fn read_link_file(path: &Path) -> Option<Vec<u8>> {

@@ -40,7 +40,7 @@ const MAX_LINE_CHARS: usize = 500;
 const MAX_KEPT_BYTES: usize = 32 << 20;
 
 /// Maximum number of files and directories that are named as not searched.
-const MAX_UNSEARCHED: usize = 10;
+const MAX_LEFT_OUT: usize = 10;
 
 /// Maximum number of context lines.
 const MAX_CONTEXT: usize = 20;
@@ -62,8 +62,6 @@ pub struct GrepRequest {
     pub context: usize,
     /// Returns only the names of files with hits.
     pub files_only: bool,
-    /// Files and directories that are not searched, unless the path is in one of them.
-    pub unsearched: Option<PathFilter>,
 }
 
 impl GrepRequest {
@@ -77,7 +75,6 @@ impl GrepRequest {
             fixed: false,
             context: 0,
             files_only: false,
-            unsearched: None,
         }
     }
 }
@@ -102,9 +99,15 @@ struct HitLine {
 /// Searches as `rg --hidden --glob '!.git'` does, without following links: files that ignore rules leave out are skipped, and
 /// binary files from their first NUL byte on. Of one that is named, it is said whether it matches. Lines are `PATH:NUMBER:TEXT`, those of the context `PATH-NUMBER-TEXT`, sorted by path.
 ///
+/// What `left_out` matches is not searched, unless the path of the request is in it.
+///
 /// # Errors
 /// The pattern or the glob is invalid, or the path cannot be opened.
-pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<ListedText> {
+pub fn grep(
+    context: &ReadContext<'_>,
+    request: &GrepRequest,
+    left_out: &PathFilter,
+) -> PathResult<ListedText> {
     let cancelled = context.cancelled;
     let matcher = compile(request)?;
     let globs = match &request.glob {
@@ -119,7 +122,6 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
         failed: AtomicUsize::new(0),
         found: Mutex::new(Vec::new()),
     };
-    let filter = request.unsearched.as_ref();
     let found = request.path.status();
     let found = found.map_err(|error| with_near_names(error, &request.path))?;
     let unvisited = match file_type(&found) == nix::sys::stat::SFlag::S_IFDIR {
@@ -128,7 +130,7 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
                 dir: &request.path,
                 rules: UserRules::read(IgnoreRules::Ripgrep, context, &request.path),
                 globs: globs.as_ref(),
-                left_out: filter.filter(|filter| !filter.matches(&request.path.absolute)),
+                left_out: Some(left_out).filter(|filter| !filter.matches(&request.path.absolute)),
                 cancelled,
             };
             walk(&options, || collector.visitor())?
@@ -152,7 +154,7 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
             grouped(unread as u64)
         ));
     }
-    if let Some(remark) = unsearched(context.workspace.cwd(), unvisited.left_out) {
+    if let Some(remark) = left_out_remark(context.workspace.cwd(), unvisited.left_out) {
         listed.text.push_str(&remark);
     }
     if cancelled.load(Ordering::Relaxed) {
@@ -164,13 +166,13 @@ pub fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<List
 }
 
 /// Returns the remark about what was not searched.
-fn unsearched(cwd: &Path, mut paths: Vec<PathBuf>) -> Option<String> {
+fn left_out_remark(cwd: &Path, mut paths: Vec<PathBuf>) -> Option<String> {
     paths.sort();
-    let named = paths.iter().take(MAX_UNSEARCHED);
+    let named = paths.iter().take(MAX_LEFT_OUT);
     let mut names: Vec<String> = named.map(|path| path_from(cwd, path)).collect();
     if let Some(more) = paths
         .len()
-        .checked_sub(MAX_UNSEARCHED)
+        .checked_sub(MAX_LEFT_OUT)
         .filter(|&more| more > 0)
     {
         names.push(format!("{} more", grouped(more as u64)));

@@ -33,8 +33,17 @@ pub struct PathError {
     pub fault: PathFault,
     /// The path and the reason, without a final full stop.
     pub message: String,
-    /// Paths about which the reason reveals something: where resolution stopped, and directories that were left by `..`.
-    pub places: Vec<PathBuf>,
+    /// How far the path was followed, about which the reason reveals something; `None` if the text of the path is wrong.
+    pub followed: Option<StoppedPath>,
+}
+
+/// A path that could not be followed to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoppedPath {
+    /// The last place that was looked at.
+    pub stopped_at: PathBuf,
+    /// The existing directories that a `..` in the path left.
+    pub left: Vec<PathBuf>,
 }
 
 impl std::fmt::Display for PathError {
@@ -60,7 +69,7 @@ impl PathError {
         PathError {
             fault,
             message: format!("{}: {reason}", shown_path(path)),
-            places: Vec::new(),
+            followed: None,
         }
     }
 
@@ -69,7 +78,7 @@ impl PathError {
         PathError {
             fault: PathFault::Invalid,
             message: message.into(),
-            places: Vec::new(),
+            followed: None,
         }
     }
 

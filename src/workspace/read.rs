@@ -81,11 +81,8 @@ pub fn read_file(
     first_line: u64,
 ) -> PathResult<FileContent> {
     let mut file = path.open_file(OFlag::O_RDONLY).map_err(|mut error| {
-        match error.fault {
-            PathFault::WrongKind if error.message.ends_with("is a directory") => {
-                error.message.push_str("; list_dir lists it");
-            }
-            _ => {}
+        if error.fault == PathFault::WrongKind && error.message.ends_with("is a directory") {
+            error.message.push_str("; list_dir lists it");
         }
         with_near_names(error, path)
     })?;

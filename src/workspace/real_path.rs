@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::path_error::{PathError, PathFault, PathResult, shown_path};
+use super::path_error::{PathError, PathFault, PathResult, StoppedPath, shown_path};
 
 /// Maximum length of a path in bytes; the kernel's limit on Linux, without the final NUL.
 const MAX_PATH_BYTES: usize = 4095;
@@ -89,16 +89,13 @@ pub(super) struct FollowedPath {
 
 /// Replaces all symbolic links of a path. What does not exist is kept as it is written, if it has no `..`.
 pub(super) fn real_path(cwd: &Path, path: &Path) -> PathResult<FollowedPath> {
-    let (mut left, mut last) = (Vec::new(), PathBuf::from("/"));
-    match follow(cwd, path, &mut left, &mut last) {
+    let (mut left, mut stopped_at) = (Vec::new(), PathBuf::from("/"));
+    match follow(cwd, path, &mut left, &mut stopped_at) {
         Ok(real) => Ok(FollowedPath { real, left }),
-        Err(error) => {
-            left.push(last);
-            Err(PathError {
-                places: left,
-                ..error
-            })
-        }
+        Err(error) => Err(PathError {
+            followed: Some(StoppedPath { stopped_at, left }),
+            ..error
+        }),
     }
 }
 

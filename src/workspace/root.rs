@@ -23,8 +23,8 @@ use nix::fcntl::{AtFlags, OFlag, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
 use super::beneath::{OpenMethod, file_type, open_beneath, open_regular, search_flags};
-use super::path_error::shown_path;
 pub use super::path_error::{PathError, PathFault, PathResult};
+use super::path_error::{StoppedPath, shown_path};
 use super::real_path::{FollowedPath, check_text, real_directory, real_path};
 
 /// A root directory: its real path, and the descriptor beneath which its files are opened.
@@ -127,11 +127,16 @@ impl Workspace {
     pub fn resolve_path(&self, path: &Path) -> PathResult<ResolvedPath> {
         check_text(path)?;
         let followed = real_path(&self.cwd, path)?;
-        check_text(&followed.real).map_err(|error| PathError {
-            places: vec![followed.real.clone()],
-            ..error
-        })?;
-        Ok(self.reached_by(followed))
+        match check_text(&followed.real) {
+            Ok(()) => Ok(self.reached_by(followed)),
+            Err(error) => Err(PathError {
+                followed: Some(StoppedPath {
+                    stopped_at: followed.real,
+                    left: followed.left,
+                }),
+                ..error
+            }),
+        }
     }
 
     /// Resolves a path like [`Self::resolve`], but for a symbolic link at its end, which is not followed: the result is the
@@ -165,10 +170,11 @@ impl Workspace {
     /// Returns a path as [`Self::at`]. One that takes its way through another directory belongs to the workspace no more: that it
     /// can be followed tells that the directory exists.
     fn reached_by(&self, followed: FollowedPath) -> ResolvedPath {
-        let is_direct = followed.left.iter().all(|dir| self.is_known(dir));
+        let detour = followed.left.into_iter().find(|dir| !self.is_known(dir));
         let path = self.at(followed.real);
         ResolvedPath {
-            workspace: path.workspace.clone().filter(|_| is_direct),
+            workspace: path.workspace.clone().filter(|_| detour.is_none()),
+            detour: detour.filter(|_| path.workspace.is_some()),
             ..path
         }
     }
@@ -181,11 +187,11 @@ impl Workspace {
 
     /// Returns the places of which an error of [`Self::resolve`] tells something; none if the text of the path is wrong.
     pub fn places(&self, error: &PathError) -> Vec<ResolvedPath> {
-        let Some((last, left)) = error.places.split_last() else {
-            return Vec::new();
-        };
-        let left = left.iter().filter(|dir| !self.is_known(dir));
-        let places = left.chain([last]);
+        let followed = error.followed.iter();
+        let places = followed.flat_map(|path| {
+            let left = path.left.iter().filter(|dir| !self.is_known(dir));
+            left.chain([&path.stopped_at])
+        });
         places.map(|place| self.at(place.clone())).collect()
     }
 
@@ -199,6 +205,7 @@ impl Workspace {
             root: root.clone(),
             absolute: real,
             workspace,
+            detour: None,
             method: self.method,
         }
     }
@@ -225,8 +232,10 @@ impl Workspace {
 pub struct ResolvedPath {
     /// The real path, without symbolic links, as the user is shown it.
     pub absolute: PathBuf,
-    /// The root of the workspace that contains it; `None` outside of the workspace.
+    /// The root of the workspace that contains it; `None` outside of the workspace, or with a detour.
     pub workspace: Option<PathBuf>,
+    /// The directory outside of the workspace through which the path leads into it.
+    pub detour: Option<PathBuf>,
     root: RootDir,
     relative: PathBuf,
     method: OpenMethod,
@@ -244,6 +253,7 @@ impl ResolvedPath {
         Some(ResolvedPath {
             absolute: self.root.path.join(relative),
             workspace: self.workspace.clone(),
+            detour: self.detour.clone(),
             root: self.root.clone(),
             relative: relative.to_path_buf(),
             method: self.method,
@@ -255,6 +265,7 @@ impl ResolvedPath {
         ResolvedPath {
             absolute: self.absolute.join(name),
             workspace: self.workspace.clone(),
+            detour: self.detour.clone(),
             root: self.root.clone(),
             relative: self.relative.join(name),
             method: self.method,

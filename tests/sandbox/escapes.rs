@@ -341,7 +341,10 @@ fn a_socket_without_a_peer_as_standard_input_is_refused() {
         for holder in SANDBOXES {
             let output = run(holder, socket());
             assert_eq!(output.status.code(), Some(2), "{output:?}");
-            assert!(stderr(&output).contains("stdin is a socket"), "{output:?}");
+            assert!(
+                stderr(&output).contains("stdin is an unconnected socket"),
+                "{output:?}"
+            );
         }
     }
     // A connected one is like a pipe.

@@ -310,9 +310,81 @@ fn without_an_answer_a_guess_at_a_file_of_the_workspace_tells_nothing() {
 }
 
 #[test]
+fn a_change_that_was_made_blindly_makes_no_file_known() {
+    let edit = |path: &str, old: &str, new: &str| {
+        let arguments = json!({"path": path, "old_text": old, "new_text": new});
+        ("edit_file", arguments)
+    };
+    let patch = |text: &str| {
+        let patch = format!("*** Begin Patch\n{text}\n*** End Patch");
+        ("patch", json!({ "patch": patch }))
+    };
+    let wrong = |path: &str| edit(path, &format!("{SECRET} iz"), "q");
+    let rules = "[policy.rules]\n\"fs.read\" = \"deny\"\n\"fs.write\" = \"allow\"\n\"op:destructive\" = \"allow\"\n";
+    // The change that is made, the file then, and whether the model knows its text.
+    let cases = [
+        (edit(".env", "# ", "#  "), ".env", false),
+        (
+            patch("*** Update File: .env\n@@\n-# one\n+# two"),
+            ".env",
+            false,
+        ),
+        (
+            patch("*** Update File: .env\n*** Move to: moved\n@@\n-# one\n+# two"),
+            "moved",
+            false,
+        ),
+        (
+            patch("*** Update File: .env\n*** Move to: moved"),
+            "moved",
+            false,
+        ),
+        (
+            (
+                "write_file",
+                json!({"path": ".env", "content": format!("{SECRET} is\n")}),
+            ),
+            ".env",
+            true,
+        ),
+        (
+            patch(&format!("*** Add File: new\n+{SECRET} is")),
+            "new",
+            true,
+        ),
+        (
+            patch(&format!(
+                "*** Add File: new\n+{SECRET} is\n+a\n*** Update File: new\n@@\n-a\n+b"
+            )),
+            "new",
+            true,
+        ),
+    ];
+    for (change, file, is_known) in cases {
+        let calls = [change.clone(), wrong(file)];
+        let work = Work::calling(&calls, rules);
+        work.write(".env", &format!("# one\n{SECRET} is here\n"));
+        let mut client = work.ask_as(AskRequest {
+            text: "try".to_owned(),
+            can_answer: false,
+            ..AskRequest::default()
+        });
+        answer_all(&mut client, &ApprovalVerdict::No { words: None });
+        let results = work.results();
+        assert!(!results[0].starts_with('['), "{change:?}: {results:?}");
+        assert_eq!(
+            results[1].contains(SECRET),
+            is_known,
+            "{change:?}: {results:?}"
+        );
+    }
+}
+
+#[test]
 fn without_an_answer_a_path_outside_tells_nothing_of_what_is_there() {
     let read = |path: &str| ("read_file", json!({ "path": path }));
     let shell = |dir: &str| ("shell", json!({"command": "true", "dir": dir}));
+    let write = |path: &str| ("write_file", json!({"path": path, "content": "x\n"}));
     // What is there, and what is not.
     let calls = [
         read("../secret.txt/../x"),
@@ -331,6 +403,12 @@ fn without_an_answer_a_path_outside_tells_nothing_of_what_is_there() {
         shell("../secret.txt"),
         shell("../secret.txt/../x"),
         shell("../nothing/../x"),
+        write("../secret.txt/"),
+        write("../nothing/"),
+        write("../there/"),
+        write("../nothing/"),
+        write("link/"),
+        write("nowhere/"),
     ];
     for rules in [RULES.to_owned(), RULES.replace("\"allow\"", "\"deny\"")] {
         for calls in calls.chunks(6) {

@@ -92,6 +92,95 @@ fn a_path_outside_is_asked_about_with_its_real_path_whatever_is_allowed() {
 }
 
 #[test]
+fn a_detour_through_a_directory_outside_is_named() {
+    let work = Work::calling(
+        &[(
+            "read_file",
+            json!({"path": "../beside/../project/inside.txt"}),
+        )],
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n",
+    );
+    work.write("inside.txt", "public\n");
+    work.write("../beside/a", "");
+    let mut client = work.ask("x");
+    let questions = answer_all(&mut client, &ApprovalVerdict::Once);
+    assert_eq!(questions.len(), 1, "{questions:#?}");
+    let root = work.path("").display().to_string();
+    let root = root.trim_end_matches('/');
+    let beside = work.path("../beside").canonicalize().unwrap();
+    let beside = beside.display();
+    assert!(
+        questions[0].why.starts_with(&format!(
+            "its path leads through {beside}, outside of {root}"
+        )),
+        "{}",
+        questions[0].why
+    );
+    assert_eq!(work.results(), ["1\tpublic\n"]);
+}
+
+#[test]
+fn characters_of_patterns_in_the_names_of_files_are_only_characters() {
+    let dirs = [
+        "app/[slug]",
+        "app/(marketing)",
+        "app/[...x]",
+        "app/{a}",
+        "app/*",
+    ];
+    let mut calls = vec![("grep", json!({"pattern": "needle"}))];
+    for dir in dirs {
+        calls.push(("list_dir", json!({ "path": dir })));
+        calls.push(("grep", json!({"pattern": "needle", "path": dir})));
+        calls.push((
+            "write_file",
+            json!({"path": format!("{dir}/[id].txt"), "content": "new\n"}),
+        ));
+    }
+    // What is protected stays so.
+    calls.push(("read_file", json!({"path": "app/[slug]/.bashrc"})));
+    for calls in calls.chunks(6) {
+        let work = Work::calling(
+            calls,
+            "[policy.rules]\n\"fs.read\" = \"allow\"\n\"fs.write\" = \"allow\"\n",
+        );
+        for dir in dirs {
+            work.write(&format!("{dir}/page.tsx"), "needle\n");
+            work.write(&format!("{dir}/.bashrc"), "needle\n");
+        }
+        let mut client = work.ask("x");
+        let questions = answer_all(&mut client, &ApprovalVerdict::No { words: None });
+        let asked = calls
+            .iter()
+            .filter(|(tool, _)| *tool == "read_file")
+            .count();
+        assert_eq!(questions.len(), asked, "{questions:#?}");
+        for ((tool, arguments), result) in calls.iter().zip(work.results()) {
+            match *tool {
+                "grep" => {
+                    let searched = dirs.iter().filter(|dir| match arguments["path"].as_str() {
+                        Some(path) => path == **dir,
+                        None => true,
+                    });
+                    for dir in searched {
+                        assert!(
+                            result.contains(&format!("{dir}/page.tsx:1:needle")),
+                            "{result}"
+                        );
+                        let (hits, left_out) = result.split_once("[not searched: ").unwrap();
+                        assert!(!hits.contains(".bashrc"), "{result}");
+                        assert!(left_out.contains(&format!("{dir}/.bashrc")), "{result}");
+                    }
+                }
+                "list_dir" => assert!(result.contains("page.tsx"), "{result}"),
+                "write_file" => assert!(result.starts_with("added "), "{result}"),
+                _ => assert_eq!(result, "[denied by the user]"),
+            }
+        }
+    }
+}
+
+#[test]
 fn an_added_directory_belongs_to_the_workspace_of_the_session() {
     let work = Work::calling(
         &[("read_file", json!({"path": "../other/a.txt"}))],

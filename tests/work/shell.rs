@@ -298,6 +298,8 @@ fn a_command_runs_in_the_directory_that_is_shown() {
     }
     let reads = format!("reads {}, changes nothing there", scratch.display());
     assert_eq!(statements[0], reads, "{statements:?}");
+    let bare = "in /etc, with no additional rights there";
+    assert_eq!(statements.last().map(String::as_str), Some(bare));
     let results = work.results();
     for (result, (dir, reads)) in results.iter().zip([
         (scratch.clone(), true),
@@ -320,6 +322,34 @@ fn a_command_runs_in_the_directory_that_is_shown() {
     let denied = format!("write to ~/scratch/{}", "new");
     assert!(results[0].contains("blocked by the sandbox"), "{results:?}");
     assert!(results[0].contains(&denied), "{results:?}");
+}
+
+#[test]
+fn a_directory_of_secrets_is_not_said_to_be_readable() {
+    let dirs = ["../.ssh", "../scratch"];
+    let calls = dirs.map(|dir| ("shell", json!({"command": "ls", "dir": dir})));
+    let work = Work::calling(&calls, SHELL);
+    let home = work.path("").parent().unwrap().to_owned();
+    for dir in dirs {
+        std::fs::create_dir_all(work.path(dir)).unwrap();
+    }
+    let mut client = work.ask("x");
+    let questions = answer_all(&mut client, &ApprovalVerdict::No { words: None });
+    let statements = questions
+        .iter()
+        .map(|question| question.effect.statement.as_deref());
+    let expected = [
+        format!(
+            "in {}, with no additional rights there",
+            home.join(".ssh").display()
+        ),
+        format!(
+            "reads {}, changes nothing there",
+            home.join("scratch").display()
+        ),
+    ];
+    let expected = expected.iter().map(|text| Some(text.as_str()));
+    assert!(statements.eq(expected), "{questions:#?}");
 }
 
 #[test]

@@ -52,6 +52,9 @@ pub struct RecordedFile {
     pub path: String,
     /// SHA-256 of its content, in hexadecimal; `None` for one that is gone.
     pub sha256: Option<String>,
+    /// The model knows all of its text: it has read the file or written the whole of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read: bool,
 }
 
 /// A prompt pack that was used.

@@ -145,6 +145,7 @@ fn every_body() -> Vec<RecordBody> {
             files: vec![RecordedFile {
                 path: word(),
                 sha256: some(),
+                read: true,
             }],
         },
         RecordBody::Policy {

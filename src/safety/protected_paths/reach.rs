@@ -48,7 +48,7 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
     ) -> ReachSearch<'a, F> {
         let cwd = bases
             .first()
-            .filter(|cwd| cwd.is_absolute() && paths.find(cwd).is_some());
+            .filter(|cwd| cwd.is_absolute() && paths.find_real(cwd).is_some());
         ReachSearch {
             paths,
             files,
@@ -112,7 +112,7 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
             .iter()
             .filter(|(name, _)| pattern_matches(&word, &name.to_lowercase()));
         for (_, path) in named {
-            match self.paths.find(path) {
+            match self.paths.find_real(path) {
                 Some((place, PathRelation::Inside)) => return Ok(Some(place)),
                 Some((place, PathRelation::Above)) if one.usage == PathUse::BareOperand => {
                     return Ok(Some(place));
@@ -138,8 +138,10 @@ impl<'a, F: FileSystem> ReachSearch<'a, F> {
         // A program may drop `..` from the text before it follows links.
         for reading in BTreeSet::from([path.to_path_buf(), without_parents(path)]) {
             let real = self.files.real_paths(&reading).ok_or(Unchecked::TooMuch)?;
-            for path in [&reading].into_iter().chain(&real) {
-                match self.paths.find(path) {
+            let paths = self.paths;
+            let real = real.iter().map(|path| (path, paths.find_real(path)));
+            for (path, found) in std::iter::once((&reading, paths.find(&reading))).chain(real) {
+                match found {
                     Some((place, PathRelation::Inside)) => return Ok(Some(place)),
                     Some((place, PathRelation::Above)) => {
                         let counts = match one.usage {

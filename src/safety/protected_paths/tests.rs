@@ -476,6 +476,34 @@ fn many_wildcards_are_compared_in_bounded_time() {
 }
 
 #[test]
+fn the_path_of_an_existing_file_has_no_wildcards() {
+    let protected = protected();
+    let found = |path: &str| protected.find_real(Path::new(path)).map(|found| found.1);
+    for path in [
+        "/home/me/p/[slug]",
+        "/home/me/[x]/y",
+        "/home/me/*",
+        "/home/me/p/(a)",
+        "/srv/{.zshrc}",
+    ] {
+        assert_eq!(found(path), None, "{path}");
+    }
+    for path in [
+        CONFIG,
+        "/home/me/.ZSHRC",
+        "/home/me/.config/aish/[x]",
+        "/home/me/p/[x]/.zshrc.zwc",
+        "/proc/1/root/x",
+    ] {
+        assert_eq!(found(path), Some(PathRelation::Inside), "{path}");
+    }
+    for path in ["/", "/home/me", "/home/me/.config"] {
+        assert_eq!(found(path), Some(PathRelation::Above), "{path}");
+    }
+    assert_eq!(found("/tmp"), None);
+}
+
+#[test]
 fn hostile_texts_are_read_in_bounded_time() {
     for text in [
         "{", "{a,", "(", "$(", "${", "\"", "'", "`", "\\", "\\u00", "<<x\n", "$'", "a/{b,c}/",

@@ -246,26 +246,28 @@ fn resolve_paths(policy: &mut SandboxPolicy) -> Result<()> {
     Ok(())
 }
 
+/// Returns the paths that exist. Most of what is hidden does not, and following each of its directories would take longer.
+fn existing<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> impl Iterator<Item = &'a PathBuf> {
+    let paths = paths.into_iter();
+    paths.filter(|path| path.symlink_metadata().is_ok())
+}
+
 /// Returns the targets of symlinks in the place of secrets, and of symlinks in their directories that lead into opened paths.
 fn linked_secrets(policy: &SandboxPolicy, real_home: Option<&PathBuf>) -> BTreeSet<PathBuf> {
     let writable = writable_dirs(policy);
     let own = [&policy.dir].into_iter().chain(&policy.write);
     let opened: Vec<&PathBuf> = own.chain(&policy.read).collect();
     let mut found = BTreeSet::new();
-    for path in PathRules::new(policy).hidden {
-        // Most of them do not exist. To find that out for each part of the path takes longer.
-        if path.symlink_metadata().is_err() {
-            continue;
-        }
+    for path in existing(&PathRules::new(policy).hidden) {
         // That of HOME, or of the user database.
         let mut homes = policy.home.iter().chain(real_home);
         let below = homes.find_map(|home| path.strip_prefix(home).ok());
-        let mut below = below.unwrap_or(&path).iter();
+        let mut below = below.unwrap_or(path).iter();
         let is_startup = below.any(|part| {
             let part = part.to_str().unwrap_or_default();
             SHELLS.contains(&part) || STARTUP_FILES.contains(&part)
         });
-        let real = path.canonicalize().ok().filter(|real| *real != path);
+        let real = path.canonicalize().ok().filter(|real| real != path);
         // Among dotfiles that are worked on, start-up files are guarded and not hidden: a directory of which something is hidden
         // gets no new files.
         let is_worked_on =
@@ -273,7 +275,7 @@ fn linked_secrets(policy: &SandboxPolicy, real_home: Option<&PathBuf>) -> BTreeS
         found.extend(real.filter(|real| !is_worked_on(real)));
         // The source of a Python helper is not a secret.
         let is_helper = |path: &Path| path.extension().is_some_and(|ending| ending == "py");
-        let linked = links::targets(&path, LINK_DEPTH).into_iter();
+        let linked = links::targets(path, LINK_DEPTH).into_iter();
         found.extend(linked.filter(|real| {
             let is_below = |dir: &&PathBuf| real != *dir && real.starts_with(dir);
             opened.iter().any(is_below) && !is_helper(real) && !is_worked_on(real)

@@ -9,6 +9,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use super::existing;
 use super::mount_table::{self, MountEntry};
 use crate::error::{Error, ErrorContext, Result};
 
@@ -84,11 +85,7 @@ fn mount_all(plan: &NamespacePlan<'_>) -> Result<()> {
             .filter(|path| is_inside(path, dir))
             .try_for_each(bind)?;
         // Programs obey the target of a symlink.
-        plan.guarded
-            .iter()
-            .chain(plan.hidden)
-            // Most of what is hidden does not exist. To find that out for each part of a path takes longer.
-            .filter(|path| path.symlink_metadata().is_ok())
+        existing(plan.guarded.iter().chain(plan.hidden))
             .filter_map(|path| path.canonicalize().ok())
             .filter(|path| path.starts_with(dir) && path != dir)
             .try_for_each(|path| bind(&path).and_then(|()| read_only(&path, flags)))?;

@@ -9,6 +9,7 @@ mod helper_run;
 mod perform;
 mod prepare;
 mod prepare_change;
+mod prepare_shell;
 mod prepared;
 mod scope;
 mod shell_run;
@@ -26,7 +27,9 @@ pub use self::perform::perform;
 pub use self::prepare::prepare;
 pub use self::prepare_change::shown_difference;
 pub use self::prepared::{PrepareError, PreparedCall, PreparedWork};
-pub use self::scope::{HelperScope, HistorySearch, KeptCopies, OfferedWork, ShellScope, WorkScope};
+pub use self::scope::{
+    HelperScope, HistorySearch, KeptCopies, OfferedWork, SearchFilter, ShellScope, WorkScope,
+};
 pub use self::shell_run::SHELL_SIZE;
 pub use self::work_definitions::{
     PYTHON, READ_FILE, SHELL, TOOL_GROUPS, tool_action, tool_group, work_tools,

@@ -1,7 +1,8 @@
 //! Performs approved calls of the built-in tools that work on files, commands and pages.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -13,13 +14,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::helper_run;
-use super::prepare::DEFAULT_TIME_LIMIT;
+use super::prepare_shell::DEFAULT_TIME_LIMIT;
 use super::prepared::{PreparedCall, PreparedWork, ShellWork};
 use super::scope::WorkScope;
 use super::shell_run::{self, ShellCommand, ShellEnd};
 use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
-use crate::sandbox::{PathRules, SandboxLevel, SandboxPolicy, denials};
+use crate::sandbox::denials;
 use crate::tools::source::{
     CallError, CallEvent, CallResult, KnownFile, NestedRequest, NestedResult,
 };
@@ -62,7 +63,7 @@ pub async fn perform(
         PreparedWork::Shell(_)
             | PreparedWork::Helper { .. }
             | PreparedWork::Python(_)
-            | PreparedWork::Change(_)
+            | PreparedWork::Change { .. }
     );
     let work = async {
         match call.work {
@@ -72,7 +73,7 @@ pub async fn perform(
             }
             PreparedWork::FetchUrl(url) => page(&url).await,
             PreparedWork::SearchWeb { server, query } => search_web(&server, &query).await,
-            PreparedWork::Change(_) if cancel.is_cancelled() => Err(CallError::Interrupted),
+            PreparedWork::Change { .. } if cancel.is_cancelled() => Err(CallError::Interrupted),
             work => {
                 let scope = scope.clone();
                 let cancelled = Arc::new(AtomicBool::new(false));
@@ -155,7 +156,7 @@ fn perform_blocking(
             limit,
         } => read(scope, context, &path, (offset, limit)),
         PreparedWork::ListDir { path, depth } => listed(list_dir(search, &path, depth)),
-        PreparedWork::Grep(request) => listed(grep(search, &request)),
+        PreparedWork::Grep(request) => listed(grep(search, &request, &(scope.left_out.0)())),
         PreparedWork::FindFiles { pattern, dir } => listed(find_files(search, &pattern, &dir)),
         PreparedWork::SearchFiles(query) => {
             listed(search_files(search, &query, &scope.workspace.top()))
@@ -166,9 +167,9 @@ fn perform_blocking(
             text(answer.map(|answer| answer.text).map_err(|e| e.message))
         }
         PreparedWork::Refused(reason) => text(Err(reason)),
-        PreparedWork::Change(prepared) => {
+        PreparedWork::Change { changes, known } => {
             let mut files = Vec::new();
-            let changed = commit(scope, prepared).map(|(told, changed)| {
+            let changed = commit(scope, changes, &known).map(|(told, changed)| {
                 files = changed;
                 told
             });
@@ -201,10 +202,14 @@ fn read(
     let context = ReadContext { limits, ..*context };
     match read_file(&context, path, offset) {
         Ok(FileContent::Text(lines)) => {
-            scope.read.set(&path.absolute, lines.sha256);
             let read = text(Ok(lines.text))?;
+            let file = KnownFile {
+                path: path.absolute.clone(),
+                digest: lines.sha256,
+                is_read: true,
+            };
             Ok(CallResult {
-                files: vec![(path.absolute.clone(), lines.sha256)],
+                files: remembered(scope, vec![file]),
                 ..read
             })
         }
@@ -225,10 +230,19 @@ fn read(
     }
 }
 
-/// Makes prepared changes in files, and keeps the previous contents.
+/// Remembers versions of files for the session, and returns them.
+fn remembered(scope: &WorkScope, files: Vec<KnownFile>) -> Vec<KnownFile> {
+    for file in &files {
+        scope.read.set(&file.path, file.digest, file.is_read);
+    }
+    files
+}
+
+/// Makes prepared changes in files, and keeps the previous contents. `known` are the files whose whole new version the model knows.
 fn commit(
     scope: &WorkScope,
     prepared: Vec<PreparedChange>,
+    known: &BTreeSet<PathBuf>,
 ) -> Result<(String, Vec<KnownFile>), String> {
     let told = |e: WorkspaceError| match e.hint {
         Some(hint) => format!("{}; {hint}", e.message),
@@ -241,7 +255,11 @@ fn commit(
                 FileVersion::Present { bytes, .. } => Some(FileDigest::of(bytes).0),
                 FileVersion::Link(_) | FileVersion::Absent => None,
             };
-            (change.path().clone(), digest)
+            KnownFile {
+                path: change.path().clone(),
+                digest,
+                is_read: digest.is_some() && known.contains(change.path()),
+            }
         })
         .collect();
     let mut keeper = match &scope.kept {
@@ -252,9 +270,7 @@ fn commit(
         .as_mut()
         .map(|keeper| keeper as &mut dyn OriginalKeeper);
     let done = changes::commit(prepared, keeper).map_err(told)?;
-    for (file, digest) in &new {
-        scope.read.set(file, *digest);
-    }
+    let new = remembered(scope, new);
     let mut text = String::new();
     for file in &done.files {
         let what = match file.kind {
@@ -286,7 +302,7 @@ async fn run_shell(
         return Err(CallError::Failed(format!("{dir} {fault}")));
     }
     let policy = match (work.outside, scope.shell.sandbox) {
-        (false, Some(level)) => Some(sandbox_policy(scope, level, &work)),
+        (false, Some(level)) => Some(scope.sandbox_policy(level, &work.dir, work.network)),
         _ => None,
     };
     let mut again = json!({"command": work.command, "outside_sandbox": true});
@@ -414,39 +430,4 @@ fn shown_denial(line: &str, home: &Path) -> String {
         Some(home) => line.replace(home, "~"),
         None => line.to_owned(),
     }
-}
-
-/// Directories in which root could read secrets of the system, or data of other processes that the kernel shows.
-const SYSTEM_DIRS: [&str; 6] = ["/dev", "/etc", "/proc", "/run", "/sys", "/var"];
-
-/// Returns the rights of a command. It may read the directory in which it runs even if that is outside of the workspace.
-fn sandbox_policy(scope: &WorkScope, level: SandboxLevel, work: &ShellWork) -> SandboxPolicy {
-    let mut roots = scope.workspace.roots().map(Path::to_path_buf);
-    let first = roots.next().unwrap_or_else(|| work.dir.clone());
-    let mut policy = SandboxPolicy::new(level, first);
-    policy.write = roots.collect();
-    policy.network = work.network;
-    policy.home = Some(scope.home.clone());
-    policy.is_root = nix::unistd::geteuid().is_root();
-    policy.hidden = scope.shell.hidden.clone();
-    policy.variables = scope
-        .shell
-        .env
-        .iter()
-        .map(|(name, value)| (OsString::from(name), value.clone()))
-        .collect();
-    let is_outside = !scope
-        .workspace
-        .roots()
-        .any(|root| work.dir.starts_with(root));
-    // The user has allowed that directory. A directory that holds more than a project keeps its rules: the command gets no
-    // additional rights there.
-    let rules = PathRules::new(&policy);
-    if is_outside
-        && !rules.hides_below(&work.dir)
-        && !SYSTEM_DIRS.iter().any(|dir| work.dir.starts_with(dir))
-    {
-        policy.read.push(work.dir.clone());
-    }
-    policy
 }

@@ -1,6 +1,6 @@
 //! Prepares changes of files: computes the new versions, and the difference that the question shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -107,12 +107,6 @@ pub(super) fn write_file(
     call: WriteFileArguments,
 ) -> Result<PreparedCall, PrepareError> {
     let path = resolve(scope, &call.path)?;
-    if call.path.ends_with('/') {
-        let path = shown_path(&path.absolute);
-        return Err(PrepareError::from(format!(
-            "{path}: the path is that of a directory"
-        )));
-    }
     let paths = vec![path.clone()];
     written(scope, call, path).map_err(|e| PrepareError { paths, ..e })
 }
@@ -122,6 +116,12 @@ fn written(
     call: WriteFileArguments,
     path: ResolvedPath,
 ) -> Result<PreparedCall, PrepareError> {
+    if call.path.ends_with('/') {
+        let path = shown_path(&path.absolute);
+        return Err(PrepareError::from(format!(
+            "{path}: the path is that of a directory"
+        )));
+    }
     let before = read(scope, &path)?;
     // The encoding and the line ends of the file stay.
     let old = before.as_ref().map_or(&[][..], |snapshot| &snapshot.bytes);
@@ -136,7 +136,8 @@ fn written(
             "{path} already has this content"
         )));
     }
-    change_call(scope, vec![change], &MovedFiles::new(), &[])
+    let known = BTreeSet::from([path.absolute]);
+    change_call(scope, vec![change], known, &MovedFiles::new(), &[])
 }
 
 pub(super) fn edit_file(
@@ -175,7 +176,9 @@ fn edited(
     let edited = edit::edit(&file, &snapshot.bytes, request).map_err(in_file)?;
     let change = PreparedChange::write(path.clone(), Some(snapshot), edited.bytes);
     let change = change.map_err(|e| failed(e, None))?;
-    change_call(scope, vec![change], &MovedFiles::new(), &[])
+    let is_read = scope.read.is_read(&path.absolute);
+    let known = is_read.then_some(path.absolute).into_iter().collect();
+    change_call(scope, vec![change], known, &MovedFiles::new(), &[])
 }
 
 pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
@@ -235,7 +238,7 @@ fn patched(
         failed(e, file)
     })?;
     let mut changes: Vec<PreparedChange> = Vec::new();
-    let mut moves = MovedFiles::new();
+    let (mut known, mut moves) = (BTreeSet::new(), MovedFiles::new());
     for file in patched {
         let link = match file.is_unlinked {
             true => FinalLink::Meant,
@@ -254,11 +257,17 @@ fn patched(
                 "the patch names {path} twice, by different paths"
             )));
         }
-        let attributes = file.moved_from.and_then(|from| {
-            let (from, before) = files.get(&(from, FinalLink::Followed))?;
+        let source = file.moved_from;
+        let source = source.and_then(|from| files.get(&(from, FinalLink::Followed)));
+        if let Some((from, _)) = source {
             moves.insert(target.absolute.clone(), from.absolute.clone());
-            before.as_ref().map(|before| before.attributes().clone())
-        });
+        }
+        // What a move or a hunk leaves as it is comes from the file before.
+        let read = source.map_or(&target, |(from, _)| from);
+        if file.is_whole || scope.read.is_read(&read.absolute) {
+            known.insert(target.absolute.clone());
+        }
+        let attributes = source.and_then(|(_, before)| Some(before.as_ref()?.attributes().clone()));
         match (file.bytes, before) {
             (Some(bytes), before) => {
                 let change = PreparedChange::with_attributes(target, before, bytes, attributes);
@@ -272,7 +281,7 @@ fn patched(
     if changes.is_empty() {
         return Err(PrepareError::from("the patch changes nothing".to_owned()));
     }
-    change_call(scope, changes, &moves, named)
+    change_call(scope, changes, known, &moves, named)
 }
 
 /// Resolves a path of a patch, and reads the file there.
@@ -297,13 +306,15 @@ fn find(
     Ok((target, before))
 }
 
-/// Returns the call that makes these changes. One that deletes a file counts as destructive.
+/// Returns the call that makes these changes; `known` are the files whose whole new version the model knows. One that deletes a file counts
+/// as destructive.
 ///
 /// # Errors
 /// The difference is too large for a question.
 fn change_call(
     scope: &WorkScope,
     changes: Vec<PreparedChange>,
+    known: BTreeSet<PathBuf>,
     moves: &MovedFiles,
     named: &[ResolvedPath],
 ) -> Result<PreparedCall, PrepareError> {
@@ -326,7 +337,7 @@ fn change_call(
     let is_target = |path: &&ResolvedPath| targets.iter().any(|one| one.absolute == path.absolute);
     let unchanged = named.iter().filter(|path| !is_target(path));
     let paths: Vec<&ResolvedPath> = targets.iter().chain(unchanged).collect();
-    let work = PreparedWork::Change(changes);
+    let work = PreparedWork::Change { changes, known };
     let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
     call.difference = shown;
     call.operation = deletes.then_some(OperationClass::Destructive);

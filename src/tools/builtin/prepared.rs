@@ -3,6 +3,7 @@
 //! Preparing resolves every path and computes every change, so that the question shows exactly what will be done, and the call
 //! does exactly what was shown.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl PreparedCall {
     /// unnoticed could be neither reported nor undone, and processes end with everything that they have started.
     pub fn cancel_grace(&self) -> Option<Duration> {
         match self.work {
-            PreparedWork::Change(_) => Some(CHANGE_GRACE),
+            PreparedWork::Change { .. } => Some(CHANGE_GRACE),
             PreparedWork::Shell(_) | PreparedWork::Helper { .. } | PreparedWork::Python(_) => {
                 Some(SHELL_CANCEL_TIME)
             }
@@ -121,13 +122,15 @@ pub struct PrepareError {
 impl PrepareError {
     /// Returns a call of a tool that tells only after a yes why it cannot be made. The policy decides on it as on a call that can be
     /// made, so that the decision does not tell them apart.
-    pub fn asked_about(&self, scope: &WorkScope, tool: &ToolDefinition) -> PreparedCall {
+    pub fn refused_call(&self, scope: &WorkScope, tool: &ToolDefinition) -> PreparedCall {
         let paths: Vec<&ResolvedPath> = self.paths.iter().collect();
         let work = PreparedWork::Refused(self.message.clone());
-        let (action, what) = match () {
-            () if tool.name == SHELL => (BuiltinAction::Shell, "call"),
-            () if tool.annotations.reads_only() => (BuiltinAction::FsRead, "call"),
-            () => (BuiltinAction::FsWrite, "change"),
+        let (action, what) = if tool.name == SHELL {
+            (BuiltinAction::Shell, "call")
+        } else if tool.annotations.reads_only() {
+            (BuiltinAction::FsRead, "call")
+        } else {
+            (BuiltinAction::FsWrite, "change")
         };
         let mut call = on_paths(scope, action, &paths, work);
         call.operation = self.operation;
@@ -192,7 +195,12 @@ pub enum PreparedWork {
     /// Reads a web page.
     FetchUrl(String),
     /// Changes files, all or none.
-    Change(Vec<PreparedChange>),
+    Change {
+        /// The changes.
+        changes: Vec<PreparedChange>,
+        /// The files whose whole new version the model knows.
+        known: BTreeSet<PathBuf>,
+    },
     /// Changes nothing, and reports why.
     Refused(String),
     /// Runs a command.
@@ -268,7 +276,17 @@ pub(super) fn on_paths(
         None if outside.is_empty() => None,
         None => {
             let roots: Vec<String> = scope.workspace.roots().map(shown_path).collect();
-            Some(format!("it is outside of {}", roots.join(" and ")))
+            let roots = roots.join(" and ");
+            let is_outside =
+                |path: &&ResolvedPath| path.workspace.is_none() && path.detour.is_none();
+            let detour = paths.iter().find_map(|path| path.detour.as_deref());
+            Some(match detour.filter(|_| !paths.iter().any(is_outside)) {
+                Some(dir) => {
+                    let dir = shown_path(dir);
+                    format!("its path leads through {dir}, outside of {roots}")
+                }
+                None => format!("it is outside of {roots}"),
+            })
         }
     };
     PreparedCall {

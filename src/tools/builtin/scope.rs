@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::chat::ToolDefinition;
 use crate::python::catalog::HelperCatalog;
 use crate::python::workers::HelperWorkers;
-use crate::sandbox::SandboxLevel;
+use crate::sandbox::{PathRules, SandboxLevel, SandboxPolicy};
+use crate::workspace::read_context::PathFilter;
 use crate::workspace::undo::UndoStore;
 use crate::workspace::{ReadFiles, Workspace};
 
@@ -38,6 +39,8 @@ pub struct WorkScope {
     pub shell: ShellScope,
     /// The address of a SearXNG server.
     pub search_url: Option<String>,
+    /// Says what a search leaves out.
+    pub left_out: SearchFilter,
     /// Searches the journal.
     pub history: HistorySearch,
     /// The Python helpers.
@@ -97,10 +100,54 @@ impl std::fmt::Debug for HistorySearch {
     }
 }
 
+type FilterFunction = Box<dyn Fn() -> PathFilter + Send + Sync>;
+
+/// Makes the filter of one search, for the files that exist then.
+pub struct SearchFilter(pub FilterFunction);
+
+impl std::fmt::Debug for SearchFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SearchFilter")
+    }
+}
+
+/// Directories in which root could read secrets of the system, or data of other processes that the kernel shows.
+const SYSTEM_DIRS: [&str; 6] = ["/dev", "/etc", "/proc", "/run", "/sys", "/var"];
+
 impl WorkScope {
-    /// Whether the caller may see lines of this file in any case: a person, or a model that has read it in the session.
-    pub fn may_see(&self, file: &Path) -> bool {
-        self.by_hand || self.read.digest(file).is_some()
+    /// Whether the caller has seen this file: a person, or a model that has read it in the session.
+    pub fn has_seen(&self, file: &Path) -> bool {
+        self.by_hand || self.read.is_read(file)
+    }
+
+    /// Returns the rights of a command in a directory, which it may read even if that is outside of the workspace.
+    pub fn sandbox_policy(&self, level: SandboxLevel, dir: &Path, network: bool) -> SandboxPolicy {
+        let mut roots = self.workspace.roots().map(Path::to_path_buf);
+        let first = roots.next().unwrap_or_else(|| dir.to_path_buf());
+        let mut policy = SandboxPolicy::new(level, first);
+        policy.write = roots.collect();
+        policy.network = network;
+        policy.home = Some(self.home.clone());
+        policy.is_root = nix::unistd::geteuid().is_root();
+        policy.hidden = self.shell.hidden.clone();
+        policy.variables = self
+            .shell
+            .env
+            .iter()
+            .map(|(name, value)| (OsString::from(name), value.clone()))
+            .collect();
+        let is_outside = !self.workspace.roots().any(|root| dir.starts_with(root));
+        // The user has allowed that directory. A directory that holds more than a project keeps its rules: the command gets no
+        // additional rights there.
+        let rules = PathRules::new(&policy);
+        if is_outside
+            && !rules.is_hidden(dir)
+            && !rules.hides_below(dir)
+            && !SYSTEM_DIRS.iter().any(|system| dir.starts_with(system))
+        {
+            policy.read.push(dir.to_path_buf());
+        }
+        policy
     }
 }
 

@@ -9,9 +9,7 @@ use serde_json::json;
 use super::CallGate;
 use super::resolve::{CallResolution, RefusedCall, ResolvedCall};
 use crate::safety::policy::{PolicyDecision, RuleEffect};
-use crate::tools::builtin::{
-    PrepareError, PreparedCall, PreparedWork, READ_FILE, WorkScope, prepare,
-};
+use crate::tools::builtin::{PrepareError, PreparedCall, READ_FILE, WorkScope, prepare};
 use crate::turn::outcome::CallEnd;
 use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::terminal_output;
@@ -35,13 +33,7 @@ impl CallGate<'_> {
         let scope = work.scope.clone();
         let prepared = prepared(&scope, &tool, &arguments).await;
         match (prepared, self.resolutions.get_mut(at)) {
-            (Ok(mut prepared), Some(CallResolution::Call(resolved))) => {
-                if let PreparedWork::Grep(request) = &mut prepared.work {
-                    let (services, overrides) =
-                        (self.context.services, &self.context.request.overrides);
-                    let filter = protected_files::unsearched(&services.paths, overrides);
-                    request.unsearched = Some(filter);
-                }
+            (Ok(prepared), Some(CallResolution::Call(resolved))) => {
                 resolved.prepared = Some(Box::new(prepared));
             }
             (Err(error), _) => self.refuse(at, &scope, error).await,
@@ -54,10 +46,10 @@ impl CallGate<'_> {
     async fn refuse(&mut self, at: usize, scope: &Arc<WorkScope>, error: PrepareError) {
         if !error.paths.is_empty() {
             self.renew().await;
-            let effect = self.as_if_possible(at, scope, &error);
+            let effect = self.prepare_refusal(at, scope, &error);
             let mut is_told = effect != Some(RuleEffect::Deny);
             for path in &error.paths {
-                is_told = is_told && self.may_see(scope, &path.absolute).await;
+                is_told = is_told && self.may_reveal(scope, &path.absolute).await;
             }
             if !is_told {
                 let resolution = self.resolutions.get_mut(at);
@@ -72,7 +64,7 @@ impl CallGate<'_> {
             }
         }
         let sees_text = match &error.file {
-            Some(file) => self.may_see(scope, file).await,
+            Some(file) => self.may_reveal(scope, file).await,
             None => false,
         };
         let text = match error.excerpt.filter(|_| sees_text) {
@@ -85,8 +77,9 @@ impl CallGate<'_> {
         }
     }
 
-    /// Gives call number `at` the effects that it would have if it could be made. Returns what the policy says of it.
-    fn as_if_possible(
+    /// Makes a call that only gives the reason out of call number `at`, with the effects that it would have if it could be made. Returns
+    /// what the policy decides on it.
+    fn prepare_refusal(
         &mut self,
         at: usize,
         scope: &Arc<WorkScope>,
@@ -95,15 +88,15 @@ impl CallGate<'_> {
         let Some(CallResolution::Call(resolved)) = self.resolutions.get_mut(at) else {
             return None;
         };
-        resolved.prepared = Some(Box::new(error.asked_about(scope, resolved.tool)));
+        resolved.prepared = Some(Box::new(error.refused_call(scope, resolved.tool)));
         let resolved = self.resolved_call(at)?;
         let decided = self.decide(&self.call_request(resolved, &resolved.arguments));
         decided.map(|(decision, _)| decision.effect())
     }
 
-    /// Whether the caller may be told of a file without a question.
-    async fn may_see(&self, scope: &Arc<WorkScope>, file: &Path) -> bool {
-        if scope.may_see(file) {
+    /// Whether the caller has seen a file, or may read it without a question.
+    async fn may_reveal(&self, scope: &Arc<WorkScope>, file: &Path) -> bool {
+        if scope.has_seen(file) {
             return true;
         }
         let Some(call) = self.read_call(scope, file).await else {

@@ -17,6 +17,8 @@ pub struct PatchedFile {
     pub moved_from: Option<String>,
     /// The path was deleted or moved away before: a symbolic link at its end is removed, or replaced, but not followed.
     pub is_unlinked: bool,
+    /// All of the new version is in the patch.
+    pub is_whole: bool,
     /// The loosest stage at which a hunk matched.
     pub stage: MatchStage,
 }
@@ -75,11 +77,11 @@ where
                     Some(target) if target != path => {
                         // Refuses a directory in the place of the target.
                         files.current(target, FinalLink::Followed)?;
-                        let source = files.source(path);
+                        let (source, is_whole) = (files.source(path), files.is_whole(path));
                         files.remove(path);
-                        files.set(target, Some(bytes), Some(source), stage);
+                        files.set(target, Some(bytes), Some(source), (is_whole, stage));
                     }
-                    _ => files.set(path, Some(bytes), None, stage),
+                    _ => files.set(path, Some(bytes), None, (files.is_whole(path), stage)),
                 }
             }
         }
@@ -106,6 +108,12 @@ where
         moved_from.unwrap_or_else(|| path.to_owned())
     }
 
+    /// Whether all of a file is in the patch so far.
+    fn is_whole(&self, path: &str) -> bool {
+        let mut files = self.files.iter();
+        files.any(|file| file.path == path && file.is_whole)
+    }
+
     fn existing(
         &mut self,
         path: &str,
@@ -117,7 +125,7 @@ where
     }
 
     fn remove(&mut self, path: &str) {
-        self.set(path, None, None, MatchStage::Exact);
+        self.set(path, None, None, (false, MatchStage::Exact));
         if let Some(file) = self.files.iter_mut().find(|file| file.path == path) {
             file.is_unlinked = true;
         }
@@ -129,7 +137,7 @@ where
         let old = TextFile::parse(&old).or_else(|_| TextFile::parse(&[]));
         let bytes = old.and_then(|old| old.rewritten(text));
         let bytes = bytes.map_err(|error| error.of(path))?;
-        self.set(path, Some(bytes), None, MatchStage::Exact);
+        self.set(path, Some(bytes), None, (true, MatchStage::Exact));
         Ok(())
     }
 
@@ -138,7 +146,7 @@ where
         path: &str,
         bytes: Option<Vec<u8>>,
         moved_from: Option<String>,
-        stage: MatchStage,
+        (is_whole, stage): (bool, MatchStage),
     ) {
         match self.files.iter_mut().find(|file| file.path == path) {
             Some(file) => {
@@ -147,12 +155,14 @@ where
                     .or(file.moved_from.take())
                     .filter(|_| bytes.is_some());
                 file.bytes = bytes;
+                file.is_whole = is_whole;
             }
             None => self.files.push(PatchedFile {
                 path: path.to_owned(),
                 bytes,
                 moved_from,
                 is_unlinked: false,
+                is_whole,
                 stage,
             }),
         }

@@ -274,7 +274,9 @@ fn files_outside_are_not_shown() {
     symlink(&secret, at.join(".git/packed-refs")).unwrap();
     let error = ask(&workspace, &GitRequest::new(GitCommand::Log)).unwrap_err();
     assert!(
-        error.message.contains("leads to a repository outside"),
+        error
+            .message
+            .contains("packed-refs: is a link that leads outside"),
         "{error}"
     );
     fs::remove_file(at.join(".git/packed-refs")).unwrap();
@@ -367,7 +369,29 @@ fn objects_of_another_repository_are_not_read() {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(to, link).unwrap();
     };
-    let steps: [(&str, &dyn Fn()); 8] = [
+    // Git does not read lines as they are: these name a directory in the workspace only as text.
+    let dirs = f.inside.join("dirs");
+    for name in ["c\r", "d", "other/deep", "other/objects"] {
+        fs::create_dir_all(dirs.join(name)).unwrap();
+    }
+    for name in ["objects/\"..", "objects/dirs/objects\""] {
+        fs::create_dir_all(git.join(name)).unwrap();
+    }
+    symlink("other/deep", dirs.join("deep")).unwrap();
+    symlink(&objects, dirs.join("objects")).unwrap();
+    for name in ["c", "d\ne"] {
+        symlink(private.join(".git"), dirs.join(name)).unwrap();
+    }
+    let write = |path: &str, text: &str| fs::write(git.join(path), text).unwrap();
+    let steps: [(&str, &dyn Fn()); 12] = [
+        ("objects/info/alternates", &|| {
+            write("objects/info/alternates", "\"../../dirs/objects\"\n");
+        }),
+        ("objects/info/alternates", &|| {
+            write("objects/info/alternates", "../../dirs/deep/../objects\n");
+        }),
+        ("commondir", &|| write("commondir", "../dirs/c\r\n")),
+        ("commondir", &|| write("commondir", "../dirs/d\ne\n")),
         ("objects/info/alternates", &|| name(&objects)),
         ("objects/info/alternates", &|| name(&chain)),
         ("objects/info/alternates", &|| name(&linked)),
@@ -388,8 +412,13 @@ fn objects_of_another_repository_are_not_read() {
         make();
         let error = ask(&workspace, &log).unwrap_err();
         assert!(
-            error.message.contains("outside of the workspace")
-                || error.message.contains("cannot be read"),
+            [
+                "outside of the workspace",
+                "cannot be read",
+                "quotation marks"
+            ]
+            .iter()
+            .any(|part| error.message.contains(part)),
             "{path}: {error}"
         );
         fs::remove_file(git.join(path)).unwrap();
@@ -406,6 +435,57 @@ fn objects_of_another_repository_are_not_read() {
             .contains("objects/info/alternates: names objects"),
         "{error}"
     );
+}
+
+#[test]
+fn harmless_links_in_a_git_directory_are_left_alone() {
+    let f = fixture();
+    let workspace = repository(&f);
+    let git = f.inside.join(".git");
+    fs::write(f.outside.join("text"), "new.txt\n").unwrap();
+    fs::write(f.inside.join("new.txt"), "").unwrap();
+    let shown = |command| ask(&workspace, &GitRequest::new(command)).unwrap().text;
+    for (path, to) in [
+        // The lock of Emacs, which leads nowhere.
+        (".#COMMIT_EDITMSG", Path::new("user@host.1:1")),
+        ("ORIG_HEAD", Path::new("nowhere")),
+        ("description", &f.outside.join("text")),
+        ("hooks", &f.outside),
+        ("lfs", &f.outside),
+        ("info/attributes", &f.outside.join("text")),
+        // An old form of HEAD.
+        ("HEAD", Path::new("refs/heads/main")),
+    ] {
+        let path = git.join(path);
+        let _ = fs::remove_dir_all(&path);
+        let _ = fs::remove_file(&path);
+        symlink(to, &path).unwrap();
+        assert!(shown(GitCommand::Log).contains("second"), "{path:?}");
+        assert!(shown(GitCommand::Status).contains("?? new.txt"), "{path:?}");
+    }
+    // A linked list of ignored files hides its lines, and so would reveal what they are.
+    let exclude = git.join("info/exclude");
+    let _ = fs::remove_file(&exclude);
+    symlink(f.outside.join("text"), &exclude).unwrap();
+    assert!(shown(GitCommand::Log).contains("second"));
+    fs::write(f.inside.join("other.txt"), "").unwrap();
+    let status = shown(GitCommand::Status);
+    assert!(status.contains(" M a.txt"), "{status}");
+    assert!(
+        status.contains("untracked files are not listed"),
+        "{status}"
+    );
+    assert!(!status.contains("other.txt"), "{status}");
+    // What git reads must belong to the repository.
+    for path in ["info/grafts", "shallow", "FETCH_HEAD", "logs", "leak"] {
+        let path = git.join(path);
+        let _ = fs::remove_dir_all(&path);
+        symlink(f.outside.join("text"), &path).unwrap();
+        let error = ask(&workspace, &GitRequest::new(GitCommand::Log));
+        let error = error.unwrap_err();
+        assert!(error.message.contains("leads outside"), "{error}");
+        fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 use super::*;
 use crate::workspace::find::{find_files, list_files, search_files};
-use crate::workspace::grep::{GrepRequest, grep};
+use crate::workspace::grep::{self, GrepRequest};
 use crate::workspace::list::list_dir;
 use crate::workspace::read::{FileContent, TextLines, read_file};
-use crate::workspace::read_context::{OutputLimits, ReadContext};
+use crate::workspace::read_context::{ListedText, OutputLimits, PathFilter, ReadContext};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -14,6 +14,11 @@ fn context<'a>(f: &'a Fixture, variables: &'a [(OsString, OsString)]) -> ReadCon
         limits: OutputLimits::default(),
         cancelled: &NEVER,
     }
+}
+
+/// Searches all files.
+fn grep(context: &ReadContext<'_>, request: &GrepRequest) -> PathResult<ListedText> {
+    grep::grep(context, request, &PathFilter::new(|_| false))
 }
 
 fn read(f: &Fixture, path: &str, first_line: u64) -> PathResult<TextLines> {
