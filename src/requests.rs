@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod deletion;
 pub mod manual_call;
 pub mod mcp;
 pub mod recordings;
@@ -12,6 +13,7 @@ pub mod session_settings;
 pub mod share;
 pub mod share_place;
 
+pub use self::deletion::delete_session;
 use crate::config::packs;
 use crate::config::{ConfigChanges, ConfigOverrides};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,7 +28,6 @@ use crate::services::model::ChosenModel;
 use crate::services::{SharedServices, model};
 use crate::session::lock;
 use crate::turn::terminal_output::WantedOutput;
-use crate::workspace::undo::UndoStore;
 
 /// How long `status` waits for the model's endpoint.
 const PROBE: Duration = Duration::from_secs(2);
@@ -339,39 +340,6 @@ pub async fn rename_session(
         .record_written(&record_ids, RecordBody::Title { title })
         .await?;
     session_info(services, &id).await
-}
-
-/// Deletes a session.
-///
-/// # Errors
-/// There is no such session, or a request uses it.
-pub async fn delete_session(
-    services: &Arc<SharedServices>,
-    source: share::CredentialSource<'_>,
-    wanted: &str,
-) -> Result<()> {
-    let id = services.sessions.find(wanted).await?;
-    // Held until the session is gone, so that it is not published meanwhile. First, because it may have to wait for an upload.
-    let held = share::hold(&id).await;
-    let (shared, deleted) = (services.clone(), id.clone());
-    blocking(move || {
-        // Before the lock: a queued record would be written to the removed file.
-        shared.sessions.journal.drain();
-        shared.sessions.check_unused(&deleted)
-    })
-    .await?;
-    // Before the session, so that no page is left whose session is gone.
-    share::remove(services, source, &held).await?;
-    let (shared, deleted) = (services.clone(), id.clone());
-    blocking(move || {
-        shared.sessions.delete(&deleted)?;
-        let undo = UndoStore::new(shared.paths.undo());
-        undo.forget(&deleted).map_err(|e| Error::runtime(e.message))
-    })
-    .await?;
-    share::forget(services, &held).await;
-    services.helpers.workers.end_session(&id).await;
-    Ok(())
 }
 
 /// Adds the shell to the ids of a record.

@@ -24,12 +24,8 @@ pub fn fits(session: &Session, cursor: &Cursor) -> bool {
 pub fn next(session: &Session, cursor: &mut Cursor, answer: &SearchedAnswer) -> Option<ApiEvent> {
     loop {
         let event = match has_record(session, cursor) {
-            true => earlier_event(session, cursor).or_else(|| {
-                session.with_records(|records| {
-                    let record = records.get(cursor.record)?;
-                    Some(record_event(record, cursor, answer))
-                })
-            }),
+            true => earlier_event(session, cursor)
+                .or_else(|| session.with_records(|records| record_event(records, cursor, answer))),
             false => live_event(session, cursor),
         };
         // A record may have been written meanwhile.

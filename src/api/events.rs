@@ -141,12 +141,17 @@ pub fn fits(cursor: &Cursor, records: &[Record]) -> bool {
     }
 }
 
-/// Returns the next event of one record.
-pub fn record_event(record: &Record, cursor: &mut Cursor, answer: &SearchedAnswer) -> ApiEvent {
+/// Returns the next event of the record at the cursor; `None` behind the last record.
+pub fn record_event(
+    records: &[Record],
+    cursor: &mut Cursor,
+    answer: &SearchedAnswer,
+) -> Option<ApiEvent> {
+    let record = records.get(cursor.record)?;
     let event = match &record.body {
         RecordBody::Assistant { text, calls, .. } => {
             let text = answer.text(record, text);
-            answer_event(record, (&text, calls), cursor, answer)
+            answer_event((records, record), (&text, calls), cursor, answer)
         }
         RecordBody::User {
             text, cwd, images, ..
@@ -157,12 +162,27 @@ pub fn record_event(record: &Record, cursor: &mut Cursor, answer: &SearchedAnswe
             (kind, payload)
         }
     };
-    ApiEvent {
+    Some(ApiEvent {
         kind: event.0,
         timestamp_ms: Some(record.timestamp_ms),
         payload: event.1,
         is_recorded: true,
+    })
+}
+
+/// Whether the record with this number is a summary that replaces the older part of the session in requests.
+pub fn is_summary(records: &[Record], number: usize) -> bool {
+    let Some(record) = records.get(number) else {
+        return false;
+    };
+    // First what needs no search: a page of messages asks about every record.
+    if record.ids.prompt.is_none() || !record.body.is_usable_summary() {
+        return false;
     }
+    // The records of a compaction may have records of other prompts between them.
+    let mut before = records[..number].iter().rev();
+    let asking = before.find(|known| known.ids.prompt == record.ids.prompt);
+    asking.is_some_and(|asking| matches!(asking.body, RecordBody::Compaction { .. }))
 }
 
 /// The id of the message that a record is: that of the prompt, the round or the tool call.
@@ -212,7 +232,7 @@ fn prompt_event(
 }
 
 fn answer_event(
-    record: &Record,
+    (records, record): (&[Record], &Record),
     (text, calls): (&str, &[Call]),
     cursor: &mut Cursor,
     answer: &SearchedAnswer,
@@ -247,6 +267,7 @@ fn answer_event(
         });
         return ("tool.start", start);
     }
+    let is_summary = is_summary(records, cursor.record);
     cursor.end_record();
     cursor.end_answer();
     let mut end = shown_record(record);
@@ -277,6 +298,9 @@ fn answer_event(
         if kept.contains(&name.as_str()) {
             payload[name] = value;
         }
+    }
+    if is_summary {
+        payload["is_summary"] = true.into();
     }
     let proposals = answer.proposals(record, text);
     if !proposals.is_empty() {

@@ -3,7 +3,7 @@
 //! Records are sent in the order of their ids, which sort by time. Events that are not a record yet, such as the text of a running
 //! answer, are sent once all records were sent.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ impl GlobalStream {
 
     async fn sessions(&mut self) -> Vec<SharedSession> {
         let store = &self.base.state.services.sessions;
-        let mut sessions = store.open();
+        let mut sessions: Vec<SharedSession> = Vec::new();
         // A session may be closed while its events wait for a client that reads nothing.
         let wanted: Vec<String> = self
             .revisited
@@ -186,6 +186,10 @@ impl GlobalStream {
                 Err(_) => drop(self.cursor.within.remove(&id)),
             }
         }
+        // After the others were read from their files: a session that is held could not be deleted.
+        let read: HashSet<String> = sessions.iter().map(|session| session.id.clone()).collect();
+        let open = store.open().into_iter();
+        sessions.extend(open.filter(|session| !read.contains(&session.id)));
         sessions
     }
 
@@ -217,10 +221,8 @@ impl GlobalStream {
         if let Some(unsearched) = unsearched {
             self.answer.search(unsearched).await;
         }
-        let event = session.with_records(|records| {
-            let record = records.get(number)?;
-            Some(events::record_event(record, &mut cursor, &self.answer))
-        });
+        let event = session
+            .with_records(|records| events::record_event(records, &mut cursor, &self.answer));
         let Some(event) = event else { return false };
         let seq = seq(number, &event, &cursor);
         self.next.insert(session.id.clone(), cursor.record);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
@@ -76,12 +76,10 @@ pub async fn serve(request: Request) -> Response {
     let is_route = matches!(path, "/" | "/activity" | "/shares") || path.starts_with("/s/");
     let file = FILES.iter().find(|file| file.path == path);
     let Some(file) = file.or(is_route.then_some(&INDEX)) else {
-        if is_navigation(&request) {
+        if is_navigation(&request) && takes_gzip(request.headers()) {
             // The page says that there is nothing, with a way to what there is.
             let mut response = respond(&INDEX, request.headers(), false);
-            if response.status() == StatusCode::OK {
-                *response.status_mut() = StatusCode::NOT_FOUND;
-            }
+            *response.status_mut() = StatusCode::NOT_FOUND;
             return response;
         }
         return Problem::not_found("there is no such path", "/doc lists the paths").into_response();
@@ -95,30 +93,25 @@ pub async fn serve(request: Request) -> Response {
 
 /// Whether a browser asks for a page to show. Paths of the API are for programs, whatever they accept.
 fn is_navigation(request: &Request) -> bool {
-    let accepted = request.headers().get(header::ACCEPT);
-    let takes_html = accepted.is_some_and(|value| {
-        value
-            .to_str()
-            .unwrap_or_default()
-            .split(',')
-            .any(|kind| kind.split(';').next().map(str::trim) == Some("text/html"))
-    });
-    takes_html && *request.method() == Method::GET && !request.uri().path().starts_with("/v1")
+    takes_html(request.headers())
+        && matches!(*request.method(), Method::GET | Method::HEAD)
+        && !request.uri().path().starts_with("/v1")
+}
+
+/// Whether a client names HTML as what it takes: a browser does, and programs accept anything.
+pub fn takes_html(headers: &HeaderMap) -> bool {
+    let mut accepted = weighted(headers, header::ACCEPT);
+    accepted.any(|(kind, is_wanted)| kind == "text/html" && is_wanted)
 }
 
 /// Whether a client takes gzip ([RFC 9110, section 12.5.3](https://www.rfc-editor.org/rfc/rfc9110#section-12.5.3)).
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(header::ACCEPT_ENCODING).iter().peekable();
     // Without the header, any encoding is accepted.
-    if values.peek().is_none() {
+    if !headers.contains_key(header::ACCEPT_ENCODING) {
         return true;
     }
     let mut any = false;
-    for item in values.flat_map(|value| value.to_str().unwrap_or_default().split(',')) {
-        let mut parts = item.split(';').map(str::trim);
-        let coding = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
-        let is_wanted = weight.is_none_or(|q| q.parse::<f32>().is_ok_and(|q| q > 0.0));
+    for (coding, is_wanted) in weighted(headers, header::ACCEPT_ENCODING) {
         match &*coding {
             "gzip" | "x-gzip" => return is_wanted,
             "*" => any = is_wanted,
@@ -126,6 +119,20 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
         }
     }
     any
+}
+
+/// Returns what a header with weights lists, in lower case, each with whether its weight is more than 0
+/// ([RFC 9110, section 12.4.2](https://www.rfc-editor.org/rfc/rfc9110#section-12.4.2)).
+fn weighted(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = (String, bool)> {
+    let values = headers.get_all(name).into_iter();
+    let items = values.flat_map(|value| value.to_str().unwrap_or_default().split(','));
+    items.map(|item| {
+        let mut parts = item.split(';').map(str::trim);
+        let listed = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        let is_wanted = weight.is_none_or(|q| q.parse::<f32>().is_ok_and(|q| q > 0.0));
+        (listed, is_wanted)
+    })
 }
 
 fn respond(file: &PageFile, headers: &HeaderMap, is_versioned: bool) -> Response {

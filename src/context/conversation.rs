@@ -65,9 +65,7 @@ pub fn conversation(records: &[Record]) -> Conversation {
             } => {
                 talk.end_round();
                 if let Some(kept_from) = talk.compaction.take() {
-                    // An answer that ended in a tool call is not a summary.
-                    let is_whole = *finish == FinishReason::Stop && calls.is_empty();
-                    if is_whole && !text.trim().is_empty() {
+                    if record.body.is_usable_summary() {
                         talk.summarize(text, kept_from);
                     }
                     continue;

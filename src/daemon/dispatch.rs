@@ -340,6 +340,8 @@ async fn watch(
     notice_shown(&shell);
     let Some(feed) = session.hub.running() else {
         let frames = attach::last_answer(&daemon.services, &session, shell.as_ref())?;
+        // A client that reads nothing must not keep the session from being deleted.
+        drop(session);
         peer.connection.writer.send_unbounded(&frames).await?;
         return Ok(None);
     };

@@ -415,6 +415,8 @@ async fn snapshot(
     let journal = services.sessions.journal.clone();
     super::blocking(move || {
         let records = session.with_records(<[_]>::to_vec);
+        // Reading recordings may take long, and a session that is held cannot be deleted.
+        drop(session);
         if let Some(source) = disabled_by_project(&config, &records) {
             return disabled(
                 format!("sharing is disabled: {source}"),

@@ -339,19 +339,21 @@ impl SessionStore {
 }
 
 fn check_unused(open: &OpenSessions, id: &str) -> Result<()> {
-    let of_request = open
-        .sessions
-        .get(id)
-        .is_some_and(|s| Arc::strong_count(s) > 1);
+    let used = open.sessions.get(id).filter(|s| Arc::strong_count(s) > 1);
     let loads = open.loading.get(id).is_some_and(|l| l.strong_count() > 0);
-    match of_request || loads {
-        true => Err(Error::usage(format!(
-            "session {} is in use: an answer is running or is being watched",
-            super::short_id(id)
-        ))
-        .hint("wait for the answer or stop it with Ctrl-C, then delete the session")),
-        false => Ok(()),
+    if used.is_none() && !loads {
+        return Ok(());
     }
+    let has_turn = used.is_some_and(|s| s.hub.running().is_some() || !s.hub.waiting().is_empty());
+    let (user, hint) = match has_turn {
+        true => (
+            "an answer is running",
+            "wait for the answer or cancel it, then delete the session",
+        ),
+        false => ("another request uses it", "delete the session again"),
+    };
+    let message = format!("session {} is in use: {user}", super::short_id(id));
+    Err(Error::usage(message).hint(hint))
 }
 
 /// Reads the session file of a shell. Anything but a small file of aish's own is ignored.

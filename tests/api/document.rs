@@ -92,12 +92,17 @@ fn every_operation_answers_with_a_documented_status() {
 fn a_browser_that_asks_for_what_there_is_not_gets_the_page() {
     let helper = Helper::saying("yes");
     let server = Server::start(&helper);
-    for (method, path, accept, kind) in [
-        ("GET", "/nope/x", "text/html,*/*;q=0.8", "text/html"),
-        ("GET", "/nope/x", "*/*", "application/problem+json"),
-        ("GET", "/doc/nope", "*/*", "application/problem+json"),
+    let (html, problem) = ("text/html", "application/problem+json");
+    for (method, path, accept, encoding, kind) in [
+        ("GET", "/nope/x", "text/html,*/*;q=0.8", "gzip", html),
+        ("GET", "/nope/x", "TEXT/HTML", "gzip", html),
+        ("HEAD", "/nope/x", "text/html", "gzip", html),
+        ("GET", "/nope/x", "text/html;q=0, */*", "gzip", problem),
+        ("GET", "/nope/x", "text/html", "identity", problem),
+        ("GET", "/nope/x", "*/*", "gzip", problem),
+        ("GET", "/doc/nope", "*/*", "gzip", problem),
     ] {
-        let headers = format!("accept: {accept}\r\naccept-encoding: gzip\r\n");
+        let headers = format!("accept: {accept}\r\naccept-encoding: {encoding}\r\n");
         let reply = server.send_with(method, path, &headers, None);
         assert_eq!(reply.status, 404, "{method} {path} {accept}");
         let kind = format!("content-type: {kind}");
@@ -116,7 +121,9 @@ fn the_document_is_served_as_json_and_as_a_page() {
     let plain = server.send_with("GET", "/doc", "", None).json(200);
     assert_eq!(plain, document());
     assert_eq!(plain["openapi"], "3.1.0");
-    let page = server.send_with("GET", "/doc", "accept: text/html\r\n", None);
+    let refused = server.send_with("GET", "/doc", "accept: text/html;q=0\r\n", None);
+    assert_eq!(refused.json(200), document());
+    let page = server.send_with("GET", "/doc", "accept: Text/HTML\r\n", None);
     assert_eq!(page.status, 200);
     assert!(
         page.head.contains("content-type: text/html"),

@@ -24,6 +24,10 @@ fn every_cut_gives_every_event_once_and_in_order() {
     server.prompt(&session, "second");
     stream.until("message.end");
     stream.until("message.end");
+    // While the turn runs, cursors also name its feed, and notices exist.
+    helper.until("the session is idle", || {
+        server.get(&format!("/v1/sessions/{session}"))["status"] == "idle"
+    });
     let all = lasting(server.all_events(&session, ""));
     assert!(
         all.iter()
@@ -197,6 +201,56 @@ fn an_answer_says_which_lines_propose_commands() {
     assert_eq!(told, json!(null));
     let expected = json!([{ "first_line": 0, "lines": 1, "commands": [format!("echo {long}")] }]);
     assert_eq!(read, expected);
+}
+
+#[test]
+fn an_answer_says_whether_it_is_a_summary() {
+    let mut summaries = 0;
+    let helper = Helper::with(Provider::answering(move |request| {
+        let system = request.json["messages"][0]["content"].as_str();
+        if !system.is_some_and(|text| text.starts_with("You summarize the older part")) {
+            return Script::tokens(["ok"]);
+        }
+        summaries += 1;
+        match summaries {
+            1 => Script::tokens(["Cats are grey."]),
+            _ => Script::events([
+                Part::from(text_event("Half of a summary. ").as_str()),
+                Part::Gate("hold"),
+            ]),
+        }
+    }));
+    let server = Server::start(&helper);
+    for prompt in ["cats?", "dogs?"] {
+        helper.ask(prompt);
+    }
+    let session = server.last_session();
+    let path = format!("/v1/sessions/{session}");
+    let mut of_session = server.events(&format!("{path}/events"));
+    let (end, _) = of_session.until("message.end");
+    assert_eq!(end.data["payload"].get("is_summary"), None);
+    of_session.until("x.caught_up");
+    let mut of_all = server.events("/v1/events");
+    of_all.until("x.caught_up");
+    let compact = ["session", "compact", "--shell", "s1"];
+    let mut told = |is_summary: Option<&serde_json::Value>| {
+        for stream in [&mut of_session, &mut of_all] {
+            let (end, _) = stream.until("message.end");
+            assert_eq!(end.data["payload"].get("is_summary"), is_summary, "{end:?}");
+        }
+        let page = server.get(&format!("{path}/messages?limit=1"));
+        assert_eq!(page["messages"][0].get("is_summary"), is_summary, "{page}");
+    };
+    helper.call(compact).run().ok();
+    told(Some(&json!(true)));
+    // One that was cancelled replaces nothing.
+    let running = helper.call(compact).start();
+    helper.provider.wait_gate("hold");
+    let cancelled = server.send("POST", &format!("{path}/cancel"), None);
+    assert_eq!(cancelled.status, 204);
+    running.finish();
+    told(None);
+    helper.provider.open("hold");
 }
 
 #[test]

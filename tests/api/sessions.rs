@@ -159,6 +159,22 @@ fn sessions_are_found_changed_and_deleted() {
 }
 
 #[test]
+fn a_session_can_be_deleted_as_soon_as_its_answer_has_ended() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    for _ in 0..20 {
+        let session = server.session();
+        let mut events = server.events(&format!("/v1/sessions/{session}/events"));
+        server.prompt(&session, "go");
+        events.until("message.end");
+        events.until("message.end");
+        // The task of the turn ends a little later.
+        let deleted = server.send("DELETE", &format!("/v1/sessions/{session}"), None);
+        assert_eq!(deleted.status, 204, "{}", deleted.text());
+    }
+}
+
+#[test]
 fn an_answer_streams_while_it_is_made_and_can_be_cancelled() {
     let text = "A sentence that is long enough to be certain before the rest of the answer arrives, whatever follows it. ";
     let gated = Script::events([
@@ -182,9 +198,9 @@ fn an_answer_streams_while_it_is_made_and_can_be_cancelled() {
         server.get(&format!("/v1/sessions/{session}"))["status"],
         "running"
     );
-    server
-        .send("DELETE", &format!("/v1/sessions/{session}"), None)
-        .problem(409);
+    let refused = server.send("DELETE", &format!("/v1/sessions/{session}"), None);
+    let message = refused.problem(409)["message"].to_string();
+    assert!(message.contains("an answer is running"), "{message}");
     let cancelled = server.send("POST", &format!("/v1/sessions/{session}/cancel"), None);
     assert_eq!(cancelled.status, 204);
     let (end, _) = events.until("message.end");

@@ -90,6 +90,42 @@ fn a_session_is_shared_after_a_preview_and_removed_again() {
 }
 
 #[test]
+fn a_session_that_another_client_reads_is_deleted_with_its_page() {
+    let helper = Helper::saying("grey");
+    let server = Server::start(&helper);
+    for _ in 0..20 {
+        helper.ask("cats");
+        let session = server.last_session();
+        let path = format!("/v1/sessions/{session}");
+        let share = format!("{path}/share");
+        let preview = server.post(&share, &json!({}), 200);
+        server.post(&share, &json!({ "digest": preview["digest"] }), 201);
+        let read = |of: &&str| {
+            let mut stream = server.connect();
+            let request = format!(
+                "GET {path}{of} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\nauthorization: Bearer {}\r\n\r\n",
+                server.port, server.token
+            );
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        };
+        let readers: Vec<_> = ["", "/recordings", "", "/recordings"]
+            .iter()
+            .map(read)
+            .collect();
+        let deleted = server.send("DELETE", &path, None);
+        assert_eq!(deleted.status, 204, "{}", deleted.text());
+        for mut reader in readers {
+            let mut reply = String::new();
+            reader.read_to_string(&mut reply).unwrap();
+            let status = reply.split(' ').nth(1);
+            assert!(matches!(status, Some("200" | "404")), "{reply}");
+        }
+    }
+    assert_eq!(server.get("/v1/shares")["shares"], json!([]));
+}
+
+#[test]
 fn a_deleted_session_takes_its_page_with_it_and_a_new_share_replaces_the_old_one() {
     let helper = Helper::saying("grey");
     let server = Server::start(&helper);

@@ -228,6 +228,7 @@ test("a session as Markdown has the calls, the output and the errors", () => {
   const call = { id: "c", name: "notes.write", arguments: '{"text":"```x```"}' };
   const output = { head: "\u001b[31mred\u001b[0m", omitted: 7, tail: "end" };
   for (const [shown, expected] of [
+    [message("user", "line one\r\nline two\rline three\b \u001b[31mred\u001b[0m", {}), "## Prompt\n\nline one\nline two\nline three\b red"],
     [message("assistant", "Text.", { finish: "stop" }, { tool_calls: [call] }), '## Answer\n\nText.\n\n### Call: notes.write\n\n````\n{"text":"```x```"}\n````'],
     [message("assistant", "", { finish: "error", error: "out of order" }), "## Answer\n\nThe answer failed. out of order"],
     [message("assistant", " ", { finish: "stop" }), ""],

@@ -645,6 +645,73 @@ test("Enter in the search opens the first session, and Escape empties it", async
   assert.equal(await focused(), "search");
 });
 
+test("Enter in the search opens nothing while the list is not that of its words", async () => {
+  await daemon.newSession("The okapi session");
+  await daemon.newSession("Another session, made last");
+  page = await openPage(browser, daemon);
+  await page.locator(".sessions a").nth(1).waitFor();
+  const held = [];
+  await page.route("**/v1/sessions?*search=okapi*", (route) => new Promise((resolve) => held.push({ route, resolve })));
+  const answerFirst = async (act) => {
+    const { route, resolve } = held.shift();
+    await act(route);
+    resolve();
+  };
+  await page.locator("#search").fill("okapi");
+  await page.keyboard.press("Enter");
+  await until(() => held.length === 1);
+  // Overtaken by other words, whose answer is not there either.
+  await page.keyboard.type(" session");
+  await until(() => held.length === 2);
+  const overtaken = page.waitForEvent("requestfinished");
+  await answerFirst((route) => route.continue());
+  await overtaken;
+  // What the page does with the answer is done once two more answers were read.
+  for (let n = 0; n < 2; n++) await page.evaluate(() => fetch("/health").then((response) => response.text()));
+  assert.equal(new URL(page.url()).pathname, "/");
+  await answerFirst((route) => route.abort());
+  await page.locator(".sessions .problem").waitFor();
+  assert.equal(new URL(page.url()).pathname, "/");
+  // The list could not be read, and the first session in it is another one.
+  await page.keyboard.press("Enter");
+  await until(() => held.length === 1);
+  await answerFirst((route) => route.abort());
+  for (let n = 0; n < 2; n++) await page.evaluate(() => fetch("/health").then((response) => response.text()));
+  assert.equal(new URL(page.url()).pathname, "/");
+  await page.keyboard.press("Enter");
+  await until(() => held.length === 1);
+  await answerFirst((route) => route.continue());
+  await page.getByRole("heading", { name: "The okapi session" }).waitFor();
+});
+
+test("a summary is called one as soon as it is there", async () => {
+  const id = await openSession("Summarized");
+  for (const words of ["alpha", "beta"]) await daemon.ask(id, words);
+  await page.locator(".answer-facts").nth(1).waitFor();
+  await daemon.command("session", "compact", id);
+  await page.getByRole("heading", { name: "Summary of the older part" }).waitFor();
+  assert.equal(await page.getByRole("heading", { name: "Answer", exact: true }).count(), 2);
+});
+
+test("the filter of prompts shows one that waits, and then that it has begun", async () => {
+  const id = await openSession("Filtered and waiting");
+  const send = (content) => daemon.api("POST", `/v1/sessions/${id}/messages`, { content });
+  await page.locator("#log-filter").selectOption("prompts");
+  await send("slow answer first");
+  await page.getByText("1 prompt", { exact: true }).waitFor();
+  await send("slow answer second");
+  await page.locator(".message.waiting").getByText("waits for the previous answer").waitFor();
+  await page.getByText("2 prompts", { exact: true }).waitFor();
+  daemon.provider.release();
+  await page.locator(".message.waiting").getByText("waits for the previous answer").waitFor({ state: "detached" });
+  await until(async () => {
+    daemon.provider.release();
+    return (await page.locator(".message.user").count()) === 2;
+  });
+  assert.equal(await page.locator(".message").count(), 2);
+  assert.deepEqual(page.problems, []);
+});
+
 test("an address that stands for nothing shows that in the page", async () => {
   page = await openPage(browser, daemon);
   const response = await page.goto(daemon.address("/nope/x"));
@@ -678,4 +745,8 @@ test("a folded output says how much of it is there", async () => {
   assert.deepEqual(await page.getByRole("button", { name: /^Show all/ }).allInnerTexts(), [
     "Show all 4,050 characters", "Show all 30 lines", "Show all 41 loaded lines", "Show all 4,096 loaded characters",
   ]);
+  // What the address names is shown whole, also in a call that was open before.
+  const call = page.locator("details.call").nth(1);
+  await call.getByRole("link", { name: "Show the record" }).click();
+  await call.getByRole("button", { name: "Fold" }).waitFor();
 });

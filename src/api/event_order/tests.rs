@@ -188,3 +188,45 @@ fn the_end_of_a_discarded_answer_names_it() {
         json!({ "message_id": "0198f3c2-0000-7000-8000-0123456789ab", "finish": "discarded" });
     assert_eq!((end.kind, end.payload), ("message.end", payload));
 }
+
+#[test]
+fn only_a_complete_answer_to_a_compaction_is_a_summary_and_finding_it_takes_no_time() {
+    let (session, _feed) = session();
+    let record = |prompt: &str, body: Value| {
+        let ids = RecordIds {
+            prompt: Some(prompt.into()),
+            ..RecordIds::default()
+        };
+        let _ = session.record(&ids, serde_json::from_value(body).unwrap());
+    };
+    let answer = |text: &str, finish: &str| json!({ "type": "assistant", "text": text, "model": "m", "finish": finish, "duration_ms": 0 });
+    let compaction = json!({ "type": "compaction", "kept_from": null, "prompts": 1 });
+    for (n, (body, text, finish)) in [
+        (&compaction, "the gist", "stop"),
+        (&compaction, "half", "interrupted"),
+        (&compaction, " ", "stop"),
+        (
+            &json!({ "type": "title", "title": "t" }),
+            "no summary",
+            "stop",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        record(&n.to_string(), body.clone());
+        // One of another prompt comes between.
+        record_one(&session, json!({ "type": "title", "title": "t" }));
+        record(&n.to_string(), answer(text, finish));
+    }
+    let is_summary = |number| session.with_records(|records| events::is_summary(records, number));
+    let found: Vec<usize> = (0..12).filter(|number| is_summary(*number)).collect();
+    assert_eq!(found, [2]);
+    let count = 40_000;
+    for n in 0..count {
+        record(&format!("p{n}"), json!({ "type": "title", "title": "t" }));
+    }
+    let start = std::time::Instant::now();
+    assert!(!(12..12 + count).any(is_summary));
+    assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
+}

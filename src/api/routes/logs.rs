@@ -59,8 +59,11 @@ pub async fn events(State(state): State<ApiState>, InPath(id): InPath<String>) -
 
 /// Returns the recordings of the terminals whose shells have used a session.
 async fn of_session(state: &ApiState, id: &str) -> Answer<Vec<RecordingView>> {
-    let session = super::session(state, id).await?;
-    let shells = session.with_records(SessionShells::of);
+    // A session that is held while waiting could not be deleted.
+    let shells = {
+        let session = super::session(state, id).await?;
+        session.with_records(SessionShells::of)
+    };
     let paths = state.services.paths.clone();
     let read = tokio::task::spawn_blocking(move || recordings::views(&shells, &paths)).await;
     let read = read.map_err(|e| Error::runtime(format!("the recordings cannot be listed: {e}")))?;

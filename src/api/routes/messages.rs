@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::sessions::detail_fields;
 use crate::api::ApiState;
 use crate::api::cursor::Cursor;
-use crate::api::events::{MAX_TEXT, message_id};
+use crate::api::events::{MAX_TEXT, is_summary, message_id};
 use crate::api::extract::{InPath, JsonBody, Parameters};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::proposals::proposals;
@@ -81,11 +81,7 @@ pub async fn list(
             && let Some((number, record)) = older.next()
         {
             bytes += size(record);
-            found.push((
-                number,
-                record.clone(),
-                is_summary(&records[..number], record),
-            ));
+            found.push((number, record.clone(), is_summary(records, number)));
         }
         let last = found.last().map(|(number, ..)| *number);
         let next_before = last.filter(|_| older.next().is_some());
@@ -136,15 +132,6 @@ fn role(record: &Record) -> Option<Role> {
         }
         _ => None,
     }
-}
-
-/// Whether a record is the summary that a compaction has asked for. Its records are those before it; others may come between.
-fn is_summary(before: &[Record], record: &Record) -> bool {
-    let is_same = |known: &&Record| known.ids.prompt == record.ids.prompt;
-    let first = before.iter().rfind(is_same).map(|known| &known.body);
-    matches!(record.body, RecordBody::Assistant { .. })
-        && record.ids.prompt.is_some()
-        && matches!(first, Some(RecordBody::Compaction { .. }))
 }
 
 fn message(number: usize, record: &Record, is_summary: bool) -> Option<MessageView> {

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::{DOCUMENT, MAX_TICKET};
 use crate::api::ApiState;
 use crate::api::extract::JsonBody;
+use crate::api::pages;
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::types::{Health, Ticket, TicketBearer, Version};
 
@@ -41,15 +42,12 @@ pub async fn openapi_json() -> Response {
     responses((status = 200, description = "The document: a page if `Accept` names `text/html`",
         content((Object = "application/json"), (String = "text/html")))))]
 pub async fn doc(headers: HeaderMap) -> Response {
-    let accept = headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok());
-    if !accept.is_some_and(|accept| accept.contains("text/html")) {
+    if !pages::takes_html(&headers) {
         return openapi_json().await;
     }
     // It was made from such a value.
     let document = serde_json::from_str(DOCUMENT).unwrap_or_default();
-    crate::api::pages::document(&document)
+    pages::document(&document)
 }
 
 /// Takes a one-use ticket of `aish-helper web`, and returns the bearer of the browser.

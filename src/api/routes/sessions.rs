@@ -17,7 +17,7 @@ use crate::api::types::{
     ChainEntry, Outline, OutlineEntry, RecordView, SessionChange, SessionDetail, SessionFilter,
     SessionList, SessionSettings, SessionState, SessionView, ShareState, ShareStateChange, Usage,
 };
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::history::record::{Record, RecordBody};
 use crate::history::session_list::stored_title;
 use crate::history::shown_record;
@@ -186,7 +186,7 @@ pub async fn change(
     responses(
         (status = 204, description = "The session is deleted"),
         (status = 404, description = "There is no such session", body = ProblemDocument),
-        (status = 409, description = "An answer of the session is running", body = ProblemDocument),
+        (status = 409, description = "An answer of the session is running, or another request uses it", body = ProblemDocument),
         (status = 500, description = "A page or a file of the session cannot be removed", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
@@ -194,13 +194,7 @@ pub async fn delete(
 ) -> Answer<StatusCode> {
     super::session(&state, &id).await?;
     let deleted = requests::delete_session(&state.services, CredentialSource::Kept, &id).await;
-    deleted.map_err(|error| match error.kind {
-        ErrorKind::Usage => {
-            let hint = "wait for the answer or cancel it, then delete the session";
-            Problem::new(StatusCode::CONFLICT, "usage", error.message, hint)
-        }
-        _ => Problem::from(error),
-    })?;
+    deleted.map_err(super::unfit)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -424,6 +418,8 @@ fn is_in_force(session: &Session, change: &RecordBody) -> bool {
 
 async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
     let info = requests::session_info(&state.services, id).await?;
+    let shared = shared(state).await;
+    // From here on without waiting: a session that is held could not be deleted.
     let session = super::session(state, id).await?;
     let settings = SessionSettings {
         model: session.model(),
@@ -432,7 +428,7 @@ async fn detail(state: &ApiState, id: &str) -> Answer<SessionDetail> {
     };
     let (records, usage) = session.with_records(|records| (records.len(), usage(records)));
     Ok(SessionDetail {
-        session: view(state, info, false, &shared(state).await),
+        session: view(state, info, false, &shared),
         settings,
         records,
         usage,

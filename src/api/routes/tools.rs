@@ -198,16 +198,16 @@ async fn directory(
             return Err(no_tool(format!("there is no tool {alias}.{tool}")));
         }
     }
-    let session = match &session_id {
-        Some(id) => Some(super::session(state, id).await?),
+    let of_session = match &session_id {
+        Some(id) => Some(super::cwd(&*super::session(state, id).await?)),
         None => None,
     };
     if let Some(cwd) = cwd {
         super::check_length("cwd", &cwd, 4096)?;
         return super::real_dir(&cwd).await;
     }
-    match session {
-        Some(session) => Ok(super::cwd(&session).unwrap_or_else(super::home)),
+    match of_session {
+        Some(cwd) => Ok(cwd.unwrap_or_else(super::home)),
         None if is_own => {
             let message = "a built-in tool or helper needs a directory to work in";
             let hint = "send the session_id of a session, or the path of the directory as cwd";

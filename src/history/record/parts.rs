@@ -98,4 +98,19 @@ impl RecordBody {
         };
         *finish == FinishReason::Stop && *omitted == 0
     }
+
+    /// Whether an answer to the request of a compaction counts as the summary. One that was cancelled, is empty or ended in a
+    /// tool call does not.
+    pub fn is_usable_summary(&self) -> bool {
+        let RecordBody::Assistant {
+            text,
+            calls,
+            finish,
+            ..
+        } = self
+        else {
+            return false;
+        };
+        *finish == FinishReason::Stop && calls.is_empty() && !text.trim().is_empty()
+    }
 }

@@ -1,6 +1,9 @@
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::safety::policy::RuleEffect;
 use crate::safety::policy::{ApprovalScope, CallRequest, ExactCall, GRANT_TTL_MS, approve};
+use crate::session::feed::{FeedOrigin, TurnFeed};
 
 fn store(dir: &Path) -> SessionStore {
     SessionStore::new(Journal::new(dir.join("history")), dir.join("shells"))
@@ -141,4 +144,22 @@ async fn a_session_stays_open_while_a_grant_is_in_force() {
     let open: HashSet<String> = sessions.open().iter().map(|s| s.id.clone()).collect();
     assert_eq!(open, HashSet::from([ids[1].clone(), ids[2].clone()]));
     assert!(lock(&used.grants).is_empty());
+}
+
+#[tokio::test]
+async fn a_session_is_not_deleted_while_it_is_used_and_the_error_says_by_what() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let sessions = store(dir.path());
+    let session = sessions.create(None, &RecordIds::default());
+    let id = session.id.clone();
+    let user = || {
+        let error = sessions.delete(&id).expect_err("it is used");
+        error.message.rsplit(": ").next().map(str::to_owned)
+    };
+    assert_eq!(user().as_deref(), Some("another request uses it"));
+    let feed = TurnFeed::new(FeedOrigin::of_request(None, None), CancellationToken::new());
+    session.hub.install(feed);
+    assert_eq!(user().as_deref(), Some("an answer is running"));
+    drop(session);
+    sessions.delete(&id).expect("nothing uses it");
 }

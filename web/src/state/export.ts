@@ -2,7 +2,7 @@
 
 import { get, sessionPath } from "../api/client";
 import type { MessagePage, MessageView, RecordView } from "../api/types";
-import { ansiSpans } from "../text/ansi";
+import { ansiSpans, withoutEscapes } from "../text/ansi";
 import { type CommandOutput, FINISH_WORDS, STATUS_WORDS, WAITING, commandWords, optionalText, text } from "./items";
 
 const PAGE = 200;
@@ -48,10 +48,10 @@ const plain = (output: string) => ansiSpans(output).map((span) => span.text).joi
 const paragraphs = (...parts: (string | undefined | false)[]) => parts.filter((part) => part && part.trim()).join("\n\n");
 
 export function messageAsMarkdown({ role, content, detail, is_summary, tool_calls = [] }: MessageView): string {
-  const error = plain(text(detail.error));
+  const error = withoutEscapes(text(detail.error));
   switch (role) {
     case "user":
-      return `## Prompt${detail.type === WAITING ? " (not answered)" : ""}\n\n${plain(content)}`;
+      return `## Prompt${detail.type === WAITING ? " (not answered)" : ""}\n\n${withoutEscapes(content)}`;
     case "assistant": {
       const calls = tool_calls.map((call) => `### Call: ${call.name}\n\n${fenced(call.arguments)}`);
       const ended = [FINISH_WORDS[text(detail.finish)], error].filter(Boolean).join(" ");

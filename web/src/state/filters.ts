@@ -55,7 +55,8 @@ export async function readMatches(id: string, filter: string, signal: AbortSigna
   const last = Math.max(known?.last ?? -1, all.at(-1)?.number ?? -1);
   if (known) {
     const first = all[0]?.number ?? 0;
-    const kept = known.items.filter((item) => (item.number ?? 0) < first);
+    const hasBegun = ({ kind, messageId }: Item) => kind === "waiting" && all.some((item) => item.messageId === messageId);
+    const kept = known.items.filter((item) => (item.number ?? 0) < first && !hasBegun(item));
     // The result of a call that is kept.
     const isKept = ({ recordId }: Item) => kept.some((item) => showsRecord(item, recordId ?? ""));
     const shown = [...kept, ...items.filter((item) => !isKept(item))];

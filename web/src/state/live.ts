@@ -100,7 +100,8 @@ function endMessage(model: LiveSession, payload: Fields, time: number) {
   const recordId = text(payload.record_id);
   const detail = { ...live.detail, ...payload };
   const proposals = (payload.proposals ?? []) as ProposalView[];
-  const item: Item = { ...live, recordId, proposals, detail, timestampMs: time, isLive: false };
+  const isSummary = payload.is_summary === true;
+  const item: Item = { ...live, recordId, proposals, isSummary, detail, timestampMs: time, isLive: false };
   model.live = null;
   model.add(item);
   const length = optionalNumber(payload.length);

@@ -27,6 +27,9 @@ const REFRESH_MS = 400;
 /** How long the page waits for the messages before it draws the rest without them, in milliseconds. */
 const PATIENCE_MS = 60;
 
+/** Types of events of which each is about a new record. */
+const RECORDS = ["message.end", "tool.end", "log.append"];
+
 /** The status before the first one is told. */
 const UNKNOWN: StatusPayload = { status: "idle", questions: [], waiting: [] };
 
@@ -40,6 +43,8 @@ export class SessionModel implements LiveSession {
   readonly isLoaded = signal(false);
   /** Counts the changes after which an end of the window that is in view can load more. */
   readonly loads = signal(0);
+  /** Counts the events after which the session has another record. */
+  readonly recorded = signal(0);
   readonly isDeleted = signal(false);
   readonly problem = signal<{ message: string; hint?: string } | null>(null);
   /** Whether the end of the log is out of view, and not followed. */
@@ -132,7 +137,10 @@ export class SessionModel implements LiveSession {
   private follow(cursor: string) {
     this.stream?.close();
     this.stream = new EventStream(sessionPath(this.id, "/events"), cursor, {
-      event: (event: EventEnvelope) => applyEvent(this, event),
+      event: (event: EventEnvelope) => {
+        applyEvent(this, event);
+        if (RECORDS.includes(event.type)) this.recorded.value += 1;
+      },
       connection: (state) => {
         const before = this.connection.peek();
         // What could not be loaded in the meantime can be now.

@@ -34,21 +34,32 @@ let shown = PAGE;
 let request = 0;
 let timer = 0;
 
-export async function refreshSessions() {
-  if (access.value !== "ready") return;
+/** The outcome of the last request for the list. */
+let latest: Promise<boolean>;
+
+/** Reads the list. Returns whether it is that of the words of the search, and not an older one that could not be replaced. */
+export function refreshSessions(): Promise<boolean> {
+  latest = readSessions();
+  return latest;
+}
+
+async function readSessions(): Promise<boolean> {
+  if (access.value !== "ready") return false;
   const current = ++request;
   const words = search.value.trim();
   const query = words ? `&search=${encodeURIComponent(words)}` : "";
   try {
     const list = await get<SessionList>(`/v1/sessions?limit=${listFilter.value ? MOST : shown}${query}`);
     // An answer to older words must not replace one to newer words.
-    if (current !== request) return;
+    if (current !== request) return words === search.value.trim() && latest;
     sessions.value = list.sessions;
     hasMore.value = !listFilter.value && list.next_offset !== undefined && shown < LIMIT;
     isListLoaded.value = true;
     listProblem.value = null;
+    return true;
   } catch (error) {
     if (current === request) listProblem.value = describe(error);
+    return false;
   }
 }
 
@@ -65,11 +76,11 @@ export function setSearch(words: string) {
   refreshIn(SEARCH_DELAY_MS);
 }
 
-/** Shows the first session that fits the words of the search as they are now. */
+/** Shows the first session that fits the words of the search, unless the list could not be read or other words were typed since. */
 export async function openFirst() {
   if (!search.value.trim()) return;
   clearTimeout(timer);
-  await refreshSessions();
+  if (!(await refreshSessions())) return;
   const first = shownSessions.value[0];
   if (first) go(sessionAddress(first.id, first.excerpt_record_id));
 }

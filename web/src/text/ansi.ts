@@ -18,6 +18,9 @@ interface Style {
 const ESCAPE =
   /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~])|(?:\u001b[\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\u0007\u001b\u009c\n]*(?:\u0007|\u001b\\|\u009c|(?=\n)|$)|\u001b[ -/]*[0-~]?/g;
 
+/** Drops all escape sequences and keeps the words, of text that no terminal shows. */
+export const withoutEscapes = (text: string) => text.replace(/\r\n?/g, "\n").replace(ESCAPE, "");
+
 /** What makes a program write over what it has written: returns, steps back, erased lines, and moves to a column. */
 const REWRITES = /[\r\b]|(?:\u001b\[|\u009b)\d*[GK]/;
 /** Columns to which a move can go behind the end of the line. */

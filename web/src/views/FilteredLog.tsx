@@ -3,6 +3,7 @@ import { describe } from "../api/client";
 import { FILTERS, type Matches, logFilter, readMatches } from "../state/filters";
 import { leaveRecord } from "../state/route";
 import type { SessionModel } from "../state/session";
+import { Waiting } from "./Log";
 import { MessageView } from "./Message";
 
 /** Chooses what the log shows. */
@@ -44,7 +45,7 @@ export function FilteredLog({ model, filter }: { model: SessionModel; filter: st
   /** What `found` is of, and whether its end was in view. */
   const shown = useRef("");
   const isAtEnd = useRef(true);
-  const { status } = model.status.value;
+  const { status, message_id: answered } = model.status.value;
   useEffect(() => setBefore(undefined), [filter]);
   useEffect(() => {
     const abort = new AbortController();
@@ -63,8 +64,8 @@ export function FilteredLog({ model, filter }: { model: SessionModel; filter: st
         if (!abort.signal.aborted) model.problem.value = describe(error);
       });
     return () => abort.abort();
-    // With the status, there are new messages.
-  }, [wanted, status]);
+    // The status alone does not tell of a prompt that waits, or of a whole turn between two updates of the view.
+  }, [wanted, status, model.recorded.value]);
   useLayoutEffect(() => {
     if (log.current && isAtEnd.current) log.current.scrollTop = log.current.scrollHeight;
   }, [found]);
@@ -82,6 +83,7 @@ export function FilteredLog({ model, filter }: { model: SessionModel; filter: st
     document.addEventListener("aish:end", onEnd);
     return () => document.removeEventListener("aish:end", onEnd);
   }, []);
+  const placed = (place: string) => (found?.items ?? []).filter((item) => model.placeOf(item) === place);
   const label = (FILTERS[filter]?.label ?? "").toLowerCase();
   return (
     <div class="log-frame">
@@ -95,7 +97,8 @@ export function FilteredLog({ model, filter }: { model: SessionModel; filter: st
               Show earlier
             </button>
           )}
-          {found?.items.filter((item) => model.placeOf(item) === "within").map((item) => <MessageView key={item.key} item={item} session={model.id} target={null} />)}
+          {placed("within").map((item) => <MessageView key={item.key} item={item} session={model.id} target={null} />)}
+          {placed("end").map((item) => <Waiting key={item.key} item={item} hasBegun={item.messageId === answered} />)}
           {before !== undefined && (
             <button type="button" onClick={() => setBefore(undefined)}>
               Show the last

@@ -180,7 +180,7 @@ function elementAt(log: HTMLElement | null, { key, call }: Place): HTMLElement |
 }
 
 /** A prompt that was accepted while another one is answered. */
-function Waiting({ item, hasBegun }: { item: Item; hasBegun: boolean }) {
+export function Waiting({ item, hasBegun }: { item: Item; hasBegun: boolean }) {
   return (
     <article class="message waiting" data-message={item.key} aria-label="You, waiting" tabIndex={-1}>
       <div class="message-head">

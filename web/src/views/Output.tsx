@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ansiSpans } from "../text/ansi";
 import { number } from "../text/format";
 import { visible } from "../text/visible";
@@ -10,7 +10,7 @@ const SPANS = 200;
 
 interface Props {
   text: string;
-  /** Whether it is not folded at first: what the address names may be anywhere in it. */
+  /** Whether it is unfolded: what the address names may be anywhere in it. */
   isWhole?: boolean;
   /** Whether there is more that is not loaded. */
   isPart?: boolean;
@@ -19,6 +19,9 @@ interface Props {
 /** Output of a program: with its colours, folded if it is long. */
 export function Output({ text, isWhole = false, isPart }: Props) {
   const [isOpen, setOpen] = useState(isWhole);
+  useEffect(() => {
+    if (isWhole) setOpen(true);
+  }, [isWhole]);
   const lines = text.split("\n");
   const hasLines = lines.length > LINES + 3;
   const isLong = hasLines || text.length > CHARACTERS;
