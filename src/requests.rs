@@ -291,7 +291,7 @@ pub async fn session_info(services: &SharedServices, id: &str) -> Result<Session
     .await
 }
 
-/// Makes a session the shell's own.
+/// Makes a session the shell's own. The result has the time of its last use before this one.
 ///
 /// # Errors
 /// There is no such session.
@@ -303,13 +303,15 @@ pub async fn continue_session(
 ) -> Result<SessionInfo> {
     let choice = session.map_or(SessionChoice::Continue, SessionChoice::Attach);
     let record_ids = &of_shell(record_ids, shell);
-    let id = {
-        let sessions = &services.sessions;
-        let session = sessions.choose(&choice, Some(shell), record_ids).await?;
-        session.id.clone()
-    };
-    services.sessions.shell_file_written(shell).await;
-    session_info(services, &id).await
+    let journal = services.sessions.journal.clone();
+    let before = blocking(move || journal.sessions()).await?;
+    let sessions = &services.sessions;
+    let session = sessions.choose(&choice, Some(shell), record_ids).await?;
+    sessions.shell_file_written(shell).await;
+    let mut info = session_info(services, &session.id).await?;
+    let used = before.iter().find(|file| file.id == info.id);
+    info.updated_ms = used.map_or(info.updated_ms, |file| file.updated_ms);
+    Ok(info)
 }
 
 /// Gives a session a title.

@@ -299,6 +299,17 @@ fn sessions_and_models_complete_from_what_there_is() {
         zsh.send(format!("\x15{typed}\t"));
         zsh.wait_text(&format!("{typed}{completed}"));
     }
+    // Each session has its row, last used first, also where the titles are the same.
+    helper.call(["ask", "--new", "a title"]).run().ok();
+    let names = helper.call(["session", "list", "--names"]).run().ok();
+    let rows: String = names.replace(':', "  ");
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    for typed in ["llm :history ", "aish-helper session show "] {
+        zsh.send("\x15");
+        zsh.run("clear");
+        zsh.send(format!("{typed}\t"));
+        zsh.wait_text(rows.trim_end());
+    }
     zsh.send("\x15");
     zsh.run("true");
 }

@@ -7,7 +7,7 @@ use vt100::Cell;
 use crate::fakes::provider::{MODEL, Script};
 use crate::support::helper::Helper;
 use crate::support::home::source_plugin;
-use crate::support::multiplexer::{Multiplexer, is_installed};
+use crate::support::multiplexer::Multiplexer;
 use crate::support::pty::Zsh;
 use crate::support::svg;
 
@@ -106,9 +106,6 @@ fn compare(name: &str, text: &str) {
 
 #[test]
 fn the_recording_and_the_picture_show_a_true_run() {
-    if !is_installed("tmux") {
-        return;
-    }
     let helper = Helper::new([
         Script::tokens([format!(
             "`weight` is a number, but `\"7\"` is text. Without the quotes it fits:\n\nCMD: {FIX}\n"

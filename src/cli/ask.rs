@@ -36,8 +36,11 @@ fn milliseconds(seconds: &str) -> Option<u64> {
 /// The request failed.
 pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
     let options = output_options(args.json, args.raw, args.think);
-    let has_input =
-        !args.words.is_empty() || args.prompt_fd.is_some() || !args.files.is_empty() || args.edit;
+    let has_input = !args.words.is_empty()
+        || args.prompt_fd.is_some()
+        || !args.files.is_empty()
+        || args.input.is_some()
+        || args.edit;
     if args.attach.is_some() && !has_input && !prompt_input::stdin_has_data() {
         return follow(paths, args.attach, args.shell, options, args.offer);
     }
@@ -52,6 +55,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         words: &words,
         unquoted: args.prompt_fd.is_some(),
         files: &args.files,
+        input: args.input.as_deref(),
         edit_in: args.edit.then_some(&*paths.run),
         // Only for words that a person typed: a script may pass words of others, which must not pick files.
         mentions: args.shell.is_some() && !args.literal && !args.submitted && !args.command,

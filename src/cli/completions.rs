@@ -68,10 +68,11 @@ fn complete_values(line: &str) -> String {
     let after = after.strip_suffix(":' \\").unwrap_or(after);
     let names = format!("${{(f)\"$(_call_program names aish-helper {list} --names)\"}}");
     match list {
-        // Ids with titles, last used first.
-        "session list" => {
-            format!("{before}{after}:{{local -a each=( {names} ); _describe -V session each}}' \\")
-        }
+        // Ids with titles, last used first. _describe would merge ids with the same title into one row.
+        // In an action of an option, a colon would end it.
+        "session list" => format!(
+            "{before}{after}:{{local -a each=( ${{{names}/[^0-9a-f]/  }} ); compadd -V session -l -d each -- ${{each%% *}}}}' \\"
+        ),
         _ => format!("{before}{after}:{{compadd -- {names}}}' \\"),
     }
 }

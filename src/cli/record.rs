@@ -18,6 +18,9 @@ use crate::paths::{self, Paths};
 /// # Errors
 /// This terminal is already recorded.
 pub fn run(paths: &Paths, args: RecordArgs) -> Result<u8> {
+    let place = place(paths);
+    // Before what only matters for a shell that starts.
+    relay::refuse_nested(&place)?;
     let mut words = args.command.into_iter();
     let command = match words.next() {
         Some(program) => {
@@ -33,7 +36,7 @@ pub fn run(paths: &Paths, args: RecordArgs) -> Result<u8> {
         }
         None => shell(),
     };
-    start_relay(&place(paths), &command)
+    start_relay(&place, &command)
 }
 
 /// Name of the command that runs the relay.

@@ -4,6 +4,7 @@ use super::table::count;
 use super::{columns, print, print_json};
 use crate::client::config_question::CONFIRM_HINT;
 use crate::client::connect::{self, ExistingDaemon};
+use crate::client::text_format::short_id;
 use crate::client::{styled_line, terminal};
 use crate::config::env_overrides;
 use crate::error::Result;
@@ -138,7 +139,10 @@ fn recorded(recording: &Recording) -> String {
         }
         _ => "",
     };
-    format!("this terminal is recorded: {}{full}", recording.id())
+    format!(
+        "this terminal is recorded: {}{full}",
+        short_id(&recording.id())
+    )
 }
 
 /// Formats a row; a terminal gets it wrapped at word ends.

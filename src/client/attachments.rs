@@ -84,7 +84,7 @@ impl PromptAttachments {
         Ok(())
     }
 
-    /// Attaches a file that is named in the words, and announces it on stderr.
+    /// Attaches a file that the line names without an option, and announces it on stderr.
     ///
     /// # Errors
     /// As for [`PromptAttachments::add`].

@@ -20,6 +20,8 @@ pub struct PromptSource<'a> {
     pub words: &'a [OsString],
     /// Files to attach.
     pub files: &'a [PathBuf],
+    /// The file behind the prompt, `< FILE`.
+    pub input: Option<&'a Path>,
     /// The words are the prompt as typed, in one piece.
     pub unquoted: bool,
     /// The user edits the words first, in a file below this directory.
@@ -36,6 +38,9 @@ pub fn read_prompt(source: &PromptSource<'_>) -> Result<(String, PromptAttachmen
     let mut attachments = PromptAttachments::new();
     for path in source.files {
         attachments.add(path)?;
+    }
+    if let Some(path) = source.input {
+        attachments.add_mentioned(path)?;
     }
     let words: Vec<_> = source.words.iter().map(|w| w.to_string_lossy()).collect();
     let mut text = words.join(" ");

@@ -181,11 +181,17 @@ pub fn propose(
         ControllingTty::open()?;
         ProposalKey::Yes
     };
+    let more = proposal.of.saturating_sub(proposal.number);
     Ok(match key {
         ProposalKey::Yes | ProposalKey::Continue => {
             let continues =
                 key == ProposalKey::Continue || proposal.continuation == Continuation::Always;
             let decided = decide(CommandChoice::Run, continues)?;
+            if continues && more > 0 {
+                print_notice(&format!(
+                    "{more} more will not be offered: the model goes on with the output of this one"
+                ));
+            }
             ProposalOutcome::Run {
                 token,
                 command,
@@ -202,7 +208,6 @@ pub fn propose(
         ProposalKey::Edit => ProposalOutcome::Edit(token, command),
         ProposalKey::Insert => {
             decide(CommandChoice::Insert, false)?;
-            let more = proposal.of.saturating_sub(proposal.number);
             if more > 0 {
                 print_notice(&format!("{more} more: llm :attach offers them"));
             }

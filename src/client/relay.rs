@@ -116,11 +116,14 @@ pub fn run(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> {
 }
 
 /// Refuses to record a terminal twice.
-fn refuse_nested(place: &RecordingPlace) -> Result<()> {
+///
+/// # Errors
+/// This terminal is already recorded by a relay.
+pub fn refuse_nested(place: &RecordingPlace) -> Result<()> {
     match recorded_here(&place.recordings, place.within.as_deref()) {
         Some(start) => Err(Error::usage(format!(
             "this shell is already recorded: {}",
-            start.id
+            short_id(&start.id)
         ))),
         None => Ok(()),
     }

@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::chat::{CallStatus, DataSensitivity, FinishReason, NativeAnswer, OperationClass};
 
+mod asking_line;
 mod names;
 mod parts;
 mod values;
 
+pub use asking_line::is_aish;
 pub(crate) use names::current_type;
 pub use names::upgrade;
 pub use parts::{Call, CommandOutput, OutputOrigin, RecordedAnnotations, RecordedFile, UsedPack};
@@ -469,13 +471,6 @@ pub enum RecordBody {
 
 /// The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model.
 pub const CONTINUED: &str = "The command has ended; go on.";
-
-/// Returns whether a command line asks aish: it took as long as the model, and its output is not the user's.
-pub fn is_aish(command: &str) -> bool {
-    let first = command.split_whitespace().next().unwrap_or("");
-    let name = first.rsplit('/').next().unwrap_or(first);
-    name == "llm" || name == "aish-helper"
-}
 
 impl Record {
     /// Returns a record with this id and time.

@@ -7,6 +7,9 @@ use crate::error::Result;
 /// Maximum number of commands that are kept; a shell that runs more in one recording is a script.
 const MAX_COMMANDS: usize = 100_000;
 
+/// Number of commands whose end may still come: those that run in each other.
+pub(super) const MAX_NESTED: usize = 64;
+
 /// A command in a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedCommand {
@@ -28,6 +31,8 @@ pub struct RecordedCommand {
 #[derive(Debug, Default, Clone)]
 pub struct CommandList {
     commands: Vec<RecordedCommand>,
+    /// Positions of the last ones without an end.
+    open: Vec<usize>,
 }
 
 impl CommandList {
@@ -37,6 +42,10 @@ impl CommandList {
             RecordingEvent::CommandStart { command_id, text }
                 if self.commands.len() < MAX_COMMANDS =>
             {
+                if self.open.len() == MAX_NESTED {
+                    self.open.remove(0);
+                }
+                self.open.push(self.commands.len());
                 self.commands.push(RecordedCommand {
                     id: command_id.clone(),
                     text: text.clone(),
@@ -47,10 +56,13 @@ impl CommandList {
                 });
             }
             RecordingEvent::CommandEnd { command_id, exit } => {
-                let last = self.commands.last_mut();
-                if let Some(last) = last.filter(|c| c.end_us.is_none() && c.id == *command_id) {
-                    last.end_us = Some(line.us);
-                    last.exit = Some(*exit);
+                let commands = &mut self.commands;
+                let is_it = |at: &usize| commands.get(*at).is_some_and(|c| c.id == *command_id);
+                if let Some(found) = self.open.iter().rposition(is_it)
+                    && let Some(command) = commands.get_mut(self.open.remove(found))
+                {
+                    command.end_us = Some(line.us);
+                    command.exit = Some(*exit);
                 }
             }
             _ => {}

@@ -8,7 +8,7 @@ mod captured;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use avt::parser::{EdScope, Function};
-use avt::{Cell, Line, Observation, Observer, Operation, Terminal};
+use avt::{Cell, Line, Observation, Observer, Operation, ScreenKind, Terminal};
 
 use super::reader::{MAX_COLS, MAX_ROWS};
 use crate::safety::utf8::Utf8Stream;
@@ -146,6 +146,8 @@ pub enum ClearedLines {
 pub struct LineCollector {
     cleared: ClearedLines,
     is_clearing: bool,
+    /// The last operation has placed the cursor.
+    has_placed: bool,
     /// The beginning of a line whose last row has not come yet.
     pending: String,
     /// The row that was added last is full and ends with a blank.
@@ -170,6 +172,7 @@ impl LineCollector {
         LineCollector {
             cleared,
             is_clearing: false,
+            has_placed: false,
             pending: String::new(),
             ends_blank: false,
             above: 0,
@@ -263,7 +266,15 @@ impl Observer for LineCollector {
         if self.is_clearing {
             self.above = self.above.min(context.terminal().cursor().row);
         }
-        if matches!(operation, Operation::Function(Function::Ris)) {
+        // `clear` prints `ESC [H ESC [J` under tmux, screen, vt100 and linux; the emulator keeps nothing of what that erases. A shell that
+        // redraws a prompt in the first row erases too, but has not placed the cursor just before.
+        let cursor = context.terminal().cursor();
+        let clears_below = self.has_placed
+            && matches!(operation, Operation::Function(Function::Ed(EdScope::Below)))
+            && (cursor.row, cursor.col) == (0, 0)
+            && context.terminal().active_screen_kind() == ScreenKind::Primary;
+        self.has_placed = matches!(operation, Operation::Function(Function::Cup(..)));
+        if clears_below || matches!(operation, Operation::Function(Function::Ris)) {
             self.above = 0;
             match self.cleared {
                 ClearedLines::Keep => self.collect_screen(context.terminal()),

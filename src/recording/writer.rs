@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 
 use super::alternate_screen::AlternateScreen;
+use super::commands::MAX_NESTED;
 use super::event::{
     EVENTS_FILE, GapReason, OUTPUT_FILE, RecordingEvent, RecordingLine, RecordingStart,
 };
@@ -68,7 +69,12 @@ pub struct RecordingWriter {
     gap_has_line_end: bool,
     /// The running command, while the history forgets it.
     hidden: bool,
-    command: Option<String>,
+    /// The commands that run, each in a shell that the one before it has started.
+    commands: Vec<String>,
+    /// Nothing has run in the innermost shell since its last prompt.
+    at_prompt: bool,
+    /// The innermost shell has ended with its command.
+    has_left: bool,
     prompt: Option<PromptPlace>,
     /// Events to write, each with its time.
     plan: Vec<(u64, RecordingEvent)>,
@@ -151,7 +157,9 @@ impl RecordingWriter {
             gap: None,
             gap_has_line_end: false,
             hidden: false,
-            command: None,
+            commands: Vec::new(),
+            at_prompt: false,
+            has_left: false,
             prompt: None,
             plan: Vec::new(),
             data: Vec::new(),
@@ -273,7 +281,7 @@ impl RecordingWriter {
                 }
                 self.hidden = text.is_none();
                 self.prompt = None;
-                self.command = Some(command_id.clone());
+                self.begin(command_id);
                 let start = RecordingEvent::CommandStart {
                     command_id: command_id.clone(),
                     text: text.clone(),
@@ -283,7 +291,13 @@ impl RecordingWriter {
             Mark::CommandEnd { exit } => {
                 self.hidden = false;
                 self.close_gap(us);
-                if let Some(command_id) = self.command.take() {
+                // An empty line has an end too. A shell that ended with its command has reported neither, and both have its exit code.
+                let ended = match self.at_prompt {
+                    true => 0,
+                    false => 1 + usize::from(std::mem::take(&mut self.has_left)),
+                };
+                let first = self.commands.len().saturating_sub(ended);
+                for command_id in self.commands.drain(first..).rev() {
                     let end = RecordingEvent::CommandEnd {
                         command_id,
                         exit: *exit,
@@ -293,6 +307,7 @@ impl RecordingWriter {
             }
             Mark::Prompt => {
                 self.hidden = false;
+                self.at_prompt = true;
                 self.close_gap(us);
                 self.plan.push((us, RecordingEvent::Prompt));
                 self.commit();
@@ -305,8 +320,26 @@ impl RecordingWriter {
                 });
             }
             // Until a shell has the nonce, and when it has ended, nobody reports which lines the history forgets.
-            Mark::Hello(_) | Mark::Bye => self.hidden = true,
+            Mark::Hello(_) => (self.hidden, self.at_prompt) = (true, true),
+            Mark::Bye => {
+                self.hidden = true;
+                self.has_left = !std::mem::take(&mut self.at_prompt);
+            }
         }
+    }
+
+    /// Adds a command to those that run. One of the same shell, and those of the shells in it, have ended without a report.
+    fn begin(&mut self, command_id: &str) {
+        let shell = |id: &str| id.rsplit_once('@').map(|(shell, _)| shell.to_owned());
+        let earlier = |id: &String| shell(id) == shell(command_id);
+        if let Some(at) = self.commands.iter().position(earlier) {
+            self.commands.truncate(at);
+        }
+        if self.commands.len() == MAX_NESTED {
+            self.commands.remove(0);
+        }
+        self.commands.push(command_id.to_owned());
+        (self.at_prompt, self.has_left) = (false, false);
     }
 
     /// Cuts off what was recorded since the last prompt, and counts it as a gap.

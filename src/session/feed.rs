@@ -309,6 +309,20 @@ impl TurnFeed {
         self.push(TurnEvent::Notice(text.into()));
     }
 
+    /// Appends a line for the user, unless this turn has shown it.
+    pub fn notice_once(&self, text: impl Into<String>) {
+        let text = text.into();
+        let is_shown = lock(&self.state).entries.iter().any(|entry| match entry {
+            FeedEntry::Event(event) => {
+                matches!(&**event, TurnEvent::Notice(shown) if *shown == text)
+            }
+            FeedEntry::Text { .. } => false,
+        });
+        if !is_shown {
+            self.notice(text);
+        }
+    }
+
     /// Ends the feed. Open questions are withdrawn.
     pub fn finish(&self, end: TurnEnd) {
         let open: Vec<String> = lock(&self.state)

@@ -1,6 +1,6 @@
 //! kitty: remote control, <https://sw.kovidgoyal.net/kitty/remote-control/>. It is off unless the user allows it.
 
-use super::{TerminalIdentity, columns, plain_screen, run, visible};
+use super::{TerminalIdentity, plain_screen, run, size, visible};
 use crate::context::align::{Screen, ScreenRow};
 use crate::error::{Error, Result};
 
@@ -28,7 +28,7 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     }
     Ok(Screen {
         rows: rows(&text),
-        columns: columns(&identity.tty),
+        columns: size(&identity.tty).0,
         is_cut: true,
         tells_wraps: true,
         ..Screen::default()

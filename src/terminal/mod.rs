@@ -170,7 +170,10 @@ pub async fn read(identity: &TerminalIdentity) -> Result<TerminalText> {
                 Err(e) => failure = failure.or(Some(e)),
             }
         }
-        let unknown = || Error::runtime(format!("{} cannot be read", identity.name()));
+        let unknown = || {
+            Error::runtime(format!("{} cannot be read", identity.name()))
+                .hint("use tmux (`aish` starts it), or record the shell with: aish-helper record")
+        };
         Err(failure.unwrap_or_else(unknown))
     };
     let name = identity
@@ -189,7 +192,7 @@ pub async fn read(identity: &TerminalIdentity) -> Result<TerminalText> {
 
 /// Returns the screen of a terminal that prints its text without saying where it wrapped lines.
 fn plain_screen(identity: &TerminalIdentity, text: &str) -> Screen {
-    let columns = columns(&identity.tty);
+    let (columns, _) = size(&identity.tty);
     // A row that is longer than the terminal is a whole line. Where there is none, a full row counts as wrapped.
     let has_lines = columns > 0 && text.lines().any(|line| line.width() > columns);
     let rows = text.lines().map(|line| ScreenRow {
@@ -213,17 +216,19 @@ fn visible(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// Returns the width of a terminal device, 0 if it is unknown.
-fn columns(tty: &str) -> usize {
+/// Returns columns and rows of a terminal device, 0 if they are unknown.
+fn size(tty: &str) -> (usize, usize) {
     if !tty.starts_with("/dev/") {
-        return 0;
+        return (0, 0);
     }
     let mut options = OpenOptions::new();
     // A terminal that was closed must neither block nor become the daemon's own.
     let flags = nix::libc::O_NOCTTY | nix::libc::O_NONBLOCK;
     let file = options.read(true).custom_flags(flags).open(tty);
     let size = file.ok().and_then(terminal_size::terminal_size_of);
-    size.map_or(0, |(width, _)| usize::from(width.0))
+    size.map_or((0, 0), |(width, height)| {
+        (usize::from(width.0), usize::from(height.0))
+    })
 }
 
 /// Returns how many lines tmux keeps of the shell's pane.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{MAX_BYTES, TerminalIdentity, columns, run, visible};
+use super::{MAX_BYTES, TerminalIdentity, run, size, visible};
 use crate::context::align::{Screen, ScreenRow, low_byte};
 use crate::error::{Error, ErrorContext, Result};
 
@@ -29,7 +29,8 @@ impl Drop for PrivateDir {
     }
 }
 
-/// Lets screen write the window's text to a file and reads it. screen answers the question that follows after it has written.
+/// Lets screen write the window's text to a file and reads it. screen answers the question that follows after it has written. The
+/// question has no text: screen shows every other answer on the attached display too, and draws nothing else for `msgwait`, 5 s.
 ///
 /// # Errors
 /// screen fails, or the file cannot be read.
@@ -42,8 +43,8 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     let window_args = ["-S", session, "-p", window];
     let copy = [&window_args[..], &["-X", "hardcopy", "-h", &name]].concat();
     run::output(identity, "screen", &copy).await?;
-    let ask = [&window_args[..], &["-Q", "info"]].concat();
-    let info = run::output(identity, "screen", &ask).await?;
+    let ask = [&window_args[..], &["-Q", "echo", ""]].concat();
+    run::output(identity, "screen", &ask).await?;
     let meta = fs::metadata(&file).context(|| "screen wrote no text".into())?;
     if meta.len() > MAX_BYTES as u64 {
         return Err(Error::runtime("screen wrote too much"));
@@ -53,15 +54,15 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
         return Err(Error::runtime("screen wrote too many lines"));
     }
     let (text, is_lossy) = decoded(&bytes);
-    let size = Size::parse(&info);
-    let width = size
-        .as_ref()
-        .map_or_else(|| columns(&identity.tty), |size| size.columns);
-    let rows = wrapped_rows(&text, width);
+    let (columns, height) = size(&identity.tty);
+    let rows = wrapped_rows(&text, columns);
+    let blank = rows.iter().rev().take_while(|row| row.text.is_empty());
+    let used = rows.len() - blank.count();
     Ok(Screen {
-        is_cut: size.is_none_or(|size| rows.len() >= size.rows + size.scrollback),
+        // How much screen keeps is not known, so that older rows may be gone once the window is full.
+        is_cut: used >= height,
         rows,
-        columns: width,
+        columns,
         is_lossy,
         ..Screen::default()
     })
@@ -101,34 +102,8 @@ fn wrapped_rows(text: &str, columns: usize) -> Vec<ScreenRow> {
         }
         rows.push(ScreenRow {
             text,
-            wrapped: width == columns || lacks_blank,
+            wrapped: columns > 0 && width == columns || lacks_blank,
         });
     }
     rows
-}
-
-/// The size of a window.
-struct Size {
-    columns: usize,
-    rows: usize,
-    scrollback: usize,
-}
-
-impl Size {
-    /// Parses `(1,24)/(80,24)+100 …`: the cursor, the size, the number of lines of the scrollback.
-    fn parse(info: &str) -> Option<Size> {
-        let (_, size) = info.split_once(")/(")?;
-        let (size, rest) = size.split_once(')')?;
-        let (columns, rows) = size.split_once(',')?;
-        let scrollback: String = rest
-            .strip_prefix('+')?
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        Some(Size {
-            columns: columns.parse().ok()?,
-            rows: rows.parse().ok()?,
-            scrollback: scrollback.parse().ok()?,
-        })
-    }
 }

@@ -146,7 +146,10 @@ pub fn content(
             }),
         };
         let last = facts.commands.last();
-        let is_missing = context::asks_about_failure(&ask.text, &facts);
+        // Output that the user has turned off is not missing.
+        let is_missing = ask.output != OutputChoice::Never
+            && chosen.config.context.output_bytes > 0
+            && context::asks_about_failure(&ask.text, &facts);
         PromptContent {
             text: context::render_prompt(&ask.text, &facts),
             again: last

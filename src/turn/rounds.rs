@@ -481,7 +481,7 @@ impl<'a> TurnRun<'a> {
                         if is_answer {
                             background_notice::not_recorded(self.services, self.feed);
                         }
-                        self.feed.notice(e.message);
+                        self.feed.notice_once(e.message);
                     }
                 }
             }

@@ -201,7 +201,7 @@ async fn converse(
         }
         if let Err(e) = written.await {
             background_notice::not_recorded(services, feed);
-            feed.notice(e.message);
+            feed.notice_once(e.message);
         }
         // Fails only if the request has failed before.
         let _ = stored.send(());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Server;
 use crate::support::helper::Helper;
-use crate::support::multiplexer::{Multiplexer, is_installed};
+use crate::support::multiplexer::Multiplexer;
 use crate::support::pty::Zsh;
 
 const APPEND: &str = "/v1/tui/append-prompt";
@@ -203,9 +203,6 @@ fn the_shell_that_was_used_last_is_driven_until_it_ends() {
 
 #[test]
 fn a_terminal_answers_by_itself() {
-    if !is_installed("tmux") {
-        return;
-    }
     let helper = Helper::saying("Hello from the model.");
     let server = Server::start(&helper);
     let (_tmux, mut zsh) = Multiplexer::tmux(&helper);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::fakes::provider::Script;
 use crate::support::helper::Helper;
 use crate::support::home::source_plugin;
-use crate::support::multiplexer::{Multiplexer, is_installed, use_tmux35};
+use crate::support::multiplexer::{Multiplexer, use_tmux35};
 use crate::support::pty::Zsh;
 
 const BUILD: &str = "cargo build --offline";
@@ -104,9 +104,6 @@ fn repair(helper: &Helper, zsh: &mut Zsh<'_>) {
 
 #[test]
 fn in_tmux_a_failed_build_is_repaired() {
-    if !is_installed("tmux") {
-        return;
-    }
     let helper = broken_crate(3);
     let (_tmux, mut zsh) = Multiplexer::tmux(&helper);
     zsh.prompt();
@@ -115,9 +112,6 @@ fn in_tmux_a_failed_build_is_repaired() {
 
 #[test]
 fn the_output_of_a_command_with_a_secret_goes_along_with_fix() {
-    if !is_installed("tmux") {
-        return;
-    }
     let helper = Helper::saying("It fails.");
     let (_tmux, mut zsh) = Multiplexer::tmux(&helper);
     zsh.prompt();
@@ -144,9 +138,6 @@ fn in_tmux_35_a_failed_build_is_repaired() {
 
 #[test]
 fn in_screen_a_failed_build_is_repaired() {
-    if !is_installed("screen") {
-        return;
-    }
     let helper = broken_crate(3);
     let run = [
         "screen",
@@ -163,6 +154,20 @@ fn in_screen_a_failed_build_is_repaired() {
     let (_screen, mut zsh) = Multiplexer::start(&helper, &run, quit);
     zsh.prompt();
     repair(&helper, &mut zsh);
+}
+
+#[test]
+fn the_output_of_a_plain_terminal_is_refused_with_what_to_do() {
+    let helper = Helper::saying("fine");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("llm hello");
+    zsh.run("print one");
+    let refused = zsh.eval("aish-helper output");
+    let advice = "use tmux (`aish` starts it), or record the shell with: aish-helper record\n";
+    assert!(
+        refused.contains("cannot be read") && refused.ends_with(advice),
+        "{refused}"
+    );
 }
 
 #[test]

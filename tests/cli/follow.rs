@@ -85,6 +85,37 @@ fn a_line_of_aish_begins_behind_output_without_a_line_end() {
 }
 
 #[test]
+fn commands_that_are_not_offered_any_more_are_told() {
+    let helper = Helper::new([
+        Script::tokens(["Two.\nCMD: print -r -- fir''st\nCMD: print second\n"]),
+        Script::tokens(["All is well."]),
+    ]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm diagnose it\r");
+    zsh.wait_text("1 of 2");
+    // A line that is typed on does not push the question away.
+    let told = |zsh: &Zsh<'_>| zsh.screen().matches("not one of the keys").count();
+    zsh.press_until("x", "not one of the keys");
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_secs(1) {
+        zsh.send("x");
+        let pressed = std::time::Instant::now();
+        while pressed.elapsed() < std::time::Duration::from_millis(300) {
+            assert_eq!(told(&zsh), 1, "{}", zsh.screen());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    zsh.press_until("c", "first\r\n");
+    zsh.wait_text("All is well.");
+    zsh.prompt();
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("[aish] 1 more will not be offered: the model goes on"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn y_runs_one_command_and_ends() {
     let helper = chain();
     let mut zsh = Zsh::start(&helper.home);
@@ -183,6 +214,23 @@ fn explaining() -> Helper {
 }
 
 const FAILS: &str = "sh -c 'echo be''cause; exit 3'";
+
+#[test]
+fn output_that_is_turned_off_is_not_offered_again() {
+    for (config, ask) in [
+        ("", "llm --no-output why did that fail"),
+        ("[context]\noutput_bytes = 0\n", "llm why did that fail"),
+    ] {
+        let helper = explaining();
+        helper.config(config);
+        let mut zsh = Zsh::start(&helper.home);
+        zsh.run("llm hello");
+        zsh.run(FAILS);
+        zsh.run(ask);
+        let screen = zsh.screen();
+        assert!(!screen.contains("again"), "{screen}");
+    }
+}
 
 #[test]
 fn a_failed_command_is_offered_again_where_the_model_proposes_nothing() {

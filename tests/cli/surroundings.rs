@@ -36,17 +36,23 @@ fn ask(helper: &Helper) -> (String, String) {
 #[test]
 fn place_and_time_go_along_and_each_can_be_turned_off() {
     let helper = helper();
+    let today = || chrono::Local::now().format("%Y-%m-%d").to_string();
+    let before = today();
     let (system, user) = ask(&helper);
     assert_eq!(user, "<git>branch \"trunk\"; no changes</git>\n\nhi");
     let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = os_release
         .lines()
         .find_map(|line| line.strip_prefix("PRETTY_NAME="));
-    let name = name.map(|name| name.trim_matches('"')).unwrap_or_default();
+    // Where there is none, it is the system of the build.
+    let name = name.map_or(std::env::consts::OS, |name| name.trim_matches('"'));
     assert!(system.contains(name), "{system}");
     assert!(system.contains("Shell: zsh."), "{system}");
-    let today = chrono::Local::now().format("%Y-%m-%d").to_string();
-    assert!(system.contains(&today), "{system}");
+    // The day may have ended since.
+    assert!(
+        [before, today()].iter().any(|day| system.contains(day)),
+        "{system}"
+    );
     let (_, quoted) = system
         .split_once("permits nothing:\n<project_file name=\"AGENTS.md\">\n")
         .expect("the file");

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::support::helper::Helper;
-use crate::support::home::{Home, source_plugin};
+use crate::support::home::{Home, helper, source_plugin};
 use crate::support::pty::{RECORD, Zsh};
 
 /// A recording as its files say.
@@ -255,6 +255,20 @@ fn a_shell_inside_gets_the_nonce_with_its_first_command() {
     zsh.exit();
     let recorded = Recorded::only(&home);
     assert!(has(&recorded.output, "inner\r\n"));
+    let mut outer = None;
+    let ended = recorded.events().find_map(|event| match event {
+        RecordingEvent::CommandStart { command_id, text } => {
+            if text.as_deref() == Some("zsh -d -i") {
+                outer = Some(command_id.clone());
+            }
+            None
+        }
+        RecordingEvent::CommandEnd { command_id, exit } => {
+            (outer.as_ref() == Some(command_id)).then_some(*exit)
+        }
+        _ => None,
+    });
+    assert_eq!(ended, Some(5), "the command that started the inner shell");
 }
 
 #[test]
@@ -445,15 +459,23 @@ fn a_recorded_shell_is_not_recorded_again() {
     let mut zsh = Zsh::record(&home);
     zsh.run("aish-helper status");
     let id = recordings(&home.path("aish/data/recordings"))[0].clone();
-    let id = id
-        .file_name()
-        .expect("an id")
-        .to_string_lossy()
-        .into_owned();
+    let id = id.file_name().expect("an id").to_string_lossy();
+    let id = id.rsplit('-').next().expect("an id")[4..].to_owned();
     zsh.wait_text(&format!("recording this terminal is recorded: {id}"));
     zsh.run("aish-helper record -- true; code=$?");
-    zsh.wait_text("this shell is already recorded");
+    zsh.wait_text(&format!("this shell is already recorded: {id}"));
     assert_eq!(zsh.eval("print -r -- $code"), "2\n");
+    // An installation without the plugin says only that.
+    let apart = home.path("apart/bin/aish-helper");
+    fs::create_dir_all(home.path("apart/bin")).expect("a directory");
+    if fs::hard_link(helper(), &apart).is_err() {
+        fs::copy(helper(), &apart).expect("a copy");
+    }
+    let refused = zsh.eval("apart/bin/aish-helper record 2>&1");
+    assert!(
+        refused.starts_with("aish: this shell is already recorded"),
+        "{refused}"
+    );
     // Another terminal with the same variable, as in a multiplexer.
     zsh.run("script -qec 'aish-helper record -- true' /dev/null; code=$?");
     assert_eq!(zsh.eval("print -r -- $code"), "0\n");

@@ -8,15 +8,6 @@ use pty_process::blocking::Command as PtyCommand;
 use super::helper::Helper;
 use super::pty::Zsh;
 
-/// Whether a program is there; says so if the test is left out.
-pub fn is_installed(program: &str) -> bool {
-    let found = Command::new(program).arg("-V").output().is_ok();
-    if !found {
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
-}
-
 /// Puts the tmux that `AISH_TEST_TMUX35` names, 3.5 or newer, into the `PATH` of the helper's home. Returns false, and says that
 /// the test is left out, if `./test.sh` found none.
 pub fn use_tmux35(helper: &Helper) -> bool {

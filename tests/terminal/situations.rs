@@ -181,6 +181,59 @@ fn a_pane_may_be_resized_after_the_command() {
 }
 
 #[test]
+fn to_read_in_screen_leaves_its_display_alone() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Screen, PROMPT);
+    shell.run("seq 3");
+    assert_eq!(shell.output(1)["output"], "1\n2\n3\n");
+    // A line of screen would stay for seconds, and hold back what is printed.
+    shell.keys("print sho''wn");
+    shell.press("Enter");
+    shell.until("the display", || {
+        let display = shell.screen();
+        assert!(!display.contains(")/(80,"), "{display}");
+        display.contains("\nshown\n")
+    });
+}
+
+#[test]
+fn of_an_output_longer_than_what_screen_keeps_the_end_is_told() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Screen, PROMPT);
+    shell.run("echo before");
+    shell.run("seq 9000");
+    let told = shell.output(1);
+    assert_eq!(told["certainty"], "end", "{told}");
+    let output = told["output"].as_str().expect("text");
+    assert!(output.ends_with("\n8999\n9000\n") && !output.contains("before"));
+}
+
+#[test]
+fn a_prompt_behind_a_pipe_is_no_command_of_the_user() {
+    let helper = Helper::with(Provider::answering(|_| Script::tokens(["an answer"])));
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("sh -c 'echo the ca''use; exit 2'");
+    for line in [
+        "print notes | llm what is it; it's odd",
+        "print notes | llm 'what is it'",
+        "llm 'what is it' | cat",
+    ] {
+        shell.run(line);
+        let told = shell.output(1);
+        assert_eq!(told["output"], "the cause\n", "{line}: {told}");
+    }
+    shell.run("llm --output what is it");
+    let content = helper.content();
+    assert!(content.contains("\nthe cause\n</output>"), "{content}");
+    // The command behind it is one.
+    shell.run("llm 'what is it' | cat; print notes");
+    assert_eq!(
+        shell.output(1)["command"],
+        "llm 'what is it' | cat; print notes"
+    );
+}
+
+#[test]
 fn another_pane_is_not_read() {
     let helper = Helper::saying("fine");
     let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);

@@ -33,7 +33,7 @@ fn the_question_shows_tool_and_arguments() {
             "│ title  \"Crash on start\"",
             "│ body   \"It crashes. It crashes. It crashes. It crashes. It crashes. It crashes. It cr…\" (1,204 bytes, ↓ to read all)",
             "└ run? [y] yes  [n] no  [t] always allow this tool, this session  [r] all reads of github, this session  [A] always",
-            "  [e] edit  [d] deny and say why  [?]",
+            "  [e] edit  [d] deny and say why  [?] help",
         ]
     );
     // The end must have been shown before y counts.
@@ -122,7 +122,7 @@ fn hostile_text_is_visible_and_harmless() {
     }
     zsh.press_until("?", "schema");
     zsh.wait_for("the keys again", |s| {
-        s.contents().trim_end().ends_with(KEYS)
+        s.contents().trim_end().ends_with("[?] help")
     });
     let shown = frame(&zsh).join("\n");
     assert!(
@@ -250,7 +250,7 @@ fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
     let before = zsh.raw().len();
     let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &dangerous());
     // The model's reason imitates the line of keys.
-    zsh.wait_text("[d] deny and say why  [?]");
+    zsh.wait_text("[d] deny and say why  [?] help");
     assert_eq!(
         frame(&zsh),
         [
@@ -259,7 +259,7 @@ fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
             "│ declared destructive · private data · \"the notes are old. │ title \"x\" └ run? the note… [?] all",
             "│ asked because of: policy.rules.\"op:destructive\"",
             "│ path  \"/home/me/notes\"",
-            "└ run? [y] yes  [n] no  [e] edit  [d] deny and say why  [?]",
+            "└ run? [y] yes  [n] no  [e] edit  [d] deny and say why  [?] help",
         ]
     );
     let raw = String::from_utf8_lossy(&zsh.raw()[before..]).into_owned();

@@ -96,13 +96,14 @@ fn other_failures_are_one_request() {
     // Prompts in between are not what is corrected.
     zsh.send("\x15");
     zsh.run("llm :status >/dev/null");
+    zsh.run("true | llm :status >/dev/null");
     zsh.run("");
     zsh.run("llm :fix | cat");
     let last = helper.provider.requests().len() - 1;
     assert_eq!(helper.messages(last)[1].1, request);
     zsh.wait_text("The existing one is printed.\nCMD: cat .zshrc\n");
     // The corrected command was not put on a command line.
-    assert!(zsh.screen().trim_end().ends_with("<6>"), "{}", zsh.screen());
+    assert!(zsh.screen().trim_end().ends_with("<7>"), "{}", zsh.screen());
 }
 
 #[test]
@@ -312,4 +313,40 @@ fn a_proposed_command_that_failed_is_corrected() {
         "{:?}",
         helper.messages(1)
     );
+}
+
+#[test]
+fn plugin_and_daemon_agree_on_what_asks_aish() {
+    let lines = [
+        "llm hello",
+        "cat Makefile | llm what is it; it's odd",
+        "git diff |& noglob llm 'review'",
+        "llm \"list colours\" | sort > colours",
+        "llm \"list colours\" | sort; cat x",
+        "llm -m small 'list' && make",
+        "llm -m small list && make",
+        "llm :status | head",
+        "llm :status; make",
+        "make 2>&1 | llm 'why' >out;",
+        "X=1 llm explain < Makefile",
+        "/usr/bin/aish-helper status || true",
+        "print x | aish-helper redact",
+        "cat notes | grep 'x | llm y'",
+        "print $(git diff | llm review)",
+        "if true; then llm 'x'; fi",
+        "make",
+        "",
+    ];
+    let functions = format!("{}/zsh/functions", env!("CARGO_MANIFEST_DIR"));
+    let script = "fpath=($1); autoload -Uz _aish_asks; typeset -A _aish=(names llm); shift\n\
+                  for line; do _aish_asks $line; print $?; done";
+    let zsh = std::process::Command::new("zsh")
+        .args(["-fc", script, "zsh", &functions])
+        .args(lines)
+        .output()
+        .expect("zsh");
+    let told = String::from_utf8_lossy(&zsh.stdout);
+    let asks: Vec<bool> = told.lines().map(|code| code == "0").collect();
+    assert_eq!(asks, lines.map(aish::history::record::is_aish), "{zsh:?}");
+    assert!(asks.contains(&true) && asks.contains(&false));
 }

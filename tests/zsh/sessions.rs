@@ -264,6 +264,19 @@ fn a_file_named_in_a_prompt_is_attached() {
         "{content}"
     );
     assert!(content.ends_with("what is in @notes.txt"), "{content}");
+    zsh.run("clear");
+    zsh.run("llm what is in < notes.txt");
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("[aish] attached: notes.txt (9 bytes)"),
+        "{screen}"
+    );
+    let content = helper.content();
+    assert!(
+        content.contains("<file name=\"notes.txt\">\nbuy milk\n</file>"),
+        "{content}"
+    );
+    assert!(content.ends_with("what is in"), "{content}");
     // A word that names no file is plain text, and so is every word that was not typed.
     zsh.run("llm ask @nobody and me@notes.txt");
     assert!(!helper.content().contains("<file"));
@@ -279,4 +292,19 @@ fn a_file_named_in_a_prompt_is_attached() {
     let call = helper.call(["ask", "--", "see", "@notes.txt"]);
     call.run().ok();
     assert!(!helper.content().contains("buy milk"));
+}
+
+#[test]
+fn continuing_a_session_says_when_it_was_used_before() {
+    let helper = counting();
+    helper.ask("older topic");
+    let file = helper.sessions().remove(0);
+    let before = std::time::SystemTime::now() - std::time::Duration::from_secs(7300);
+    let opened = std::fs::File::options().append(true).open(&file).unwrap();
+    opened.set_modified(before).unwrap();
+    let id = file.file_stem().unwrap().display().to_string();
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run(&format!("llm :continue {id}"));
+    let screen = zsh.screen();
+    assert!(screen.contains("1 prompt, last used 2 h ago"), "{screen}");
 }

@@ -70,6 +70,9 @@ pub struct AskArgs {
     /// The prompt was submitted over HTTP: attach no files that it names, and ask about each proposed command (for the plugin)
     #[arg(long, hide = true)]
     pub submitted: bool,
+    /// Attach the file behind the prompt, `< FILE`, and say so (for the plugin)
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub input: Option<PathBuf>,
     /// The shell that asks (for the plugin)
     #[arg(long, value_name = "ID", hide = true)]
     pub shell: Option<ShellId>,

@@ -7,6 +7,7 @@ use std::process::Command;
 use super::notice;
 use super::shell::Shell;
 use crate::client::relay::{self, RECORDING_VARIABLE};
+use crate::client::text_format::short_id;
 use crate::error::{Error, Result};
 use crate::paths::{Paths, variable};
 use crate::recording::event::RecordingStart;
@@ -33,7 +34,7 @@ pub(super) fn run_shell(shell: &Shell, paths: &Paths) -> Error {
     if let Some(recording) = recorded_here(paths) {
         notice(&format!(
             "this terminal is recorded already: {}",
-            recording.id
+            short_id(&recording.id)
         ));
         return shell.exec(None);
     }

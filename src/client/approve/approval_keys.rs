@@ -43,7 +43,7 @@ fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
         (Some(ApprovalScope::Always), "[A] always ".to_owned()),
         (None, "[e] edit ".to_owned()),
         (None, "[d] deny and say why ".to_owned()),
-        (None, "[?]".to_owned()),
+        (None, "[?] help".to_owned()),
     ];
     let short = |offer: Option<ApprovalScope>, label: String| match offer {
         Some(ApprovalScope::Tool) => "[t] tool, session ".to_owned(),
@@ -52,6 +52,7 @@ fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
             None => "[r] reads, session ".to_owned(),
         },
         None if label.starts_with("[d]") => "[d] deny, say why ".to_owned(),
+        None if label.starts_with("[?]") => "[?]".to_owned(),
         _ => label,
     };
     wide.into_iter()

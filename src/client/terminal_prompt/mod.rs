@@ -252,9 +252,11 @@ impl<'a> TerminalPrompt<'a> {
             .split("  ")
             .map(|key| format!("{key} "))
             .collect();
+        let line = format!("{}{}", self.dim("└"), broken(&labels, self.size.0));
+        self.write(&line)?;
+        // Once: who types on has not seen the question, and would push it off the screen.
+        let mut is_told = false;
         loop {
-            let line = format!("{}{}", self.dim("└"), broken(&labels, self.size.0));
-            self.write(&line)?;
             match self.answer_key()? {
                 PromptInput::Redraw => {
                     self.write("\n")?;
@@ -267,7 +269,11 @@ impl<'a> TerminalPrompt<'a> {
                         self.write(&format!("{start}{word}\n"))?;
                         return Ok(Some(value));
                     }
-                    None => self.write("\nnot one of the keys\n")?,
+                    None if is_told => {}
+                    None => {
+                        is_told = true;
+                        self.write(&format!("\nnot one of the keys\n{line}"))?;
+                    }
                 },
             }
         }

@@ -1,6 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::protocol::ShellId;
 use crate::recording::event::{RecordingSource, VERSION};
 
 struct Recording {
@@ -293,4 +294,52 @@ fn waiting_events_are_bounded() {
         _ => 0,
     });
     assert_eq!(bytes.sum::<u64>(), 3 * MAX_WAITING as u64 / 2);
+}
+
+#[test]
+fn a_command_ends_after_the_nested_shell_that_it_started() {
+    let ends = |marks: &str| -> Vec<String> {
+        let mut recording = recording(1 << 20);
+        for mark in marks.split(' ') {
+            recording.mark(match mark {
+                "prompt" => Mark::Prompt,
+                "bye" => Mark::Bye,
+                "hello" => Mark::Hello(ShellId::parse("2-2").unwrap()),
+                mark => match mark.parse() {
+                    Ok(exit) => Mark::CommandEnd { exit },
+                    Err(_) => Mark::CommandStart {
+                        command_id: mark.into(),
+                        text: Some("x".into()),
+                    },
+                },
+            });
+        }
+        recording.end(false);
+        let text = fs::read_to_string(recording.writer.dir().join(EVENTS_FILE)).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let end = |line: RecordingLine| match line.event {
+            RecordingEvent::CommandEnd { command_id, exit } => Some(format!("{command_id}={exit}")),
+            _ => None,
+        };
+        lines.filter_map(end).collect()
+    };
+    for (marks, wanted) in [
+        // Left by Ctrl-D, after a command and an empty line.
+        (
+            "a@1 hello b@2 3 prompt 0 prompt bye 5 prompt",
+            "b@2=3 a@1=5",
+        ),
+        ("a@1 hello 0 prompt bye 5 prompt", "a@1=5"),
+        // Left by a command.
+        ("a@1 hello b@2 bye 5 prompt a@6 7", "b@2=5 a@1=5 a@6=7"),
+        // Killed, and told by the outer shell.
+        ("a@1 hello b@2 137 prompt a@3 4 prompt", "b@2=137 a@3=4"),
+        (
+            "a@1 hello b@2 hello c@3 bye 1 prompt bye 2",
+            "c@3=1 b@2=1 a@1=2",
+        ),
+        ("a@1 2 prompt 2 prompt", "a@1=2"),
+    ] {
+        assert_eq!(ends(marks).join(" "), wanted, "{marks}");
+    }
 }
