@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::mcp::free_alias;
-use super::syntax_tree::{self, SyntaxValue, TableEntry};
+use super::syntax_tree::{self, SyntaxNode, SyntaxValue, TableEntry};
 use super::table_reader::shown_key;
 use super::toml_text::{check_server, toml_string};
 use super::value_checks::{
@@ -119,6 +119,12 @@ fn text(value: &SyntaxValue) -> Option<String> {
     }
 }
 
+/// Returns the words of a list. A server with fewer arguments than were written would be another one.
+fn texts(list: &[SyntaxNode], key: &str) -> Result<Vec<String>, String> {
+    let words: Option<Vec<String>> = list.iter().map(|word| text(&word.value)).collect();
+    words.ok_or_else(|| format!("has a value in its {key} that is not a text"))
+}
+
 fn classify_text(text: &str) -> ImportedText {
     let trimmed = text.trim();
     if let Some(inner) = trimmed.strip_prefix("${").and_then(|t| t.strip_suffix('}')) {
@@ -194,13 +200,15 @@ fn server(value: &SyntaxValue, alias: &str) -> Result<ImportedServer, String> {
         known_keys.extend(["command", "args", "env"]);
         draft.command(entries)?;
     }
+    let mut is_disabled = false;
     for (key, off) in [("disabled", true), ("enabled", false)] {
         if let Some(SyntaxValue::Bool(set)) = get(entries, key) {
             known_keys.push(key);
-            if *set == off {
-                draft.lines.push("disabled = true".into());
-            }
+            is_disabled |= *set == off;
         }
+    }
+    if is_disabled {
+        draft.lines.push("disabled = true".into());
     }
     let unknown = entries
         .iter()
@@ -224,16 +232,12 @@ impl TableDraft {
     fn command(&mut self, entries: &[TableEntry]) -> Result<(), String> {
         let mut words = match get(entries, "command") {
             Some(SyntaxValue::String(command)) => vec![command.clone()],
-            Some(SyntaxValue::Array(words)) => {
-                words.iter().filter_map(|w| text(&w.value)).collect()
-            }
+            Some(SyntaxValue::Array(words)) => texts(words, "command")?,
             _ => return Err("has neither a url nor a command".into()),
         };
         match get(entries, "args") {
             None => {}
-            Some(SyntaxValue::Array(args)) => {
-                words.extend(args.iter().filter_map(|a| text(&a.value)))
-            }
+            Some(SyntaxValue::Array(args)) => words.extend(texts(args, "args")?),
             Some(_) => return Err("has args that are not a list".into()),
         }
         if words.iter().any(|w| {
@@ -253,8 +257,13 @@ impl TableDraft {
             let args: Vec<String> = args.iter().map(|a| toml_string(a)).collect();
             self.lines.push(format!("args = [{}]", args.join(", ")));
         }
-        let Some(SyntaxValue::Table(env)) = get(entries, "env") else {
-            return Ok(());
+        let env = match get(entries, "env") {
+            None => return Ok(()),
+            Some(SyntaxValue::Table(env)) => env,
+            Some(_) => {
+                self.notes.push("env".into());
+                return Ok(());
+            }
         };
         let mut pairs = Vec::new();
         for entry in env {
@@ -297,7 +306,10 @@ impl TableDraft {
         let mut pairs = Vec::new();
         for entry in headers {
             let name = &entry.key;
-            let value = text(&entry.node.value).unwrap_or_default();
+            let Some(value) = text(&entry.node.value) else {
+                self.notes.push(format!("headers.{}", shown_key(name)));
+                continue;
+            };
             let bearer = value
                 .get(..7)
                 .filter(|b| b.eq_ignore_ascii_case("bearer "))

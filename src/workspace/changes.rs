@@ -236,6 +236,14 @@ pub enum FileVersion {
     Absent,
 }
 
+/// Refuses changes that [`commit`] would refuse because two of them are of the same file: a file with two names.
+///
+/// # Errors
+/// A file is changed twice.
+pub fn check_distinct(changes: &[PreparedChange]) -> Result<(), WorkspaceError> {
+    commit::check_distinct(changes.iter().map(|change| (change, change.before())))
+}
+
 /// A change of one file: what it was when the change was computed, and what it becomes.
 #[derive(Debug, Clone)]
 pub struct PreparedChange {

@@ -204,6 +204,21 @@ fn what_may_not_be_written_is_refused_before_a_question() {
     assert_eq!(work.read("a.txt"), "one\n");
 }
 
+/// It would fail after the answer: each name would get its own version of the one file.
+#[test]
+fn a_patch_of_two_names_of_one_file_is_refused_before_a_question() {
+    let hunk = |name: &str| format!("*** Update File: {name}\n@@\n-old\n+{name}\n");
+    let patch = format!("*** Begin Patch\n{}{}*** End Patch", hunk("f"), hunk("g"));
+    let work = Work::calling(&[("patch", json!({"patch": patch}))], READS);
+    work.write("f", "old\n");
+    std::fs::hard_link(work.path("f"), work.path("g")).expect("a link");
+    let mut client = work.ask("x");
+    assert!(answer_all(&mut client, &ApprovalVerdict::Once).is_empty());
+    let results = work.results();
+    assert!(results[0].contains("g: is changed twice"), "{results:?}");
+    assert_eq!(work.read("f"), "old\n");
+}
+
 #[test]
 fn a_file_that_moves_is_shown_as_one() {
     let patch = "*** Begin Patch\n*** Update File: old.txt\n*** Move to: new.txt\n@@\n two\n-three\n+3\n*** End Patch";

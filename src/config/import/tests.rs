@@ -183,6 +183,26 @@ fn other_spellings_are_imported() {
     assert!(servers.contains_key("a-name-that-is-much"));
 }
 
+/// A server must not become another one, and nothing may get lost without a word.
+#[test]
+fn values_of_a_wrong_type_are_refused_or_noted() {
+    let found = import(
+        r#"{"mcpServers": {
+            "args": {"command": "npx", "args": ["-y", {"x": 1}, "pkg"]},
+            "words": {"command": ["npx", ["pkg"]]},
+            "env": {"command": "x", "env": ["A=b"]},
+            "header": {"url": "https://a.example/mcp", "headers": {"X-A": ["b"]}},
+            "off": {"command": "x", "disabled": true, "enabled": false}
+        }}"#,
+    );
+    let reason = |key| format!("has a value in its {key} that is not a text");
+    assert_eq!(refused(&found, "args"), reason("args"));
+    assert_eq!(refused(&found, "words"), reason("command"));
+    assert_eq!(taken(&found, "env").notes, ["env"]);
+    assert_eq!(taken(&found, "header").notes, ["headers.X-A"]);
+    assert!(config(&found).mcp.servers["off"].disabled);
+}
+
 #[test]
 fn file_without_servers_is_an_error() {
     let none = |_: &str| false;

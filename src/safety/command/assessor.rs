@@ -27,6 +27,7 @@ use super::special::SENDS_SECRET;
 use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
 use super::targets::{CommandPlace, is_sink, written};
 use super::zsh_screen::{self, TextTraits};
+use candidates::readings;
 
 /// Texts that are analysed for one command line, those in `sh -c '…'` included.
 const MAX_TEXTS: usize = 24;
@@ -316,11 +317,12 @@ impl<'p> Assessor<'p> {
         if self.findings.classes().last() != Some(&Unknown) || self.is_guess {
             return;
         }
-        let texts = texts.iter().filter(|text| text.len() <= MAX_GUESS);
-        let readings = texts.flat_map(|text| readings(text));
-        for text in readings.take(MAX_GUESSES) {
+        let texts = texts.iter().filter(|(text, _)| text.len() <= MAX_GUESS);
+        let readings = texts.flat_map(|(text, at)| readings(text).map(|text| (text, *at)));
+        for (text, elsewhere) in readings.take(MAX_GUESSES) {
             let mut guess = Assessor::new(self.place);
             guess.is_guess = true;
+            guess.set_elsewhere(elsewhere);
             guess.run(text);
             self.findings.raise(guess.findings);
         }
@@ -427,6 +429,7 @@ impl<'p> Assessor<'p> {
                     self.findings.add(Destroys, "empties a file");
                 }
                 self.secret(&target);
+                self.sent_input(script, redirection, &target);
                 self.findings.add(Reads, "");
                 self.input_process(script, redirection);
             }
@@ -439,7 +442,10 @@ impl<'p> Assessor<'p> {
                 }
             }
             ">&-" | "<&-" => {}
-            "<<" | "<<-" | "<<<" => self.input_text(script, redirection, &target),
+            "<<" | "<<-" | "<<<" => {
+                self.sent_input(script, redirection, "");
+                self.input_text(script, redirection, &target);
+            }
             _ => {
                 let is_descriptor =
                     operator == ">&" && target.chars().all(|c| c.is_ascii_digit() || c == '-');
@@ -472,16 +478,6 @@ impl<'p> Assessor<'p> {
             }
         }
     }
-}
-
-/// Returns a text, and what follows the characters and words with which languages and options begin a command: `:!`, `exec=`,
-/// `shell `, `$(`.
-fn readings(text: &str) -> impl Iterator<Item = &str> {
-    const STARTS: [&str; 6] = ["!", "=", "shell ", "$(", "`", "| "];
-    let behind = STARTS
-        .into_iter()
-        .filter_map(|start| Some(text.split_once(start)?.1));
-    std::iter::once(text).chain(behind.map(|rest| rest.trim_end_matches([')', '`', ']'])))
 }
 
 /// Whether a command prints without end.

@@ -5,6 +5,7 @@ mod literals;
 mod named;
 mod readable;
 mod sql;
+mod started;
 
 pub use languages::{CodeLanguage, acts as code_acts};
 pub use named::named_effects;
@@ -12,6 +13,7 @@ pub use sql::{
     SqlEffect, commands_change, files as query_files, scripts as query_scripts, shell_texts,
     sql_effect,
 };
+pub use started::started_commands;
 
 /// What code on a command line does, as far as its words show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,9 +184,16 @@ pub fn code_effect(code: &str, language: Option<CodeLanguage>) -> CodeEffect {
     }
     let plain = language.and_then(|language| literals::without_literals(code, language));
     match plain.map(|plain| effect_of(&plain, code, language)) {
-        Some(CodeEffect::Harmless) => CodeEffect::Harmless,
-        _ => effect,
+        Some(CodeEffect::Harmless) => return CodeEffect::Harmless,
+        _ if language != Some(CodeLanguage::Python) || effect != CodeEffect::Unknown => {}
+        _ => {
+            let named = started::with_module_names(code);
+            if effect_of(&named, &named, language) == CodeEffect::Destroys {
+                return CodeEffect::Destroys;
+            }
+        }
     }
+    effect
 }
 
 /// Judges code by the words of `plain`, which is the code or the code without its literals.

@@ -7,6 +7,9 @@ use super::class::CommandClass;
 /// Maximum number of texts that are kept to name what they do.
 const MAX_TEXTS: usize = 8;
 
+/// A text that may run, and where it would if that is not this machine.
+pub type GuessedText = (String, Option<&'static str>);
+
 /// An effect, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
@@ -24,7 +27,7 @@ pub struct Findings {
     /// How many of the effects are more than reading.
     changes: usize,
     /// Texts that may run in a way that is not analysed, so that they only name what is worse than not known.
-    texts: Vec<String>,
+    texts: Vec<GuessedText>,
     /// Whether only the class of what is not known counts next, because another reason says more.
     pub hides_unknown: bool,
     /// Where what is found next happens, if that is not this machine; the reasons end with it.
@@ -46,12 +49,12 @@ impl Findings {
     /// Notes a text that may be or hold a command line, in case that what the command line does is not known.
     pub fn guess(&mut self, text: impl Into<String>) {
         if self.texts.len() < MAX_TEXTS {
-            self.texts.push(text.into());
+            self.texts.push((text.into(), self.elsewhere));
         }
     }
 
     /// Takes the texts that may run in a way that is not analysed.
-    pub fn take_texts(&mut self) -> Vec<String> {
+    pub fn take_texts(&mut self) -> Vec<GuessedText> {
         std::mem::take(&mut self.texts)
     }
 

@@ -11,7 +11,7 @@ use super::class::CommandClass;
 use super::interpreters::code_options;
 use super::word::UNKNOWN;
 use uses::{SHELL_WORDS, UseRule};
-use verbs::{is_deletion, names_deletion, stops};
+use verbs::{is_deleting_action, is_deletion, names_deletion, stops};
 
 use arguments::is_path_like;
 pub use arguments::{ArgumentList, find_option};
@@ -314,7 +314,7 @@ impl ProgramEntry {
         }
         // The table has no line for each subcommand of each program.
         let may_delete =
-            is_general && !TAKES_FILES.contains(&name) && names_deletion(name, &list.operands);
+            is_general && !TAKES_FILES.contains(&name) && names_deletion(name, list.subcommands());
         let changes = matches!(verdict.class, CommandClass::Writes | CommandClass::Network);
         let reads = verdict.class == CommandClass::Reads && !SHELL_WORDS.contains(&name);
         let mut options = DELETING_OPTIONS.iter();
@@ -406,17 +406,25 @@ impl ProgramRule {
     /// Whether the rule holds. An option that lowers the class must be an option for certain: `-onotify` has no `-n`.
     fn applies(&self, list: &ArgumentList<'_>, lowers: bool) -> bool {
         let is_path = holds_path(&self.path, list);
-        let rest = list.operands.get(self.path.len()..).unwrap_or_default();
+        let is_verb = |condition: &&str| matches!(*condition, "@deletes" | "@stops");
+        let operands = match self.class == CommandClass::Destroys {
+            true if self.any.iter().any(is_verb) => list.subcommands(),
+            // What the command does that it runs is said of that command.
+            true => list.own_operands(),
+            false => &list.operands,
+        };
+        let rest = operands.get(self.path.len()..).unwrap_or_default();
+        let verbs = |most| list.subcommands().iter().take(most);
         let holds = |condition: &&str, for_certain: bool| match *condition {
             "@none" => rest.is_empty(),
             "@some" => !rest.is_empty(),
             "@two" => rest.len() > 1,
             "@many" => rest.len() > 2,
             "@bare" => list.options.is_empty() && rest.is_empty(),
-            "@deletes" => list.operands.iter().take(4).any(|word| is_deletion(word)),
-            "@stops" => list.operands.iter().take(4).any(|word| stops(word)),
-            "@verb-deletes" => list.operands.iter().take(2).any(|word| is_deletion(word)),
-            "@verb-stops" => list.operands.iter().take(2).any(|word| stops(word)),
+            "@deletes" => verbs(4).any(|word| is_deletion(word) || is_deleting_action(word)),
+            "@stops" => verbs(4).any(|word| stops(word)),
+            "@verb-deletes" => verbs(2).any(|word| is_deletion(word)),
+            "@verb-stops" => verbs(2).any(|word| stops(word)),
             "@unknown" => list.operands.first().is_none_or(|o| o.contains(UNKNOWN)),
             "@fed" => list.operands.contains(&FED_OPERAND),
             "@device" => list.operands.iter().any(|o| o.starts_with("/dev/")),

@@ -142,7 +142,8 @@ pub fn program_name(path: &str) -> &str {
         }
         _ => path,
     };
-    match name.strip_prefix('g') {
+    // The module `zsh/files` has builtins of the names of these programs.
+    match name.strip_prefix("zf_").or(name.strip_prefix('g')) {
         Some(plain) if GNU_NAMES.contains(&plain) => plain,
         _ => name,
     }
@@ -272,7 +273,7 @@ pub fn output_role(arguments: &[String]) -> OutputRole {
         | "bunzip2" | "zstd" | "openssl" | "gpg" | "rev" | "tr" | "sed" | "awk" | "cut"
         | "head" | "tail" | "sort" | "tac" | "uniq" | "grep" | "jq" | "yq" | "tar" | "uudecode"
         | "xargs" | "iconv" | "dos2unix" | "envsubst" | "fold" | "fmt" | "perl" | "python"
-        | "python3" | "lz4" | "base58" | "printf_" => OutputRole::Passes { changes: true },
+        | "python3" | "lz4" | "base58" => OutputRole::Passes { changes: true },
         _ => OutputRole::Local,
     }
 }

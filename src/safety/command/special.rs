@@ -22,7 +22,7 @@ use super::word::UNKNOWN;
 
 pub use packages::is_url;
 pub use search::printed_paths;
-pub use transfer::SENDS_SECRET;
+pub use transfer::{SENDS_SECRET, sent_files};
 
 /// A program with its arguments.
 pub struct ProgramCall<'a> {
@@ -160,6 +160,7 @@ pub fn judge(
         "nmap" => machines::nmap(call, findings),
         "kill" => files::kill(call, findings),
         "git" => git::judge(call, place, findings),
+        "gita" | "mani" | "meta" | "mr" | "turbolift" => git::in_repositories(call, findings),
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" => {
             transfer::download(call, place, findings)
         }

@@ -61,11 +61,14 @@ pub enum WrappedCommand {
 
 /// Whether a program runs a command with some arguments.
 pub fn is_wrapper(name: &str) -> bool {
-    BY_NAME.contains_key(name)
+    BY_NAME.contains_key(name) || name == "zargs"
 }
 
 /// Returns what a wrapper runs, or `None` if the program is not a wrapper. `arguments` begin with the name.
 pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
+    if name == "zargs" {
+        return Some(zargs(arguments));
+    }
     let known = BY_NAME.get(name)?;
     let (wrapper, mut at) = known.iter().find_map(|wrapper| {
         let at = match wrapper.subcommands.is_empty() {
@@ -184,6 +187,22 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
     ))
 }
 
+/// Returns the command of `zargs [OPTION… --] [ARGUMENT…] -- COMMAND`, with its arguments.
+fn zargs(arguments: &[String]) -> WrappedCommand {
+    let is_end = |argument: &String| argument == "--";
+    let mut own = arguments.get(1..).unwrap_or_default();
+    if own.first().is_some_and(|first| first.starts_with('-')) {
+        let end = own.iter().position(is_end).map_or(own.len(), |end| end + 1);
+        own = own.get(end..).unwrap_or_default();
+    }
+    let Some(end) = own.iter().position(is_end) else {
+        return WrappedCommand::Nothing;
+    };
+    let (added, command) = own.split_at(end);
+    let command = command.iter().skip(1).chain(added).cloned();
+    WrappedCommand::Arguments(command.collect())
+}
+
 /// Returns where a wrapper runs its command if that is not this machine, for the end of a reason.
 pub fn elsewhere(name: &str, arguments: &[String]) -> Option<&'static str> {
     let mounts = |argument: &String| {
@@ -192,9 +211,11 @@ pub fn elsewhere(name: &str, arguments: &[String]) -> Option<&'static str> {
             || argument.starts_with("--mount")
     };
     match name {
-        "ssh" | "autossh" | "mosh" | "slogin" | "dbclient" | "pssh" | "pdsh" | "clush" => {
-            Some(" on another machine")
-        }
+        "ssh" | "autossh" | "mosh" | "slogin" | "dbclient" | "pssh" | "pdsh" | "clush" | "adb"
+        | "ansible" | "aws" | "az" | "docker-machine" | "dokku" | "eb" | "fly" | "flyctl"
+        | "gcloud" | "heroku" | "lima" | "limactl" | "minikube" | "multipass" | "tailscale"
+        | "tsh" | "vagrant" => Some(" on another machine"),
+        "machinectl" | "pct" | "nomad" => Some(" in a container"),
         "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" | "kubectl"
         | "oc" | "k" | "kubecolor" | "lxc" | "incus" | "crictl" | "ctr"
             if !arguments.iter().any(mounts) =>

@@ -10,7 +10,7 @@ use super::prepared::{PrepareError, PreparedCall, PreparedWork, on_paths, resolv
 use super::scope::WorkScope;
 use crate::chat::OperationClass;
 use crate::safety::policy::BuiltinAction;
-use crate::workspace::changes::{FileSnapshot, FileVersion, PreparedChange};
+use crate::workspace::changes::{FileSnapshot, FileVersion, PreparedChange, check_distinct};
 use crate::workspace::difference::difference;
 use crate::workspace::edit::{self, EditRequest};
 use crate::workspace::failure::WorkspaceError;
@@ -322,6 +322,7 @@ fn change_call(
     for change in &changes {
         change.check_access().map_err(|e| failed(e, None))?;
     }
+    check_distinct(&changes).map_err(|e| failed(e, None))?;
     let shown = shown_changes(&changes, moves, scope.workspace.cwd());
     let size: usize = shown.iter().map(|(_, text)| text.len() + LINE_COST).sum();
     if size > MAX_DIFFERENCE {

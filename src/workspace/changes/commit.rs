@@ -1,5 +1,6 @@
 //! Makes prepared changes together.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use super::plan::{
     StepObserver,
 };
 use super::staging::{self, ReplaceMethod};
-use super::{FileVersion, PreparedChange};
+use super::{FileSnapshot, FileVersion, PreparedChange};
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::{PathFault, shown_path};
 
@@ -64,6 +65,26 @@ pub fn commit_observed(
     }
 }
 
+/// Refuses several changes of one file, by one name or by two, given with what each file is now.
+///
+/// # Errors
+/// A file is changed twice.
+pub(super) fn check_distinct<'a>(
+    files: impl Iterator<Item = (&'a PreparedChange, Option<&'a FileSnapshot>)>,
+) -> Result<(), WorkspaceError> {
+    let (mut paths, mut identities) = (BTreeSet::new(), BTreeSet::new());
+    for (change, before) in files {
+        let identity = before.map(|before| (before.stamp.device, before.stamp.inode));
+        let is_new = identity.is_none_or(|identity| identities.insert(identity));
+        if !paths.insert(change.path()) || !is_new {
+            return Err(change
+                .fault("is changed twice, perhaps under another name")
+                .hint("combine the changes of each file"));
+        }
+    }
+    Ok(())
+}
+
 struct Transaction<'a> {
     files: Vec<FileWork<'a>>,
     created: Vec<CreatedDirectory>,
@@ -74,14 +95,9 @@ impl<'a> Transaction<'a> {
     fn check(changes: &'a [PreparedChange]) -> Result<Transaction<'a>, WorkspaceError> {
         let mut files: Vec<FileWork<'a>> = Vec::with_capacity(changes.len());
         for change in changes {
-            let work = FileWork::check(change)?;
-            if files.iter().any(|other| other.is_same_file(&work)) {
-                return Err(change
-                    .fault("is changed twice, perhaps under another name")
-                    .hint("combine the changes of each file"));
-            }
-            files.push(work);
+            files.push(FileWork::check(change)?);
         }
+        check_distinct(files.iter().map(|file| (file.change, file.before.as_ref())))?;
         Ok(Transaction {
             files,
             created: Vec::new(),

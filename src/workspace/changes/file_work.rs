@@ -89,16 +89,6 @@ impl<'a> FileWork<'a> {
         })
     }
 
-    /// Whether both are the same file, by one name or by two.
-    pub fn is_same_file(&self, other: &FileWork<'_>) -> bool {
-        let identity = |work: &FileWork<'_>| {
-            let stamp = work.before.as_ref().map(|before| before.stamp);
-            stamp.map(|stamp| (stamp.device, stamp.inode))
-        };
-        let known = identity(self).filter(|_| identity(self) == identity(other));
-        known.is_some() || self.change.path() == other.change.path()
-    }
-
     /// Returns the directory of the file, once it is open.
     pub fn directory(&self) -> io::Result<BorrowedFd<'_>> {
         let missing = || io::Error::from(io::ErrorKind::NotFound);

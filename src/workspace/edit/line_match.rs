@@ -8,7 +8,7 @@ use super::indentation::{IndentRule, split_indent};
 use super::punctuation::{PunctuationMap, carry_over, fold};
 use super::{FoundEdit, MatchStage, StageResult, aligned};
 use crate::workspace::failure::WorkspaceError;
-use crate::workspace::text_file::{ModelLine, TextFile};
+use crate::workspace::text_file::{LineContent, ModelLine, OutputLine, TextFile};
 
 /// How strictly lines are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -427,6 +427,7 @@ pub(super) fn find(
     let count = old_lines.len();
     let mut replaced = old_lines.clone();
     let mut kept_next = None;
+    let mut is_joined = false;
     if ends_with_newline {
         let is_terminated = new.last().is_some_and(|line| line.content.is_empty());
         if first + count < file.line_count() {
@@ -438,6 +439,8 @@ pub(super) fn find(
             if is_terminated {
                 new_lines.pop();
             }
+            // Without a newline at its end, the new text takes that of the old one away, as where it is found exactly.
+            is_joined = !is_terminated;
             new_lines.push(next);
             replaced.push(next.content);
             kept_next = Some(next.content);
@@ -446,12 +449,22 @@ pub(super) fn find(
             new_lines.pop();
         }
     }
-    let lines = aligned(first, &replaced, &new_lines, |line, counterpart| {
+    let mut lines = aligned(first, &replaced, &new_lines, |line, counterpart| {
         if kept_next == Some(line) && counterpart == Some(count) {
             return Ok(line.to_vec());
         }
         matched.render(line, counterpart)
     })?;
+    if is_joined && let (Some(next), Some(last)) = (lines.pop(), lines.pop()) {
+        let bytes = |line: &OutputLine| match &line.content {
+            LineContent::Kept(index) => file.line(*index).to_vec(),
+            LineContent::New(bytes) => bytes.clone(),
+        };
+        lines.push(OutputLine {
+            content: LineContent::New([bytes(&last), bytes(&next)].concat()),
+            end: next.end,
+        });
+    }
     Ok(StageResult::Found(FoundEdit {
         stage: rule.reported(),
         first,

@@ -87,6 +87,19 @@ fn byte_order_mark_encoding_and_missing_newline_are_kept() {
 }
 
 #[test]
+fn a_newline_that_only_the_old_text_has_is_removed_at_each_stage() {
+    for (file, old, stage) in [
+        ("  b\nc\n", "  b\n", Exact),
+        ("  b\t\nc\n", "  b\n", TrailingSpace),
+        ("  b\nc\n", "    b\n", Indentation),
+    ] {
+        let new = old.replace('b', "x").trim_end().to_owned();
+        assert_eq!(edited(file, old, &new), ("  xc\n".into(), stage));
+        assert_eq!(edited(file, old, &format!("{new}\n")).0, "  x\nc\n");
+    }
+}
+
+#[test]
 fn bytes_that_are_not_utf8_survive_around_the_edit() {
     let outcome = try_edit(b"caf\xE9 old\n\xFF\xFE\n", "old", "new").unwrap();
     assert_eq!(outcome.bytes, b"caf\xE9 new\n\xFF\xFE\n");

@@ -157,24 +157,24 @@ pub(super) fn scopes(
         no_header("the line behind @@ is above the hunk before", first)
             .hint("leave the @@ line out, or put the hunks in the order of the file")
     };
-    let (places, index) = header_places(finder, first, next..rest.end).ok_or_else(|| {
-        match header_places(finder, first, 0..next) {
-            Some(_) => above(),
-            None => no_header("the line behind @@ is not in the file", first),
+    let mut scopes = match header_places(finder, first, next..rest.end) {
+        Some((_, index)) if is_above(first.as_bytes(), index) => return Err(above()),
+        Some((places, index)) => {
+            // A model may leave out the indentation of a header, so that it is exactly another line.
+            let mut fitting = places.clone();
+            for rule in index + 1..RULES.len() {
+                fitting.extend(finder.find(&[first.as_bytes()], next..rest.end, rule));
+            }
+            fitting.sort_unstable();
+            fitting.dedup();
+            let of = |place: usize| rest.of(finder, place, places.binary_search(&place).is_ok());
+            fitting.into_iter().map(of).collect()
         }
-    })?;
-    if is_above(first.as_bytes(), index) {
-        return Err(above());
-    }
-    // A model may leave out the indentation of a header, so that it is exactly another line.
-    let mut fitting = places.clone();
-    for rule in index + 1..RULES.len() {
-        fitting.extend(finder.find(&[first.as_bytes()], next..rest.end, rule));
-    }
-    fitting.sort_unstable();
-    fitting.dedup();
-    let of = |place: usize| rest.of(finder, place, places.binary_search(&place).is_ok());
-    let mut scopes: Vec<Scope> = fitting.into_iter().map(of).collect();
+        None => match header_places(finder, first, 0..next) {
+            Some((places, _)) => vec![open_block(finder, hunk, &places, next).ok_or_else(above)?],
+            None => return Err(no_header("the line behind @@ is not in the file", first)),
+        },
+    };
     for header in narrower {
         scopes = scopes
             .into_iter()
@@ -188,13 +188,34 @@ pub(super) fn scopes(
     Ok(scopes)
 }
 
+/// Returns the rest of the block of a header above line `next`: models repeat the header for each hunk in a class. Returns nothing
+/// if the block has ended, if there are several such headers, or if the hunk has no line that tells its place.
+fn open_block(
+    finder: &LineFinder<'_>,
+    hunk: &PatchHunk,
+    places: &[usize],
+    next: usize,
+) -> Option<Scope> {
+    let [header] = places else { return None };
+    let end = block_end(finder, *header).filter(|end| *end > next)?;
+    let has_old = hunk.lines.iter().any(|line| line.old().is_some());
+    has_old.then_some(Scope {
+        header: Some(*header),
+        start: next,
+        end,
+        is_block: true,
+        is_strict: true,
+    })
+}
+
 /// Returns the scopes of a header inside of another one.
 fn narrowed(finder: &LineFinder<'_>, outer: Scope, header: &str) -> Vec<Scope> {
     let file = finder.file;
-    let outside = depth(file.line(outer.start));
-    let is_flat = !outer.is_block || is_section(file.line(outer.start).trim_ascii());
+    let head = outer.header.unwrap_or(outer.start);
+    let outside = depth(file.line(head));
+    let is_flat = !outer.is_block || is_section(file.line(head).trim_ascii());
     let is_inside = |place: &usize| is_flat || depth(file.line(*place)) > outside;
-    let range = outer.start + 1..outer.end;
+    let range = outer.start.max(head + 1)..outer.end;
     let of_rule = |rule| {
         let places = finder.find(&[header.as_bytes()], range.clone(), rule);
         places.into_iter().filter(is_inside).collect::<Vec<_>>()

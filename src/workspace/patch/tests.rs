@@ -300,18 +300,48 @@ fn the_first_line_of_the_next_block_may_have_no_words() {
 }
 
 #[test]
-fn a_header_above_the_hunk_before_is_named_as_such() {
-    let text = "class X:\n    a = 1\n    b = 2\n";
-    let hunk = |name: &str| format!("@@ class X:\n-    {name} = \n+    {name} = 3\n");
-    let hunks = hunk("a").replace("= \n", "= 1\n") + &hunk("b").replace("= \n", "= 2\n");
-    let error = refused(text, &hunks);
-    assert!(
-        error
-            .message
-            .ends_with("the line behind @@ is above the hunk before: class X:"),
-        "{error}"
+fn a_header_may_be_repeated_while_its_block_is_open() {
+    let text =
+        "class X:\n    a = 1\n    def f():\n        b = 2\n        c = 3\n\nclass Y:\n    b = 2\n";
+    let first = "@@ class X:\n-    a = 1\n+    a = 9\n";
+    let patched = |hunk: &str| patched(text, &format!("{first}{hunk}"));
+    let b = text
+        .replacen("a = 1", "a = 9", 1)
+        .replacen("b = 2", "b = 3", 1);
+    assert_eq!(patched("@@ class X:\n-        b = 2\n+        b = 3\n"), b);
+    assert_eq!(
+        patched("@@ class X:\n@@     def f():\n-        b = 2\n+        b = 3\n"),
+        b
     );
-    assert!(error.hint.unwrap().starts_with("leave the @@ line out"));
+}
+
+#[test]
+fn a_header_above_the_hunk_before_is_named_as_such() {
+    let text = "class X:\n    a = 1\n    b = 2\n\nclass Y:\n    c = 3\n    d = 4\n";
+    let hunk = |class: &str, old: &str| format!("@@ class {class}:\n-    {old}\n+    x = 5\n");
+    for (first, second) in [
+        // The block has ended, or the hunk does not tell where in it the lines belong.
+        (hunk("Y", "c = 3"), hunk("X", "a = 1")),
+        (hunk("Y", "c = 3"), hunk("X", "d = 4")),
+        (hunk("X", "a = 1"), "@@ class X:\n+    x = 5\n".to_owned()),
+    ] {
+        let error = refused(text, &format!("{first}{second}"));
+        assert!(
+            error
+                .message
+                .ends_with("the line behind @@ is above the hunk before: class X:"),
+            "{error}"
+        );
+        assert!(error.hint.unwrap().starts_with("leave the @@ line out"));
+    }
+    // One that is in the file several times may be another one.
+    let twice = "class X:\n    a = 1\n\nclass X:\n    b = 2\n    c = 3\n";
+    let hunks = hunk("X", "b = 2") + &hunk("X", "c = 3");
+    assert!(
+        refused(twice, &hunks)
+            .message
+            .contains("above the hunk before")
+    );
 }
 
 #[test]

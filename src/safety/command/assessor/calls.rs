@@ -110,6 +110,7 @@ impl Assessor<'_> {
             return;
         }
         self.guess_values(command);
+        self.sent_words(script, command, facts);
         let mut arguments = facts.values.clone();
         let named = command.words.first();
         let named = named.and_then(|word| script.found_program(word));
@@ -322,9 +323,14 @@ impl Assessor<'_> {
         if !outcome.fed_paths.is_empty() {
             self.fed_paths = outcome.fed_paths;
         }
+        let before = self.elsewhere;
         for inner in outcome.inner {
             match inner {
-                InnerCommand::Text(text) => self.shell_text(&text),
+                InnerCommand::Text(text) => {
+                    self.set_elsewhere(elsewhere(name, arguments).or(before));
+                    self.shell_text(&text);
+                    self.set_elsewhere(before);
+                }
                 InnerCommand::Fed(text) => self.fed_text(name, &text),
                 InnerCommand::Query(text) => self.query(&text),
                 InnerCommand::Arguments(arguments) => pending.push(UnwrappedCall {
@@ -378,7 +384,10 @@ impl Assessor<'_> {
             };
             return self.findings.add(Unknown, reason);
         };
-        let list = entry.arguments(arguments);
+        let mut list = entry.arguments(arguments);
+        if let Some(own) = self.own_arguments(name, arguments) {
+            list.set_own(&entry.arguments(own));
+        }
         let verdict = entry.verdict(name, &list);
         // Before its own downloads are noted: what it installs is not what it fetches.
         if verdict.class != Reads {

@@ -197,3 +197,13 @@ impl Assessor<'_> {
         self.findings.raise(found);
     }
 }
+
+/// Returns a text, and what follows the characters and words with which languages and options begin a command: `:!`, `exec=`,
+/// `shell `, `$(`.
+pub(super) fn readings(text: &str) -> impl Iterator<Item = &str> {
+    const STARTS: [&str; 6] = ["!", "=", "shell ", "$(", "`", "| "];
+    let behind = STARTS
+        .into_iter()
+        .filter_map(|start| Some(text.split_once(start)?.1));
+    std::iter::once(text).chain(behind.map(|rest| rest.trim_end_matches([')', '`', ']'])))
+}

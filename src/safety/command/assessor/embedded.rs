@@ -22,6 +22,29 @@ impl Assessor<'_> {
         )
     }
 
+    /// Returns the arguments of a program before the command that it runs, if it runs one.
+    pub(super) fn own_arguments<'a>(
+        &self,
+        name: &str,
+        arguments: &'a [String],
+    ) -> Option<&'a [String]> {
+        if !is_wrapper(name) {
+            return None;
+        }
+        let all: Vec<String> = std::iter::once(name.to_owned())
+            .chain(arguments.iter().cloned())
+            .collect();
+        let end = match wrapped(name, &all)? {
+            WrappedCommand::At(at) => at.checked_sub(1)?,
+            WrappedCommand::Text(text) => arguments.iter().position(|argument| {
+                let rest = text.strip_prefix(argument.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            })?,
+            WrappedCommand::Arguments(_) | WrappedCommand::Nothing => return None,
+        };
+        arguments.get(..end)
+    }
+
     /// Judges a command line among the arguments of a program of which it is not known that it runs one: `sh -c TEXT`, `rm -rf PATH`.
     pub(super) fn embedded(&mut self, arguments: &[String]) {
         for (at, argument) in arguments.iter().enumerate() {

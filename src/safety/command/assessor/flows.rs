@@ -8,7 +8,7 @@ use crate::safety::command::class::CommandClass::{
 };
 use crate::safety::command::code::{
     CodeEffect, CodeLanguage, SqlEffect, code_acts, code_effect, commands_change, named_effects,
-    other_code_effect, query_files, query_scripts, shell_texts, sql_effect,
+    other_code_effect, query_files, query_scripts, shell_texts, sql_effect, started_commands,
 };
 use crate::safety::command::interpreters::has_other_language;
 use crate::safety::command::roles::{innermost, program_name};
@@ -214,6 +214,15 @@ impl Assessor<'_> {
         if language.is_none() && code_acts(text, None) {
             self.findings
                 .add(Unknown, "it runs code that is too complex to analyse");
+        }
+        let started = language.and_then(|language| started_commands(text, language));
+        if let Some(started) = started.filter(|_| !text.contains(UNKNOWN)) {
+            for command in &started.commands {
+                self.shell_text(command);
+            }
+            if code_effect(&started.rest, language) == CodeEffect::Harmless {
+                return;
+            }
         }
         let effect = code_effect(text, language);
         let is_python = language == Some(CodeLanguage::Python);

@@ -8,6 +8,7 @@ use crate::safety::command::interpreters::{code_options, is_shell, value_options
 use crate::safety::command::programs::find_option;
 use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
+use crate::safety::command::wrappers::elsewhere;
 
 /// A program with the words of its arguments; the words are absent for a command inside of an argument.
 pub struct ShellCall<'a> {
@@ -55,6 +56,10 @@ impl Assessor<'_> {
                     .add(Unknown, "it loads builtins or variables that change files"),
                 false => self.findings.add(Writes, ""),
             },
+            // The functions of the user and of this line, which are judged where they are defined.
+            "add-zsh-hook" | "add-zle-hook-widget" if call.arguments.iter().all(|a| is_name(a)) => {
+                self.findings.add(Writes, "");
+            }
             "add-zsh-hook" | "add-zle-hook-widget" | "sched" => {
                 let text = call.arguments.get(1..).unwrap_or_default().join(" ");
                 self.findings
@@ -130,10 +135,9 @@ impl Assessor<'_> {
                         expands || option.contains('P'),
                     )
                 });
+                // The user sees the text on the next command line, and runs it or not.
                 if types {
-                    let text = call.arguments.get(1..).unwrap_or_default().join(" ");
-                    self.findings
-                        .add_text("it puts text on the command line", text);
+                    self.findings.add(Writes, "");
                 }
                 let runs = |text: &String| {
                     let is_value = text.contains(UNKNOWN) && self.has_substitution;
@@ -162,10 +166,13 @@ impl Assessor<'_> {
                     let found = find_option(&arguments, option, &["-s", "-g", "-w"], false);
                     found.into_iter().map(|found| found.value(&arguments))
                 });
-                match texts.next() {
-                    Some(text) => self.shell_text(text),
-                    None => return false,
-                }
+                let Some(text) = texts.next() else {
+                    return false;
+                };
+                let before = self.elsewhere;
+                self.set_elsewhere(elsewhere(call.name, &[]).or(before));
+                self.shell_text(text);
+                self.set_elsewhere(before);
                 self.findings.add(Writes, "");
                 // The package in whose environment the text runs counts as well.
                 return !matches!(call.name, "nix" | "nix-shell");
@@ -388,6 +395,12 @@ impl Assessor<'_> {
         self.script_file(script, call, at);
         true
     }
+}
+
+/// Whether a word is a plain name or an option, and no text.
+fn is_name(word: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    word.chars().all(is_part)
 }
 
 /// Whether an argument of `set` or `setopt` is the option with which zsh takes values of variables for patterns.

@@ -6,7 +6,7 @@ use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, ArgumentList, ArgumentUse};
 use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
 use crate::safety::command::targets::{is_sink, written};
-use crate::safety::command::wrappers::WrappedCommand;
+use crate::safety::command::wrappers::{WrappedCommand, elsewhere};
 
 /// Programs that other programs usually start to compress, connect or edit.
 const FILTERS: [&str; 22] = [
@@ -59,7 +59,11 @@ impl Assessor<'_> {
             .filter(|(purpose, _)| *purpose == ArgumentUse::Fetches);
         let fetched: Vec<String> = fetched.map(|(_, value)| value.clone()).collect();
         self.fetched(&fetched);
+        let here = self.elsewhere;
         for (purpose, value) in uses {
+            let runs = matches!(purpose, ArgumentUse::Runs | ArgumentUse::Loads);
+            let there = elsewhere(name, &[]).filter(|_| runs);
+            self.set_elsewhere(there.or(here));
             match purpose {
                 ArgumentUse::Writes if is_sink(&value) => {}
                 // `strace -o '|COMMAND'`
@@ -90,6 +94,7 @@ impl Assessor<'_> {
                 ),
             }
         }
+        self.set_elsewhere(here);
     }
 
     /// Judges a command line that gets files or input that are not known: only programs that read may get them.

@@ -165,13 +165,79 @@ fn words(upper: &str) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
+/// Returns the words of statements that may act: not those that only name an event or a right, and none of a statement that is
+/// explained and not run.
+fn acting_words(upper: &str) -> Vec<&str> {
+    const BEFORE_EVENT: [&str; 4] = ["AFTER", "BEFORE", "ON", "OF"];
+    const EVENTS: [&str; 3] = ["DELETE", "TRUNCATE", "UPDATE"];
+    let mut acting = Vec::new();
+    for statement in upper.split(';') {
+        let words = words(statement);
+        let is_first = |names: &[&str]| words.first().is_some_and(|first| names.contains(first));
+        // Clients know other ends of a statement: `\G`, `GO`, those of `DELIMITER`.
+        let is_one = !statement.trim().contains(['\\', '\n']) && !upper.contains("DELIMITER");
+        if is_first(&["EXPLAIN"]) && is_one && !statement.contains("ANALY") {
+            continue;
+        }
+        let is_trigger = is_first(&["CREATE"]) && words.contains(&"TRIGGER");
+        // The rights that are given or taken stand before `ON`.
+        let rights = words
+            .iter()
+            .position(|word| matches!(*word, "GRANT" | "REVOKE"));
+        let on = words
+            .iter()
+            .position(|word| *word == "ON")
+            .unwrap_or_default();
+        for (at, word) in words.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|at| words.get(at)).copied();
+            let before = before.unwrap_or_default();
+            let is_event = BEFORE_EVENT.contains(&before) || is_trigger && before == "OR";
+            let is_right = rights.is_some_and(|rights| {
+                let list = words.get(rights..at).unwrap_or_default();
+                at < on && !list.is_empty() && !list.contains(&"TO")
+            });
+            if !EVENTS.contains(word) || !is_event && !is_right {
+                acting.push(*word);
+            }
+        }
+    }
+    acting
+}
+
+/// Returns the names of the members and functions that code of the shell of MongoDB uses, or `None` if it is something else or may
+/// use others. What stands in its texts and filters is data.
+fn member_names<'a>(code: &str, upper: &'a str) -> Option<Vec<&'a str>> {
+    const OTHERS: [&str; 6] = ["COMMAND(", "EVAL", "LOAD(", "CONSTRUCTOR", "`", "\\"];
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let computes = upper.match_indices('[').any(|(at, _)| {
+        let before = upper.get(..at).unwrap_or_default().trim_end();
+        before.ends_with(|c: char| is_name(c) || matches!(c, ')' | ']'))
+    });
+    let is_shell = upper.trim_start().starts_with("DB.");
+    let assigns = upper.replace("=>", "").contains('=');
+    let has_other = OTHERS.iter().any(|other| upper.contains(other));
+    if !is_shell || computes || assigns || has_other || code.contains("Function(") {
+        return None;
+    }
+    let is_used = |word: &&str| {
+        let at = word.as_ptr() as usize - upper.as_ptr() as usize;
+        let before = upper.get(..at).unwrap_or_default().trim_end();
+        let behind = upper.get(at + word.len()..).unwrap_or_default();
+        before.ends_with('.') || behind.trim_start().starts_with('(')
+    };
+    Some(words(upper).into_iter().filter(is_used).collect())
+}
+
 /// Judges SQL, or commands of the shell of a database.
 pub fn sql_effect(sql: &str) -> SqlEffect {
     let upper = sql.to_ascii_uppercase();
     let plain = without_texts(&upper);
-    let all = words(plain.as_deref().unwrap_or(&upper));
+    let plain = plain.as_deref().unwrap_or(&upper);
+    let all = words(plain);
     let has = |name: &str| all.contains(&name);
-    let updates_all = has("UPDATE") && has("SET") && !has("WHERE");
+    let members = member_names(sql, &upper);
+    let acting = members.unwrap_or_else(|| acting_words(plain));
+    let updates_all = acting.contains(&"UPDATE") && has("SET") && !has("WHERE");
     let has_pair = |known: &[(&str, &str)]| {
         all.windows(2).any(|pair| {
             let mut pairs = known.iter();
@@ -191,21 +257,17 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
         || SERVER.iter().any(|name| has(name))
         || has_pair(&SERVER_PAIRS)
         || contains(&["INTO OUTFILE", "INTO DUMPFILE", "WRITEFILE("]);
-    let is_redis = plain
-        .as_deref()
-        .unwrap_or(&upper)
-        .split(['\n', ';'])
-        .any(|line| {
-            let line = words(line);
-            let first = line.first().copied().unwrap_or_default();
-            let has_subcommands = [
-                "SCRIPT", "FUNCTION", "CLUSTER", "ACL", "XGROUP", "CONFIG", "CLIENT",
-            ];
-            let second = line.get(1).copied().unwrap_or_default();
-            REDIS.contains(&first)
-                || has_subcommands.contains(&first) && REDIS_SUBCOMMANDS.contains(&second)
-        });
-    let drops = DESTROYING.iter().any(|name| has(name))
+    let is_redis = plain.split(['\n', ';']).any(|line| {
+        let line = words(line);
+        let first = line.first().copied().unwrap_or_default();
+        let has_subcommands = [
+            "SCRIPT", "FUNCTION", "CLUSTER", "ACL", "XGROUP", "CONFIG", "CLIENT",
+        ];
+        let second = line.get(1).copied().unwrap_or_default();
+        REDIS.contains(&first)
+            || has_subcommands.contains(&first) && REDIS_SUBCOMMANDS.contains(&second)
+    });
+    let drops = DESTROYING.iter().any(|name| acting.contains(name))
         || has_pair(&DESTROYING_PAIRS)
         || contains(&[".RESTORE"])
         || is_redis;
@@ -251,7 +313,7 @@ fn without_texts(upper: &str) -> Option<String> {
     const STATEMENTS: [&str; 9] = [
         "SELECT", "INSERT", "WITH", "EXPLAIN", "SHOW", "VALUES", "UPDATE", "DESCRIBE", "COMMENT",
     ];
-    const RUNNING: [&str; 16] = [
+    const RUNNING: [&str; 15] = [
         "ADD_JOB",
         "CRON.",
         "RUN_COMMAND",
@@ -267,21 +329,30 @@ fn without_texts(upper: &str) -> Option<String> {
         "OPENQUERY",
         "EVAL",
         "CALL",
-        "$",
     ];
-    let first = words(upper).first().copied().unwrap_or_default();
+    let start = words(upper);
+    let is_statement = match start.as_slice() {
+        ["CREATE" | "ALTER", "TABLE", ..] => true,
+        [first, ..] => STATEMENTS.contains(first),
+        [] => false,
+    };
     let runs = RUNNING.iter().any(|name| upper.contains(name));
-    if !STATEMENTS.contains(&first) || runs || upper.contains(['\\', '`', '#']) {
+    if !is_statement || runs || upper.contains(['\\', '`', '#']) {
         return None;
     }
     let mut plain = String::new();
     let mut rest = upper;
-    while let Some(at) = rest.find(['\'', '"', '-', '/']) {
+    while let Some(at) = rest.find(['\'', '"', '-', '/', '$']) {
         let (before, after) = rest.split_at(at);
         plain.push_str(before);
         let (skipped, end) = match after {
             text if text.starts_with('\'') => (1, "'"),
             text if text.starts_with('"') => (1, "\""),
+            text if text.starts_with('$') => {
+                rest = dollar_text(text)?;
+                plain.push(' ');
+                continue;
+            }
             text if text.starts_with("-- ") => (2, "\n"),
             // A comment or not, by the database.
             text if text.starts_with("--") => return None,
@@ -301,11 +372,12 @@ fn without_texts(upper: &str) -> Option<String> {
             // In some databases, comments are nested.
             Some(at) if end == "*/" && text.get(..at)?.contains("/*") => return None,
             Some(at) => {
-                // The name of a function, too.
-                if end == "\"" {
+                let behind = text.get(at + end.len()..)?;
+                // The name of a function, too, perhaps with a comment behind it.
+                if end == "\"" && behind.trim_start().starts_with(['(', '/', '-']) {
                     plain.push_str(text.get(..at)?);
                 }
-                text.get(at + end.len()..)?
+                behind
             }
             None if end == "\n" => "",
             None => return None,
@@ -313,6 +385,17 @@ fn without_texts(upper: &str) -> Option<String> {
     }
     plain.push_str(rest);
     Some(plain)
+}
+
+/// Returns what follows a text of PostgreSQL between `$$` or `$TAG$`. A text that may be something else in another database, with a
+/// statement of its own in it, is not known.
+fn dollar_text(text: &str) -> Option<&str> {
+    let tag = text.get(1..)?.split_once('$')?.0;
+    let is_tag = tag.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !tag.starts_with(|c: char| c.is_ascii_digit());
+    let delimiter = text.get(..tag.len() + 2).filter(|_| is_tag)?;
+    let (body, rest) = text.get(delimiter.len()..)?.split_once(delimiter)?;
+    (!body.contains(['\'', '"', ';'])).then_some(rest)
 }
 
 /// Returns the commands of a client that begin with a backslash, and what follows them.

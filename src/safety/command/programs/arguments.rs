@@ -1,5 +1,7 @@
 //! Arguments of a program: options in each of their forms, and operands.
 
+use super::verbs::selects;
+
 /// An option in a list of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundOption<'a> {
@@ -89,6 +91,8 @@ pub struct ArgumentList<'a> {
     value_letters: Vec<char>,
     /// How many operands at the beginning each follow an option.
     possible_values: usize,
+    /// How many operands stand before the command that the program runs, if it runs one.
+    own_operands: Option<usize>,
 }
 
 impl<'a> ArgumentList<'a> {
@@ -150,8 +154,30 @@ impl<'a> ArgumentList<'a> {
     pub fn without(&self, operands: usize) -> ArgumentList<'a> {
         ArgumentList {
             operands: self.operands.get(operands..).unwrap_or_default().to_vec(),
+            own_operands: self.own_operands.map(|own| own.saturating_sub(operands)),
             ..self.clone()
         }
+    }
+
+    /// Notes that the operands of another list are its own, and that the others belong to a command that it runs.
+    pub fn set_own(&mut self, own: &ArgumentList<'_>) {
+        self.own_operands = Some(own.operands.len());
+    }
+
+    /// Returns the operands that are not part of a command that the program runs.
+    pub fn own_operands(&self) -> &[&'a str] {
+        let own = self.own_operands.unwrap_or(self.operands.len());
+        self.operands.get(..own).unwrap_or(&self.operands)
+    }
+
+    /// Returns the operands that may be subcommands of the program: none of the command that it runs, and none behind a verb with
+    /// which it only shows something.
+    pub fn subcommands(&self) -> &[&'a str] {
+        let own = self.own_operands();
+        let mut verbs = own.iter().enumerate().skip(self.possible_values());
+        let shows = verbs.find(|(_, word)| selects(word));
+        own.get(..shows.map_or(own.len(), |(at, _)| at))
+            .unwrap_or(own)
     }
 
     /// Whether one of these options says that nothing is changed: not `--dry-run=none`.

@@ -117,6 +117,12 @@ fn runs_by_name(option: &str) -> bool {
 }
 
 impl ProgramEntry {
+    /// Whether the table knows a subcommand of the program.
+    pub fn has_subcommand(&self, name: &str) -> bool {
+        let mut names = self.rules.iter().filter_map(|rule| rule.path.first());
+        names.any(|names| names.contains(&name))
+    }
+
     /// Returns what the program does with single arguments, besides those that it installs.
     pub fn uses(
         &self,

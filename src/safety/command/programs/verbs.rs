@@ -52,10 +52,33 @@ const STOPPING: [&str; 19] = [
     "withdraw",
 ];
 
+/// Returns the verb at the beginning of an action: `stop` of `stop-logging`, `terminate` of `TerminateInstances`.
+fn first_verb(word: &str) -> String {
+    let mut chars = word.char_indices();
+    let end = chars.find(|(at, c)| *c == '-' || *at > 0 && c.is_ascii_uppercase());
+    let verb = word.get(..end.map_or(word.len(), |(at, _)| at));
+    verb.unwrap_or_default().to_ascii_lowercase()
+}
+
 /// Whether a subcommand stops, disables or gives back something.
 pub(super) fn stops(word: &str) -> bool {
-    let verb = word.split('-').next().unwrap_or_default();
-    STOPPING.contains(&verb)
+    STOPPING.contains(&first_verb(word).as_str())
+}
+
+/// Whether the name of an action, whose words begin with capitals, says that it deletes.
+pub(super) fn is_deleting_action(word: &str) -> bool {
+    let is_action = word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.contains(|c: char| c.is_ascii_lowercase())
+        && word.chars().all(|c| c.is_ascii_alphanumeric());
+    is_action && DELETING.contains(&first_verb(word).as_str())
+}
+
+/// Whether what follows a subcommand selects what it shows, and is not a subcommand.
+pub(super) fn selects(word: &str) -> bool {
+    matches!(
+        word,
+        "describe" | "get" | "list" | "read" | "search" | "show"
+    )
 }
 
 /// Whether a subcommand deletes: `delete`, `user-del`, `doctrine:schema:drop`, `removeSnapshot`. What follows a name with another
@@ -63,8 +86,8 @@ pub(super) fn stops(word: &str) -> bool {
 pub(super) fn is_deletion(word: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':');
     let is_camel = |verb: &str| {
-        let rest = word.strip_prefix(verb);
-        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        let mut parts = word.split(':').filter_map(|part| part.strip_prefix(verb));
+        parts.any(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
     };
     word.chars().all(is_word)
         && (word

@@ -180,14 +180,12 @@ pub fn dd(
             if is_empty && !is_sink(path) {
                 findings.add(Destroys, "empties a file");
             }
-            let has = |name: &str| call.arguments.iter().any(|a| a.starts_with(name));
-            let is_random = has("if=/dev/urandom") || has("if=/dev/random");
             let mut settings = call
                 .arguments
                 .iter()
                 .filter_map(|a| a.strip_prefix("conv="));
             let keeps_rest = settings.any(|setting| setting.split(',').any(|s| s == "notrunc"));
-            if !is_sink(path) && (keeps_rest || is_random && !is_disposable(path)) {
+            if keeps_rest && !is_sink(path) && !is_device(path) {
                 findings.add(Destroys, "overwrites a part of a file");
             }
             written(path, place, findings);
@@ -195,20 +193,6 @@ pub fn dd(
         None => findings.add(Reads, ""),
     }
     CallOutcome::complete()
-}
-
-/// Whether the name of a file says that it is made for a test, or that it holds nothing but bytes.
-fn is_disposable(path: &str) -> bool {
-    let name = path
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let is_made = ["test", "rand", "tmp", "temp", "sample", "dummy"];
-    path.starts_with("/tmp/")
-        || matches!(extension, "bin" | "img" | "dat" | "raw" | "key" | "iso")
-        || is_made.iter().any(|part| name.contains(part))
 }
 
 /// Judges `truncate`, which only makes files longer with `+`.

@@ -2,8 +2,11 @@
 
 use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
-use crate::safety::command::programs::{ArgumentList, find_option};
+use crate::safety::command::interpreters::is_shell;
+use crate::safety::command::programs::{self, ArgumentList, find_option};
+use crate::safety::command::roles::program_name;
 use crate::safety::command::targets::PathReach;
+use crate::safety::command::wrappers::is_wrapper;
 
 /// Parts of keys whose value git runs.
 const RUNNING_KEYS: &[&str] = &[
@@ -155,16 +158,24 @@ pub fn judge(
         "submodule" => {
             let each = arguments.iter().position(|argument| argument == "foreach");
             if let Some(each) = each {
-                let text = arguments
-                    .get(each + 1..)
-                    .unwrap_or_default()
-                    .iter()
-                    .filter(|argument| !argument.starts_with("--"));
-                outcome.inner.push(InnerCommand::Text(
-                    text.cloned().collect::<Vec<_>>().join(" "),
-                ));
+                let command = arguments.get(each + 1..).unwrap_or_default().iter();
+                let command = command.skip_while(|argument| argument.starts_with('-'));
+                let command: Vec<String> = command.cloned().collect();
+                // One word is a text for a shell, several are a program and its arguments.
+                outcome.inner.push(match command.as_slice() {
+                    [text] => InnerCommand::Text(text.clone()),
+                    _ => InnerCommand::Arguments(command),
+                });
                 outcome.is_complete = true;
             }
+        }
+        "for-each-repo" => {
+            let command = arguments.iter().skip_while(|a| a.starts_with('-'));
+            let command = std::iter::once("git".to_owned()).chain(command.cloned());
+            outcome
+                .inner
+                .push(InnerCommand::Arguments(command.collect()));
+            outcome.is_complete = true;
         }
         _ => {}
     }
@@ -194,6 +205,53 @@ pub fn judge(
     }
     outcome.rewritten = Some(("git", rest.to_vec()));
     outcome
+}
+
+/// Judges programs that run a command in many repositories. The names of some of these may stand before it.
+pub fn in_repositories(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
+    let Some((sub, rest)) = call.behind_options().split_first() else {
+        return CallOutcome::default();
+    };
+    let is_git = matches!(
+        (call.name, sub.as_str()),
+        ("gita", "super") | ("meta", "git")
+    );
+    let is_other = matches!(
+        (call.name, sub.as_str()),
+        ("gita", "shell") | ("meta" | "mani", "exec") | ("mr", "run") | ("turbolift", "foreach")
+    );
+    if !is_git && !is_other {
+        return CallOutcome::default();
+    }
+    let begins = |word: &String| match is_git {
+        true => programs::find("git").is_some_and(|git| git.has_subcommand(word)),
+        false => {
+            let name = program_name(word);
+            word.contains([' ', '/'])
+                || programs::find(name).is_some()
+                || is_wrapper(name)
+                || is_shell(name)
+        }
+    };
+    let mut command: Vec<String> = rest
+        .iter()
+        .skip_while(|word| !begins(word))
+        .cloned()
+        .collect();
+    if command.is_empty() && !rest.is_empty() {
+        findings.add(Unknown, "it is not known what it runs in the repositories");
+    }
+    if is_git {
+        command.insert(0, "git".to_owned());
+    }
+    let inner = match command.as_slice() {
+        [text] => InnerCommand::Text(text.clone()),
+        _ => InnerCommand::Arguments(command),
+    };
+    CallOutcome {
+        inner: vec![inner],
+        ..CallOutcome::default()
+    }
 }
 
 fn is_helper(value: &str) -> bool {

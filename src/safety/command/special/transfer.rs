@@ -138,17 +138,31 @@ const FORMS: [&str; 9] = [
     "--url-query",
 ];
 
-/// Judges the files that a request sends.
-fn uploads(call: &ProgramCall<'_>, findings: &mut Findings) {
-    let (files, forms) = match call.name {
+/// Returns the files that a request sends; `-` is the input.
+pub fn sent_files<'a>(name: &'a str, arguments: &'a [String]) -> Vec<&'a str> {
+    let call = ProgramCall {
+        name,
+        arguments,
+        is_fed: false,
+        directory: None,
+    };
+    let (mut files, forms) = match name {
         "http" | "https" | "xh" => (Vec::new(), call.list().operands),
         _ => (call.option_values(&UPLOADS), call.option_values(&FORMS)),
     };
-    let forms = forms.iter().filter_map(|value| {
+    files.extend(forms.iter().filter_map(|value| {
         let (_, file) = value.split_once(['@', '<'])?;
         file.split(';').next()
-    });
-    if files.into_iter().chain(forms).any(is_private) {
+    }));
+    files
+}
+
+/// Judges the files that a request sends.
+fn uploads(call: &ProgramCall<'_>, findings: &mut Findings) {
+    if sent_files(call.name, call.arguments)
+        .into_iter()
+        .any(is_private)
+    {
         findings.add_grave(Destroys, SENDS_SECRET);
     }
 }
