@@ -111,9 +111,9 @@ pub struct SharedPage {
     /// Where its page is, in words.
     #[serde(default)]
     pub place: String,
-    /// Whether its page can be read by other machines.
+    /// Whether others can read its page, on other machines.
     #[serde(default)]
-    pub is_remote: bool,
+    pub is_public: bool,
     /// The session is shared after each answer, not by hand.
     #[serde(default)]
     pub is_automatic: bool,

@@ -14,7 +14,7 @@ use crate::paths;
 use crate::protocol::{
     ShareOptions, SharePreview, ShareReply, ShareRequest, ShareSession, SharedPage,
 };
-use crate::safety::own_names::OwnNames;
+use crate::safety::own_names::{OwnNames, is_common_name};
 use crate::safety::redact::global_redactor;
 use crate::services::client_handle::{ClientHandle, ClientVariables};
 use crate::services::{AnsweredTurn, SharedServices};
@@ -28,9 +28,6 @@ use crate::share::replay::SharedRecordings;
 use crate::share::s3::{CredentialVariables, S3Place};
 use crate::share::snapshot::Snapshot;
 use crate::turn::background_notice;
-
-/// Names that reveal nothing about the user, and occur in many texts.
-const COMMON_NAMES: [&str; 2] = ["root", "localhost"];
 
 /// Where the credentials of buckets come from.
 #[derive(Debug, Clone, Copy)]
@@ -65,11 +62,7 @@ pub async fn serve(
     match request {
         ShareRequest::Preview { session, options } => {
             let session = wanted(services, session)?;
-            let mut preview = preview(services, &session, options).await?;
-            if preview.place == HERE {
-                preview.place = here_words(base);
-            }
-            reply.preview = Some(preview);
+            reply.preview = Some(preview(services, &session, options, base).await?);
         }
         ShareRequest::Publish {
             session,
@@ -103,11 +96,8 @@ fn wanted(services: &SharedServices, session: ShareSession) -> Result<String> {
 fn shown(share: Share, base: Option<&str>) -> SharedPage {
     SharedPage {
         url: address(&share, base),
-        place: match share.place {
-            SharePlace::Local => here_words(base),
-            SharePlace::S3(_) => place_words(&share.place),
-        },
-        is_remote: share.place != SharePlace::Local || reaches_others(base),
+        place: place_words(&share.place, base),
+        is_public: share.place != SharePlace::Local || reaches_others(base),
         id: share.id,
         session: share.session,
         title: share.title,
@@ -117,7 +107,8 @@ fn shown(share: Share, base: Option<&str>) -> SharedPage {
     }
 }
 
-/// Returns what a share would show, and what would be left out.
+/// Returns what a share would show, and what would be left out. `base` is the address of the HTTP server, if it runs and the reply names
+/// its network.
 ///
 /// # Errors
 /// Same as [`serve`].
@@ -125,12 +116,18 @@ pub async fn preview(
     services: &Arc<SharedServices>,
     session: &str,
     options: ShareOptions,
+    base: Option<&str>,
 ) -> Result<SharePreview> {
     let (config, snapshot) = snapshot(services, session, options).await?;
-    Ok(preview_of(&config, &snapshot, options))
+    Ok(preview_of(&config, &snapshot, options, base))
 }
 
-fn preview_of(config: &Config, snapshot: &Snapshot, options: ShareOptions) -> SharePreview {
+fn preview_of(
+    config: &Config,
+    snapshot: &Snapshot,
+    options: ShareOptions,
+    base: Option<&str>,
+) -> SharePreview {
     SharePreview {
         digest: snapshot.digest(),
         title: snapshot.title.clone(),
@@ -139,7 +136,7 @@ fn preview_of(config: &Config, snapshot: &Snapshot, options: ShareOptions) -> Sh
         recording_count: snapshot.recordings.len(),
         recording_ms: recording_ms(snapshot),
         removed: snapshot.removed.words(),
-        place: bucket(&config.share).map_or(HERE.to_owned(), |place| bucket_words(&place)),
+        place: bucket(&config.share).map_or_else(|| here_words(base), |place| bucket_words(&place)),
     }
 }
 
@@ -172,7 +169,7 @@ pub async fn publish(
     // Before the session is read, so that it is not deleted meanwhile.
     let held = hold(&id).await;
     let (config, snapshot) = snapshot(services, &id, options).await?;
-    let preview = preview_of(&config, &snapshot, options);
+    let preview = preview_of(&config, &snapshot, options, None);
     if preview.digest != digest {
         return Err(Error::new(
             ErrorKind::Interrupted,
@@ -450,7 +447,7 @@ fn own_names(user: Option<String>) -> OwnNames {
     let home = paths::variable("HOME").map(|home| home.to_string_lossy().into_owned());
     let host = std::fs::read_to_string(Path::new("/proc/sys/kernel/hostname"))
         .or_else(|_| std::fs::read_to_string("/etc/hostname"));
-    let known = |name: String| match COMMON_NAMES.contains(&&*name) {
+    let known = |name: String| match is_common_name(&name) {
         true => String::new(),
         false => name,
     };

@@ -31,10 +31,10 @@ pub fn address(share: &Share, base: Option<&str>) -> Option<String> {
     }
 }
 
-/// Says where a page is.
-pub fn place_words(place: &SharePlace) -> String {
+/// Says where a page is. `base` is the address of the HTTP server.
+pub fn place_words(place: &SharePlace, base: Option<&str>) -> String {
     match place {
-        SharePlace::Local => HERE.to_owned(),
+        SharePlace::Local => here_words(base),
         SharePlace::S3(place) => bucket_words(place),
     }
 }

@@ -10,6 +10,39 @@ use super::percent::percent_encoded;
 /// Shorter names occur in ordinary words, and count only as whole words.
 const SHORT_NAME: usize = 3;
 
+/// Names that reveal nothing about the user, and occur in many texts: of images of systems, of containers, and of tests.
+const COMMON_NAMES: [&str; 29] = [
+    "admin",
+    "alarm",
+    "app",
+    "arch",
+    "build",
+    "centos",
+    "core",
+    "debian",
+    "demo",
+    "dev",
+    "developer",
+    "docker",
+    "ec2-user",
+    "fedora",
+    "guest",
+    "host",
+    "linux",
+    "localhost",
+    "node",
+    "pi",
+    "root",
+    "runner",
+    "server",
+    "test",
+    "ubuntu",
+    "user",
+    "vagrant",
+    "vscode",
+    "work",
+];
+
 /// A name as it can stand in a text.
 #[derive(Debug, Clone)]
 struct NameForm {
@@ -119,24 +152,48 @@ impl OwnNames {
 }
 
 impl NameForm {
-    /// Whether the name is not a part of a longer word.
+    /// Whether the name is not a part of a longer word: `anna` counts in `anna2` and `annaMueller`, but not in `hosanna`.
     fn counts(&self, text: &str, range: &Range<usize>) -> bool {
         let before = text.get(..range.start).unwrap_or_default();
         let behind = text.get(range.end..).unwrap_or_default();
-        let is_word = |c: char| c.is_alphanumeric();
-        let joins_before =
-            before.chars().next_back().is_some_and(is_word) && !ends_with_escape(before);
-        let joins_behind = behind.chars().next().is_some_and(is_word);
-        match self.is_path || !self.is_short {
-            // A longer name may be joined with others, `anna2`; a path not, `/home/annabel`.
-            true => !(self.is_path && joins_behind),
-            false => !joins_before && !joins_behind,
+        let name = text.get(range.clone()).unwrap_or_default();
+        let last_before = before
+            .chars()
+            .next_back()
+            .filter(|_| !ends_with_escape(before));
+        let first_behind = behind.chars().next();
+        let joins_behind = first_behind.is_some_and(char::is_alphanumeric);
+        if self.is_path {
+            return !joins_behind;
         }
+        if self.is_short {
+            return !joins_behind && !last_before.is_some_and(char::is_alphanumeric);
+        }
+        let is_joined = |a: Option<char>, b: Option<char>| match (a, b) {
+            (Some(a), Some(b)) => {
+                a.is_lowercase() && b.is_lowercase() || a.is_uppercase() && b.is_uppercase()
+            }
+            _ => false,
+        };
+        !is_joined(last_before, name.chars().next())
+            && !is_joined(name.chars().next_back(), first_behind)
     }
 }
 
-/// Whether a text ends with an encoded character of a URL, such as `%2F`, or `%252F` in a URL within a URL.
+/// Whether a name of a user or a machine reveals nothing about the user, and would make texts unreadable.
+pub fn is_common_name(name: &str) -> bool {
+    COMMON_NAMES.contains(&name)
+}
+
+/// Whether a text ends with an encoded character of a URL, such as `%2F`, or `%252F` in a URL within a URL, or with a line end as programs
+/// and JSON write it.
 fn ends_with_escape(text: &str) -> bool {
+    if ["\\n", "\\r", "\\t"]
+        .iter()
+        .any(|escape| text.ends_with(escape))
+    {
+        return true;
+    }
     let text = text.as_bytes();
     let Some((mut rest, digits)) = text.split_at_checked(text.len().saturating_sub(2)) else {
         return false;
@@ -161,16 +218,30 @@ mod tests {
             ("?u=a%2Fbo&v=%252Fbo", "?u=a%2Fuser&v=%252Fuser"),
             ("robot, bob, 2bo", "robot, bob, 2bo"),
             ("lab7.example.org LAB7 lab7:/x", "host host host:/x"),
+            ("collab7 LAB7X lab7x", "collab7 hostX hostx"),
+            ("lab7-2 _lab7 lab7X a\\nlab7", "host-2 _host hostX a\\nhost"),
         ] {
             assert_eq!(names.replace(text).0, expected, "{text}");
         }
     }
 
     #[test]
+    fn a_name_within_a_word_stays() {
+        let names = OwnNames::new("/home/test1", "test", "anna");
+        let text = "pytest latest TESTING attest hosanna annals Annabel";
+        assert_eq!(names.replace(text), (text.to_owned(), 0));
+        let (text, count) =
+            names.replace("test_fn() myTest testX TEST=1 ~test %2ftest annaMueller");
+        let expected = "user_fn() myuser userX user=1 ~user %2fuser hostMueller";
+        assert_eq!((&*text, count), (expected, 7));
+        assert!(is_common_name("test") && is_common_name("dev") && !is_common_name("anna"));
+    }
+
+    #[test]
     fn a_name_within_another_is_replaced_once() {
         let names = OwnNames::new("/home/anna", "anna", "anna");
         let (text, count) = names.replace("/home/anna/anna on Anna: /home/annabel");
-        assert_eq!((&*text, count), ("~/user on user: /home/userbel", 4));
+        assert_eq!((&*text, count), ("~/user on user: /home/annabel", 3));
         assert_eq!(OwnNames::default().replace("anna"), ("anna".into(), 0));
     }
 }

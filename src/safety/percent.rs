@@ -1,4 +1,4 @@
-//! Percent-encoding, as in URLs.
+//! Percent-encoding, as in URLs, and the codes of JSON.
 
 /// Returns a text as it is written in URLs. Characters in `kept` stay as they are.
 pub fn percent_encoded(text: &str, kept: &str) -> String {
@@ -13,19 +13,32 @@ pub fn percent_encoded(text: &str, kept: &str) -> String {
     out
 }
 
+/// Returns the byte for which a code at a position stands, and the length of the code: `%41` of URLs, and `\u0041` of JSON for an ASCII
+/// character.
+pub fn code_at(text: &[u8], at: usize) -> Option<(u8, usize)> {
+    let (start, limit): (&[u8], u8) = match text.get(at)? {
+        b'%' => (b"%", u8::MAX),
+        b'\\' => (b"\\u00", 0x7f),
+        _ => return None,
+    };
+    let code = text.get(at..)?.strip_prefix(start)?;
+    let digit = |at: usize| char::from(*code.get(at)?).to_digit(16);
+    let byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
+    (byte <= limit).then_some((byte, start.len() + 2))
+}
+
 /// Returns a text with `%41` as `A`, or `None` if it has nothing to decode.
 pub fn percent_decoded(text: &str) -> Option<String> {
-    let hex = |byte: Option<&u8>| byte.and_then(|b| char::from(*b).to_digit(16));
     let bytes = text.as_bytes();
     let (mut out, mut at, mut decoded) = (Vec::with_capacity(bytes.len()), 0, false);
     while let Some(byte) = bytes.get(at) {
-        match (*byte, hex(bytes.get(at + 1)), hex(bytes.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(u8::try_from(high * 16 + low).unwrap_or_default());
-                (at, decoded) = (at + 3, true);
+        match code_at(bytes, at) {
+            Some((code, length)) if *byte == b'%' => {
+                out.push(code);
+                (at, decoded) = (at + length, true);
             }
-            (byte, ..) => {
-                out.push(byte);
+            _ => {
+                out.push(*byte);
                 at += 1;
             }
         }

@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use known::KnownValues;
-pub use rest::{RestPlace, SecretStart, is_joined_name, rest_of_secret};
+pub use rest::{RestPlace, SecretStart, is_joined_name, may_be_value, rest_of_secret};
 use rules::FormatRules;
 use serde_json::Value;
 use stage::{RedactStage, StagePiece};
@@ -266,7 +266,8 @@ impl Redactor {
     }
 }
 
-const MARK_START: &str = "[REDACTED:";
+/// What the mark of a secret begins with, before its kind.
+pub const MARK_START: &str = "[REDACTED:";
 
 fn mark(kind: &str) -> String {
     format!("{MARK_START}{kind}]")

@@ -1,15 +1,14 @@
 //! Removes secrets and own names from the text of a share, as its readers see it: what stands between its pieces is not shown.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::segments::{JoinedText, Piece, Segments, shown};
 use crate::safety::own_names::OwnNames;
-use crate::safety::redact::{Redactor, is_joined_name, mark_length};
+use crate::safety::redact::{MARK_START, Redactor, is_joined_name, mark_length, may_be_value};
 
-/// How often a text is decoded to look for what is percent-encoded in it.
+/// How often a text is decoded to look for what is encoded in it.
 pub const MAX_ENCODED: usize = 4;
-/// What a mark begins with.
-pub const MARK: &str = "[REDACTED:";
 
 /// Removes secrets and own names, and counts them.
 #[derive(Debug)]
@@ -27,7 +26,8 @@ pub struct Cleaner<'a> {
 struct Hit {
     range: Range<usize>,
     replacement: String,
-    is_secret: bool,
+    /// What it is, if it is a secret.
+    secret: Option<Arc<str>>,
 }
 
 impl<'a> Cleaner<'a> {
@@ -52,22 +52,33 @@ impl<'a> Cleaner<'a> {
         piece.text
     }
 
+    /// Returns a text as one line without secrets and own names, of at most `max` characters. It is cut before a mark that does not fit
+    /// in. Only what is replaced in the line is counted.
+    pub fn clean_line(&mut self, text: &str, max: usize) -> String {
+        let piece = Piece {
+            text: text.to_owned(),
+            ..Piece::default()
+        };
+        let (mut line, mut at) = (String::new(), 0);
+        for hit in self.all_hits(&[piece]) {
+            let is_full = !push_words(&mut line, text.get(at..hit.range.start), max);
+            if is_full || line.chars().count() + hit.replacement.chars().count() > max {
+                return line.trim_end().to_owned();
+            }
+            line.push_str(&hit.replacement);
+            self.count(&hit);
+            at = hit.range.end;
+        }
+        push_words(&mut line, text.get(at..), max);
+        line.trim_end().to_owned()
+    }
+
     /// Removes secrets and own names from the text that the pieces are together. What replaces a text in several pieces stands in
     /// the first.
     pub fn clean_pieces(&mut self, pieces: &mut [Piece]) {
-        let shown = shown(pieces);
-        let mut hits = self.hits(&shown);
-        hits.extend(marks(&shown));
-        self.broken_hits(&Segments::new(&shown, pieces, false), &mut hits);
-        if pieces.iter().any(|piece| piece.is_html) {
-            self.broken_hits(&Segments::new(&shown, pieces, true), &mut hits);
-        }
-        let hits = merge(hits);
+        let hits = self.all_hits(pieces);
         for hit in &hits {
-            match hit.is_secret {
-                true => self.secrets += 1,
-                false => self.own_names += 1,
-            }
+            self.count(hit);
         }
         let (mut start, mut next, mut is_placed) = (0, 0, false);
         for piece in pieces {
@@ -97,25 +108,44 @@ impl<'a> Cleaner<'a> {
         }
     }
 
+    fn count(&mut self, hit: &Hit) {
+        match hit.secret {
+            Some(_) => self.secrets += 1,
+            None => self.own_names += 1,
+        }
+    }
+
+    /// Returns what is replaced in the text that the pieces are together, in order and without overlaps.
+    fn all_hits(&self, pieces: &[Piece]) -> Vec<Hit> {
+        let shown = shown(pieces);
+        let mut hits = self.hits(&shown);
+        hits.extend(marks(&shown));
+        self.broken_hits(&Segments::new(&shown, pieces, false), &mut hits);
+        if pieces.iter().any(|piece| piece.is_html) {
+            self.broken_hits(&Segments::new(&shown, pieces, true), &mut hits);
+        }
+        merge(hits)
+    }
+
     fn hits(&self, text: &str) -> Vec<Hit> {
         let secrets = self.redactor.find(text);
         let secrets = secrets.into_iter().map(|secret| Hit {
             replacement: secret.mark(),
             range: secret.range,
-            is_secret: true,
+            secret: Some(secret.kind),
         });
         let names = self.names.find(text);
         let names = names.into_iter().map(|name| Hit {
             replacement: name.replacement.to_owned(),
             range: name.range,
-            is_secret: false,
+            secret: None,
         });
         secrets.chain(names).collect()
     }
 
     /// Adds what a reader gets who copies the text: words are joined over the ends of lines, and what cannot be seen is dropped.
     fn broken_hits(&self, segments: &Segments<'_>, hits: &mut Vec<Hit>) {
-        let seen = segments.seen(|_, _| false);
+        let seen = segments.seen(|_, _, _| false);
         let found = self.hits(&seen.text);
         // A value may be in the line after its name.
         let ends = found.iter().map(|hit| hit.range.end).collect::<Vec<_>>();
@@ -123,8 +153,11 @@ impl<'a> Cleaner<'a> {
             let first = ends.partition_point(|end| *end <= line);
             ends.get(first).is_some_and(|end| *end <= line + length)
         };
-        let named = segments.seen(|line, start| {
-            line.ends_with([':', '=']) && !line.contains(MARK) && !has_secret(start, line.len())
+        let named = segments.seen(|line, start, next| {
+            line.ends_with([':', '='])
+                && may_be_value(next)
+                && !line.contains(MARK_START)
+                && !has_secret(start, line.len())
         });
         if named.text != seen.text {
             hits.extend(
@@ -139,19 +172,20 @@ impl<'a> Cleaner<'a> {
         hits.sort_by_key(|hit| hit.range.start);
         // The rest of a secret may be long and have more hits.
         let mut reached = 0;
-        for hit in hits.iter_mut().filter(|hit| hit.is_secret) {
-            if hit.range.start >= reached || hit.range.end > reached {
-                hit.range.end = segments.end_of_secret(&hit.range, hit.kind());
-                reached = reached.max(hit.range.end);
+        for Hit { range, secret, .. } in hits.iter_mut() {
+            let is_new = range.start >= reached || range.end > reached;
+            if let Some(kind) = secret.as_deref().filter(|_| is_new) {
+                range.end = segments.end_of_secret(range, kind);
+                reached = reached.max(range.end);
             }
         }
     }
 
-    /// Adds what is percent-encoded in a text, as a link has it: an address within an address is encoded twice.
+    /// Adds what is encoded in a text, as a link or JSON has it: an address within an address is encoded twice.
     fn encoded_hits(&self, seen: &JoinedText, hits: &mut Vec<Hit>) {
         let mut levels: Vec<JoinedText> = Vec::new();
         while levels.len() < MAX_ENCODED
-            && let Some(decoded) = levels.last().unwrap_or(seen).percent_decoded()
+            && let Some(decoded) = levels.last().unwrap_or(seen).decoded()
         {
             let found = self.hits(&decoded.text).into_iter();
             levels.push(decoded);
@@ -175,12 +209,16 @@ impl<'a> Cleaner<'a> {
             // What stands behind a mark is not more of its value unless it looks like the rest of it.
             let first = joined.text.get(range.start..joined.first);
             let rest = joined.text.get(joined.first..range.end);
-            if first.is_some_and(|text| is_joined && text.contains(MARK))
-                || rest.is_some_and(|rest| is_joined_name(hit.kind(), rest))
+            let is_name = |rest| {
+                let kind = hit.secret.as_deref();
+                kind.is_some_and(|kind| is_joined_name(kind, rest))
+            };
+            if first.is_some_and(|text| is_joined && text.contains(MARK_START))
+                || rest.is_some_and(is_name)
             {
                 continue;
             }
-            if hit.is_secret && begins_first {
+            if hit.secret.is_some() && begins_first {
                 is_complete |= range.end == joined.text.len() || is_joined;
                 hits.extend(hit.shown(joined));
             } else if begins_first && is_joined && is_whole_word(&joined.text, &range) {
@@ -192,12 +230,6 @@ impl<'a> Cleaner<'a> {
 }
 
 impl Hit {
-    /// Returns the kind in its mark.
-    fn kind(&self) -> &str {
-        let kind = self.replacement.strip_prefix(MARK).unwrap_or_default();
-        kind.trim_end_matches(']')
-    }
-
     /// Returns the hit where it is shown.
     fn shown(self, joined: &JoinedText) -> Option<Hit> {
         let range = joined.shown(&self.range)?;
@@ -212,7 +244,7 @@ fn marks(text: &str) -> impl Iterator<Item = Hit> {
         Some(Hit {
             range: at..at + mark.len(),
             replacement: mark.to_owned(),
-            is_secret: true,
+            secret: Some(mark.strip_prefix(MARK_START)?.trim_end_matches(']').into()),
         })
     })
 }
@@ -224,16 +256,33 @@ fn is_whole_word(text: &str, range: &Range<usize>) -> bool {
     !before.ends_with(char::is_alphanumeric) && !behind.starts_with(char::is_alphanumeric)
 }
 
+/// Appends the words of a text to a line of at most `max` characters, with one blank between them. Returns whether all of it fits in.
+fn push_words(line: &mut String, text: Option<&str>, max: usize) -> bool {
+    let mut length = line.chars().count();
+    for c in text.unwrap_or_default().chars() {
+        let is_blank = c.is_whitespace();
+        if is_blank && (line.is_empty() || line.ends_with(' ')) {
+            continue;
+        }
+        if length == max {
+            return false;
+        }
+        line.push(if is_blank { ' ' } else { c });
+        length += 1;
+    }
+    true
+}
+
 /// Returns the hits in order, those that overlap as one.
 fn merge(mut hits: Vec<Hit>) -> Vec<Hit> {
-    hits.sort_by_key(|hit| (hit.range.start, !hit.is_secret));
+    hits.sort_by_key(|hit| (hit.range.start, hit.secret.is_none()));
     let mut merged: Vec<Hit> = Vec::new();
     for hit in hits {
         match merged.last_mut() {
             Some(last) if hit.range.start < last.range.end => {
                 let end = last.range.end.max(hit.range.end);
                 let start = last.range.start;
-                if hit.is_secret && !last.is_secret {
+                if hit.secret.is_some() && last.secret.is_none() {
                     *last = hit;
                 }
                 last.range = start..end;

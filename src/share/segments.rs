@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
+use crate::safety::percent::code_at;
 use crate::safety::redact::{RestPlace, SecretStart, mark_length, rest_of_secret};
 use crate::safety::utf8;
 
@@ -17,9 +18,6 @@ const JOINED: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64];
 
 /// Maximum length of a joined text, in bytes.
 const MAX_JOINED: usize = 4 << 10;
-
-/// Length of a code such as `%41`.
-const CODE: usize = 3;
 
 /// What separates a piece of text from the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,34 +117,37 @@ impl JoinedText {
         Some(place(start)?.start..place(end.checked_sub(1)?)?.end)
     }
 
-    /// Returns the text with `%41` as `A`, with positions in this text; `None` if it has nothing to decode.
-    pub fn percent_decoded(&self) -> Option<JoinedText> {
-        let code = |at: usize| {
-            let hex = |at| char::from(*self.text.as_bytes().get(at)?).to_digit(16);
-            let is_code = self.text.as_bytes().get(at) == Some(&b'%');
-            let byte = hex(at + 1)? * 16 + hex(at + 2)?;
-            u8::try_from(byte).ok().filter(|_| is_code)
-        };
+    /// Returns the text with `%41` and `\u0041` as `A`, with positions in this text; `None` if it has nothing to decode.
+    pub fn decoded(&self) -> Option<JoinedText> {
+        let text = self.text.as_bytes();
         let (mut decoded, mut plain) = (JoinedText::default(), 0);
-        for (start, _) in self.text.match_indices('%') {
-            if start < plain || code(start).is_none() {
+        for start in memchr::memchr2_iter(b'%', b'\\', text) {
+            if start < plain || code_at(text, start).is_none() {
                 continue;
             }
             decoded.push(self.text.get(plain..start).unwrap_or_default(), plain);
-            let bytes: Vec<u8> = (start..).step_by(CODE).map_while(code).collect();
-            let mut at = start;
+            plain = start;
+            // The bytes of a character are codes of their own.
+            let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
+            while let Some((byte, length)) = code_at(text, plain) {
+                bytes.push(byte);
+                lengths.push(length);
+                plain += length;
+            }
+            let (mut at, mut lengths) = (start, lengths.into_iter());
+            let mut push = |text: &str, count: usize| {
+                let length = lengths.by_ref().take(count).sum();
+                decoded.push_part(text, at, Some(length));
+                at += length;
+            };
             for chunk in bytes.utf8_chunks() {
                 for c in chunk.valid().chars() {
-                    let length = CODE * c.len_utf8();
-                    decoded.push_part(c.encode_utf8(&mut [0; 4]), at, Some(length));
-                    at += length;
+                    push(c.encode_utf8(&mut [0; 4]), c.len_utf8());
                 }
                 for _ in chunk.invalid() {
-                    decoded.push_part("?", at, Some(CODE));
-                    at += CODE;
+                    push("?", 1);
                 }
             }
-            plain = at;
         }
         if plain == 0 {
             return None;
@@ -171,7 +172,7 @@ impl<'t> Segments<'t> {
                 }
             };
         let mut at = 0;
-        let (mut is_tag, mut colour) = (false, ColourCode::None);
+        let (mut is_tag, mut escape) = (false, EscapeCode::None);
         for piece in pieces {
             is_tag &= piece.is_html;
             close(&mut open, &mut gap, at, &mut all);
@@ -179,9 +180,9 @@ impl<'t> Segments<'t> {
             at += piece.gap.shown().len();
             for c in piece.text.chars() {
                 let is_open = c == '<' && skips_tags && piece.is_html;
-                colour = colour.next(c);
+                escape = escape.next(c);
                 match c {
-                    _ if colour != ColourCode::None => {
+                    _ if escape != EscapeCode::None => {
                         close(&mut open, &mut gap, at, &mut all);
                     }
                     _ if is_tag || is_open => {
@@ -223,13 +224,14 @@ impl<'t> Segments<'t> {
         self.shown.get(segment.range.clone()).unwrap_or_default()
     }
 
-    /// Returns the text without what is not seen, with a blank for the end of a line that `is_open` says goes on in the next one.
-    pub fn seen(&self, is_open: impl Fn(&str, usize) -> bool) -> JoinedText {
+    /// Returns the text without what is not seen, with a blank for the end of a line that goes on in the next one: `is_open` says so of the
+    /// line, its place in the text, and the text up to the next break.
+    pub fn seen(&self, is_open: impl Fn(&str, usize, &str) -> bool) -> JoinedText {
         let mut joined = JoinedText::default();
         let mut line = 0;
         for segment in &self.all {
             let gap = match segment.gap {
-                Gap::Line if is_open(&joined.text[line..], line) => " ",
+                Gap::Line if is_open(&joined.text[line..], line, self.text(segment)) => " ",
                 gap => gap.shown(),
             };
             joined.push(gap, segment.range.start);
@@ -280,6 +282,11 @@ impl<'t> Segments<'t> {
     /// replaced in Markdown ended at its first mark-up.
     pub fn end_of_secret(&self, secret: &Range<usize>, kind: &str) -> usize {
         let mut end = secret.end;
+        let text = self.shown.get(secret.clone()).unwrap_or_default();
+        // The last line of a private key.
+        if text.ends_with("-----") {
+            return end;
+        }
         let mut n = self.all.partition_point(|segment| segment.range.end < end);
         let Some(segment) = self.all.get(n).filter(|segment| segment.range.start < end) else {
             return end;
@@ -335,23 +342,46 @@ impl<'t> Segments<'t> {
     }
 }
 
-/// Position of a character in an escape sequence, such as `ESC[0m`.
+/// Position of a character in an escape sequence, such as `ESC[0m`, `ESC(B` and `ESC]8;;ADDRESS BEL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ColourCode {
+enum EscapeCode {
     None,
     Escape,
+    /// Behind `ESC[`.
     Inside,
+    /// Behind `ESC(` and similar ones.
+    Charset,
+    /// Behind `ESC]` and other beginnings of a text, such as a link.
+    Text,
+    /// `ESC` within a text, which `ESC\` ends.
+    TextEscape,
     End,
 }
 
-impl ColourCode {
-    fn next(self, c: char) -> ColourCode {
+impl EscapeCode {
+    fn next(self, c: char) -> EscapeCode {
         match (self, c) {
-            (_, '\u{1b}') => ColourCode::Escape,
-            (ColourCode::Escape, '[') => ColourCode::Inside,
-            (ColourCode::Inside, ' '..='?') => ColourCode::Inside,
-            (ColourCode::Inside, '@'..='~') => ColourCode::End,
-            _ => ColourCode::None,
+            (EscapeCode::TextEscape, '\\') => EscapeCode::End,
+            (EscapeCode::Text, '\u{1b}') => EscapeCode::TextEscape,
+            (EscapeCode::Text, '\u{7}' | '\u{9c}') => EscapeCode::End,
+            // Without an end, it hides no more than its line.
+            (EscapeCode::Text, '\n') => EscapeCode::None,
+            (EscapeCode::Text, _) => EscapeCode::Text,
+            (_, '\u{1b}') => EscapeCode::Escape,
+            (EscapeCode::Escape | EscapeCode::TextEscape, '[') | (_, '\u{9b}') => {
+                EscapeCode::Inside
+            }
+            (EscapeCode::Escape | EscapeCode::TextEscape, ']' | 'P' | 'X' | '^' | '_')
+            | (_, '\u{9d}') => EscapeCode::Text,
+            (EscapeCode::Escape | EscapeCode::TextEscape | EscapeCode::Charset, ' '..='/') => {
+                EscapeCode::Charset
+            }
+            (EscapeCode::Escape | EscapeCode::TextEscape | EscapeCode::Charset, '0'..='~') => {
+                EscapeCode::End
+            }
+            (EscapeCode::Inside, ' '..='?') => EscapeCode::Inside,
+            (EscapeCode::Inside, '@'..='~') => EscapeCode::End,
+            _ => EscapeCode::None,
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::answer::answer_html;
-use super::cleaner::{Cleaner, MARK};
+use super::cleaner::Cleaner;
 use super::replay::{SharedRecording, SharedRecordings};
 use crate::chat::CallStatus;
 use crate::history::record::{Record, RecordBody};
@@ -160,14 +160,14 @@ fn shown_title(title: &str, names: &OwnNames, redactor: &Redactor) -> (String, R
     let mut start = utf8::prefix(title, TITLE_BYTES).to_owned();
     if start.len() < title.len() {
         redactor.cut_unfinished(&mut start);
+        // It may be a part of a broken key, which is not recognised as one.
+        let last_word = start.rfind(char::is_whitespace).unwrap_or(start.len());
+        start.truncate(last_word);
     }
     let mut cleaner = Cleaner::new(names, redactor);
-    // Cut only then: half a secret or half a name would not be recognized.
-    let clean = cleaner.clean(&start);
-    let words: Vec<&str> = clean.split_whitespace().collect();
-    let shown: String = words.join(" ").chars().take(MAX_TITLE).collect();
+    let shown = cleaner.clean_line(&start, MAX_TITLE);
     let removed = RemovedCounts {
-        secrets: cleaner.secrets.min(shown.matches(MARK).count()),
+        secrets: cleaner.secrets,
         own_names: cleaner.own_names,
         ..RemovedCounts::default()
     };

@@ -11,7 +11,7 @@ use crate::context::{
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, OutputOrigin, Record, RecordBody, UsedPack};
 use crate::protocol::{AskPurpose, AskRequest, Attachment, OutputChoice, TerminalOutput};
-use crate::safety::redact::global_redactor;
+use crate::safety::redact::{MARK_START, global_redactor};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::{Session, since_last_prompt};
@@ -172,7 +172,7 @@ pub fn content(
 
 /// Whether a record does not have the command as it ran: a secret was removed, or the plugin has cut it.
 fn is_altered(command: &str) -> bool {
-    command.contains("[REDACTED:") || command.ends_with("…[cut]")
+    command.contains(MARK_START) || command.ends_with("…[cut]")
 }
 
 /// Whether a command line, such as `cd src; llm explain this`, has asked a prompt of these records: it must not be run again.

@@ -22,12 +22,13 @@ use crate::share::object::ShareObject;
 use crate::share::page::POLICY;
 use crate::share::register::{Share, SharePlace};
 
+/// Returns a share as the API has it. Who reads the page knows at which address it has reached the server.
 fn view(share: Share) -> ShareView {
     let is_here = share.place == SharePlace::Local;
     ShareView {
         path: is_here.then(|| format!("/share/{}", share.id)),
         url: share_place::address(&share, None),
-        place: share_place::place_words(&share.place),
+        place: share_place::place_words(&share.place, None),
         id: share.id,
         session_id: share.session,
         title: share.title,
@@ -69,7 +70,7 @@ pub async fn publish(
         share,
     };
     let Some(digest) = choice.digest else {
-        let preview = share::preview(services, &id, options).await?;
+        let preview = share::preview(services, &id, options, None).await?;
         return Ok((StatusCode::OK, Json(result(preview, None))));
     };
     let source = CredentialSource::Kept;

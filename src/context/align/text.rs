@@ -8,7 +8,7 @@ use super::{Screen, ScreenRow, low_byte};
 
 /// Maximum number of characters of a command that are compared.
 const COMPARED: usize = 4096;
-/// What stands in a record in place of a secret, up to its kind.
+/// What stands in a record in place of a secret, up to its kind: `redact::MARK_START`, of which this module is independent.
 const SECRET: &str = "[REDACTED:";
 
 /// The text of a command, as its characters are compared. Blanks are not: a row may have lost those at its end, and a tab is

@@ -1,6 +1,8 @@
 //! The rest of a secret that was broken: a line end, a hidden character or an end of emphasis within it.
 
-use super::rules::{is_context_kind, run_length};
+use super::rules::{
+    AWS_SECRET_KEY, begins_assignment, has_fixed_length, is_context_kind, run_length,
+};
 use super::{RULES, value_class};
 
 /// Shortest rest of a secret in the next line.
@@ -9,8 +11,8 @@ const MIN_REST: usize = 16;
 const MIN_ROW: usize = 8;
 /// Shortest rest of a secret in the same word.
 const MIN_END: usize = 4;
-/// Length of a secret access key of AWS, and the kind of its mark.
-const AWS_KEY: (usize, &str) = (40, "aws-secret-key");
+/// Length of a secret access key of AWS.
+const AWS_SECRET_LENGTH: usize = 40;
 /// Number of bytes that decide whether a text is the rest of a secret.
 const INSPECTED_BYTES: usize = 1 << 10;
 
@@ -36,6 +38,17 @@ pub struct SecretStart<'k> {
     pub row: usize,
     /// It has several rows.
     pub is_wrapped: bool,
+}
+
+/// Whether a line can be the value of a name at the end of the line before: one word that is not a name with a sign itself. Base64 may end
+/// with signs.
+pub fn may_be_value(line: &str) -> bool {
+    let word = line.trim();
+    let is_base64 = || {
+        let digits = word.trim_end_matches('=');
+        value_class::is_random(digits.as_bytes()) && !digits.contains([':', '='])
+    };
+    !word.contains(char::is_whitespace) && (!begins_assignment(word.as_bytes()) || is_base64())
 }
 
 /// Whether a byte is a part of keys.
@@ -94,35 +107,45 @@ fn is_row(word: &[u8], padding: usize, is_line: bool, start: &SecretStart<'_>) -
     let is_mixed =
         has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
     let is_same = is_line && start.row > 0 && length == start.row;
-    let total = start.length + length;
-    let (aws_length, aws_kind) = AWS_KEY;
-    let is_aws = is_line && is_base64 && start.kind == aws_kind && start.length < aws_length;
-    if is_aws && start.row > 0 && (total == aws_length || total < aws_length && is_same) {
-        return true;
+    // A key of AWS, of which the length says how much is missing.
+    if start.kind == AWS_SECRET_KEY && is_line && is_base64 && start.row > 0 {
+        let total = start.length + length;
+        if total == AWS_SECRET_LENGTH || total < AWS_SECRET_LENGTH && is_same {
+            return true;
+        }
     }
     let is_plain_word =
         value_class::is_identifier(word) && !has(u8::is_ascii_digit) && !is_mixed_case(word);
+    // The last row, which is shorter than those before it.
     if is_line && start.is_wrapped && start.row > length {
         return length > 0 && !is_plain_word && !word.contains(&b'.');
     }
+    // Ids and names, but for a row of base64, which may contain anything.
     let is_long_base64 = is_line && is_base64 && is_mixed && length >= MIN_REST;
     if is_uuid(word) || value_class::has_words(word) && !is_long_base64 {
         return false;
     }
     let changes = value_class::group_changes(word);
+    // A row as long as the one before it.
     if is_same && length >= MIN_ROW {
         return !is_plain_word && (has(u8::is_ascii_digit) || changes * 3 >= length);
     }
-    let is_random = !value_class::is_identifier(word) && value_class::is_random(word);
-    match length {
-        MIN_REST.. if is_line => is_random && (is_mixed || !is_context_kind(start.kind)),
-        MIN_REST.. => is_random && is_mixed,
-        // A mark hides how long the rows are.
-        MIN_ROW.. => {
-            is_line && start.row == 0 && is_mixed && is_base64 && changes * 5 >= length * 2
-        }
-        _ => false,
+    // By its own form.
+    if length >= MIN_REST {
+        let is_random = !value_class::is_identifier(word) && value_class::is_random(word);
+        return is_random
+            && (is_mixed || is_line && !is_context_kind(start.kind))
+            && !value_class::is_camel_case(word);
     }
+    // A short row behind a mark, which hides how long the rows are.
+    is_line
+        && start.row == 0
+        && length >= MIN_ROW
+        && is_mixed
+        && is_base64
+        && changes * 5 >= length * 2
+        && !value_class::is_camel_case(word)
+        && !has_fixed_length(start.kind)
 }
 
 /// Whether a word has letters of both cases in another way than a capitalised one.

@@ -14,16 +14,22 @@ use super::stage::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
 use super::{AHEAD, BACK, value_class};
 
 mod apart;
+mod byte_classes;
 mod commands;
 mod context;
 mod context_table;
 mod custom_formats;
 mod line_prefix;
+mod secret_names;
+mod stored_secrets;
 mod table;
+mod urls;
 
-use context::{at_word_start, unfinished_url_password};
-pub(super) use context_table::is_context_kind;
+use context::at_word_start;
+pub(super) use context::begins_assignment;
+pub(super) use context_table::{AWS_SECRET_KEY, is_context_kind};
 use custom_formats::{truncated_key_start, truncated_secret_end};
+use urls::unfinished_url_password;
 
 /// An entry of the tables.
 #[derive(Clone, Copy)]
@@ -54,10 +60,22 @@ pub(super) enum FormatPattern {
 /// Returns the secret that a keyword identifies.
 pub(super) type SecretFinder = fn(&KeywordMatch<'_>) -> Option<SecretSpan>;
 
+/// Returns the entries whose keyword identifies a secret by itself.
+fn formats() -> impl Iterator<Item = FormatRule> {
+    let stored = stored_secrets::STORED_SECRETS.iter();
+    stored.chain(table::FORMATS).copied()
+}
+
 /// Returns all entries. For keywords with the same beginning, the order matters: the first one that fits counts.
 pub(super) fn all_rules() -> Vec<FormatRule> {
-    let formats = table::FORMATS.iter().copied();
-    formats.chain(context_table::context_rules()).collect()
+    formats().chain(context_table::context_rules()).collect()
+}
+
+/// Whether all secrets of a kind have a certain length.
+pub(super) fn has_fixed_length(kind: &str) -> bool {
+    let mut rules = formats().filter(|rule| rule.kind == kind);
+    let is_fixed = |rule: FormatRule| matches!(rule.pattern, FormatPattern::Exactly(..));
+    rules.next().is_some_and(is_fixed) && rules.all(is_fixed)
 }
 
 /// An occurrence of a keyword.
@@ -160,6 +178,7 @@ impl FormatRule {
             "discord-webhook",
             "mailchimp-key",
             "mailgun-key",
+            "mysql-hash",
             "slack-webhook",
             "teams-webhook",
             "telegram-token",
@@ -211,8 +230,9 @@ impl FormatRule {
                         behind.iter().any(u8::is_ascii_whitespace)
                     }
                     (None, _) => {
+                        // In YAML, a value may stand behind an empty line.
                         let lines = behind.iter().filter(|&&b| b == b'\n').count();
-                        lines > 1 || behind.len() >= CONTEXT
+                        lines > 2 || behind.len() >= CONTEXT
                     }
                 };
             }

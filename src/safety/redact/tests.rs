@@ -7,6 +7,7 @@ use super::*;
 
 mod alarms;
 mod commands;
+mod forms;
 mod recall;
 pub(crate) mod samples;
 mod settled;

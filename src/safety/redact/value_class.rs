@@ -168,6 +168,36 @@ pub(super) fn is_identifier(value: &[u8]) -> bool {
         })
 }
 
+/// Whether the value is a name of capitalised words, such as `K8sDeploymentV2`: most of its letters are in parts that can be words.
+pub(super) fn is_camel_case(value: &[u8]) -> bool {
+    let goes_on = |a: &u8, b: &u8| match b.is_ascii_lowercase() {
+        true => a.is_ascii_alphabetic(),
+        false => a.is_ascii_digit() && b.is_ascii_digit(),
+    };
+    let is_vowel = |b: &u8| b"aeiouy".contains(&b.to_ascii_lowercase());
+    let is_word = |part: &&[u8]| part.len() >= 3 && part.iter().any(is_vowel);
+    let parts = || value.chunk_by(goes_on);
+    let numbers = parts().filter(|part| part[0].is_ascii_digit());
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    let words = parts().filter(|part| part[0].is_ascii_alphabetic());
+    let in_words: usize = words.filter(is_word).map(<[u8]>::len).sum();
+    value.iter().all(u8::is_ascii_alphanumeric)
+        && numbers.count() <= 2
+        && in_words * 5 >= letters * 3
+}
+
+/// Whether the value is the path of a file: with two words from the root, or one from another directory.
+pub(super) fn is_path(value: &[u8]) -> bool {
+    let least = match value {
+        [b'/', ..] => 2,
+        [b'~' | b'.', b'/', ..] => 1,
+        _ => return false,
+    };
+    let is_word = |part: &&[u8]| part.len() >= 3 && part.iter().all(u8::is_ascii_lowercase);
+    let parts = value.split(|b| b"-_./".contains(b));
+    parts.filter(is_word).count() >= least
+}
+
 /// Whether a text consists of parts some of which are words: a path, the name of a host, a package or a target.
 pub(super) fn has_words(text: &[u8]) -> bool {
     let is_word = |part: &[u8]| part.len() >= 3 && part.iter().all(u8::is_ascii_lowercase);

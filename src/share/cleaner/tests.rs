@@ -14,7 +14,7 @@ fn cleaned(text: &str) -> [(String, usize); 2] {
 
 /// Checks that secrets in a text are replaced by these marks.
 fn check(text: &str, expected: &str) {
-    let count = expected.matches(MARK).count();
+    let count = expected.matches(MARK_START).count();
     for found in cleaned(text) {
         assert_eq!(found, (expected.to_owned(), count), "{text:?}");
     }
@@ -182,8 +182,63 @@ fn the_end_of_a_line_is_a_blank_behind_a_name_only() {
             "password: [REDACTED:password]\ntoken:\nname2get3all4x",
             "password: [REDACTED:password]\ntoken:\n[REDACTED:token]",
         ),
+        (
+            "api_key:\nq7Rk2ZpL9vXwT4mN8sYbq7Rk2ZpL==\nx",
+            "api_key:\n[REDACTED:api-key]\nx",
+        ),
     ] {
         check(text, expected);
+    }
+    // The next line is not the value of a name without one.
+    for text in [
+        "DB_PASSWORD=\nDB_PORT=5432\nDB_PASSWORD=\nDB_PORT=",
+        "password:\n  user2name: bob",
+        "db_password:\n  s3_token:\n  x4_y5:",
+        "Password:\nanna@web1:~$ ls",
+        "Enter password:\nLogin2 incorrect",
+        "pass => $bool,\n  name => $name,\n  k2 => 3",
+    ] {
+        check(text, text);
+    }
+}
+
+#[test]
+fn names_of_capitalised_words_behind_a_mark_stay() {
+    for name in [
+        "iPhone15Pro",
+        "K8sDeploymentV2",
+        "MyApp2FooBar",
+        "getUser2ByName",
+        "S3BucketName",
+        "ProductId12345AB",
+    ] {
+        for kind in ["github-token", "password", "jwt"] {
+            let text = format!("use [REDACTED:{kind}]\n{name}\nthen");
+            check(&text, &text);
+        }
+    }
+    // A key of a certain length has no rest.
+    let text = "use [REDACTED:aws-key]\nx7Rk2ZpL9vXw\nthen";
+    check(text, text);
+    check(
+        "use [REDACTED:password]\nx7Rk2ZpL9vXw\nthen",
+        "use [REDACTED:password]\nthen",
+    );
+}
+
+#[test]
+fn nothing_is_the_rest_of_a_whole_private_key() {
+    let c = &mut TestRandom(9);
+    let key = format!(
+        "-----BEGIN PRIVATE KEY-----\n{}\n{}\n-----END PRIVATE KEY-----",
+        c.of(BASE64, 64),
+        c.of(BASE64, 64)
+    );
+    for next in ["deadbeefcafe1234", "OK2", "fooBar2Baz", "eth0"] {
+        check(
+            &format!("{key}\n{next}\nthen"),
+            &format!("[REDACTED:private-key]\n{next}\nthen"),
+        );
     }
 }
 
@@ -208,16 +263,37 @@ fn percent_codes_hide_no_secret() {
         "see https://a.example/?q=password%3Dq7Rk2ZpL9vXw&y=1",
         "see https://a.example/?q=password%3D[REDACTED:password]&y=1",
     );
+    let json = format!("{{\"a\": \"\\u0067{}\"}}", key.get(1..).unwrap());
+    check(&json, &format!("{{\"a\": \"{mark}\"}}"));
+    check("C:\\u00zz\\u0e9 \\u00e9", "C:\\u00zz\\u0e9 \\u00e9");
 }
 
 #[test]
 fn colours_within_a_key_hide_it_not() {
     let [a, b] = ["ghp_0aB1cD2eF3gH4iJ5", "kL6mN7oP8qR9sT0uV1wX"];
-    for code in ["\u{1b}[0m", "\u{1b}[38;5;12m", "\u{1b}[K\u{1b}[1m"] {
+    for code in [
+        "\u{1b}[0m",
+        "\u{1b}[38;5;12m",
+        "\u{1b}[K\u{1b}[1m",
+        "\u{1b}(B\u{1b}[m",
+        "\u{9b}31m",
+        "\u{1b}]8;;https://x.example\u{1b}\\",
+        "\u{1b}]8;;\u{7}",
+        "\u{1b}=",
+    ] {
+        // A control character of two bytes looks like a letter of the value.
+        if !code.starts_with('\u{9b}') {
+            check(
+                &format!("password={code}q7Rk2ZpL9vXw z"),
+                &format!("password={code}[REDACTED:password] z"),
+            );
+        }
         check(
             &format!("a \u{1b}[31m{a}{code}{b}\u{1b}[0m z"),
             "a \u{1b}[31m[REDACTED:github-token]\u{1b}[0m z",
         );
     }
-    check("\u{1b}[0m text \u{1b}[", "\u{1b}[0m text \u{1b}[");
+    for text in ["\u{1b}[0m text \u{1b}[", "\u{1b}]0;title\nnext"] {
+        check(text, text);
+    }
 }

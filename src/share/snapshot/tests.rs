@@ -45,13 +45,13 @@ fn secrets_names_context_images_and_outputs_stay_out() {
         texts,
         [
             "what is in ~/x on host, user?",
-            "<p>Label <code>userbel</code> and [REDACTED:github-token]</p>\n",
+            "<p>Label <code>annabel</code> and [REDACTED:github-token]</p>\n",
             "(the output is not shared)",
         ]
     );
     let expected = RemovedCounts {
         secrets: 1,
-        own_names: 5,
+        own_names: 4,
         outputs: 1,
         images: 1,
         recordings: 0,
@@ -62,7 +62,7 @@ fn secrets_names_context_images_and_outputs_stay_out() {
         expected.words(),
         [
             "1 secret",
-            "5 names of yours",
+            "4 names of yours",
             "1 output",
             "1 image",
             "1 other record"
@@ -259,6 +259,47 @@ fn a_long_title_is_cut_behind_what_is_replaced() {
         snapshot.title,
         format!("{} ~/project", "x".repeat(190)).get(..200).unwrap()
     );
+}
+
+#[test]
+fn a_title_ends_before_a_mark_that_does_not_fit_in_and_counts_what_it_shows() {
+    let redactor = Redactor::default();
+    let key = "ghp_0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX";
+    let filler = "x".repeat(180);
+    for (title, expected, secrets, own_names) in [
+        (format!("{filler} {key} /home/anna/x"), filler.clone(), 0, 0),
+        (
+            format!("{filler}  anna\n{key}"),
+            format!("{filler} user"),
+            0,
+            1,
+        ),
+        (
+            format!("a {key}  anna"),
+            "a [REDACTED:github-token] user".to_owned(),
+            1,
+            1,
+        ),
+        // A broken key at the end of what is searched.
+        (
+            format!("{}ab\u{200b}{}", " ".repeat(TITLE_BYTES - 20), key),
+            String::new(),
+            0,
+            0,
+        ),
+    ] {
+        let snapshot = Snapshot::new(
+            &title,
+            &[],
+            ShareOptions::default(),
+            SharedRecordings::default(),
+            &names(),
+            &redactor,
+        );
+        assert_eq!(snapshot.title, expected);
+        let removed = (snapshot.removed.secrets, snapshot.removed.own_names);
+        assert_eq!(removed, (secrets, own_names), "{title}");
+    }
 }
 
 #[test]

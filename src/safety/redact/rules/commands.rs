@@ -382,16 +382,73 @@ pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
-/// A PEM private key in base64, as in a kubeconfig.
+/// A PEM private key in base64, as in a kubeconfig: all its rows, whatever a program has printed before each.
 pub(super) fn encoded_pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
     let head = decode_base64(&text[at..text.len().min(at + 80)]);
-    head.windows(11)
-        .any(|w| w == b"PRIVATE KEY")
-        .then(|| SecretSpan {
-            more: Some(is_base64),
-            ..SecretSpan::new(at, at + run_length(text, at, is_base64))
-        })
+    if !head.windows(11).any(|w| w == b"PRIVATE KEY") {
+        return None;
+    }
+    let width = run_length(text, at, is_base64);
+    let mut end = at + width;
+    while let Some(line) = next_row(text, end, width) {
+        end = line.end;
+        if line.width < width {
+            break;
+        }
+    }
+    Some(SecretSpan {
+        more: Some(is_base64),
+        ..SecretSpan::new(at, end)
+    })
+}
+
+/// A row of base64.
+struct Base64Row {
+    width: usize,
+    end: usize,
+}
+
+/// Returns the row of base64 in the line behind `end`, which is as wide as the row before it or the last one.
+fn next_row(text: &[u8], end: usize, width: usize) -> Option<Base64Row> {
+    /// Maximum length of what a program prints before a line.
+    const MAX_PREFIX: usize = 64;
+    let start = end + 1 + usize::from(text.get(end) == Some(&b'\r'));
+    let rest = text.get(start..text.len().min(start + width + MAX_PREFIX))?;
+    let length = run_length(rest, 0, |b| b != b'\n' && b != b'\r');
+    let is_row = |row: &&[u8]| {
+        let is_last = row.len() < width && row.len().is_multiple_of(4);
+        row.iter().all(|&b| is_base64(b))
+            && (row.len() == width || is_last && (row.ends_with(b"=") || is_random(row)))
+    };
+    let row = readings(&rest[..length]).find(is_row)?;
+    (text[start - 1] == b'\n').then_some(Base64Row {
+        width: row.len(),
+        end: start + length,
+    })
+}
+
+/// The password behind options of curl in one word, `curl -sSu user:password`.
+pub(super) fn curl_options(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    /// The keyword holds a stream back only this far.
+    const MAX_BEHIND: usize = 96;
+    let KeywordMatch { text, end, .. } = *place;
+    let line = &text[end - 1..text.len().min(end + MAX_BEHIND)];
+    let is_option = |at: &usize| {
+        let letters = run_length(line, at + 1, |b| b.is_ascii_alphabetic());
+        let options = &line[*at..at + 1 + letters];
+        options.len() > 2 && options.ends_with(b"u")
+    };
+    let length = run_length(line, 0, |b| b != b'\n');
+    let starts = memchr::memchr_iter(b'-', &line[..length]);
+    let mut options = starts.filter(|&at| at == 0 || is_space(line[at - 1]));
+    let at = end - 1 + options.find(is_option)?;
+    let letters = run_length(text, at + 1, |b| b.is_ascii_alphabetic());
+    let word = at + 1 + letters;
+    let blanks = run_length(text, word, is_space);
+    let (start, word_end) = word_at(text, word + blanks);
+    let colon = text[start..word_end].iter().position(|&b| b == b':')?;
+    word_span(text, start + colon + 1, word_end).filter(|_| blanks > 0)
 }
 
 /// A line of PostgreSQL's password file: `host:port:database:user:password`.

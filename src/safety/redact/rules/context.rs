@@ -1,18 +1,26 @@
 //! Secrets that are identified by their context: `password=`, `Authorization:`, the password in a URL.
 
+use std::ops::Range;
+
 use super::super::value_class::{
-    group_changes, has_words, is_identifier, is_placeholder, is_random, mixes_characters,
+    group_changes, has_words, is_camel_case, is_identifier, is_path, is_placeholder, is_random,
+    mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
-use super::apart::{is_quote, is_space, value_apart};
+use super::apart::{ValueForm, before_yaml_value, is_quote, is_space, type_length, value_apart};
 use super::line_prefix::readings;
+use super::secret_names::{is_secret_suffix, names_a_secret};
 use super::{KeywordMatch, SecretSpan, run_length};
+use crate::safety::percent::code_at;
 
 /// Maximum number of spaces around an assignment operator.
 const SPACES: usize = 8;
 
 /// Maximum number of bytes after a name that decide on the value assigned to it.
 const MAX_VALUE: usize = 1 << 10;
+
+/// Length from which a keyword is no common word of prose, such as `pass`.
+const LONG_KEYWORD: usize = 6;
 
 /// Whether a word can begin at the keyword: not after a letter or digit, unless that ends an escape sequence.
 pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
@@ -33,7 +41,7 @@ pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
 }
 
 /// Whether a known format begins at `at`. Its rule then reports the secret, with a more specific kind.
-fn format_at(text: &[u8], at: usize) -> bool {
+pub(super) fn format_at(text: &[u8], at: usize) -> bool {
     RULES.at(text, at, true).is_some()
 }
 
@@ -66,84 +74,165 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let before = &text[from..key];
     let name_start = before.iter().rposition(|&b| !is_name_byte(b));
     let lead = &before[name_start.map_or(0, |at| at + 1)..];
-    let keyword = lower(&text[key..end]);
-    let names_password = keyword.starts_with("pa")
-        || matches!(&*keyword, "pwd" | "psk=" | "sshpass=" | "rediscli_auth=");
     if !names_a_secret(lead, &text[key..end]) {
         return None;
     }
-    let is_flag = lead.starts_with(b"--") || before.ends_with(b"--");
-    let mut at = end;
-    if text[end - 1] != b'=' {
-        let suffix = run_length(text, at, is_name_byte);
-        if !is_secret_suffix(&text[at..at + suffix]) {
-            return None;
-        }
-        at += suffix;
-        at += run_length(text, at, |b| is_quote(b) || b == b']').min(6);
-        let spaces = run_length(text, at, is_space).min(SPACES);
-        at += spaces;
-        let signs = run_length(text, at, |b| b":=>".contains(&b));
-        let is_word = key + 6 <= end && (is_netrc(place) || takes_word(place.line_before()));
-        if signs > 3 {
-            return None;
-        }
-        if signs == 0 && !(spaces > 0 && (is_flag || is_word)) {
-            let start = value_apart(place, key - lead.len(), end + suffix, at)?;
-            let value = assigned_value(text, start, false, false)?;
-            let bytes = &text[value.start..value.end];
-            let is_secret = key_like(bytes) && !has_words(bytes) && !format_at(text, value.start);
-            return is_secret.then_some(value);
-        }
-        at += signs;
-        at += run_length(text, at, is_space).min(SPACES);
-        at += block_scalar(&text[at..]);
-    }
-    let is_code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
-    let name = &text[key - lead.len()..end];
-    let is_variable = text[..at].ends_with(b"=")
-        && name.iter().all(|b| !b.is_ascii_lowercase())
-        && name.len() > 3
-        && !name.ends_with(b"OLDPWD");
-    let is_exact = is_variable || is_flag && text[at - 1] == b'=' || is_netrc(place);
-    let value = assigned_value(text, at, names_password, is_exact)?;
-    let is_quoted = value.start > at;
-    let bytes = &text[value.start..value.end];
-    let is_secret = match names_password && (is_quoted || !is_code) {
-        true if is_exact => chosen_password(bytes, 4),
-        true => {
-            let is_list = before[..before.len() - lead.len()]
-                .last()
-                .is_some_and(|b| b";&?".contains(b));
-            let next = text.get(value.end).copied();
-            password_like(
-                bytes,
-                !is_quoted && !is_list && next.is_some_and(|b| b",;)".contains(&b)),
-            )
-        }
-        // A key that is exported by hand has its value on the command line.
-        false if is_variable && is_exported(&before[..before.len() - lead.len()]) => {
-            // Names and placeholders have no digits.
-            chosen_password(bytes, 8) && bytes.iter().any(u8::is_ascii_digit)
-        }
-        false if (is_variable || is_quoted) && keyword == "secret" => {
-            key_like(bytes) || mixes_characters(bytes) && !is_placeholder(bytes)
-        }
-        false => key_like(bytes),
+    let keyword = lower(&text[key..end]);
+    let name = SecretName {
+        text,
+        before: &before[..before.len() - lead.len()],
+        lead,
+        name: &text[key - lead.len()..end],
+        is_password: keyword.starts_with("pa")
+            || keyword.ends_with("pw")
+            || matches!(&*keyword, "pwd" | "psk=" | "sshpass=" | "rediscli_auth="),
+        is_secret: keyword == "secret",
+        is_flag: lead.starts_with(b"--") || before.ends_with(b"--"),
     };
-    let is_own_path =
-        matches!(lead, b"" | b"OLD") && name.ends_with(b"PWD") && bytes.starts_with(b"/");
-    (is_secret && !is_own_path && !format_at(text, value.start)).then_some(value)
+    if text[end - 1] == b'=' {
+        return name.value_at(end, false);
+    }
+    let suffix = run_length(text, end, is_name_byte);
+    if !is_secret_suffix(&text[end..end + suffix]) {
+        return None;
+    }
+    let name_end = end + suffix;
+    let code = sign_code(&text[name_end..]);
+    if code > 0 {
+        return name.value_at(name_end + code, false);
+    }
+    let marks = run_length(text, name_end, |b| is_quote(b) || b"]*".contains(&b)).min(6);
+    let spaces = run_length(text, name_end + marks, is_space).min(SPACES);
+    let at = name_end + marks + spaces;
+    let signs = run_length(text, at, |b| b":=>".contains(&b));
+    match signs {
+        0 => {}
+        1..=3 => return name.value_at(value_start(text, at + signs), false),
+        _ => return None,
+    }
+    if spaces > 0 && marks == 0 {
+        let typed = type_length(&text[at..]);
+        if typed > 0 {
+            return name.value_at(at + typed, false);
+        }
+    }
+    let is_long = end - key >= LONG_KEYWORD;
+    let is_netrc = spaces > 0 && is_long && is_netrc(place);
+    let takes_word =
+        || spaces > 0 && (name.is_flag || is_netrc || takes_word(place.line_before(), is_long));
+    let in_next_word = takes_word().then(|| name.value_at(at, is_netrc)).flatten();
+    in_next_word.or_else(|| name.value_apart(place, &(key - lead.len()..name_end), at))
 }
 
-/// Returns the length of the sign of a value in the next line in YAML, such as `>-`, with the indentation behind it.
-fn block_scalar(text: &[u8]) -> usize {
-    let sign = run_length(text, 0, |b| b">|".contains(&b));
-    let sign = sign + run_length(text, sign, |b| b"+-".contains(&b));
-    let indentation = run_length(text, sign + 1, |b| b == b' ');
-    match sign {
-        1 | 2 if text.get(sign) == Some(&b'\n') && indentation > 0 => sign + 1 + indentation,
+/// A name that has the keyword of a secret.
+struct SecretName<'t> {
+    text: &'t [u8],
+    /// The text before the name.
+    before: &'t [u8],
+    /// The part of the name before the keyword.
+    lead: &'t [u8],
+    /// The name up to the end of the keyword.
+    name: &'t [u8],
+    is_password: bool,
+    /// The keyword is `secret`.
+    is_secret: bool,
+    /// The name of an option, such as `--token`.
+    is_flag: bool,
+}
+
+impl SecretName<'_> {
+    /// Returns the value at `at`, behind the sign, if it is a secret. `is_word` means that it is the next word whatever its form.
+    fn value_at(&self, at: usize, is_word: bool) -> Option<SecretSpan> {
+        let SecretName { text, name, .. } = *self;
+        let is_code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
+        let is_variable = text[..at].ends_with(b"=")
+            && is_upper_case(name)
+            && name.len() > 3
+            && !name.ends_with(b"OLDPWD");
+        let is_exact = is_variable || self.is_flag && text[at - 1] == b'=' || is_word;
+        let value = assigned_value(text, at, self.is_password, is_exact)?;
+        let is_quoted = value.start > at;
+        let bytes = &text[value.start..value.end];
+        let is_secret = match self.is_password && (is_quoted || !is_code) {
+            true if is_exact => chosen_password(bytes, 4),
+            true => {
+                let is_list = self.before.last().is_some_and(|b| b";&?".contains(b));
+                let next = text.get(value.end).copied();
+                password_like(
+                    bytes,
+                    !is_quoted && !is_list && next.is_some_and(|b| b",;)".contains(&b)),
+                )
+            }
+            // A key that is exported by hand has its value on the command line.
+            false if is_variable && is_exported(self.before) => {
+                // Names and placeholders have no digits.
+                chosen_password(bytes, 8) && bytes.iter().any(u8::is_ascii_digit)
+            }
+            false if (is_variable || is_quoted) && self.is_secret => {
+                key_like(bytes) || mixes_characters(bytes) && !is_placeholder(bytes)
+            }
+            false => key_like(bytes),
+        };
+        let is_own_path =
+            matches!(self.lead, b"" | b"OLD") && name.ends_with(b"PWD") && bytes.starts_with(b"/");
+        (is_secret && !is_own_path && !format_at(text, value.start)).then_some(value)
+    }
+
+    /// Returns the value that stands apart from the name, which is at `range`, if it is a secret. `behind` is where the text behind
+    /// the quotes and blanks after the name begins.
+    fn value_apart(
+        &self,
+        place: &KeywordMatch<'_>,
+        range: &Range<usize>,
+        behind: usize,
+    ) -> Option<SecretSpan> {
+        let (at, form) = value_apart(place, range, behind)?;
+        let mut value = assigned_value(self.text, at, self.is_password, false)?;
+        let mut bytes = &self.text[value.start..value.end];
+        if form == ValueForm::Cell
+            && let Some(end) = bytes.iter().position(|&b| b == b'|')
+        {
+            value = SecretSpan::new(value.start, value.start + end);
+            bytes = &bytes[..end];
+        }
+        let is_chosen = self.is_password
+            && match form {
+                ValueForm::Setting => true,
+                ValueForm::Cell => is_upper_case(self.name) || mixes_characters(bytes),
+                ValueForm::Words => false,
+            };
+        let is_key = || {
+            let is_words = has_words(bytes) || !self.is_password && is_camel_case(bytes);
+            key_like(bytes) && !is_words
+        };
+        let is_secret = is_chosen && password_like(bytes, false) || is_key();
+        (is_secret && !format_at(self.text, value.start)).then_some(value)
+    }
+}
+
+/// Whether a name is that of a variable of the environment.
+fn is_upper_case(name: &[u8]) -> bool {
+    name.iter().all(|b| !b.is_ascii_lowercase())
+}
+
+/// Returns the length of an encoded sign of an assignment at the start of a text: `%3D` of URLs, `\u003d` of JSON.
+fn sign_code(text: &[u8]) -> usize {
+    match code_at(text, 0) {
+        Some((b'=' | b':', length)) => length,
         _ => 0,
+    }
+}
+
+/// Returns where a value begins behind its sign: after the end of emphasis that began before the name, what YAML has before a value, and the
+/// type of a constant.
+fn value_start(text: &[u8], at: usize) -> usize {
+    let marks = run_length(text, at, |b| b"*_".contains(&b));
+    let ends_emphasis = marks <= 3 && text.get(at + marks).copied().is_some_and(is_space);
+    let at = at + if ends_emphasis { marks } else { 0 };
+    let at = at + run_length(text, at, is_space).min(SPACES);
+    match type_length(&text[at..]) {
+        0 => at + before_yaml_value(&text[at..]),
+        length => at + length,
     }
 }
 
@@ -187,12 +276,16 @@ fn is_netrc(place: &KeywordMatch<'_>) -> bool {
         && last.next().is_some_and(|line| readings(line).any(is_login))
 }
 
-/// Whether a name in this line is followed by its value without a sign: netrc, a Dockerfile, SQL, and the commands
-/// that configure AWS.
-fn takes_word(line: &[u8]) -> bool {
+/// Whether a name in this line is followed by its value without a sign: a Dockerfile, the commands that configure AWS, and, if the name has
+/// a keyword that is no common word, SQL and prose.
+fn takes_word(line: &[u8], is_long: bool) -> bool {
     let line = lower(line);
-    line_words(line.as_bytes()).any(|word| matches!(word, b"env" | b"setenv" | b"wifi" | b"with"))
-        || line.contains("configure set")
+    let takes = |word: &[u8]| match word {
+        b"env" | b"setenv" => true,
+        b"wifi" | b"with" => is_long,
+        _ => false,
+    };
+    line_words(line.as_bytes()).any(takes) || line.contains("configure set")
 }
 
 /// Returns the value that begins at `at`, without its quotes; `None` for a phrase or, unless `is_exact`, a function call.
@@ -205,6 +298,11 @@ fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> 
         is_unquoted_byte
     };
     let mut end = start + run_length(text, start, class);
+    // A sign of base64 as JSON may have it.
+    while let Some((b'+' | b'/' | b'=', length)) = code_at(&text[end..], 0) {
+        end += length;
+        end += run_length(text, end, class);
+    }
     let next = |end: usize| text.get(end).copied();
     // A quoted phrase or a function call is not a secret.
     let is_phrase = quotes > 0 && next(end).is_some_and(|b| !is_quote(b));
@@ -236,105 +334,17 @@ fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> 
 }
 
 /// Whether the text begins with a name and a sign, as in `name=value`.
-fn begins_assignment(text: &[u8]) -> bool {
+pub(in super::super) fn begins_assignment(text: &[u8]) -> bool {
     let quotes = run_length(text, 0, is_quote);
     let name = run_length(text, quotes, |b| {
         b.is_ascii_alphanumeric() || b"_.-".contains(&b)
     });
     let end = quotes + name;
     let end = end + run_length(text, end, is_quote);
+    let end = end + run_length(text, end, is_space);
     name > 0
         && text[quotes].is_ascii_alphabetic()
         && text.get(end).is_some_and(|b| b":=".contains(b))
-}
-
-/// Whether a name that consists of `lead` and `key` names a secret.
-fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
-    // Tokens that are not secret: positions in a list, special tokens of a language model.
-    const HARMLESS: &[&str] = &[
-        "bos",
-        "continuation",
-        "csrf",
-        "cursor",
-        "eos",
-        "mask",
-        "max",
-        "next",
-        "page",
-        "pad",
-        "prev",
-        "public",
-        "stop",
-        "sync",
-        "unk",
-    ];
-    let last = lead.last().copied().unwrap_or(b' ');
-    let short = matches!(&*lower(key), "pass" | "pwd");
-    // `compass` and `bypass`.
-    if short
-        && last.is_ascii_alphabetic()
-        && last.is_ascii_lowercase() == key[0].is_ascii_lowercase()
-    {
-        return false;
-    }
-    let lead = lower(lead);
-    let lead = lead.trim_end_matches(['_', '-']);
-    !HARMLESS.iter().any(|word| lead.ends_with(word))
-}
-
-/// Whether a name that continues with `suffix` after `password` and similar keywords names a secret: not
-/// `password_policy`.
-fn is_secret_suffix(suffix: &[u8]) -> bool {
-    const HARMLESS: &[&str] = &[
-        "algorithm",
-        "arn",
-        "at",
-        "budget",
-        "class",
-        "count",
-        "digest",
-        "endpoint",
-        "expiration",
-        "expires",
-        "expiry",
-        "field",
-        "file",
-        "fingerprint",
-        "format",
-        "hash",
-        "hint",
-        "id",
-        "ids",
-        "in",
-        "input",
-        "label",
-        "len",
-        "length",
-        "limit",
-        "manager",
-        "name",
-        "path",
-        "pattern",
-        "policy",
-        "prompt",
-        "ref",
-        "regex",
-        "reset",
-        "sha256",
-        "store",
-        "ttl",
-        "type",
-        "uri",
-        "url",
-        "usage",
-        "version",
-    ];
-    let Some(first) = suffix.first() else {
-        return true;
-    };
-    let text = lower(suffix);
-    let is_separate_word = !first.is_ascii_lowercase() || text == "s";
-    is_separate_word && suffix.len() <= 40 && !HARMLESS.iter().any(|word| text.ends_with(word))
 }
 
 /// Whether the value can be a password that a person chose, as opposed to a word of a program.
@@ -352,15 +362,15 @@ fn password_like(value: &[u8], ends_as_code: bool) -> bool {
 
 /// Whether a value whose place shows that it is a password is a real one: not a placeholder, a number or a path.
 pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
-    let is_path = value.starts_with(b"/")
+    let is_file = value.starts_with(b"/")
         && value
             .iter()
             .all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(b))
-        && !is_random(value);
+        && (!is_random(value) || is_path(value));
     value.len() >= least
         && value.iter().any(u8::is_ascii_alphabetic)
         && !is_placeholder(value)
-        && !is_path
+        && !is_file
         && !b"-:".contains(&value[0])
         && !value.windows(3).any(|w| w == b"://")
 }
@@ -369,67 +379,24 @@ pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
 fn key_like(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let is_short_key = (12..16).contains(&value.len()) && digits >= 2 && group_changes(value) >= 4;
-    (is_short_key || is_random(value)) && !is_placeholder(value) && !is_identifier(value)
+    (is_short_key || is_random(value))
+        && !is_placeholder(value)
+        && !is_identifier(value)
+        && !is_path(value)
+        && !is_digest_or_number(value)
 }
 
-/// Maximum length of `user:password@host` in a URL.
-const MAX_AUTHORITY: usize = 1024;
-
-fn is_authority_byte(b: u8) -> bool {
-    (b.is_ascii_graphic() || b >= 0x80) && !b"/?\"'<>`\\[]{}()|".contains(&b)
-}
-
-/// `scheme://user:password@host`
-pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let KeywordMatch {
-        text,
-        from,
-        at,
-        end,
-    } = *place;
-    if !text[from..at].last()?.is_ascii_alphanumeric() {
-        return None;
-    }
-    let n = run_length(text, end, is_authority_byte).min(MAX_AUTHORITY);
-    let authority = &text[end..end + n];
-    let host = authority.iter().rposition(|&b| b == b'@')?;
-    let user = &authority[..host];
-    let start = user.iter().position(|&b| b == b':').map(|at| at + 1);
-    let value = &user[start.unwrap_or(0)..];
-    let secret = match start {
-        Some(_) => value.len() >= 3 && !is_placeholder(value),
-        // A token in place of the user name.
-        None => is_random(value) && value.len() >= 20,
+/// Whether the value says that it is a digest, such as `sha256:…`, or is a number of at most 64 bits in hexadecimal digits.
+fn is_digest_or_number(value: &[u8]) -> bool {
+    let begins = |start: &str| {
+        let head = value.get(..start.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
     };
-    let start = end + start.unwrap_or(0);
-    (secret && !format_at(text, start)).then(|| SecretSpan::new(start, end + host))
-}
-
-/// Returns where a password begins in a URL that the text cuts off before the `@`; the length of the text if there is
-/// none. The rules recognise such a password only by the `@` that follows it.
-pub(super) fn unfinished_url_password(text: &[u8]) -> usize {
-    let end = &text[text.len().saturating_sub(MAX_AUTHORITY)..];
-    let run = end.iter().rev().take_while(|&&b| is_authority_byte(b));
-    let start = text.len() - run.count();
-    let authority = &text[start..];
-    match authority.iter().position(|&b| b == b':') {
-        Some(colon) if text[..start].ends_with(b"://") && !authority.contains(&b'@') => {
-            start + colon + 1
-        }
-        _ => text.len(),
-    }
-}
-
-/// A URL that is secret as a whole.
-pub(super) fn long_url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let KeywordMatch { text, end, .. } = *place;
-    let class: ByteClass = |b| b.is_ascii_alphanumeric() || b"/_@.-%".contains(&b);
-    let n = run_length(text, end, class);
-    let fits = n >= 24 && is_random(&text[end..end + n]) && !is_placeholder(&text[end..end + n]);
-    fits.then(|| SecretSpan {
-        more: Some(class),
-        ..SecretSpan::new(end, end + n)
-    })
+    begins("sha1:")
+        || begins("sha256:")
+        || begins("sha512:")
+        || begins("md5:")
+        || begins("0x") && value.len() <= 18 && value[2..].iter().all(u8::is_ascii_hexdigit)
 }
 
 fn after_authorization(place: &KeywordMatch<'_>) -> bool {

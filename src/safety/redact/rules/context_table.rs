@@ -1,9 +1,14 @@
 //! The table of keywords whose surroundings or whose command identify a secret. A keyword that begins with another one
 //! comes first.
 
+use std::sync::LazyLock;
+
 use super::FormatPattern::Custom;
-use super::commands::{argument, cookie, encoded_login, encoded_pem, option, pgpass, piped};
-use super::context::{assigned, authorization, basic, bearer, url};
+use super::commands::{
+    argument, cookie, curl_options, encoded_login, encoded_pem, option, pgpass, piped,
+};
+use super::context::{assigned, authorization, basic, bearer};
+use super::urls::{oracle, url};
 use super::{FormatRule, SecretFinder};
 
 const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";
@@ -19,9 +24,13 @@ type ContextRule = (
     &'static str,
 );
 
+/// The kind of a secret access key of AWS.
+pub(in super::super) const AWS_SECRET_KEY: &str = "aws-secret-key";
+
+/// In a keyword with letters on both sides of it, `_` stands for `_`, `-`, a blank and nothing: `api_key`, `Api-Key`, `API key`, `apiKey`.
 const CONTEXTS: &[ContextRule] = &[
     (
-        "aws-secret-key",
+        AWS_SECRET_KEY,
         &["aws_secret", "aws_session_token", "secretaccesskey"],
         assigned,
         AWS,
@@ -29,6 +38,12 @@ const CONTEXTS: &[ContextRule] = &[
     ("azure-storage-key", &["AccountKey="], assigned, AZURE),
     ("azure-shared-key", &["SharedAccessKey="], assigned, AZURE),
     ("url-password", &["://"], url, "RFC 3986, 3.2.1"),
+    (
+        "password",
+        &["jdbc:oracle:thin:"],
+        oracle,
+        "docs.oracle.com: database URLs",
+    ),
     ("bearer-token", &["bearer "], bearer, "RFC 6750"),
     ("basic-auth", &["basic "], basic, "RFC 7617"),
     (
@@ -52,7 +67,7 @@ const CONTEXTS: &[ContextRule] = &[
     ),
     (
         "private-key",
-        &["key-data", "key_data"],
+        &["key_data"],
         assigned,
         "kubernetes.io/docs: kubeconfig",
     ),
@@ -61,12 +76,13 @@ const CONTEXTS: &[ContextRule] = &[
         &[
             "password",
             "passwd",
-            "passphrase",
+            "pass_phrase",
             "pass",
             "pwd",
             "sshpass=",
             "rediscli_auth=",
             "psk=",
+            "db_pw",
         ],
         assigned,
         NAMES,
@@ -75,39 +91,30 @@ const CONTEXTS: &[ContextRule] = &[
     ("token", &["token"], assigned, NAMES),
     (
         "api-key",
-        &[
-            "api_key",
-            "api-key",
-            "api key",
-            "access key",
-            "apikey",
-            "access_key",
-            "access-key",
-            "accesskey",
-            "auth_key",
-            "authkey",
-        ],
+        &["api_key", "access_key", "auth_key", "fastly_key"],
         assigned,
         NAMES,
     ),
     (
         "secret",
         &[
+            "secret_key",
             "private_key",
-            "privatekey",
             "presharedkey",
             "signing_key",
             "encryption_key",
             "storage_key",
-            "storagekey",
             "app_key",
-            "appkey",
             "application_key",
             "master_key",
             "session_key",
             "login_key",
-            "subscription-key",
-            "functions-key",
+            "subscription_key",
+            "functions_key",
+            "ssh_key",
+            "hmac_key",
+            "deploy_key",
+            "license_key",
             "credential",
         ],
         assigned,
@@ -149,6 +156,7 @@ const CONTEXTS: &[ContextRule] = &[
         option,
         MANUALS,
     ),
+    ("password", &["curl -"], curl_options, MANUALS),
     (
         "password",
         &[
@@ -195,14 +203,27 @@ const CONTEXTS: &[ContextRule] = &[
     ),
 ];
 
-/// Whether secrets of a kind are recognised by what stands before them, so that their length and their signs are not known.
+/// Whether secrets of a kind may have been recognised by what stands before them, so that their length and their signs are not known.
 pub fn is_context_kind(kind: &str) -> bool {
     CONTEXTS.iter().any(|(context, ..)| *context == kind)
 }
 
+/// The keywords of each entry of the table, in all their spellings.
+static SPELLINGS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+    let spelled = |key: &&str| match key.split_once('_') {
+        Some(_) if key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') => ["_", "-", " ", ""]
+            .map(|sign| key.replace('_', sign))
+            .to_vec(),
+        _ => vec![(*key).to_owned()],
+    };
+    let keys = CONTEXTS.iter().map(|(_, keys, ..)| keys.iter());
+    keys.map(|keys| keys.flat_map(spelled).collect()).collect()
+});
+
 /// Returns a rule for each keyword of the table.
 pub(super) fn context_rules() -> impl Iterator<Item = FormatRule> {
-    CONTEXTS.iter().flat_map(|&(kind, keys, find, source)| {
+    let entries = CONTEXTS.iter().zip(SPELLINGS.iter());
+    entries.flat_map(|(&(kind, _, find, source), keys)| {
         keys.iter().map(move |key| FormatRule {
             kind,
             key,

@@ -68,6 +68,78 @@ pub(super) fn pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
+/// A private key of the SSH2 software up to its last line, or if that is missing, up to the first byte that cannot belong to a key.
+pub(super) fn ssh2(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    const END: &[u8] = b"---- END SSH2 ENCRYPTED PRIVATE KEY ----";
+    let KeywordMatch { text, at, end, .. } = *place;
+    Some(match memchr::memmem::find(&text[end..], END) {
+        Some(length) => SecretSpan::new(at, end + length + END.len()),
+        None => SecretSpan {
+            more: Some(is_pem_byte),
+            ..SecretSpan::new(at, end + run_length(text, end, is_pem_byte))
+        },
+    })
+}
+
+/// The private part of a key of PuTTY: as many lines as the keyword says.
+pub(super) fn putty(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    /// More than the number of lines of the longest key.
+    const MAX_LINES: usize = 400;
+    let KeywordMatch { text, end, .. } = *place;
+    let digits = run_length(text, end, |b| b.is_ascii_digit()).min(3);
+    let lines = std::str::from_utf8(&text[end..end + digits]).ok()?;
+    let lines = lines.parse::<usize>().ok()?.min(MAX_LINES);
+    let start = end + digits + run_length(text, end + digits, |b| b"\r\n".contains(&b));
+    let mut at = start;
+    for _ in 0..lines {
+        let ends = match at == start {
+            true => 0,
+            false => run_length(text, at, |b| b"\r\n".contains(&b)),
+        };
+        let row = run_length(text, at + ends, |b| alnum(b) || b"+/=".contains(&b));
+        if row == 0 {
+            break;
+        }
+        at += ends + row;
+    }
+    let is_cut = at == text.len();
+    (at - start >= 24 && start > end + digits).then(|| SecretSpan {
+        more: is_cut.then_some(is_pem_byte),
+        ..SecretSpan::new(start, at)
+    })
+}
+
+/// The private part of a JSON Web Key, beside another part of one.
+pub(super) fn jwk(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    /// How far behind the value another part of the key counts: a stream is not held back longer.
+    const MAX_BEHIND: usize = 24;
+    /// Longest value of keys on curves; parts of those of RSA come in alphabetical order or behind the public ones.
+    const CURVE: usize = 88;
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    let quote = end + usize::from(text.get(end) == Some(&b' '));
+    let start = quote + 1;
+    let length = run_length(text, start, dash);
+    let is_quoted = text.get(quote) == Some(&b'"') && text.get(start + length) == Some(&b'"');
+    let is_part = |text: &[u8]| {
+        let parts: [&[u8]; 4] = [b"\"kty\"", b"\"crv\"", b"\"e\"", b"\"x\""];
+        parts
+            .iter()
+            .any(|part| memchr::memmem::find(text, part).is_some())
+    };
+    let next = start + length;
+    let behind = &text[next.min(text.len())..text.len().min(next + MAX_BEHIND)];
+    let is_key = is_quoted
+        && length >= 40
+        && is_random(&text[start..next])
+        && (is_part(&text[from..at]) || length <= CURVE && is_part(behind));
+    is_key.then(|| SecretSpan::new(start, next))
+}
+
 /// Maximum length of the header of a JSON Web Token; one with a chain of certificates has a few KiB.
 const MAX_JWT_HEAD: usize = 4 << 10;
 
@@ -195,6 +267,13 @@ pub(super) fn mailgun(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         && run_length(text, end, alnum) == 32
         && run_length(text, end, hex) == 32;
     fits.then(|| SecretSpan::new(at, end + 32))
+}
+
+/// The hash of a password of MySQL: `*` and 40 hexadecimal digits behind a quote, or in a table.
+pub(super) fn mysql_hash(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let class: ByteClass = |b| b.is_ascii_digit() || matches!(b, b'A'..=b'F');
+    let n = run_length(place.text, place.end, class);
+    (n == 40).then(|| SecretSpan::new(place.end - 1, place.end + n))
 }
 
 /// Returns where a key of a known format begins in the last word of `head`, the beginning of a text whose middle was

@@ -2,12 +2,15 @@
 
 use super::FormatPattern::{AtLeast, Custom, Exactly, HighEntropy};
 use super::FormatRule;
-use super::context::long_url;
-use super::custom_formats::{
-    airtable, azure_client, discord, jwt, mailchimp, mailgun, pem, signature, telegram, terraform,
+use super::byte_classes::{
+    alnum, base32, base64, both64, dash, dot, dot_pad, hex, upper, word, xdigit,
 };
+use super::custom_formats::{
+    airtable, azure_client, discord, jwt, mailchimp, mailgun, signature, telegram, terraform,
+};
+use super::urls::long_url;
 
-const fn rule(
+pub(super) const fn rule(
     kind: &'static str,
     key: &'static str,
     tail: super::FormatPattern,
@@ -21,62 +24,7 @@ const fn rule(
     }
 }
 
-/// `A-Za-z0-9`
-fn alnum(b: u8) -> bool {
-    b.is_ascii_alphanumeric()
-}
-
-/// `A-Za-z0-9_`
-fn word(b: u8) -> bool {
-    alnum(b) || b == b'_'
-}
-
-/// `A-Za-z0-9_-`
-fn dash(b: u8) -> bool {
-    word(b) || b == b'-'
-}
-
-/// `A-Za-z0-9_-.`
-fn dot(b: u8) -> bool {
-    dash(b) || b == b'.'
-}
-
-/// `A-Za-z0-9+/=`
-fn base64(b: u8) -> bool {
-    alnum(b) || matches!(b, b'+' | b'/' | b'=')
-}
-
-/// `A-Za-z0-9+/=_-`
-fn both64(b: u8) -> bool {
-    base64(b) || dash(b)
-}
-
-/// The cost, the salt and the hash of a password.
-fn crypt(b: u8) -> bool {
-    alnum(b) || matches!(b, b'.' | b'/' | b'$' | b'=')
-}
-
-/// `0-9a-f`
-fn hex(b: u8) -> bool {
-    b.is_ascii_digit() || matches!(b, b'a'..=b'f')
-}
-
-/// `0-9a-fA-F`
-fn xdigit(b: u8) -> bool {
-    b.is_ascii_hexdigit()
-}
-
-/// `A-Z0-9`
-fn upper(b: u8) -> bool {
-    b.is_ascii_digit() || b.is_ascii_uppercase()
-}
-
-/// `A-Z2-7`
-fn base32(b: u8) -> bool {
-    b.is_ascii_uppercase() || matches!(b, b'2'..=b'7')
-}
-
-const CRYPT: &str = "man 5 crypt";
+const VENDOR: &str = "the documentation of the vendor's keys";
 const GITLEAKS: &str = "github.com/gitleaks/gitleaks, config/gitleaks.toml (MIT), July 2026";
 const GITHUB: &str = "docs.github.com: about authentication to GitHub, token formats";
 const GITLAB: &str = "docs.gitlab.com/security/tokens: token prefixes";
@@ -89,24 +37,6 @@ const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";
 const AZURE: &str = "learn.microsoft.com/purview: sensitive information types, Azure keys";
 
 pub(super) const FORMATS: &[FormatRule] = &[
-    rule(
-        "private-key",
-        "-----BEGIN ",
-        Custom(pem),
-        "RFC 7468; RFC 9580 for PGP",
-    ),
-    rule(
-        "age-secret-key",
-        "AGE-SECRET-KEY-1",
-        AtLeast(50, upper),
-        "age-encryption.org/v1",
-    ),
-    rule(
-        "age-secret-key",
-        "AGE-SECRET-KEY-PQ-1",
-        AtLeast(50, upper),
-        "age-encryption.org/v1",
-    ),
     rule("grafana-key", "eyJrIjoi", AtLeast(50, base64), GITLEAKS),
     rule(
         "jwt",
@@ -462,18 +392,70 @@ pub(super) const FORMATS: &[FormatRule] = &[
         HighEntropy(24, dash),
         "docs.tavily.com",
     ),
+    rule("nvidia-key", "nvapi-", AtLeast(60, dash), VENDOR),
+    rule(
+        "planetscale-token",
+        "pscale_tkn_",
+        AtLeast(32, dot_pad),
+        GITLEAKS,
+    ),
+    rule(
+        "planetscale-token",
+        "pscale_pw_",
+        AtLeast(32, dot_pad),
+        GITLEAKS,
+    ),
+    rule(
+        "planetscale-token",
+        "pscale_oauth_",
+        AtLeast(32, dot_pad),
+        GITLEAKS,
+    ),
+    rule("figma-token", "figd_", AtLeast(38, dash), VENDOR),
+    rule("contentful-token", "CFPAT-", AtLeast(40, dash), VENDOR),
+    rule("brevo-key", "xkeysib-", AtLeast(64, dash), GITLEAKS),
+    rule("sourcegraph-token", "sgp_", AtLeast(40, word), GITLEAKS),
+    rule("circleci-token", "CCIPAT_", AtLeast(60, word), VENDOR),
+    rule("buildkite-token", "bkua_", AtLeast(40, alnum), VENDOR),
+    rule(
+        "shippo-token",
+        "shippo_live_",
+        AtLeast(40, xdigit),
+        GITLEAKS,
+    ),
+    rule(
+        "shippo-token",
+        "shippo_test_",
+        AtLeast(40, xdigit),
+        GITLEAKS,
+    ),
+    rule("openshift-token", "sha256~", AtLeast(40, dash), GITLEAKS),
+    rule("vercel-token", "vercel_blob_rw_", AtLeast(30, word), VENDOR),
+    rule("posthog-key", "phx_", AtLeast(40, alnum), VENDOR),
+    rule("readme-key", "rdme_", AtLeast(70, alnum), GITLEAKS),
+    rule("clojars-token", "CLOJARS_", AtLeast(60, alnum), GITLEAKS),
+    rule("adafruit-key", "aio_", AtLeast(28, alnum), VENDOR),
+    rule("typeform-token", "tfp_", AtLeast(59, dot_pad), GITLEAKS),
+    rule("prefect-token", "pnu_", AtLeast(36, alnum), GITLEAKS),
+    rule("mapbox-token", "sk.eyJ", AtLeast(60, dot), VENDOR),
+    rule("easypost-token", "EZAK", AtLeast(54, alnum), GITLEAKS),
+    rule(
+        "duffel-token",
+        "duffel_live_",
+        AtLeast(43, dot_pad),
+        GITLEAKS,
+    ),
+    rule(
+        "duffel-token",
+        "duffel_test_",
+        AtLeast(43, dot_pad),
+        GITLEAKS,
+    ),
+    rule("facebook-token", "EAAC", AtLeast(100, alnum), GITLEAKS),
     rule(
         "aws-signature",
         "X-Amz-Signature=",
         AtLeast(64, hex),
         "docs.aws.amazon.com: Signature Version 4",
     ),
-    rule("password-hash", "$1$", HighEntropy(30, crypt), CRYPT),
-    rule("password-hash", "$5$", HighEntropy(45, crypt), CRYPT),
-    rule("password-hash", "$6$", HighEntropy(60, crypt), CRYPT),
-    rule("password-hash", "$y$", HighEntropy(45, crypt), CRYPT),
-    rule("password-hash", "$2a$", HighEntropy(50, crypt), CRYPT),
-    rule("password-hash", "$2b$", HighEntropy(50, crypt), CRYPT),
-    rule("password-hash", "$2y$", HighEntropy(50, crypt), CRYPT),
-    rule("password-hash", "$apr1$", HighEntropy(26, crypt), CRYPT),
 ];

@@ -45,10 +45,68 @@ fn samples_apart(seed: u64) -> Vec<(&'static str, String, String)> {
         ("$apr1$k3Jd92ls$", 22),
         ("$2b$12$", 53),
         ("$y$j9T$", 43),
+        ("$argon2id$v=19$m=65536,t=3,p=4$", 60),
+        ("$7$CU..../....", 60),
+        ("$scrypt$ln=17,r=8,p=1$", 60),
+        ("pbkdf2_sha256$600000$", 60),
+        ("{SHA}", 28),
+        ("{SSHA}", 40),
+        ("{SSHA512}", 100),
     ] {
         let hash = format!("{start}{}", c.of(ALNUM, length));
         within("password-hash", "root:", hash, ":19000:");
     }
+    let scram = format!(
+        "SCRAM-SHA-256$4096:{}==${}=:{}=",
+        c.of(BASE64, 22),
+        c.of(BASE64, 43),
+        c.of(BASE64, 43)
+    );
+    within("password-hash", "'", scram, "'");
+    for (before, after) in [("IDENTIFIED BY PASSWORD '", "'"), ("| bob | ", " |")] {
+        let hash = format!("*{}", c.of("0123456789ABCDEF", 40));
+        within("mysql-hash", before, hash, after);
+    }
+    for (kind, start, letters, length) in [
+        ("nvidia-key", "nvapi-", URL64, 64),
+        ("planetscale-token", "pscale_tkn_", URL64, 43),
+        ("planetscale-token", "pscale_pw_", URL64, 43),
+        ("figma-token", "figd_", URL64, 40),
+        ("contentful-token", "CFPAT-", URL64, 43),
+        ("brevo-key", "xkeysib-", HEX, 64),
+        ("sourcegraph-token", "sgp_", HEX, 40),
+        ("circleci-token", "CCIPAT_", ALNUM, 63),
+        ("buildkite-token", "bkua_", HEX, 40),
+        ("shippo-token", "shippo_live_", HEX, 40),
+        ("openshift-token", "sha256~", URL64, 43),
+        ("vercel-token", "vercel_blob_rw_", ALNUM, 40),
+        ("posthog-key", "phx_", ALNUM, 43),
+        ("readme-key", "rdme_", HEX, 70),
+        ("clojars-token", "CLOJARS_", HEX, 60),
+        ("adafruit-key", "aio_", ALNUM, 28),
+        ("typeform-token", "tfp_", URL64, 59),
+        ("prefect-token", "pnu_", ALNUM, 36),
+        ("mapbox-token", "sk.eyJ1Ijoi", ALNUM, 80),
+        ("easypost-token", "EZAK", ALNUM, 54),
+        ("duffel-token", "duffel_live_", URL64, 43),
+        ("facebook-token", "EAAC", ALNUM, 170),
+    ] {
+        within(
+            kind,
+            "a ",
+            format!("{start}{}", c.of(letters, length)),
+            ", b",
+        );
+    }
+    for after in ["\",\"x\":\"1\"}", "\", \"kty\": \"EC\"}"] {
+        within("jwk", "{\"d\":\"", c.of(URL64, 43), after);
+    }
+    within(
+        "jwk",
+        "{\"kty\":\"RSA\", \"d\": \"",
+        c.of(URL64, 342),
+        "\"}",
+    );
     samples
 }
 

@@ -1,0 +1,106 @@
+//! Which names with a keyword, such as `DB_PASSWORD`, name a secret.
+
+/// Words before `token` of tokens that are not secret: positions in a list, special tokens of a language model.
+const HARMLESS_TOKENS: &[&str] = &[
+    "bos",
+    "continuation",
+    "csrf",
+    "cursor",
+    "eos",
+    "mask",
+    "max",
+    "next",
+    "page",
+    "pad",
+    "prev",
+    "public",
+    "stop",
+    "sync",
+    "unk",
+];
+
+/// Whether a name that consists of `lead` and `key` names a secret.
+pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
+    let last = lead.last().copied().unwrap_or(b' ');
+    let is_key = |word: &str| key.eq_ignore_ascii_case(word.as_bytes());
+    // `compass` and `bypass`.
+    let is_word_end = (is_key("pass") || is_key("pwd"))
+        && last.is_ascii_alphabetic()
+        && last.is_ascii_lowercase() == key[0].is_ascii_lowercase();
+    let is_harmless = || {
+        let word = last_word(lead);
+        HARMLESS_TOKENS
+            .iter()
+            .any(|harmless| word.eq_ignore_ascii_case(harmless.as_bytes()))
+    };
+    !(is_word_end || is_key("token") && is_harmless())
+}
+
+/// Returns the last word of a name: `page` of `next_page_` and `nextPage`.
+fn last_word(name: &[u8]) -> &[u8] {
+    let is_separator = |b: &u8| b"_-".contains(b);
+    let end = name.iter().rposition(|b| !is_separator(b));
+    let name = &name[..end.map_or(0, |at| at + 1)];
+    let is_start = |at: &usize| {
+        let (before, first) = (&name[at - 1], &name[*at]);
+        is_separator(before) || before.is_ascii_lowercase() && first.is_ascii_uppercase()
+    };
+    &name[(1..name.len()).rfind(is_start).unwrap_or(0)..]
+}
+
+/// Whether a name that continues with `suffix` after `password` and similar keywords names a secret: not
+/// `password_policy`.
+pub(super) fn is_secret_suffix(suffix: &[u8]) -> bool {
+    const HARMLESS: &[&str] = &[
+        "algorithm",
+        "arn",
+        "at",
+        "budget",
+        "class",
+        "count",
+        "digest",
+        "endpoint",
+        "expiration",
+        "expires",
+        "expiry",
+        "field",
+        "file",
+        "fingerprint",
+        "format",
+        "hash",
+        "hint",
+        "id",
+        "ids",
+        "in",
+        "input",
+        "label",
+        "len",
+        "length",
+        "limit",
+        "manager",
+        "name",
+        "path",
+        "pattern",
+        "policy",
+        "prompt",
+        "ref",
+        "regex",
+        "reset",
+        "sha256",
+        "store",
+        "ttl",
+        "type",
+        "uri",
+        "url",
+        "usage",
+        "version",
+    ];
+    let Some(first) = suffix.first() else {
+        return true;
+    };
+    let text = suffix.to_ascii_lowercase();
+    let is_separate_word = !first.is_ascii_lowercase() || text == b"s";
+    is_separate_word
+        && suffix.len() <= 40
+        && !HARMLESS.iter().any(|word| text.ends_with(word.as_bytes()))
+}
