@@ -8,7 +8,7 @@
 //! the policy in [`safety`]; a command that the model proposes needs one from the user and then runs in the zsh
 //! function.
 //!
-//! Imports point down. From the bottom: `error`, `chat`, `address`, `secret`, `paths`; then [`safety`], [`config`],
+//! Imports point down. From the bottom: `error`, `chat`, `address`, `secret`, `paths`, `child_group`; then [`safety`], [`config`],
 //! [`protocol`] and [`context`]; then [`broker`], [`history`], [`tools`], [`mcp`],
 //! [`python`] and [`recording`]; then [`session`], [`services`],
 //! [`turn`] and [`daemon`]; then [`client`] and [`cli`], which use [`protocol`] and nothing inside the daemon.
@@ -18,6 +18,7 @@ mod address;
 pub mod api;
 pub mod broker;
 pub mod chat;
+mod child_group;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -30,6 +30,9 @@ const MAX_WITHIN: usize = 16;
 /// Maximum number of positions in a cursor that is read: records that were sent in part have one too.
 const MAX_PARSED: usize = 4 * MAX_WITHIN;
 
+/// Number of sessions from which what is known of deleted sessions is dropped.
+const MIN_TO_FORGET: usize = 1000;
+
 /// A position in the events of all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GlobalCursor {
@@ -95,15 +98,42 @@ impl GlobalCursor {
 pub struct GlobalStream {
     base: StreamBase,
     cursor: GlobalCursor,
-    /// Number of the next record of each session.
-    next: HashMap<String, usize>,
+    seen: SeenSessions,
     /// Sessions that were in the cursor or have changed since, until the stream has caught up.
     revisited: Vec<String>,
     answer: SearchedAnswer,
-    /// The state of each session that was sent last.
-    status: HashMap<String, String>,
-    /// The number of the last event of each session.
-    seq: HashMap<String, u64>,
+}
+
+/// What was sent of each session since the stream began.
+#[derive(Debug, Default)]
+struct SeenSessions {
+    by_id: HashMap<String, SeenSession>,
+    /// Number of sessions at which the deleted ones are looked for.
+    forget_at: usize,
+}
+
+#[derive(Debug, Default)]
+struct SeenSession {
+    /// Number of the next record.
+    next: Option<usize>,
+    /// The state that was sent last.
+    status: Option<String>,
+    /// The number of the last event.
+    seq: u64,
+}
+
+impl SeenSessions {
+    fn of(&mut self, session: &str) -> &mut SeenSession {
+        self.by_id.entry(session.to_owned()).or_default()
+    }
+
+    /// Drops deleted sessions once there are many, so that a stream that is open for months stays small.
+    fn forget_deleted(&mut self, exists: impl Fn(&str) -> bool) {
+        if self.by_id.len() >= self.forget_at.max(MIN_TO_FORGET) {
+            self.by_id.retain(|id, _| exists(id));
+            self.forget_at = 2 * self.by_id.len();
+        }
+    }
 }
 
 impl GlobalStream {
@@ -119,11 +149,9 @@ impl GlobalStream {
         GlobalStream {
             base: StreamBase::new(state, follows, permit, pairing),
             cursor,
-            next: HashMap::new(),
+            seen: SeenSessions::default(),
             revisited: changed,
             answer: SearchedAnswer::default(),
-            status: HashMap::new(),
-            seq: HashMap::new(),
         }
     }
 
@@ -169,6 +197,8 @@ impl GlobalStream {
     async fn sessions(&mut self) -> Vec<SharedSession> {
         let store = &self.base.state.services.sessions;
         let mut sessions: Vec<SharedSession> = Vec::new();
+        self.seen
+            .forget_deleted(|id| store.opened(id).is_some() || store.journal.has(id));
         // A session may be closed while its events wait for a client that reads nothing.
         let wanted: Vec<String> = self
             .revisited
@@ -225,7 +255,7 @@ impl GlobalStream {
             .with_records(|records| events::record_event(records, &mut cursor, &self.answer));
         let Some(event) = event else { return false };
         let seq = seq(number, &event, &cursor);
-        self.next.insert(session.id.clone(), cursor.record);
+        self.seen.of(&session.id).next = Some(cursor.record);
         let is_complete = cursor.record > number;
         if is_complete && record_id > self.cursor.record {
             self.cursor.record = record_id;
@@ -241,7 +271,7 @@ impl GlobalStream {
     /// Appends an event of a session. Its number is larger than that of the event before it also where the position in the session
     /// was forgotten in between.
     fn append(&mut self, session: &str, seq: u64, event: &ApiEvent, out: &mut Vec<u8>) {
-        let last = self.seq.entry(session.to_owned()).or_default();
+        let last = &mut self.seen.of(session).seq;
         *last = seq.max(*last + 1);
         let seq = *last;
         append(session, seq, &self.cursor.text(), event, out);
@@ -250,8 +280,8 @@ impl GlobalStream {
     /// Returns the number of the next record of a session. Once the session was seen, records are counted: those of several
     /// sessions need not be written in the order of their ids.
     fn next_record(&mut self, session: &SharedSession) -> usize {
-        if let Some(number) = self.next.get(&session.id) {
-            return *number;
+        if let Some(number) = self.seen.of(&session.id).next {
+            return number;
         }
         let (id, within) = (&session.id, &mut self.cursor.within);
         let after = &self.cursor.record;
@@ -266,7 +296,7 @@ impl GlobalStream {
             None => session
                 .with_records(|records| records.partition_point(|record| record.id <= *after)),
         };
-        self.next.insert(id.clone(), number);
+        self.seen.of(id).next = Some(number);
         number
     }
 
@@ -305,9 +335,9 @@ impl GlobalStream {
             let (key, status) = events::status(session);
             // A client that has seen what happened before its cursor may have seen another state.
             let is_quiet = key.starts_with("idle")
-                && !self.status.contains_key(&session.id)
+                && self.seen.of(&session.id).status.is_none()
                 && (self.base.is_caught_up || !self.revisited.contains(&session.id));
-            let before = self.status.insert(session.id.clone(), key.clone());
+            let before = self.seen.of(&session.id).status.replace(key.clone());
             if before.as_ref() == Some(&key) || is_quiet {
                 continue;
             }
@@ -399,6 +429,18 @@ mod tests {
         assert_eq!(GlobalCursor::parse(&cursor.text()), Some(cursor.clone()));
         let more = format!("{}_{}_{within}", cursor.text(), uuid::Uuid::now_v7());
         assert_eq!(GlobalCursor::parse(&more), None);
+    }
+
+    #[test]
+    fn deleted_sessions_are_forgotten_once_there_are_many() {
+        let mut seen = SeenSessions::default();
+        for number in 0..10 * MIN_TO_FORGET {
+            seen.of(&number.to_string()).seq = 1;
+            // Every tenth session is kept.
+            seen.forget_deleted(|id| id.ends_with('0'));
+        }
+        assert!(seen.by_id.len() <= 2 * MIN_TO_FORGET);
+        assert_eq!(seen.of("10").seq, 1);
     }
 
     #[test]

@@ -212,6 +212,9 @@ fn write_operation(
         escape(path),
         text(&operation["summary"])
     )?;
+    if operation["description"].is_string() {
+        write!(html, "<p>{}</p>", text(&operation["description"]))?;
+    }
     let parameters = operation["parameters"].as_array();
     if let Some(parameters) = parameters.filter(|list| !list.is_empty()) {
         html.push_str("<h3>Parameters</h3><dl>");

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::types::events::ProblemKind;
 use crate::error::{Error, ErrorKind};
 use crate::safety::redact::global_redactor;
 
@@ -36,8 +37,8 @@ pub struct ProblemDocument {
     pub status: u16,
     /// What failed and where: the same as `message`.
     pub detail: String,
-    /// `runtime`, `usage`, `config`, `approval` or `interrupted`, as in `--json` of the command line; `authentication`,
-    /// `origin`, `not_found` or `limit` for a refusal of the server.
+    /// What kind of refusal or failure it is.
+    #[schema(value_type = ProblemKind)]
     pub kind: &'static str,
     /// What failed and where, in one line.
     pub message: String,

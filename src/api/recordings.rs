@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
-use super::types::{RecordedCommandView, RecordingView};
+use super::types::{RecordedCommandView, RecordingSourceWord, RecordingView};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::{self, Paths};
 use crate::recording::commands::RecordedCommand;
@@ -52,9 +52,9 @@ fn view(id: String, summary: &RecordingSummary, commands: &[RecordedCommand]) ->
         cols: start.cols,
         rows: start.rows,
         source: match start.source {
-            RecordingSource::Relay => "relay",
-            RecordingSource::Tmux => "tmux",
-            RecordingSource::Unknown => "unknown",
+            RecordingSource::Relay => RecordingSourceWord::Relay,
+            RecordingSource::Tmux => RecordingSourceWord::Tmux,
+            RecordingSource::Unknown => RecordingSourceWord::Unknown,
         },
         is_recording: summary.is_written,
         commands: commands

@@ -1,6 +1,7 @@
 //! The objects of the API.
 
 mod activity;
+pub mod events;
 mod questions;
 mod recordings;
 mod server;
@@ -12,7 +13,9 @@ pub use self::activity::{
     ActivityList, ActivityQuery, ActivityView, StatsQuery, StatsView, UsageGroup, UsageTotals,
 };
 pub use self::questions::{AnswerWord, NewPairing, PairingView, PairingWord, QuestionAnswer};
-pub use self::recordings::{RecordedCommandView, RecordingChoice, RecordingList, RecordingView};
+pub use self::recordings::{
+    RecordedCommandView, RecordingChoice, RecordingList, RecordingSourceWord, RecordingView,
+};
 pub use self::server::{Health, Ticket, TicketBearer, Version};
 pub use self::shares::{ShareChoice, ShareList, ShareResult, ShareView, Unshared};
 pub use self::tools::{ToolCallReply, ToolCallRequest, ToolList, ToolView};
@@ -44,7 +47,7 @@ pub struct SessionView {
     pub excerpt_record_id: Option<String>,
 }
 
-/// What a session is doing.
+/// What a session is doing: `idle`: nothing; `running`: a prompt is being answered; `waiting`: a question is waiting for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
@@ -56,7 +59,7 @@ pub enum SessionState {
     Waiting,
 }
 
-/// Who may see a session besides the user.
+/// Who may see a session besides the user: `private`: nobody; `shared`: everybody who knows the address of its page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareState {
@@ -193,7 +196,8 @@ pub struct SessionChange {
     pub share_state: Option<ShareStateChange>,
 }
 
-/// Who wrote a message.
+/// Who wrote a message: `user`; `assistant`: the model; `tool`: the result of a tool call; `command`: the decision on a command that the
+/// model proposed, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -416,19 +420,20 @@ pub struct SentEvent {
 /// An event of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EventEnvelope {
-    /// `message.start`, `message.delta`, `message.end`, `tool.start`, `tool.delta`, `tool.end`, `agent.status`, `log.append`, or
-    /// a type of aish that begins with `x.`.
+    /// Decides which payload the event has. Those that begin with `x.` are of aish alone. Ignore types and fields that you do not
+    /// know: later versions may have more.
     #[serde(rename = "type")]
     pub kind: String,
     /// The session; empty for an event of the stream itself.
     pub session_id: String,
     /// The agent; `null` for the user's own session.
+    #[schema(required = true)]
     pub agent_id: Option<String>,
     /// Grows with each event of a session.
     pub seq: u64,
     /// Time of the event (RFC 3339).
     pub ts: String,
-    /// What happened; `docs/api.md` describes it for each type.
+    /// What happened.
     #[schema(value_type = Object)]
     pub payload: serde_json::Value,
 }

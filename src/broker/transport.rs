@@ -55,6 +55,9 @@ impl HttpResponse {
     }
 
     /// Returns the next piece of the body, or `None` at its end. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The connection failed, or the body is not valid.
     pub async fn chunk(&mut self) -> std::result::Result<Option<Bytes>, TransportError> {
         match self {
             HttpResponse::Network(response) => {

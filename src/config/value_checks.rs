@@ -291,6 +291,9 @@ pub(super) fn web_address(text: &str, example: &str, instead: &str) -> Result<Ur
 }
 
 /// Checks an origin of a page: scheme and host, with a port where it is not the usual one.
+///
+/// # Errors
+/// It is not an origin: the reason, with an example.
 pub fn check_origin(text: &str) -> Result<(), String> {
     let host = text
         .strip_prefix("http://")

@@ -271,9 +271,7 @@ pub async fn run(
         let daemon = daemon.clone();
         tokio::spawn(async move {
             let events = daemon.services.paths.events();
-            if let Err(e) = hook_fifo::listen(&events, &daemon.services).await {
-                tracing::error!("{}", e.message);
-            }
+            hook_fifo::listen(&events, &daemon.services).await;
         })
     };
     ready();
@@ -387,6 +385,8 @@ async fn serve(daemon: &Arc<Daemon>, stream: std::io::Result<Stream>) {
 async fn accept(daemon: &Arc<Daemon>, listener: &Listener, socket: Option<(u64, u64)>) {
     let mut tidy = tokio::time::interval(TIDY);
     let mut socket_check = tokio::time::interval(SOCKET_CHECK);
+    // Two looks at ended children must not follow each other at once.
+    socket_check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut orphans = orphans::Orphans::default();
     let path = daemon.services.paths.socket();
     loop {

@@ -20,8 +20,8 @@ pub fn adopt() {
 pub struct Orphans(BTreeSet<i32>);
 
 impl Orphans {
-    /// Reaps the children that had ended at the last call already. Programs that the daemon itself has started are reaped at
-    /// once by those that wait for them.
+    /// Reaps the children that had ended at the last call already, some seconds ago. Programs that the daemon itself has started are
+    /// reaped within a second by the tasks that wait for them.
     pub fn reap(&mut self) {
         let ended = ended_children();
         for pid in ended.intersection(&self.0) {

@@ -18,28 +18,32 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// for a moment.
 #[derive(Debug, Default)]
 pub struct PaneRecordings {
-    applied: Arc<Mutex<Option<(ConfigStamp, RecordSettings)>>>,
+    applied: Mutex<Option<(ConfigStamp, RecordSettings)>>,
 }
 
 impl PaneRecordings {
     /// Starts to record the pane of a shell that greets the daemon, and those of the last shells of all terminals if the
     /// configuration has changed, in a task of its own. A pane that is recorded stays so: its recorder ends by itself when the configuration says so.
     pub fn update(&self, services: &Arc<SharedServices>, greeted: Option<ShellId>) {
-        let (services, applied) = (services.clone(), self.applied.clone());
+        // A request reports a configuration that cannot be read.
+        let Ok(config) = services.models.config(&ConfigOverrides::default()) else {
+            return;
+        };
+        let now = (ConfigStamp::of(&services.paths), config.record.clone());
+        let is_same = lock(&self.applied).replace(now.clone()) == Some(now);
+        if config.record.panes != RecordedPanes::Tmux {
+            return;
+        }
+        let shells: Vec<ShellId> = match is_same {
+            true => greeted.into_iter().collect(),
+            false => lock(&services.shells).last_greeted(),
+        };
+        // No task for each event of a shell.
+        if shells.is_empty() {
+            return;
+        }
+        let services = services.clone();
         tokio::spawn(async move {
-            // A request reports a configuration that cannot be read.
-            let Ok(config) = services.models.config(&ConfigOverrides::default()) else {
-                return;
-            };
-            let now = (ConfigStamp::of(&services.paths), config.record.clone());
-            let is_same = lock(&applied).replace(now.clone()) == Some(now);
-            if config.record.panes != RecordedPanes::Tmux {
-                return;
-            }
-            let shells = match is_same {
-                true => greeted.into_iter().collect(),
-                false => lock(&services.shells).last_greeted(),
-            };
             for shell in shells {
                 if let Err(e) = start(&services, &config, &shell).await {
                     tracing::warn!("the pane of a shell is not recorded: {}", e.message);

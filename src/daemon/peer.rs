@@ -440,6 +440,9 @@ impl Peer {
     }
 
     /// Returns the result, after a refusal was queued for the audit log.
+    ///
+    /// # Errors
+    /// The error in `result`.
     pub fn recorded<T>(&self, what: &str, result: Result<T>) -> Result<T> {
         let Some(e) = result
             .as_ref()

@@ -54,6 +54,9 @@ pub struct ClientPeer {
 }
 
 /// Checks the client's version and reads its request. Returns `None` if the client is not served.
+///
+/// # Errors
+/// The client sends no greeting in time, or something else, or the reply cannot be sent.
 pub async fn greet(daemon: &Daemon, peer: &mut ClientPeer) -> Result<Option<Request>> {
     let Connection { reader, writer } = &mut peer.connection;
     reader.set_limit(MAX_HELLO_FRAME);

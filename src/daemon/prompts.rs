@@ -55,6 +55,9 @@ fn admit(daemon: &Daemon, peer: &ClientPeer, ask: &mut AskRequest) -> Result<Adm
 }
 
 /// Returns the request that a prompt would send.
+///
+/// # Errors
+/// The client must not send prompts, or the reply is too large.
 pub async fn preview(
     daemon: &Arc<Daemon>,
     peer: &mut ClientPeer,
@@ -76,6 +79,9 @@ pub async fn preview(
 }
 
 /// Starts a turn and shows it, unless it is to run in the background.
+///
+/// # Errors
+/// The client must not send prompts, or the end cannot be sent.
 pub async fn ask(
     daemon: &Arc<Daemon>,
     peer: &mut ClientPeer,

@@ -46,6 +46,9 @@ pub fn connect(
 }
 
 /// Sends a turn to the client until it ends. The client may stop reading at any time and continue later.
+///
+/// # Errors
+/// The last frame cannot be sent.
 pub async fn link_end(
     peer: &mut ClientPeer,
     mut link: ClientLink,
@@ -61,6 +64,9 @@ pub async fn link_end(
 }
 
 /// Returns the last frame of a turn.
+///
+/// # Errors
+/// The frame is too large.
 pub fn end_frame(end: &TurnEnd) -> Result<Vec<u8>> {
     match end {
         Ok(answer) => protocol::json_frame(kind::REPLY, answer),

@@ -37,26 +37,50 @@ pub async fn keep(services: Arc<SharedServices>) {
             continue;
         };
         let shared = services.clone();
-        let done = tokio::task::spawn_blocking(move || {
+        let dropped = blocking(&mut retention, move |retention| {
             apply_to_recordings(&shared, &config.record);
-            let dropped = apply(&shared, &mut retention, &config.history);
-            (retention, dropped)
+            apply(&shared, retention, &config.history)
         });
-        let Ok((kept, dropped)) = done.await else {
-            return;
+        let dropped = tokio::select! {
+            biased;
+            // The work may wait for a file system that does not answer. What it has begun can be continued by the next daemon.
+            () = services.ending.cancelled() => return,
+            dropped = dropped => dropped,
         };
-        retention = kept;
         match dropped {
-            Ok(DroppedCounts {
+            None
+            | Some(Ok(DroppedCounts {
                 sessions: 0,
                 records: 0,
-            }) => {}
-            Ok(DroppedCounts { sessions, records }) => {
+            })) => {}
+            Some(Ok(DroppedCounts { sessions, records })) => {
                 tracing::info!(
                     "retention removed {sessions} old sessions and {records} other records"
                 );
             }
-            Err(e) => tracing::warn!("{}", e.message),
+            Some(Err(e)) => tracing::warn!("{}", e.message),
+        }
+    }
+}
+
+/// Runs work on the blocking pool. If it panics, `state` is the default, and the result `None`.
+async fn blocking<S: Default + Send + 'static, T: Send + 'static>(
+    state: &mut S,
+    work: impl FnOnce(&mut S) -> T + Send + 'static,
+) -> Option<T> {
+    let mut moved = std::mem::take(state);
+    let done = tokio::task::spawn_blocking(move || {
+        let result = work(&mut moved);
+        (moved, result)
+    });
+    match done.await {
+        Ok((moved, result)) => {
+            *state = moved;
+            Some(result)
+        }
+        Err(e) => {
+            tracing::warn!("retention has failed and is tried again in an hour: {e}");
+            None
         }
     }
 }
@@ -115,4 +139,22 @@ fn apply(
             Ok(is_removed)
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_continues_after_a_panic() {
+        let mut state = 7;
+        let failed: Option<()> = blocking(&mut state, |_| panic!("a panic of a test")).await;
+        assert_eq!((failed, state), (None, 0));
+        let add = |state: &mut i32| {
+            *state += 1;
+            *state
+        };
+        assert_eq!(blocking(&mut state, add).await, Some(1));
+        assert_eq!((blocking(&mut state, add).await, state), (Some(2), 2));
+    }
 }

@@ -46,6 +46,9 @@ impl LogFile {
     }
 
     /// Returns the open file, opening it if it could not be opened before: a full disk may have space again.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     pub fn file(&self) -> Result<Arc<File>> {
         let mut file = locked(&self.file);
         if let Some(file) = &*file {
@@ -131,11 +134,17 @@ impl JournalWriter {
     }
 
     /// Queues an append.
+    ///
+    /// # Errors
+    /// The thread has stopped.
     pub fn append(&self, log: &Arc<LogFile>, bytes: Vec<u8>) -> Result<()> {
         self.queue(WriterTask::Append(log.clone(), bytes))
     }
 
     /// Calls `acknowledge` when everything queued before was written.
+    ///
+    /// # Errors
+    /// The thread has stopped; `acknowledge` is not called.
     pub fn report(
         &self,
         log: &Arc<LogFile>,
@@ -145,6 +154,9 @@ impl JournalWriter {
     }
 
     /// Calls `acknowledge` when everything queued before is on the disk.
+    ///
+    /// # Errors
+    /// The thread has stopped; `acknowledge` is not called.
     pub fn sync(
         &self,
         log: &Arc<LogFile>,
@@ -155,6 +167,9 @@ impl JournalWriter {
 
     /// Runs `task` on the writer thread, after everything queued before, and waits for it. Must not be called on the runtime
     /// thread.
+    ///
+    /// # Errors
+    /// The thread has stopped.
     pub fn run<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         let (send, done) = channel();
         self.queue(WriterTask::Run(Box::new(move || {

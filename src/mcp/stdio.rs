@@ -17,8 +17,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use tokio::io::AsyncWriteExt as _;
@@ -30,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::json_lines::{LineReader, ReadOutcome};
 pub(super) use self::log::{ServerLog, environment_secrets};
+use crate::child_group::ChildGroup;
 use crate::config::mcp::{ServerSettings, ServerTransport as TransportConfig};
 use crate::error::{Error, Result};
 use crate::paths::CHILD_MARK;
@@ -52,8 +52,7 @@ const MAX_NON_MESSAGE_BYTES: u64 = 16 << 20;
 /// Transport to a child process.
 pub(super) struct StdioTransport {
     child: Child,
-    /// Process group; `None` once the leader is reaped, because the kernel may then reuse its id.
-    group: Option<Pid>,
+    group: ChildGroup,
     stdin: Arc<AsyncMutex<Option<ChildStdin>>>,
     /// Aborts a write that is blocked by a child that does not read.
     closing: CancellationToken,
@@ -168,7 +167,7 @@ fn start_child(
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let pid = child.id().and_then(|id| i32::try_from(id).ok());
+    let group = ChildGroup::of(child.id());
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -176,7 +175,7 @@ fn start_child(
     };
     let log = Arc::new(ServerLog::open(log, env));
     Ok(StdioTransport {
-        group: pid.map(Pid::from_raw),
+        group,
         child,
         stdin: Arc::new(AsyncMutex::new(Some(stdin))),
         closing: CancellationToken::new(),
@@ -210,7 +209,7 @@ impl StdioTransport {
                 // Output before the exit is read before the exit is reported.
                 biased;
                 next = self.lines.next() => self.handle_line(next),
-                status = self.child.wait() => self.child_exited(status),
+                status = self.group.exit_of(&mut self.child) => self.child_exited(status),
                 () = self.write_failed.cancelled() => self.pipe_closed("closed its input"),
             },
             TransportStage::Exited(reason, until) => {
@@ -227,7 +226,7 @@ impl StdioTransport {
             TransportStage::PipeClosed(what, until) => {
                 let (what, until) = (*what, *until);
                 tokio::select! {
-                    status = self.child.wait() => self.child_exited(status),
+                    status = self.group.exit_of(&mut self.child) => self.child_exited(status),
                     () = sleep_until(until) => self.collect_stderr(what.to_owned()),
                 }
             }
@@ -290,8 +289,6 @@ impl StdioTransport {
     }
 
     fn child_exited(&mut self, status: io::Result<ExitStatus>) {
-        // Processes left in the group would keep the pipes open and never be ended.
-        self.kill();
         let reason = match status {
             Ok(status) => describe_exit(status),
             Err(e) => format!("ended, and its exit status is unavailable ({e})"),
@@ -314,19 +311,6 @@ impl StdioTransport {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(reason);
         self.stage = TransportStage::Finished;
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // Fails with ESRCH when the whole group has exited.
-            let _ = killpg(group, signal);
-        }
-    }
-
-    /// Kills the whole process group.
-    fn kill(&mut self) {
-        self.signal(Signal::SIGKILL);
-        self.group = None;
     }
 }
 
@@ -378,12 +362,15 @@ impl rmcp::transport::Transport<RoleClient> for StdioTransport {
     async fn close(&mut self) -> io::Result<()> {
         self.closing.cancel();
         drop(self.stdin.lock().await.take());
-        if timeout(STDIN_CLOSE_GRACE, self.child.wait()).await.is_err() {
-            self.signal(Signal::SIGTERM);
-            let _ = timeout(SIGTERM_GRACE, self.child.wait()).await;
+        if timeout(STDIN_CLOSE_GRACE, self.group.ended())
+            .await
+            .is_err()
+        {
+            self.group.signal(Signal::SIGTERM);
+            let _ = timeout(SIGTERM_GRACE, self.group.ended()).await;
         }
         // Other processes of the group are killed even if the leader exited in time.
-        self.kill();
+        self.group.signal(Signal::SIGKILL);
         // A process in uninterruptible sleep survives SIGKILL for now; the kernel ends it later.
         let reaped = timeout(DRAIN_TIME, self.child.wait()).await;
         if !self.stderr.is_finished() && timeout(DRAIN_TIME, &mut self.stderr).await.is_err() {
@@ -405,7 +392,7 @@ impl rmcp::transport::Transport<RoleClient> for StdioTransport {
 impl Drop for StdioTransport {
     /// Kills the group of an abandoned connection; the runtime reaps the child.
     fn drop(&mut self) {
-        self.kill();
+        self.group.signal(Signal::SIGKILL);
         self.stderr.abort();
     }
 }

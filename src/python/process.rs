@@ -6,8 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -20,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::call::HelperCall;
 use super::command::{WorkerSpec, worker_command};
 use super::output::{CallOutput, OutputPipe};
+use crate::child_group::ChildGroup;
 use crate::safety::json_text;
 use crate::sandbox::{END_SIGNAL, END_TIME, kill_marked};
 
@@ -69,7 +69,7 @@ pub(super) struct WorkerAnswer {
 #[derive(Debug)]
 pub(super) struct WorkerProcess {
     child: Child,
-    group: Option<Pid>,
+    group: Option<ChildGroup>,
     /// Ends the group at once.
     end_signal: Signal,
     mark: String,
@@ -130,10 +130,10 @@ impl WorkerProcess {
         drop(command);
         ours.set_nonblocking(true)?;
         let (reader, writer) = UnixStream::from_std(ours)?.into_split();
-        let group = child.id().and_then(|id| i32::try_from(id).ok());
+        let group = ChildGroup::of(child.id());
         Ok(WorkerProcess {
             child,
-            group: group.map(Pid::from_raw),
+            group: Some(group),
             end_signal,
             mark,
             reader,
@@ -165,7 +165,7 @@ impl WorkerProcess {
 
     /// Whether the process has ended or has sent something that nobody asked for.
     pub(super) fn is_spent(&mut self) -> bool {
-        let has_ended = !matches!(self.child.try_wait(), Ok(None));
+        let has_ended = self.group.is_none_or(|group| group.has_ended());
         let mut byte = [0; 1];
         has_ended || !self.received.is_empty() || self.reader.try_read(&mut byte).is_ok()
     }
@@ -248,7 +248,7 @@ impl WorkerProcess {
                 }
                 () = self.stdout.more() => output.take(&mut self.stdout, true),
                 () = self.stderr.more() => output.take(&mut self.stderr, false),
-                status = self.child.wait() => {
+                status = exit_of(&mut self.child, self.group) => {
                     // Messages that it sent before it ended count.
                     while let Ok(1..) = self.reader.try_read_buf(&mut self.received) {}
                     match status {
@@ -268,7 +268,8 @@ impl WorkerProcess {
 
     /// Waits a moment for the exit of a process whose channel is closed.
     async fn closed_channel(&mut self) -> Result<ExitStatus, WorkerFault> {
-        match timeout(Duration::from_millis(500), self.child.wait()).await {
+        let exit = exit_of(&mut self.child, self.group);
+        match timeout(Duration::from_millis(500), exit).await {
             Ok(Ok(status)) => Ok(status),
             _ => broken("closed its channel"),
         }
@@ -312,7 +313,7 @@ impl WorkerProcess {
     async fn wait(&mut self) {
         loop {
             tokio::select! {
-                _ = self.child.wait() => return,
+                _ = exit_of(&mut self.child, self.group) => return,
                 () = self.stdout.more() => self.stdout.clear(),
                 () = self.stderr.more() => self.stderr.clear(),
             }
@@ -321,8 +322,7 @@ impl WorkerProcess {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // Fails with ESRCH when the whole group has exited.
-            let _ = killpg(group, signal);
+            group.signal(signal);
         }
     }
 }
@@ -337,6 +337,14 @@ impl Drop for WorkerProcess {
         if self.end_signal == Signal::SIGKILL {
             kill_marked(&self.mark);
         }
+    }
+}
+
+/// Waits for the end of a worker, and ends the rest of its process group.
+async fn exit_of(child: &mut Child, group: Option<ChildGroup>) -> io::Result<ExitStatus> {
+    match group {
+        Some(group) => group.exit_of(child).await,
+        None => child.wait().await,
     }
 }
 

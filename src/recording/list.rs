@@ -64,8 +64,9 @@ pub fn of_terminal(recordings: &Path, tty: &str) -> Option<PathBuf> {
     live.find(|dir| start_of(dir).is_some_and(|start| start.tty == tty))
 }
 
-/// Locks a complete recording, so that it can be deleted.
+/// Locks a complete recording, so that it can be deleted. Shared with [`is_being_written`], so that neither makes the other fail: a
+/// complete recording is never written again.
 pub(super) fn lock_complete(dir: &Path) -> Option<Flock<File>> {
     let file = File::open(dir.join(EVENTS_FILE)).ok()?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()
+    Flock::lock(file, FlockArg::LockSharedNonblock).ok()
 }

@@ -269,6 +269,9 @@ impl SnapshotBuilder<'_> {
 
 /// Draws an event, whose output begins at `offset`. Stops within output when `goes_on` returns `false`, and returns whether
 /// everything was drawn.
+///
+/// # Errors
+/// The output cannot be read.
 pub fn draw(
     event: &RecordingEvent,
     offset: u64,

@@ -44,7 +44,11 @@ pub fn apply(recordings: &Path, since: SystemTime, max_bytes: u64) -> Result<usi
         if lock.is_none() && recording.dir.join(EVENTS_FILE).exists() {
             continue;
         }
-        fs::remove_dir_all(&recording.dir).context(what)?;
+        match fs::remove_dir_all(&recording.dir) {
+            // Another process deletes it too.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.context(what)?,
+        }
         bytes -= recording.bytes;
         deleted += 1;
     }
@@ -82,6 +86,8 @@ fn remove_left_over(recordings: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use nix::fcntl::{Flock, FlockArg};
+
     use super::*;
     use crate::recording::event::{RecordingSource, RecordingStart, VERSION};
     use crate::recording::writer::{RecordingWriter, Seen};
@@ -136,6 +142,20 @@ mod tests {
         assert_eq!(apply(home.path(), since, 2000).unwrap(), 1);
         assert_eq!(kept(), [second]);
         assert_eq!(apply(&home.path().join("none"), since, 0).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_listing_and_a_deletion_do_not_make_each_other_fail() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = recording(home.path(), Duration::from_secs(60)).0;
+        let deletion = lock_complete(&dir).unwrap();
+        assert!(!is_being_written(&dir));
+        drop(deletion);
+        // As a listing does for a moment.
+        let events = fs::File::open(dir.join(EVENTS_FILE)).unwrap();
+        let _listing = Flock::lock(events, FlockArg::LockSharedNonblock).unwrap();
+        assert_eq!(apply(home.path(), SystemTime::now(), 1 << 20).unwrap(), 1);
+        assert!(!dir.exists());
     }
 
     #[test]

@@ -2,10 +2,17 @@
 //! hour unless the key is rejected.
 
 use std::collections::HashMap;
-use std::process::Stdio;
+use std::io;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::child_group::ChildGroup;
 use crate::error::{Error, Result};
 use crate::paths::CHILD_MARK;
 use crate::safety::redact::global_redactor;
@@ -14,6 +21,8 @@ use crate::session::lock;
 
 /// Time limit of a command. The user may have to unlock a password store first.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum size of the output of a command. Tokens are much shorter.
+const MAX_OUTPUT: usize = 64 << 10;
 /// How long a key is used before its command runs again.
 const KEY_MAX_AGE: Duration = Duration::from_secs(3600);
 
@@ -84,21 +93,80 @@ impl KeyCommands {
     }
 }
 
+/// A running command. Dropped before the command was reaped, it kills the command with its process group.
+struct RunningCommand {
+    child: Child,
+    group: ChildGroup,
+    stdout: ChildStdout,
+}
+
+impl RunningCommand {
+    fn start(command: &str) -> io::Result<RunningCommand> {
+        let mut child = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(command)
+            .env(CHILD_MARK, "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let group = ChildGroup::of(child.id());
+        let stdout = child.stdout.take();
+        Ok(RunningCommand {
+            child,
+            group,
+            stdout: stdout.ok_or_else(|| io::Error::other("no pipe to the command"))?,
+        })
+    }
+
+    /// Reads what the command prints until it has ended, and reaps it. Does not wait for the end of its output: a program that it
+    /// leaves in the background, such as the agent of a password store, may hold the pipe. The status is `None` if the output is
+    /// longer than [`MAX_OUTPUT`].
+    async fn output(&mut self) -> io::Result<(Vec<u8>, Option<ExitStatus>)> {
+        let mut output = Vec::new();
+        let mut is_open = true;
+        while output.len() <= MAX_OUTPUT {
+            tokio::select! {
+                read = self.stdout.read_buf(&mut output), if is_open => is_open = read? > 0,
+                status = self.child.wait() => {
+                    self.read_rest(&mut output);
+                    return Ok((output, Some(status?)));
+                }
+            }
+        }
+        Ok((output, None))
+    }
+
+    /// Reads what is in the pipe.
+    fn read_rest(&self, output: &mut Vec<u8>) {
+        let mut buffer = [0; 4096];
+        while output.len() <= MAX_OUTPUT {
+            match nix::unistd::read(&self.stdout, &mut buffer) {
+                Ok(length @ 1..) => output.extend(buffer.iter().take(length)),
+                Err(Errno::EINTR) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Drop for RunningCommand {
+    fn drop(&mut self) {
+        self.group.signal(Signal::SIGKILL);
+    }
+}
+
 /// Runs a command. Its output must not appear in error messages, since it may be the key.
 async fn run(command: &str, whose: &str) -> Result<Vec<u8>> {
     let failed = |why: String| {
         Error::config(format!("{whose} {why}"))
             .hint("try it in a shell: it must print only the key")
     };
-    let child = tokio::process::Command::new("/bin/sh")
-        .arg("-c")
-        .arg(command)
-        .env(CHILD_MARK, "1")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(COMMAND_TIMEOUT, child)
+    let unusable = |e: io::Error| failed(format!("could not be run: {e}"));
+    let mut running = RunningCommand::start(command).map_err(unusable)?;
+    let (output, status) = tokio::time::timeout(COMMAND_TIMEOUT, running.output())
         .await
         .map_err(|_| {
             failed(format!(
@@ -106,11 +174,15 @@ async fn run(command: &str, whose: &str) -> Result<Vec<u8>> {
                 COMMAND_TIMEOUT.as_secs()
             ))
         })?
-        .map_err(|e| failed(format!("could not be run: {e}")))?;
-    if !output.status.success() {
-        return Err(failed(format!("failed ({})", output.status)));
+        .map_err(unusable)?;
+    match status {
+        Some(status) if status.success() && output.len() <= MAX_OUTPUT => Ok(output),
+        Some(status) if !status.success() => Err(failed(format!("failed ({status})"))),
+        _ => Err(failed(format!(
+            "printed more than {} KiB",
+            MAX_OUTPUT >> 10
+        ))),
     }
-    Ok(output.stdout)
 }
 
 #[cfg(test)]
@@ -140,6 +212,62 @@ mod tests {
         assert_eq!(keys.known(&command), None);
         assert_eq!(get().await.unwrap(), key);
         assert_eq!(count(), 2);
+    }
+
+    #[tokio::test]
+    async fn too_much_output_is_refused_and_ends_the_command() {
+        let keys = KeyCommands::default();
+        for command in [
+            "yes",
+            "head -c 70000 /dev/zero",
+            "yes | head -c 66000; exec sleep 30",
+        ] {
+            let refused = keys.get(command, "the command", text).await.unwrap_err();
+            assert_eq!(refused.message, "the command printed more than 64 KiB");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_in_the_background_is_neither_awaited_nor_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let number = dir.path().join("pid");
+        // Prints more than one read of the pipe gives.
+        let command = format!(
+            "sleep 60 & echo $! > {}; head -c 60000 /dev/zero | tr '\\0' k",
+            number.display()
+        );
+        let keys = KeyCommands::default();
+        let got = tokio::time::timeout(
+            Duration::from_secs(30),
+            keys.get(&command, "the command", text),
+        );
+        assert_eq!(got.await.unwrap().unwrap(), Secret::new("k".repeat(60_000)));
+        let pid = std::fs::read_to_string(number).unwrap();
+        let pid = nix::unistd::Pid::from_raw(pid.trim().parse().unwrap());
+        // Fails if the program was killed.
+        nix::sys::signal::kill(pid, Signal::SIGKILL).unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_command_is_killed_with_what_it_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let command = format!("exec 9> {}; echo >&9; sleep 30 & wait", fifo.display());
+        let keys = KeyCommands::default();
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut fifo = std::fs::File::open(fifo).unwrap();
+            io::Read::read_exact(&mut fifo, &mut [0]).unwrap();
+            fifo
+        });
+        let mut fifo = tokio::select! {
+            result = keys.get(&command, "the command", text) => panic!("{result:?}"),
+            fifo = reading => fifo.unwrap(),
+        };
+        // The end of the file is the end of all processes that hold it.
+        let ended = tokio::task::spawn_blocking(move || io::Read::read(&mut fifo, &mut [0]));
+        let ended = tokio::time::timeout(Duration::from_secs(10), ended);
+        assert_eq!(ended.await.unwrap().unwrap().unwrap(), 0);
     }
 
     #[tokio::test]

@@ -23,7 +23,7 @@ use crate::session::lock;
 const FILE: &str = "spending.jsonl";
 /// Days for which amounts are kept. Longer than a month, and as long as a session usually lasts.
 const KEPT_DAYS: u64 = 92;
-/// Size from which the file is replaced by its sums, in bytes.
+/// Size from which the file is replaced by its sums, in bytes. Sums of more than half of it wait until the file has twice their size.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A line of the file.
@@ -54,6 +54,8 @@ pub struct Spending {
 struct Ledger {
     /// `None` before the first use.
     file: Option<File>,
+    /// Length of the file from which it is replaced by its sums.
+    compact_from: u64,
     /// By day and session.
     amounts: BTreeMap<NaiveDate, HashMap<String, f64>>,
     /// By id.
@@ -127,8 +129,7 @@ impl Spending {
             settles: None,
         };
         ledger
-            .append(&line, true)
-            .context(|| format!("cannot write {}", self.path.display()))
+            .append(&self.path, &line, true)
             .map_err(ReserveError::File)?;
         ledger.add(line);
         Ok(Reservation {
@@ -177,11 +178,7 @@ impl Spending {
         self.writes.push(move || {
             let mut ledger = lock(&ledger);
             let opened = ledger.open_file(&path, Local::now());
-            let written = opened.and_then(|()| {
-                ledger
-                    .append(&line, false)
-                    .context(|| format!("cannot write {}", path.display()))
-            });
+            let written = opened.and_then(|()| ledger.append(&path, &line, false));
             if let Err(e) = written {
                 tracing::warn!("{}", e.message);
             }
@@ -241,15 +238,43 @@ impl Ledger {
         sessions.entry(session.to_owned()).or_default()
     }
 
-    fn append(&mut self, line: &SpendingLine, sync: bool) -> std::io::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
+    fn append(&mut self, path: &Path, line: &SpendingLine, sync: bool) -> Result<()> {
+        let what = || format!("cannot write {}", path.display());
+        let mut text = serde_json::to_vec(line).context(what)?;
         text.push(b'\n');
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let mut length = file.metadata().context(what)?.len();
+        if length > self.compact_from {
+            // The lines stay readable where they cannot be replaced.
+            if let Err(e) = self.compact(path) {
+                tracing::warn!("{}", e.message);
+                self.compact_from = 2 * length;
+            }
+        }
         let Some(file) = &mut self.file else {
             return Ok(());
         };
+        length = file.metadata().context(what)?.len();
         // One write, so that a killed daemon leaves whole lines.
-        file.write_all(&text)?;
-        if sync { file.sync_data() } else { Ok(()) }
+        let written = file.write_all(&text);
+        let written = written.and_then(|()| if sync { file.sync_data() } else { Ok(()) });
+        written
+            // A part of a line would make the next line unreadable too.
+            .inspect_err(|_| drop(file.set_len(length)))
+            .context(what)
+    }
+
+    /// Replaces the file by the sums of its lines and the open reservations.
+    fn compact(&mut self, path: &Path) -> Result<()> {
+        let failed = || format!("cannot use {}", path.display());
+        let sums = self.sums();
+        paths::replace_file(path, &sums)?;
+        let file = paths::open_own(OpenOptions::new().append(true), path);
+        self.file = Some(file.context(failed)?);
+        self.compact_from = MAX_BYTES.max(2 * sums.len() as u64);
+        Ok(())
     }
 
     /// Reads the file at the first use and opens it for appending.
@@ -277,30 +302,40 @@ impl Ledger {
             file.write_all(b"\n").context(failed)?;
         }
         if text.len() as u64 > MAX_BYTES {
-            paths::replace_file(path, &self.sums())?;
-            let mut options = OpenOptions::new();
-            file = paths::open_own(options.append(true), path).context(failed)?;
+            return self.compact(path);
         }
+        self.compact_from = MAX_BYTES;
         self.file = Some(file);
         Ok(())
     }
 
-    /// One line per day and session.
+    /// One line per day and session, and one per open reservation.
     fn sums(&self) -> Vec<u8> {
+        let mut settled = self.amounts.clone();
+        for (day, session, usd) in self.open.values() {
+            let sessions = settled.entry(*day).or_default();
+            *sessions.entry(session.clone()).or_default() -= usd;
+        }
         let mut text = Vec::new();
-        for (day, sessions) in &self.amounts {
+        let mut push = |day: &NaiveDate, session: &str, usd: f64, opens: Option<&String>| {
+            let line = SpendingLine {
+                day: *day,
+                session: session.to_owned(),
+                usd,
+                opens: opens.cloned(),
+                settles: None,
+            };
+            // A line is always written as JSON.
+            text.extend(serde_json::to_vec(&line).unwrap_or_default());
+            text.push(b'\n');
+        };
+        for (day, sessions) in &settled {
             for (session, usd) in sessions {
-                let line = SpendingLine {
-                    day: *day,
-                    session: session.clone(),
-                    usd: *usd,
-                    opens: None,
-                    settles: None,
-                };
-                // A line is always written as JSON.
-                text.extend(serde_json::to_vec(&line).unwrap_or_default());
-                text.push(b'\n');
+                push(day, session, *usd, None);
             }
+        }
+        for (id, (day, session, usd)) in &self.open {
+            push(day, session, *usd, Some(id));
         }
         text
     }

@@ -477,3 +477,47 @@ pub async fn resources(
     }
     Ok(read)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_about_output_says_what_is_missing() {
+        let of = |lines: usize, (is_tail, is_partial, is_lossy): (bool, bool, bool), secrets| {
+            attached_line(&TerminalOutput {
+                command: "make".into(),
+                exit: 0,
+                cwd: String::new(),
+                started_ms: 0,
+                source: "xterm".into(),
+                is_tail,
+                is_partial,
+                is_lossy,
+                lines,
+                head: String::new(),
+                tail: String::new(),
+                omitted: 0,
+                secrets,
+            })
+        };
+        for (line, expected) in [
+            (of(0, (false, false, false), 0), "make printed nothing"),
+            (of(0, (false, false, true), 0), "make printed nothing"),
+            (
+                of(0, (true, false, false), 0),
+                "with the output of make (0 lines, the beginning is missing)",
+            ),
+            (
+                of(0, (false, true, false), 0),
+                "with the output of make (0 lines, lines may be missing or belong to a prompt)",
+            ),
+            (
+                of(1, (false, false, true), 2),
+                "with the output of make (1 line, xterm loses characters beyond Latin-1, 2 secrets removed)",
+            ),
+        ] {
+            assert_eq!(line, expected);
+        }
+    }
+}

@@ -28,6 +28,9 @@ pub(super) struct WebClient {
 impl WebClient {
     /// Creates a client that follows no redirects. `named` is the URL that the user has seen; `private` are names that may
     /// resolve to any address.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
     pub fn new(named: &Url, private: Vec<String>) -> Result<WebClient> {
         let proxy = match address::is_loopback(named) {
             true => ProxyUse::Direct,
@@ -42,6 +45,9 @@ impl WebClient {
     }
 
     /// Sends a GET request.
+    ///
+    /// # Errors
+    /// The name leads to an address that is refused, or the request fails.
     pub async fn get(&self, url: &Url, accept: &'static str) -> Result<Response> {
         // A proxy resolves the name itself.
         if let Some(host) = url.domain()

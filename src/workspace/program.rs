@@ -12,13 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use super::read_context::ReadContext;
+use crate::child_group::ChildGroup;
 
 /// How often a waiting call looks at its cancellation flag.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long output is awaited after the end of a program: another process may hold its pipes. Shorter than the time after which
+/// the daemon reaps ended children that nobody has waited for.
+const HELD_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum size of what a program writes to its standard error.
 const MAX_ERROR_BYTES: u64 = 64 * 1024;
@@ -86,21 +90,23 @@ pub(super) fn scrubbed(program: &Path, variables: &[(OsString, OsString)]) -> Co
 /// Runs a command made by [`scrubbed`].
 ///
 /// # Errors
-/// The program cannot be started, takes too long, or the call was cancelled: the reason, to follow the program's name. All
-/// processes of its group are killed then.
+/// The program cannot be started, takes too long, leaves a process that holds its output, or the call was cancelled: the reason, to
+/// follow the program's name. All processes of its group are killed then.
 pub(super) fn run(mut command: Command, limits: RunLimits<'_>) -> Result<ProgramOutput, String> {
     let mut child = command
         .spawn()
         .map_err(|error| format!("cannot be started: {error}"))?;
-    let done = collect(&mut child, limits, Instant::now() + limits.time);
+    let group = ChildGroup::of(Some(child.id()));
+    let done = collect(&mut child, group, limits);
     if done.is_err() {
-        // Not reaped yet, so the number still means this group.
-        if let Ok(group) = i32::try_from(child.id()) {
-            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-        }
-        let _ = child.wait();
+        group.signal(Signal::SIGKILL);
     }
-    done
+    let status = child.wait();
+    let mut output = done?;
+    output.success |= status
+        .map_err(|error| format!("failed: {error}"))?
+        .success();
+    Ok(output)
 }
 
 /// The end of one of the two outputs.
@@ -109,21 +115,24 @@ enum PipeEnd {
     Errors(Vec<u8>),
 }
 
+/// Reads the output until the program has ended, without reaping it. A program whose output is cut counts as successful.
 fn collect(
     child: &mut Child,
+    group: ChildGroup,
     limits: RunLimits<'_>,
-    deadline: Instant,
 ) -> Result<ProgramOutput, String> {
+    let deadline = Instant::now() + limits.time;
     let (sender, receiver) = mpsc::channel();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let errors_sender = sender.clone();
     let max = limits.bytes as u64 + 1;
-    // The threads end with the pipes, which the death of the program closes.
+    // The threads end with the pipes, which the end of the group closes.
     std::thread::spawn(move || sender.send(PipeEnd::Output(read_up_to(stdout, max))));
     std::thread::spawn(move || {
         errors_sender.send(PipeEnd::Errors(read_up_to(stderr, MAX_ERROR_BYTES)))
     });
     let (mut output, mut errors) = (None, None);
+    let mut ended = None;
     while output.is_none() || errors.is_none() {
         match receiver.recv_timeout(CANCEL_INTERVAL) {
             Ok(PipeEnd::Output(bytes)) => output = Some(bytes),
@@ -131,15 +140,14 @@ fn collect(
             Err(mpsc::RecvTimeoutError::Timeout) => check(limits, deadline)?,
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
-    }
-    let success = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status.success(),
-            Ok(None) => check(limits, deadline)?,
-            Err(error) => return Err(format!("failed: {error}")),
+        if group.has_ended() && ended.get_or_insert_with(Instant::now).elapsed() > HELD_TIME {
+            return Err("has left a process that holds its output".to_owned());
         }
+    }
+    while !group.has_ended() {
+        check(limits, deadline)?;
         std::thread::sleep(Duration::from_millis(1));
-    };
+    }
     let mut stdout = output.unwrap_or_default();
     let is_cut = stdout.len() > limits.bytes;
     stdout.truncate(limits.bytes);
@@ -147,7 +155,7 @@ fn collect(
         stdout,
         is_cut,
         stderr: errors.unwrap_or_default(),
-        success: success || is_cut,
+        success: is_cut,
     })
 }
 
@@ -168,4 +176,35 @@ fn read_up_to(source: Option<impl Read>, max: u64) -> Vec<u8> {
         let _ = source.take(max).read_to_end(&mut bytes);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_holds_the_output_is_not_awaited_and_is_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let path = ("PATH".into(), "/usr/bin:/bin".into());
+        let mut command = scrubbed(Path::new("/bin/sh"), &[path]);
+        let script = format!("sleep 60 & echo $! > {}; echo done", pid.display());
+        command.args(["-c", &script]);
+        let limits = RunLimits {
+            time: Duration::from_secs(60),
+            bytes: 1000,
+            cancelled: &AtomicBool::new(false),
+        };
+        let started = Instant::now();
+        let held = run(command, limits).unwrap_err();
+        assert_eq!(held, "has left a process that holds its output");
+        assert!(started.elapsed() < Duration::from_secs(30));
+        let pid = std::fs::read_to_string(pid).unwrap();
+        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+        // Gone, or a zombie that its new parent has not reaped.
+        while stat().is_ok_and(|stat| !stat.contains(") Z")) {
+            assert!(started.elapsed() < Duration::from_secs(30));
+            std::thread::yield_now();
+        }
+    }
 }

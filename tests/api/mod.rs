@@ -6,6 +6,7 @@ mod guard;
 mod limits;
 mod logs;
 mod questions;
+mod schema;
 mod schemathesis;
 mod secrets;
 mod sessions;
@@ -201,6 +202,7 @@ impl Response {
             "{}",
             self.head
         );
+        schema::check_as("Problem", &problem);
         assert_eq!(problem["status"], status);
         for name in [
             "content-security-policy",
@@ -312,6 +314,7 @@ fn parse(text: &str) -> ServerEvent {
     for name in ["session_id", "agent_id", "seq", "ts", "payload"] {
         assert!(event.data.get(name).is_some(), "{name}: {text}");
     }
+    schema::check_as("EventEnvelope", &event.data);
     event
 }
 

@@ -1,9 +1,12 @@
 use std::fs;
+use std::io::Write;
+use std::time::Instant;
 
 use serde_json::json;
 
 use super::{Server, text_of};
 use crate::fakes::provider::{Part, Provider, Script, finish_event, text_event};
+use crate::support::PATIENCE;
 use crate::support::helper::Helper;
 
 #[test]
@@ -453,4 +456,29 @@ fn a_session_that_cannot_be_written_is_not_created() {
         .map(|s| &s["id"])
         .collect();
     assert_eq!(ids, [&json!(session)]);
+}
+
+#[test]
+fn a_session_has_its_settings_although_the_client_hangs_up() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let request = format!(
+        "POST /v1/sessions HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: 16\r\n\r\n{{\"title\":\"Cats\"}}",
+        server.port, server.token
+    );
+    for number in 1..=30 {
+        let mut client = server.connect();
+        client.write_all(request.as_bytes()).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        // Without a pause: the settings follow within a millisecond.
+        while helper.sessions().len() < number {
+            assert!(Instant::now() < deadline);
+        }
+    }
+    helper.until("all sessions have their title", || {
+        let files = helper.sessions();
+        let mut texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
+        texts.all(|text| text.contains("\"type\":\"title\""))
+    });
 }

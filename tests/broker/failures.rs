@@ -320,7 +320,7 @@ async fn silence_before_and_during_an_answer() {
 async fn empty_answers() {
     let thought = text_event("hm").replace("\"content\"", "\"reasoning\"");
     for (parts, expected) in [
-        (vec![finish_event("stop")], "test-model at 127.0.0.1:"),
+        (vec![finish_event("stop")], "sent an empty answer"),
         (vec!["data: [DONE]\n\n".to_owned()], "sent an empty answer"),
         (vec![], "sent an empty body"),
         (
@@ -330,6 +330,11 @@ async fn empty_answers() {
         (vec![thought, finish_event("length")], "used up its tokens"),
     ] {
         let error = ask_events(parts.iter().map(String::as_str)).await.error();
+        let place = match expected {
+            "sent an empty answer" => "test-model at 127.0.0.1:",
+            _ => "127.0.0.1:",
+        };
+        assert!(error.contains(place), "{error}");
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -340,4 +345,5 @@ async fn response_that_is_not_http() {
         .await
         .error();
     assert!(error.contains("the connection to 127.0.0.1:"), "{error}");
+    assert!(error.contains(" broke: the answer is not HTTP"), "{error}");
 }

@@ -178,6 +178,21 @@ fn a_stop_now_interrupts_running_turns() {
 }
 
 #[test]
+fn a_stop_now_does_not_wait_for_a_file_that_does_not_answer() {
+    let helper = Helper::saying("ok");
+    // Stands for a file system that does not answer. Retention looks at the recordings when the daemon starts.
+    let recording = helper.path("data/recordings/0198f3c2-0000-7000-8000-0123456789ab");
+    std::fs::create_dir_all(&recording).unwrap();
+    let events = recording.join("events.jsonl");
+    nix::unistd::mkfifo(&events, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    helper.call(["start"]).run().ok();
+    let daemon = helper.daemon();
+    let stopped = helper.call(["stop", "--now"]).run().ok();
+    assert_eq!(stopped, "the daemon has stopped\n");
+    helper.until("the daemon has ended", || kill(daemon, None).is_err());
+}
+
+#[test]
 fn a_client_that_waits_for_a_key_can_be_interrupted() {
     let helper = Helper::saying("ok");
     let gate = helper.home.path("gate");

@@ -15,10 +15,11 @@ const AREAS: &[(&str, &[&str])] = &[
     ("secret", &[]),
     ("error", &[]),
     ("address", &[]),
+    ("child_group", &[]),
     ("paths", &["error"]),
     ("http_client", &["address", "paths"]),
     // The files of the user's project; prints nothing, and decides nothing about calls.
-    ("workspace", &["chat", "error"]),
+    ("workspace", &["chat", "child_group", "error"]),
     // Pages of the web for the model.
     ("web", &["address", "error", "http_client"]),
     // Runs a command with as few rights as possible; knows nothing of sessions or models.
@@ -40,6 +41,7 @@ const AREAS: &[(&str, &[&str])] = &[
         &[
             "address",
             "chat",
+            "child_group",
             "error",
             "http_client",
             "safety",
@@ -56,6 +58,7 @@ const AREAS: &[(&str, &[&str])] = &[
         &[
             "address",
             "chat",
+            "child_group",
             "config",
             "error",
             "http_client",
@@ -66,13 +69,17 @@ const AREAS: &[(&str, &[&str])] = &[
         ],
     ),
     // Python helpers: their registry, environments and workers.
-    ("python", &["chat", "error", "paths", "safety", "sandbox"]),
+    (
+        "python",
+        &["chat", "child_group", "error", "paths", "safety", "sandbox"],
+    ),
     // The built-in tools, through which a model finds and calls others.
     (
         "tools",
         &[
             "address",
             "chat",
+            "child_group",
             "error",
             "paths",
             "python",
@@ -103,6 +110,7 @@ const AREAS: &[(&str, &[&str])] = &[
         &[
             "broker",
             "chat",
+            "child_group",
             "config",
             "error",
             "history",

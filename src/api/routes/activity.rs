@@ -38,6 +38,8 @@ async fn indexed<T: Send + 'static>(
 }
 
 /// Lists prompts, answers, tool calls and commands, newest first.
+///
+/// In and outside of sessions, with who decided on them. For older ones, send the `timestamp_ms` of the last activity as `before_ms`.
 #[utoipa::path(get, path = "/v1/activity", operation_id = "list_activity", tag = "activity", params(ActivityQuery),
     responses(
         (status = 200, description = "The activities", body = ActivityList),
@@ -93,6 +95,8 @@ pub async fn list(
 }
 
 /// Sums up requests, tokens and cost of the last days.
+///
+/// By day, by model and by host of the provider. Requests of unknown price count in `unpriced_requests`, and not in `cost`.
 #[utoipa::path(get, path = "/v1/stats", operation_id = "get_statistics", tag = "activity", params(StatsQuery),
     responses(
         (status = 200, description = "The sums", body = StatsView),

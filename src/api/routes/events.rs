@@ -28,8 +28,11 @@ const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
 /// How far ahead of the clock the time of a cursor may be: the clock may have been corrected.
 const MAX_AHEAD_MS: u64 = 60 * 1000;
 
-/// Streams the events of a session: those behind the cursor, then what happens. With the bearer of a paired browser, questions
-/// of a foreground prompt without a terminal wait for its answer; the stream ends with the pairing.
+/// Streams the events of a session: those behind the cursor, then what happens.
+///
+/// Without a cursor, the session is sent from its beginning. The `id` of an event is a cursor, which stays valid after a restart of
+/// the daemon; treat it as opaque. `x.caught_up` follows the past events. With the bearer of a paired browser, questions of a
+/// foreground prompt without a terminal wait for its answer; the stream ends with the pairing.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/events", operation_id = "stream_session_events", tag = "events",
     params(
         ("session_id" = String, Path, description = "Id of the session"),
@@ -65,6 +68,10 @@ pub async fn of_session(
 }
 
 /// Streams the events of all sessions: those behind the cursor, or from now on.
+///
+/// A cursor is valid for a day. If more than 16 sessions are active at once, the events of the others are sent once they are
+/// recorded. Without a cursor, the stream begins with the status of the sessions that are not idle, and with the whole text of
+/// answers that run already.
 #[utoipa::path(get, path = "/v1/events", operation_id = "stream_events", tag = "events",
     params(
         EventFilter,

@@ -21,6 +21,8 @@ use crate::requests::recordings::SessionShells;
 const RECORDS: usize = 32;
 
 /// Returns all records of a session, one JSON object per line.
+///
+/// The records are those of the session's file, without secrets; `docs/journal.md` describes them.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/events", operation_id = "list_records", tag = "logs",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
@@ -84,7 +86,9 @@ pub async fn recordings(
     Ok(Json(RecordingList { recordings }))
 }
 
-/// Returns a recording of a session's terminal as asciicast version 3, without secrets. Parts can be asked for with `Range`.
+/// Returns a recording of a session's terminal as asciicast version 3, without secrets.
+///
+/// By default the newest. `Range`, `If-Range`, `If-Match` and `If-None-Match` work; the entity tag changes with the content.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/logs/raw", operation_id = "get_recording", tag = "logs",
     params(
         ("session_id" = String, Path, description = "Id of the session"),

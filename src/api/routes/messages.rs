@@ -51,7 +51,10 @@ const NOT_WRITTEN: &str = "see whether the disk of the data directory is full, t
 /// Maximum size of the body with a prompt, in bytes: JSON may escape each of its characters with twelve.
 const MAX_BODY: usize = 12 << 20;
 
-/// Lists the messages of a session, newest first. A page ends early after 1 MiB of text; `next_before` says where the next page begins.
+/// Lists the messages of a session, newest first.
+///
+/// A page ends early after 1 MiB of text; `next_before` says where the next page begins. A prompt whose turn has not begun has the
+/// `detail.type` `waiting_prompt`.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", operation_id = "list_messages", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), MessageFilter),
     responses(
@@ -168,7 +171,11 @@ fn message(number: usize, record: &Record, is_summary: bool) -> Option<MessageVi
     })
 }
 
-/// Sends a prompt. The answer comes as events; questions about tool calls are asked at the terminal.
+/// Sends a prompt.
+///
+/// Returns once the prompt is in the journal. The answer comes as events, with the `message_id` of the reply in `agent.status`. While
+/// another prompt of the session is answered, the prompt waits. It works in the directory of the last prompt of the session, or in
+/// the `cwd` that was set since. Questions about tool calls are asked at the terminal and in paired browsers.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/messages", operation_id = "send_message", tag = "messages", request_body = NewMessage,
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
@@ -340,6 +347,8 @@ fn told_shell(state: &ApiState, session: &Arc<Session>) -> Option<ShellId> {
 }
 
 /// Cancels the running answer of a session, or one prompt, whether it is answered or waits.
+///
+/// Also succeeds if there is nothing to cancel.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/cancel", operation_id = "cancel_answer", tag = "messages",
     params(("session_id" = String, Path, description = "Id of the session"), CancelFilter),
     responses(

@@ -51,6 +51,8 @@ pub async fn doc(headers: HeaderMap) -> Response {
 }
 
 /// Takes a one-use ticket of `aish-helper web`, and returns the bearer of the browser.
+///
+/// The page does so when it is opened, so that the token appears in no address.
 #[utoipa::path(post, path = "/v1/tickets", operation_id = "redeem_ticket", tag = "server", security(()), request_body = Ticket,
     responses(
         (status = 200, description = "The bearer", body = TicketBearer),

@@ -25,6 +25,7 @@ use utoipa::openapi::HttpMethod;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::problem::{Answer, Problem, ProblemDocument};
+use super::types::events as types;
 use super::{ApiState, pages};
 use crate::error::{Error, ErrorKind};
 use crate::history::record::{RecordBody, RecordIds};
@@ -66,7 +67,12 @@ macro_rules! describe {
                 license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
             ),
             paths($($module::$handler),*),
-            components(schemas(super::types::EventEnvelope, ProblemDocument)),
+            components(schemas(
+                super::types::EventEnvelope, ProblemDocument, types::MessageStart, types::MessageDelta, types::MessageEnd,
+                types::ToolStart, types::ToolDelta, types::ToolEnd, types::AgentStatus, types::LogAppend, types::ToolRunning,
+                types::OpenQuestion, types::ClosedQuestion, types::Notice, types::SessionTitle, types::SessionSetting,
+                types::SessionDeleted, types::StreamPosition
+            )),
             security(("token" = []), ("password" = []))
         )]
         struct Document;
@@ -124,6 +130,7 @@ pub fn document() -> Value {
         add_refusals(operation);
     }
     document["components"]["responses"] = refusals();
+    types::add_payloads(&mut document["components"]["schemas"]["EventEnvelope"]);
     document
 }
 

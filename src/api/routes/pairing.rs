@@ -17,8 +17,9 @@ const ANEW: &str = "start again: aish-helper web --approve";
 /// How long a request waits for the person's decision, in milliseconds.
 const WAIT_MS: u64 = 20_000;
 
-/// Takes the one-use ticket of `aish-helper web --approve`, and returns a bearer and a code. The bearer is valid once the person
-/// has confirmed at the terminal that the browser shows the same code.
+/// Takes the one-use ticket of `aish-helper web --approve`, and returns a bearer and a code.
+///
+/// The bearer is valid once the person has confirmed at the terminal that the browser shows the same code, within two minutes.
 #[utoipa::path(post, path = "/v1/pairing", operation_id = "begin_pairing", tag = "questions", security(()), request_body = Ticket,
     responses(
         (status = 200, description = "The bearer and the code", body = NewPairing),
@@ -42,8 +43,10 @@ pub async fn begin(
     }))
 }
 
-/// Tells how far the pairing is whose bearer the request has. While the person has not decided, it waits for the decision, up to
-/// 20 seconds.
+/// Tells how far the pairing is whose bearer the request has.
+///
+/// While the person has not decided, the request waits for the decision, up to 20 seconds. A pairing ends after 12 hours, with
+/// `aish-helper serve unpair`, and with the daemon.
 #[utoipa::path(get, path = "/v1/pairing", operation_id = "get_pairing", tag = "questions",
     responses(
         (status = 200, description = "The pairing", body = PairingView),

@@ -74,7 +74,10 @@ fn record_refusal(state: &ApiState) {
     }
 }
 
-/// Answers an open question about a tool call, as a key in a terminal does. The first answer counts.
+/// Answers an open question about a tool call, as a key in a terminal does.
+///
+/// Needs the bearer of a paired browser: a token is not enough. The first answer counts, in a browser or in a terminal.
+/// `x.question.open` and `agent.status` have the question, its `digest`, and the `answers` that are possible here.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/questions/{question_id}", operation_id = "answer_question", tag = "questions",
     request_body = QuestionAnswer,
     params(

@@ -36,7 +36,7 @@ const LINE: usize = 160;
 const SEARCHED: usize = 1000;
 
 /// Lists the sessions, last used first.
-#[utoipa::path(get, path = "/v1/sessions", operation_id = "list_sessions", tag = "sessions", params(SessionFilter),
+#[utoipa::path(get, path = "/v1/sessions", operation_id = "list_sessions", description = "`search` looks into all texts, and adds an `excerpt` with its record.", tag = "sessions", params(SessionFilter),
     responses(
         (status = 200, description = "The sessions", body = SessionList),
         (status = 400, description = "A parameter is not valid", body = ProblemDocument)))]
@@ -114,7 +114,7 @@ fn status_of(session: &Session) -> SessionState {
 }
 
 /// Creates a session.
-#[utoipa::path(post, path = "/v1/sessions", operation_id = "create_session", tag = "sessions", request_body = SessionChange,
+#[utoipa::path(post, path = "/v1/sessions", operation_id = "create_session", description = "The session is in its file when the reply arrives, with its title and settings, or is not created. `cwd` is the directory in which its prompts work.", tag = "sessions", request_body = SessionChange,
     responses(
         (status = 201, description = "The session", body = SessionDetail,
             headers(("location" = String, description = "Its path"))),
@@ -126,16 +126,10 @@ pub async fn create(
 ) -> Answer<Response> {
     check(&change)?;
     check_settings(&state, &mut change, None).await?;
-    let id = {
-        let record_ids = super::record_ids(&state);
-        let session = state.services.sessions.create(None, &record_ids);
-        session.id.clone()
-    };
-    if let Err(problem) = apply(&state, &id, change).await {
-        // Nobody knows its id.
-        let _ = requests::delete_session(&state.services, CredentialSource::Kept, &id).await;
-        return Err(problem);
-    }
+    // A task of its own: a client that hangs up would leave a session without its settings.
+    let created = created(state.clone(), change);
+    let id = state.services.tasks.spawn(created).await;
+    let id = id.map_err(|e| Error::runtime(format!("the session cannot be created: {e}")))??;
     let detail = detail(&state, &id).await?;
     let location = format!("/v1/sessions/{id}");
     Ok((
@@ -144,6 +138,17 @@ pub async fn create(
         Json(detail),
     )
         .into_response())
+}
+
+async fn created(state: ApiState, change: SessionChange) -> Answer<String> {
+    let record_ids = super::record_ids(&state);
+    let id = state.services.sessions.create(None, &record_ids).id.clone();
+    if let Err(problem) = apply(&state, &id, change).await {
+        // Nobody knows its id.
+        let _ = requests::delete_session(&state.services, CredentialSource::Kept, &id).await;
+        return Err(problem);
+    }
+    Ok(id)
 }
 
 /// Returns a session with its settings and what it has used.
@@ -161,7 +166,7 @@ pub async fn get(
 }
 
 /// Changes the title or the settings of a session.
-#[utoipa::path(patch, path = "/v1/sessions/{session_id}", operation_id = "change_session", tag = "sessions", request_body = SessionChange,
+#[utoipa::path(patch, path = "/v1/sessions/{session_id}", operation_id = "change_session", description = "Only what changes is recorded. With `share_state`, the page of the session is removed first; if that fails, nothing is changed.", tag = "sessions", request_body = SessionChange,
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 200, description = "The session", body = SessionDetail),
@@ -181,7 +186,7 @@ pub async fn change(
 }
 
 /// Deletes a session.
-#[utoipa::path(delete, path = "/v1/sessions/{session_id}", operation_id = "delete_session", tag = "sessions",
+#[utoipa::path(delete, path = "/v1/sessions/{session_id}", operation_id = "delete_session", description = "Removes its file and its shares. Streams of its events end with `x.session.deleted`.", tag = "sessions",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
         (status = 204, description = "The session is deleted"),
@@ -238,7 +243,7 @@ pub async fn outline(
 }
 
 /// Returns a record with the chain that it belongs to.
-#[utoipa::path(get, path = "/v1/sessions/{session_id}/records/{record_id}", operation_id = "get_record", tag = "sessions",
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/records/{record_id}", operation_id = "get_record", description = "The chain has the prompt, its answers, their tool calls with the decisions, and proposed commands.", tag = "sessions",
     params(
         ("session_id" = String, Path, description = "Id of the session"),
         ("record_id" = String, Path, description = "Id of the record")),

@@ -38,7 +38,10 @@ fn view(share: Share) -> ShareView {
     }
 }
 
-/// Shares a session as a page. Without `digest` the reply is a preview, and nothing is published.
+/// Shares a session as a page, after a preview.
+///
+/// Without `digest`, the reply is a preview that counts what is left out, and nothing is published. With the `digest` of the preview,
+/// exactly what it described is published. `with_output` and `recordings` add parts that are left out otherwise.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/share", operation_id = "share_session", tag = "shares", request_body = ShareChoice,
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
@@ -89,6 +92,8 @@ pub async fn publish(
 }
 
 /// Removes the shares of a session, and verifies that their pages are gone.
+///
+/// A share whose page cannot be removed stays in the list, so that it can be tried again.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/unshare", operation_id = "unshare_session", tag = "shares",
     params(("session_id" = String, Path, description = "Id of the session")),
     responses(
@@ -117,7 +122,9 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
     }))
 }
 
-/// Returns the page of a share. Its address is the only proof that is needed.
+/// Returns the page of a share.
+///
+/// Its address is the only proof that is needed.
 #[utoipa::path(get, path = "/share/{share_id}", operation_id = "get_share", tag = "shares", security(()),
     params(("share_id" = String, Path, description = "Id of the share")),
     responses(
@@ -128,7 +135,9 @@ pub async fn page(State(state): State<ApiState>, InPath(id): InPath<String>) -> 
     Ok(with_policy(page, POLICY))
 }
 
-/// Returns a recording of a share as asciicast. Its address is the only proof that is needed.
+/// Returns a recording of a share as asciicast.
+///
+/// Its address is the only proof that is needed.
 #[utoipa::path(get, path = "/share/{share_id}/{recording}", operation_id = "get_share_recording", tag = "shares", security(()),
     params(
         ("share_id" = String, Path, description = "Id of the share"),

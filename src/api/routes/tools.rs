@@ -36,7 +36,9 @@ fn client(state: &ApiState) -> ClientHandle {
     ClientHandle::without_shell(feed, super::record_ids(state), kept)
 }
 
-/// Lists the tools: the built-in ones, Python helpers and those of the MCP servers. Also the names of toolsets and prompt packs.
+/// Lists the tools: the built-in ones, Python helpers and those of the MCP servers.
+///
+/// With the schemas of their arguments, and the names of toolsets and prompt packs. Starts MCP servers that do not run yet.
 #[utoipa::path(get, path = "/v1/tools", operation_id = "list_tools", tag = "tools",
     responses(
         (status = 200, description = "The tools", body = ToolList),
@@ -83,8 +85,11 @@ pub async fn list(State(state): State<ApiState>) -> Answer<Json<ToolList>> {
     }))
 }
 
-/// Calls a tool: through the gate, the policy and the record of approvals. What the policy asks about is denied, because nobody
-/// can be asked.
+/// Calls a tool, if the policy allows it.
+///
+/// The call passes the same gate as one of a model, and the audit log has the decision and the call. What the policy asks about is
+/// denied, because nobody can be asked. A built-in tool or a helper needs `session_id` or `cwd`. A client that hangs up cancels the
+/// call.
 #[utoipa::path(post, path = "/v1/tools/{name}/call", operation_id = "call_tool", tag = "tools", request_body = ToolCallRequest,
     params(("name" = String, Path, description = "`alias.tool`")),
     responses(

@@ -23,6 +23,8 @@ const NOTICE_LENGTH: usize = 200;
 const HINT: &str = "type llm :tui in the shell";
 
 /// Lists the shells that can be driven.
+///
+/// Those in which `llm :tui` was typed. Without a `shell_id`, the other operations use the one with `is_default`.
 #[utoipa::path(get, path = "/v1/tui", operation_id = "list_driven_shells", tag = "tui",
     responses((status = 200, description = "The shells", body = DrivenShellList)))]
 pub async fn list(State(state): State<ApiState>) -> Json<DrivenShellList> {
@@ -47,7 +49,9 @@ pub async fn list(State(state): State<ApiState>) -> Json<DrivenShellList> {
     })
 }
 
-/// Appends to the prompt on the command line of a driven shell, or begins one. Nothing is sent to a model.
+/// Appends to the prompt on the command line of a driven shell, or begins one.
+///
+/// An empty line becomes `llm -- TEXT`. Nothing is sent to a model. The shell acts at once or not at all: 409 says why not.
 #[utoipa::path(post, path = "/v1/tui/append-prompt", tag = "tui", request_body = ShellText,
     responses(
         (status = 200, description = "The text is in the edit buffer", body = PerformedAction),
@@ -69,6 +73,8 @@ pub async fn append_prompt(
 }
 
 /// Submits the prompt on the command line of a driven shell, as Enter does.
+///
+/// Each command that the model proposes in the answer is asked about. The shell acts at once or not at all: 409 says why not.
 #[utoipa::path(post, path = "/v1/tui/submit-prompt", tag = "tui", request_body = ShellChoice,
     responses(
         (status = 200, description = "The prompt is submitted", body = PerformedAction),
@@ -81,7 +87,9 @@ pub async fn submit_prompt(
     perform(&state, body.shell_id, ShellAction::Submit).await
 }
 
-/// Shows a line above the prompt of a driven shell. Invisible characters are shown as visible replacements.
+/// Shows a line above the prompt of a driven shell.
+///
+/// The command line stays as it is. Invisible characters are shown as visible replacements, and a long text is cut to 200 characters.
 #[utoipa::path(post, path = "/v1/tui/show-notice", tag = "tui", request_body = ShellText,
     responses(
         (status = 200, description = "The line is shown", body = PerformedAction),

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::events::OperationWord;
+
 /// Which activities are listed.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +49,8 @@ pub struct ActivityView {
     /// Type of the record.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What a tool call does: `read`, `write` or `destructive`.
+    /// What a tool call does.
+    #[schema(value_type = Option<OperationWord>)]
     pub operation: Option<String>,
     /// How it ended.
     pub status: String,

@@ -12,7 +12,8 @@ pub struct NewPairing {
     pub code: String,
 }
 
-/// The state of a pairing.
+/// The state of a pairing: `none`: the request was made with another credential; `waiting`: the person has not decided yet; `paired`:
+/// the browser may answer questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PairingWord {
@@ -52,7 +53,7 @@ pub struct QuestionAnswer {
     pub value: Option<String>,
 }
 
-/// An answer.
+/// An answer: `yes`: the call may be made, this once and with these arguments; `no`: the call is not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerWord {

@@ -23,12 +23,25 @@ pub struct RecordingView {
     pub cols: u16,
     /// Rows of the terminal at the start.
     pub rows: u16,
-    /// How it was recorded: `relay`, `tmux` or `unknown`.
-    pub source: &'static str,
+    /// How it was recorded.
+    pub source: RecordingSourceWord,
     /// Whether it is still being recorded.
     pub is_recording: bool,
     /// The commands of the shell, in order.
     pub commands: Vec<RecordedCommandView>,
+}
+
+/// How a terminal was recorded: `relay`: by `aish-helper record`, or by a shell that it started; `tmux`: by tmux, from a pane;
+/// `unknown`: by another version of aish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordingSourceWord {
+    /// By a relay between the terminal and the shell.
+    Relay,
+    /// By tmux.
+    Tmux,
+    /// By another version.
+    Unknown,
 }
 
 /// A command in a recording.

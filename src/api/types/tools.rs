@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::events::{CallStatusWord, OperationWord};
+
 /// The tools that can be called.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolList {
@@ -21,7 +23,8 @@ pub struct ToolView {
     pub name: String,
     /// What it does, in the words of its server.
     pub description: String,
-    /// `read`, `write` or `destructive`, as the policy sees it.
+    /// What a call does, as the policy sees it.
+    #[schema(value_type = OperationWord)]
     pub operation: String,
     /// The JSON Schema of its arguments.
     #[schema(value_type = Object)]
@@ -35,9 +38,9 @@ pub struct ToolCallRequest {
     /// The arguments: a JSON object.
     #[schema(value_type = Object)]
     pub arguments: serde_json::Map<String, serde_json::Value>,
-    /// What the call does: `read`, `write` or `destructive`. By default `read`; a tool that does more is then rejected.
+    /// What the call does, by default `read`; a tool that does more is then rejected.
     #[serde(default)]
-    #[schema(pattern = "^(read|write|destructive)$")]
+    #[schema(value_type = Option<OperationWord>)]
     pub operation: Option<String>,
     /// Why it is made, for the record and the question.
     #[serde(default)]
@@ -57,6 +60,7 @@ pub struct ToolCallRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolCallReply {
     /// How the call ended.
+    #[schema(value_type = CallStatusWord)]
     pub status: String,
     /// The result.
     pub text: String,

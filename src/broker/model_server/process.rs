@@ -8,8 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
@@ -17,6 +16,7 @@ use tokio::time::timeout;
 
 use super::StartFailure;
 use super::output_log::{self, LastLine};
+use crate::child_group::ChildGroup;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum time from SIGTERM to the exit of a server.
@@ -83,7 +83,7 @@ pub(super) struct ServerProcess {
     child: Child,
     /// Held open: the server exits when this is closed, by the daemon or by the end of the daemon.
     stdin: Option<ChildStdin>,
-    group: Option<Pid>,
+    group: ChildGroup,
     port: u16,
     copying: JoinHandle<()>,
     last: Arc<LastLine>,
@@ -124,10 +124,7 @@ impl ServerProcess {
         drop(command);
         // Taken out, because waiting for the child closes its standard input.
         let stdin = child.stdin.take();
-        let group = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .map(Pid::from_raw);
+        let group = ChildGroup::of(child.id());
         let output = pipe::Receiver::from_owned_fd(reader.into())?;
         let last = Arc::new(LastLine::default());
         let copying = tokio::spawn({
@@ -154,7 +151,7 @@ impl ServerProcess {
 
     /// Waits until the server exits by itself and returns how. Cancel-safe.
     pub(super) async fn ended(&mut self) -> String {
-        match self.child.wait().await {
+        match self.group.exit_of(&mut self.child).await {
             Ok(status) => exit_description(status),
             Err(e) => format!("an unknown status ({e})"),
         }
@@ -162,16 +159,21 @@ impl ServerProcess {
 
     /// Returns how the server exited, or `None` if it runs.
     pub(super) fn has_ended(&mut self) -> Option<String> {
+        if !self.group.has_ended() {
+            return None;
+        }
+        // Before the server is reaped.
+        self.group.signal(Signal::SIGKILL);
         self.child.try_wait().ok().flatten().map(exit_description)
     }
 
     /// Stops the server and its process group, reaps it, and returns the last line of its output.
     pub(super) async fn stop(mut self) -> String {
-        self.signal(Signal::SIGTERM);
+        self.group.signal(Signal::SIGTERM);
         drop(self.stdin.take());
         // Whatever remains of the process group is killed, even if the server itself exited in time.
-        let _ = timeout(TERMINATION_TIMEOUT, self.child.wait()).await;
-        self.signal(Signal::SIGKILL);
+        let _ = timeout(TERMINATION_TIMEOUT, self.group.ended()).await;
+        self.group.signal(Signal::SIGKILL);
         if let Err(e) = self.child.wait().await {
             tracing::warn!(error = %e, "cannot wait for a model server");
         }
@@ -182,13 +184,6 @@ impl ServerProcess {
             self.copying.abort();
         }
         self.last.text()
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // Fails if the whole group has exited already.
-            let _ = killpg(group, signal);
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests with shell scripts as children; `tests/mcp/stdio.rs` tests with a complete server.
 
 use super::*;
+use nix::unistd::Pid;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::Transport as _;
 use std::path::PathBuf;

@@ -105,6 +105,75 @@ fn a_long_file_is_replaced_by_its_sums() {
 }
 
 #[test]
+fn the_file_is_replaced_by_its_sums_while_the_daemon_runs() {
+    let state = tempfile::tempdir().unwrap();
+    let path = state.path().join(FILE);
+    let today = Local::now().date_naive();
+    let line = format!("{{\"day\":\"{today}\",\"session\":\"s\",\"usd\":0.25}}\n");
+    let lines = MAX_BYTES as usize / line.len();
+    fs::write(&path, line.repeat(lines)).unwrap();
+    let spent = lines as f64 * 0.25;
+    let price = price();
+    let limits = day(spent + 1.0);
+    let spending = Spending::new(state.path());
+    let reserve = |session: &str| {
+        let reserved = spending.reserve(&limits, session, 0.0, bound(&price, 1024));
+        reserved.unwrap()
+    };
+    let length = || fs::metadata(&path).unwrap().len();
+    let open = reserve("open");
+    assert!(length() > MAX_BYTES);
+    let settled = reserve("settled");
+    assert!(length() < 1000);
+    spending.settle(settled, 0.001);
+    // Settles a reservation that was open when the file was replaced.
+    spending.settle(open, 0.002);
+    assert_eq!(spending.session("s"), spent);
+    drop(spending);
+    let spending = Spending::new(state.path());
+    for (session, usd) in [("s", spent), ("open", 0.002), ("settled", 0.001)] {
+        assert!((spending.session(session) - usd).abs() < 1e-9, "{session}");
+    }
+}
+
+#[test]
+fn a_line_that_was_written_in_part_is_cut_off() {
+    let state = tempfile::tempdir().unwrap();
+    let price = price();
+    let spending = Spending::new(state.path());
+    assert_eq!(spending.session("s"), 0.0);
+    // The largest possible file, but for a few bytes, takes a part of a line, as a full disk does.
+    let mut options = OpenOptions::new();
+    let file = options
+        .append(true)
+        .create(true)
+        .open(state.path().join("large"))
+        .unwrap();
+    let (mut possible, mut impossible) = (0, u64::MAX >> 1);
+    while possible + 1 < impossible {
+        let length = possible + (impossible - possible) / 2;
+        match file.set_len(length) {
+            Ok(()) => possible = length,
+            Err(_) => impossible = length,
+        }
+    }
+    let length = possible - 10;
+    file.set_len(length).unwrap();
+    {
+        let mut ledger = lock(&spending.ledger);
+        ledger.file = Some(file.try_clone().unwrap());
+        ledger.compact_from = u64::MAX;
+    }
+    let reserved = spending.reserve(&day(1.0), "s", 0.0, bound(&price, 1024));
+    assert!(
+        matches!(reserved, Err(ReserveError::File(_))),
+        "{reserved:?}"
+    );
+    assert_eq!(file.metadata().unwrap().len(), length);
+    assert_eq!(spending.session("s"), 0.0);
+}
+
+#[test]
 fn a_file_that_cannot_be_used_refuses_only_with_a_budget() {
     let state = tempfile::tempdir().unwrap();
     fs::create_dir(state.path().join(FILE)).unwrap();

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::child_group::ChildGroup;
 use crate::sandbox::{END_SIGNAL, END_TIME, PROCESS_MARK, kill_marked};
 use crate::tools::source::CallEvent;
 
@@ -114,12 +114,12 @@ pub async fn run(
     ]
     .into_iter();
     let mut stopped = None;
-    let status = loop {
+    let has_ended = loop {
         let stop = tokio::select! {
             biased;
             () = cancel.cancelled(), if stopped.is_none() => ShellEnd::Cancelled,
             () = sleep_until(deadline) => ShellEnd::TimedOut,
-            status = child.wait() => break Some(status),
+            () = group.leader.ended() => break true,
             read = pty.read(&mut buffer), if is_open => {
                 is_open = output.read(read, &buffer, events);
                 continue;
@@ -127,16 +127,10 @@ pub async fn run(
         };
         stopped.get_or_insert(stop);
         let Some((signal, within)) = signals.next() else {
-            break None;
+            break false;
         };
-        group.signal(signal);
+        group.leader.signal(signal);
         deadline = Instant::now() + within;
-    };
-    let end = match (stopped, status) {
-        (Some(end), _) => end,
-        (None, Some(Ok(status))) => ShellEnd::Exited(exit_code(status)),
-        (None, Some(Err(e))) => return Err(format!("cannot wait for the command: {e}")),
-        (None, None) => ShellEnd::TimedOut,
     };
     let drain = sleep(DRAIN);
     tokio::pin!(drain);
@@ -148,7 +142,18 @@ pub async fn run(
             read = pty.read(&mut buffer) => is_open = output.read(read, &buffer, events),
         }
     }
-    group.signal(Signal::SIGKILL);
+    // Before the command is reaped.
+    group.leader.signal(Signal::SIGKILL);
+    let status = match has_ended {
+        true => Some(child.wait().await),
+        false => None,
+    };
+    let end = match (stopped, status) {
+        (Some(end), _) => end,
+        (None, Some(Ok(status))) => ShellEnd::Exited(exit_code(status)),
+        (None, Some(Err(e))) => return Err(format!("cannot wait for the command: {e}")),
+        (None, None) => ShellEnd::TimedOut,
+    };
     // Without the sandbox, whose supervisor finds all, a process may have left the group. On another thread: reads many files.
     let _ = tokio::task::spawn_blocking(move || kill_marked(&mark)).await;
     let (output, omitted) = output.finish();
@@ -167,30 +172,22 @@ fn exit_code(status: std::process::ExitStatus) -> i32 {
 
 /// The process group of the command, which is also its session. Ended when dropped.
 struct ProcessGroup {
-    id: Option<Pid>,
+    leader: ChildGroup,
     end_signal: Signal,
 }
 
 impl ProcessGroup {
     fn of(pid: Option<u32>, end_signal: Signal) -> ProcessGroup {
-        let pid = pid.and_then(|pid| i32::try_from(pid).ok());
         ProcessGroup {
-            id: pid.map(Pid::from_raw),
+            leader: ChildGroup::of(pid),
             end_signal,
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.id {
-            // Fails if no process of it is left.
-            let _ = killpg(group, signal);
         }
     }
 }
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        self.signal(self.end_signal);
+        self.leader.signal(self.end_signal);
     }
 }
 

@@ -56,6 +56,9 @@ pub(super) struct CreatedDirectory {
 
 impl<'a> FileWork<'a> {
     /// Checks that a file is what it was when its change was computed, and may be changed.
+    ///
+    /// # Errors
+    /// The file cannot be read, has changed, or must not be changed.
     pub fn check(change: &'a PreparedChange) -> Result<FileWork<'a>, WorkspaceError> {
         let before = match change.is_of_link() {
             true => FileSnapshot::read_entry(&change.target)?,
@@ -90,12 +93,18 @@ impl<'a> FileWork<'a> {
     }
 
     /// Returns the directory of the file, once it is open.
+    ///
+    /// # Errors
+    /// The directory is not open.
     pub fn directory(&self) -> io::Result<BorrowedFd<'_>> {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         self.dir.as_ref().map(AsFd::as_fd).ok_or_else(missing)
     }
 
     /// Writes the new version beside the file. Returns whether it has to be written in place instead.
+    ///
+    /// # Errors
+    /// A directory cannot be created, or the new version cannot be written.
     pub fn stage(
         &mut self,
         created: &mut Vec<CreatedDirectory>,
@@ -160,6 +169,9 @@ impl<'a> FileWork<'a> {
     }
 
     /// Puts the new version in place of the file.
+    ///
+    /// # Errors
+    /// The file has changed, or cannot be replaced.
     pub fn replace(&mut self, observer: StepObserver<'_>) -> Result<(), WorkspaceError> {
         let change = self.change;
         let replaced = match &change.after {
@@ -271,6 +283,9 @@ impl<'a> FileWork<'a> {
     }
 
     /// Puts the file back as it was.
+    ///
+    /// # Errors
+    /// The file cannot be put back.
     pub fn restore(&mut self) -> io::Result<()> {
         match self.progress {
             FileProgress::Untouched => Ok(()),

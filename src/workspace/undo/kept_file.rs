@@ -238,12 +238,18 @@ impl ContentFault {
 
 impl KeptFile {
     /// Reads a kept file and checks the bytes in it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a whole kept file.
     pub fn read(path: &Path) -> Result<KeptFile, WorkspaceError> {
         let content = fs::read(path).map_err(|error| failed(path, &error))?;
         KeptFile::parse(&content).map_err(|fault| fault.of_file(path))
     }
 
     /// Same as [`KeptFile::read`], but `None` for a file whose writing was interrupted.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a kept file.
     pub fn read_pending(path: &Path) -> Result<Option<KeptFile>, WorkspaceError> {
         let content = fs::read(path).map_err(|error| failed(path, &error))?;
         match KeptFile::parse(&content) {
@@ -306,6 +312,9 @@ impl KeptEntry {
     }
 
     /// Returns the change of `target` that restores the old version; `None` where there is nothing to do.
+    ///
+    /// # Errors
+    /// The old version is too large.
     pub fn change_back(
         &self,
         target: ResolvedPath,
@@ -347,6 +356,9 @@ impl KeptEntry {
     }
 
     /// Restores the file if it was being overwritten, and removes the temporary names. Returns whether it was restored.
+    ///
+    /// # Errors
+    /// The path cannot be resolved, or the file cannot be restored.
     pub fn recover(&self, resolve: PathResolver<'_>) -> Result<bool, WorkspaceError> {
         let target = match entry_at(&self.path, resolve) {
             // A file is in the place of a directory above it.
