@@ -2,7 +2,7 @@
 //!
 //! - packed relative relocations (`DT_RELR`) take 12 KB instead of 1 MB; glibc knows them since version 2.36
 //!   (https://sourceware.org/glibc/wiki/Release/2.36);
-//! - in a release build, what a client, a recorder and a fresh daemon run stands together (`src/code_order.ld`). The kernel maps
+//! - in a release build, the code that a client, a recorder and a fresh daemon run is placed together (`src/code_order.ld`). The kernel maps
 //!   64 KiB around each page that is used: otherwise two thirds of the memory of a client were code that it does not run.
 
 use std::env;

@@ -261,7 +261,7 @@ fi
 # cargo and curl verify certificates against these.
 if [ "$os" = Linux ] && has dpkg && [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then pack ca-certificates; fi
 
-# Before anything is installed or built: what would fail afterwards.
+# Before anything is installed or built: checks for what would fail afterwards.
 # check_place FILE: fails if FILE cannot be created or replaced.
 check_place() {
     if [ -d "$1" ]; then fail "$1 is a directory" "remove it, or choose another place with --prefix"; fi
@@ -483,7 +483,7 @@ if [ -n "$try" ]; then
     say ''
     while IFS= read -r line; do
         say "  $line"
-        # A minute at reading speed; on a pipe at once.
+        # A minute at reading speed; on a pipe immediately.
         if [ -t 1 ]; then sleep 2; fi
     done <docs/recording.txt
     say ''

@@ -145,7 +145,7 @@ mkdir -p "$AISH_TEST_MODELS"
 cargo test --quiet --locked --doc
 if cargo nextest --version >/dev/null 2>&1; then
     # Real terminals, daemons and clocks on a machine that does something else too: one failure may be chance. The summary lists
-    # such a test as FLAKY; it has to be mended all the same.
+    # such a test as FLAKY; it still has to be fixed.
     cargo nextest run --locked --cargo-quiet --no-fail-fast --run-ignored all --retries 1 \
         --status-level retry --final-status-level flaky
 else

@@ -32,7 +32,7 @@ use support::{FigureReport, Home, Samples, memory};
 /// Rounds of requests to each server, and requests in each.
 const ROUNDS: usize = 40;
 const REQUESTS: usize = 250;
-/// Set in the process that is the bare server: the body that it sends. In a process of its own like the daemon, so that the
+/// Set in the process that is the bare server: the body that it sends. In a separate process like the daemon, so that the
 /// kernel wakes both alike.
 const BARE: &str = "AISH_BENCH_BARE";
 /// Clients of the events, half of which do not read.
@@ -165,7 +165,7 @@ fn requests(server: &ApiClient, report: &mut FigureReport) {
 }
 
 fn events(server: &ApiClient, pid: u32, provider: &StreamingModel, report: &mut FigureReport) {
-    // What the first answer of a daemon loads is no memory of a client.
+    // Memory that the first answer of a daemon loads is not memory of a client.
     let session = server.session();
     let first = server.follow(&session);
     server.prompt(&session);
@@ -235,7 +235,7 @@ fn read_words(stream: TcpStream, arrivals: &Mutex<Vec<(usize, Instant)>>) {
     }
 }
 
-/// Returns the number of the first complete word, `(7)`, and the text behind it.
+/// Returns the number of the first complete word, `(7)`, and the text after it.
 fn first_word(text: &str) -> Option<(usize, String)> {
     let (word, rest) = text.split_once(')')?;
     let (_, number) = word.split_once('(')?;

@@ -26,13 +26,13 @@ TARGET = os.path.join(ROOT, "target", "code-order")
 HELPER = os.path.join(TARGET, "release", "aish-helper")
 OUTPUT = os.path.join(ROOT, "src", "code_order.ld")
 
-# Parts of the program in the order in which they stand. What every process runs comes first, and what only a daemon runs that has
+# Parts of the program in the order in which they are placed. What every process runs comes first, and what only a daemon runs that has
 # been used comes last.
 EVERY, RECORDER, CLIENT, FRESH, SERVING, USED = range(6)
 # How much other code a beginning may bring along, as a part of the code that is wanted.
 MAX_OTHER = {EVERY: 0.2, RECORDER: 0.2, CLIENT: 0.2, FRESH: 0.2, SERVING: 0.2, USED: 0.5}
 MIN_BEGINNING = 6
-# What only a daemon runs stands with the first of these parts that runs it.
+# Code that only a daemon runs is placed with the first of these parts that runs it.
 DAEMON = {"fresh": FRESH, "serving": SERVING, "used": USED}
 
 ANSWER = (
@@ -97,7 +97,7 @@ def run_all(directory):
         command = f"{tool} --callgrind-out-file={directory}/{part}.%p {HELPER} {arguments}"
         # script(1) gives its command a terminal.
         words = ["script", "-qec", command, "/dev/null"] if terminal else ["sh", "-c", command]
-        # script(1) ends its command when its own input ends; a client reads to the end of an input that is no terminal.
+        # script(1) ends its command when its own input ends; a client reads to the end of an input that is not a terminal.
         stdin = subprocess.PIPE if terminal else subprocess.DEVNULL
         return subprocess.Popen(words, env=environment, stdin=stdin, stdout=subprocess.PIPE)
 
@@ -154,7 +154,7 @@ class Symbols:
             if len(words) == 4 and words[2] in "tTwW":
                 self.sizes[section(words[3])] += int(words[1], 16)
                 at[words[0]].add(words[3])
-                # Functions with the same code are one, of which callgrind tells any name.
+                # Functions with the same code are one, of which callgrind reports an arbitrary name.
                 self.others[words[3]] = at[words[0]]
 
     def called(self, directory, part):
@@ -185,7 +185,7 @@ def functions(path):
             if what == "ob" and not callee:
                 is_own = objects[number] == HELPER
             elif what == "fn" and not callee and is_own:
-                # A number behind the name tells the depth of a recursion.
+                # A number after the name gives the depth of a recursion.
                 found.add(re.sub(r"'\d+$", "", names[number]))
     return found
 

@@ -68,7 +68,7 @@ async fn measure() -> ExitCode {
     };
     let arguments = r#"{"a": 1, "b": 2}"#;
     let (mut bare, mut ready, mut first) = (Vec::new(), Vec::new(), Vec::new());
-    // Each start is one of a session of its own.
+    // Each start belongs to a separate session.
     let sessions: Vec<String> = (0..STARTS).map(|n| n.to_string()).collect();
     for session in &sessions {
         let started = Instant::now();

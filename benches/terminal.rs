@@ -33,7 +33,7 @@ const PLUGIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/zsh/aish.plugin.zsh")
 const ROUNDS: usize = 150;
 /// Rounds that do not count.
 const WARM_ROUNDS: usize = 5;
-/// Fails behind 200 lines as a compiler prints them.
+/// Fails after 200 lines as a compiler prints them.
 const FAIL: &str =
     "fail() { seq -f 'src/main.rs:%.0f:17: error: expected a number, found a text' 200; return 1 }";
 /// Shows the number of each prompt, by which its appearance is noticed.
@@ -48,7 +48,7 @@ fn first_word(number: usize, has_output: bool) -> String {
     format!("Word{number}{kind}")
 }
 
-/// Answers a prompt that ends with a number, and tells whether the output went along.
+/// Answers a prompt that ends with a number, and returns whether the output was sent with it.
 fn answer(request: &Request) -> Script {
     let messages = request.json["messages"].as_array().unwrap();
     let prompt = messages.last().unwrap()["content"].as_str().unwrap();
@@ -61,7 +61,7 @@ fn answer(request: &Request) -> Script {
     ])
 }
 
-/// A zsh with the plugin in a tmux with a server of its own.
+/// A zsh with the plugin in a tmux with its own server.
 struct TmuxSession {
     socket: PathBuf,
     pty: Pty,

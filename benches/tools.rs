@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     report.finish()
 }
 
-/// Returns the times of reading the files, and of turns of so many answers.
+/// Returns the times of reading the files, and of turns of this many answers.
 fn turns(answers: usize) -> (Samples, Samples) {
     let files = tempfile::tempdir().unwrap();
     let dir = files.path().canonicalize().unwrap();

@@ -25,7 +25,7 @@ pub fn check_key_transport(url: &Url) -> Result<(), String> {
 /// Returns the origin of another aish server, as its URL names it: `https://HOST[:PORT]`, or `http` for this machine.
 ///
 /// # Errors
-/// The reason, phrased to follow the URL. It repeats no part of the URL, which may contain a secret.
+/// The reason, phrased to follow the URL. It does not repeat any part of the URL, which may contain a secret.
 pub fn server_origin(text: &str) -> Result<String, String> {
     let Ok(url) = Url::parse(text.trim()) else {
         return Err("is not a URL such as https://HOST:4096".into());

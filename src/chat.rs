@@ -479,7 +479,7 @@ pub enum StreamItem {
     Usage(TokenUsage),
     /// A message for the user while the request continues, such as a pending retry.
     Notice(String),
-    /// Another aish server answers in this session of its own, which later prompts continue.
+    /// Another aish server answers in this separate session, which later prompts continue.
     ServerSession(String),
     /// The answer is complete; nothing follows.
     Done(FinishReason),

@@ -188,7 +188,7 @@ pub enum Request {
     },
     /// Changes and returns the settings of a session: [`Vec<SessionSetting>`].
     SessionSettings(SettingsRequest),
-    /// Shows or takes back what tools changed in files: [`ChangesReply`].
+    /// Shows or undoes the changes that tools made to files: [`ChangesReply`].
     Changes(ChangesRequest),
     /// Lists the models: [`Vec<ModelInfo>`].
     Models {

@@ -1,4 +1,4 @@
-//! After a failed command whose output the terminal does not tell, `llm` says so once.
+//! After a failed command whose output the terminal does not report, `llm` says so once.
 
 use crate::fakes::provider::{MODEL, Provider, Script};
 use crate::support::helper::Helper;

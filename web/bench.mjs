@@ -44,7 +44,7 @@ async function firstPaint(daemon, browser) {
   return painted - start;
 }
 
-/** Opens the long session in a page of its own, and returns what it took. */
+/** Opens the long session in a separate page, and returns the time it took. */
 async function openLong(daemon, browser) {
   const page = await openPage(browser, daemon);
   await page.addInitScript(() => {

@@ -16,7 +16,7 @@ pub struct StreamingModel {
 }
 
 impl StreamingModel {
-    /// Starts a server whose answers have this many words, with a pause behind each.
+    /// Starts a server whose answers have this many words, with a pause after each.
     pub fn start(words: usize, pause: Duration) -> StreamingModel {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -8,7 +8,7 @@ use super::provider::Script;
 pub struct DialectBench {
     /// `provider` in the configuration, and the name in figures.
     pub provider: &'static str,
-    /// Path of the request behind the base URL.
+    /// Path of the request after the base URL.
     pub path: &'static str,
     /// Headers that `curl` needs in addition.
     pub headers: &'static [&'static str],
@@ -151,7 +151,7 @@ fn responses(tokens: &[&str]) -> Script {
     }))
 }
 
-/// Anthropic's Messages API: a line with the event's name, spaces in front of the last brace, and pings.
+/// Anthropic's Messages API: a line with the event's name, spaces before the last brace, and pings.
 fn anthropic(tokens: &[&str]) -> Script {
     let usage = json!({ "input_tokens": 7, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 1 });
     let message = json!({
@@ -186,7 +186,7 @@ fn anthropic(tokens: &[&str]) -> Script {
     }))
 }
 
-/// The Gemini API: CRLF, a space behind each colon, and the whole usage, model and id in every event.
+/// The Gemini API: CRLF, a space after each colon, and the whole usage, model and id in every event.
 fn gemini(tokens: &[&str]) -> Script {
     let last = tokens.len() - 1;
     Script::stream(tokens.iter().enumerate().map(|(n, token)| {

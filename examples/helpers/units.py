@@ -76,7 +76,7 @@ def _evaluate(text):
         raise ValueError("the expression is longer than 1000 characters")
     given = text.strip()
     text = given.replace("^", "**").replace("×", "*").replace("·", "*").replace("Ω", "ohm").replace("%", " percent")
-    # `3 km` is one value, also behind a division: 3 km / 20 min. `kg m` is a product.
+    # `3 km` is one value, also after a division: 3 km / 20 min. `kg m` is a product.
     number = r"(?<![\w.])((?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![\d.]|[eE][-+]?\d)"
     text = re.sub(number + r"\s*([A-Za-zµ]\w*(?:\s*\*\*\s*-?\d+)?)(?!\w|\s*\()", r"(\1*\2)", text)
     text = re.sub(number + r"\s*(?=[A-Za-zµ(])", r"\1*", text)

@@ -20,7 +20,7 @@ use crate::session::lock;
 
 /// How long a ticket is valid.
 const TICKET_LIFETIME: Duration = Duration::from_secs(60);
-/// Wrong passwords within [`GUESS_WINDOW`], after which none is looked at.
+/// Wrong passwords within [`GUESS_WINDOW`], after which none is checked.
 const MAX_GUESSES: usize = 10;
 /// How long a wrong password counts.
 const GUESS_WINDOW: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ pub enum GuessResult {
     Right,
     /// It is another one, or none is configured.
     Wrong,
-    /// It was not looked at: there were too many wrong ones.
+    /// It was not checked: there were too many wrong ones.
     TooMany,
 }
 

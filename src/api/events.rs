@@ -25,7 +25,7 @@ pub const MAX_TEXT: usize = 4096;
 /// Size from which an answer is searched for secrets on another thread, in bytes: other work must not wait for that.
 const LARGE: usize = 64 << 10;
 
-/// An event: its type, and what it says.
+/// An event: its type and its data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiEvent {
     /// The type, as in the envelope.

@@ -97,7 +97,7 @@ impl GuardedRoutes {
 
     /// Adds that a password is accepted too.
     fn with_password(&self, problem: Problem, headers: &HeaderMap) -> Problem {
-        // For a request of a page, the browser would show a dialog of its own.
+        // For a request of a page, the browser would show its own dialog.
         let is_of_page = headers
             .get("sec-fetch-mode")
             .is_some_and(|mode| mode != "navigate");
@@ -389,7 +389,7 @@ fn preflight() -> Response {
     response
 }
 
-/// The headers of answers that a page of another origin may read besides those that any page may.
+/// The headers of answers that a page of another origin may read in addition to those that any page may.
 const EXPOSED: &str =
     "accept-ranges, allow, content-disposition, content-range, etag, location, www-authenticate";
 

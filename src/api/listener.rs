@@ -30,7 +30,7 @@ const MAX_CONNECTIONS: usize = 256;
 /// TLS handshakes in a second, and as many at once after a pause: each costs milliseconds of the thread that also serves the
 /// shells.
 const HANDSHAKES: u32 = 20;
-/// How long a connection waits for its place, and the pause after a failure to accept, most likely for want of file descriptors.
+/// How long a connection waits for its place, and the pause after a failure to accept, most likely because file descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How much of a request that was refused is read, so that its client reads the refusal, and how long its client may pause.
 const MAX_IGNORED: usize = 32 << 20;

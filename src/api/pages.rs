@@ -77,7 +77,7 @@ pub async fn serve(request: Request) -> Response {
     let file = FILES.iter().find(|file| file.path == path);
     let Some(file) = file.or(is_route.then_some(&INDEX)) else {
         if is_navigation(&request) && takes_gzip(request.headers()) {
-            // The page says that there is nothing, with a way to what there is.
+            // The page says that there is nothing, with a link to an existing page.
             let mut response = respond(&INDEX, request.headers(), false);
             *response.status_mut() = StatusCode::NOT_FOUND;
             return response;

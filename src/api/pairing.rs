@@ -188,7 +188,7 @@ impl Pairings {
         Some(id)
     }
 
-    /// Returns the pairing of a bearer with this SHA-256, how far it is, and until when that holds.
+    /// Returns the pairing of a bearer with this SHA-256, its state, and how long that state is valid.
     pub fn of_bearer(&self, bearer: &Sha, now_ms: u64) -> Option<(PairingId, PairingState, u64)> {
         let all = self.current(now_ms);
         // A ticket is not a bearer.
@@ -197,14 +197,14 @@ impl Pairings {
         Some((found.id, found.state.clone(), found.until_ms))
     }
 
-    /// Returns how far a pairing is, and until when that holds.
+    /// Returns the state of a pairing, and how long that state is valid.
     pub fn state(&self, id: PairingId, now_ms: u64) -> Option<(PairingState, u64)> {
         let all = self.current(now_ms);
         let found = all.iter().find(|pairing| pairing.id == id)?;
         Some((found.state.clone(), found.until_ms))
     }
 
-    /// Waits until the browser has used its ticket, and returns the code; `None` once it cannot any more.
+    /// Waits until the browser has used its ticket, and returns the code; `None` once it no longer can.
     pub async fn code(&self, handle: &str) -> Option<String> {
         let handle = sha(handle);
         self.wait(OFFER_MS, |all| {
@@ -229,7 +229,7 @@ impl Pairings {
         self.wait(limit_ms, is_decided).await;
     }
 
-    /// Waits until a browser is not paired any more.
+    /// Waits until a browser is no longer paired.
     pub async fn ended(&self, id: PairingId) {
         let until_ms = self.state(id, now_ms()).map_or(0, |(_, until_ms)| until_ms);
         let is_gone = |all: &[Pairing]| all.iter().all(|p| p.id != id).then_some(());

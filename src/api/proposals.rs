@@ -97,7 +97,7 @@ mod tests {
                     vec!["for i in 1; do\n  ls\ndone"],
                 )],
             ),
-            // Never complete: the first line alone, and the lines below it anew.
+            // Never complete: the first line alone, and the lines below it again.
             (
                 "CMD: echo 'a\nb\nCMD: ls\n",
                 vec![

@@ -94,7 +94,7 @@ fn possible(event: &TurnEvent, is_redacted: bool) -> PossibleAnswers {
 fn shown(question: &impl serde::Serialize) -> Option<(Value, bool)> {
     let mut shown = serde_json::to_value(question).ok()?;
     let mut is_redacted = false;
-    // A secret may have several lines, each of which is a text of its own there.
+    // A secret may have several lines, each of which is a separate text there.
     for lines in ["/effect/difference", "/changes"] {
         if let Some(lines) = shown.pointer_mut(lines) {
             is_redacted |= redact_lines(lines);

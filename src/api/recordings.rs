@@ -106,7 +106,7 @@ impl LastCast {
     pub async fn of(&self, paths: &Paths, id: &str) -> Result<Cast> {
         let mut kept = self.0.clone().lock_owned().await;
         let (paths, id) = (paths.clone(), id.to_owned());
-        // The lock moves into the task: it is held until the work is done, even if nobody waits for it any more.
+        // The lock moves into the task: it is held until the work is done, even if nobody waits for it.
         let work = tokio::task::spawn_blocking(move || {
             let recording = Recording::open(&reader::find(&paths.recordings(), &id)?)?;
             let output = recording.output_length();

@@ -1,4 +1,4 @@
-//! The events of one session as server-sent events, and what it shares with those of all sessions (`global_stream`).
+//! The events of one session as server-sent events, and the parts shared with those of all sessions (`global_stream`).
 //!
 //! A stream is a cursor, not a queue: it reads what comes next when its client can take more, about 8 KB at a time. A client
 //! that stopped reading costs one small buffer, and reads the rest from the journal when it continues.

@@ -1,4 +1,4 @@
-//! Refusals of requests that reach no handler, as problem documents: hyper answers what it cannot parse itself, and without a body.
+//! Refusals of requests that reach no handler, as problem documents: hyper itself answers requests that it cannot parse, and without a body.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -78,7 +78,7 @@ fn replacement(written: &[u8]) -> Option<Vec<u8>> {
 pub struct DocumentedRefusals<S> {
     /// The connection itself.
     pub stream: S,
-    /// What is being written in place of a refusal, and how much of it is written already.
+    /// The response that replaces a refusal, and how much of it is written already.
     replacement: Option<(Vec<u8>, usize)>,
     /// Whether a refusal was replaced.
     pub has_refused: bool,

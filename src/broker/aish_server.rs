@@ -1,4 +1,4 @@
-//! Prompts to another aish server: the server answers them with its own model and its own tools, in a session of its own.
+//! Prompts to another aish server: the server answers them with its own model and its own tools, in a separate session.
 //!
 //! Only the prompt is sent. The answer comes as the events of that session, which are followed until the prompt is answered,
 //! over as many connections as it takes: the cursor of the last event says where the next connection continues.
@@ -81,7 +81,7 @@ struct AcceptedReply {
     message_id: String,
 }
 
-/// What a cancellation here requires at the other server.
+/// Steps that a cancellation here requires at the other server.
 #[derive(Debug)]
 enum PromptState {
     /// Nothing: the server does not have the prompt, or its reply is awaited.
@@ -284,8 +284,8 @@ impl SentPrompt<'_> {
         }
     }
 
-    /// Sends the prompt and returns its id. In a task of its own: the server may have the prompt although nobody waits for the
-    /// reply any more, and then needs a cancellation.
+    /// Sends the prompt and returns its id. In a separate task: the server may have the prompt although nobody waits for the
+    /// reply, and then needs a cancellation.
     async fn post(&self, session: &str) -> Result<String> {
         let (call, session, state) = (self.call(), session.to_owned(), self.state.clone());
         let body = json!({ "content": self.prompt.text });

@@ -31,7 +31,7 @@ const MAX_OBJECT_BYTES: usize = 16 << 20;
 /// Maximum number of bytes without a sign that the body is an event stream.
 const MAX_UNRECOGNIZED_BYTES: usize = 64 << 10;
 
-/// Minimum time between two deliveries of text. A server slower than this has each piece delivered at once; from a
+/// Minimum time between two deliveries of text. A server slower than this has each piece delivered immediately; from a
 /// faster one the pieces in between travel together, since a delivery costs more than many events.
 const DELIVERY_INTERVAL: Duration = Duration::from_millis(4);
 

@@ -43,7 +43,7 @@ pub fn key_owner(key: &Secret) -> KeyOwner {
     }
 }
 
-/// A server that gave access, and what it offers.
+/// A server that gave access, and its models.
 #[derive(Debug)]
 pub struct ServerOffer {
     /// The endpoint, with the first of the models.

@@ -112,7 +112,7 @@ impl ModelServers {
     }
 
     /// Returns a lease of the server of the model `name`, which is started if needed; concurrent callers share one server.
-    /// `{port}` in `command` stands for a free loopback port. The server is stopped after `idle` without a lease.
+    /// `{port}` in `command` is replaced by a free loopback port. The server is stopped after `idle` without a lease.
     ///
     /// # Errors
     /// The server cannot be started, exits before it answers, or does not answer within a minute.

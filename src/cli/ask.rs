@@ -20,7 +20,7 @@ use crate::protocol::{
     AskPurpose, AskRequest, AttachRequest, OutputChoice, SessionChoice, ShellId,
 };
 
-/// Exit code that tells the zsh function that proposed commands are waiting.
+/// Exit code that informs the zsh function that proposed commands are waiting.
 const PROPOSALS_WAITING: u8 = 10;
 
 /// Converts zsh's `EPOCHREALTIME`, seconds with a fraction, to milliseconds.

@@ -1,4 +1,4 @@
-//! The models that servers offer: asked for by hand, and kept in the state directory for lists and completion.
+//! The models that servers offer: refreshed on request, and kept in the state directory for lists and completion.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ const LISTED: usize = 10;
 /// Maximum number of characters shown of a name or an error.
 const MAX_NAME: usize = 80;
 
-/// What the servers offered.
+/// Models that the servers offered.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct KeptLists {
     servers: Vec<ServerModels>,

@@ -1,4 +1,4 @@
-//! `aish-helper changes`: shows and takes back what tools changed in files.
+//! `aish-helper changes`: shows and undoes the changes that tools made to files.
 
 use super::args::{ChangesCommand, ChangesPlace};
 use super::{print, print_json, print_styled};

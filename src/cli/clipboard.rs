@@ -30,7 +30,7 @@ pub fn copy_last(paths: &Paths, shell: Option<ShellId>) -> Result<()> {
     if text.trim().is_empty() {
         return Err(Error::usage("no answer yet").hint("try: llm why is the sky blue?"));
     }
-    // What was shown is what is copied: a pasted escape sequence could run something.
+    // Exactly the shown text is copied: a pasted escape sequence could run something.
     let text = prose(text.trim_end());
     let place = match preferences::clipboard_programs()
         .iter()

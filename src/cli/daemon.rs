@@ -83,7 +83,7 @@ fn kill_daemon(pid: i32) -> Result<()> {
         false
     };
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        // A stopped process handles SIGTERM only after SIGCONT; SIGKILL acts at once.
+        // A stopped process handles SIGTERM only after SIGCONT; SIGKILL acts immediately.
         let _ = kill(pid, signal);
         let _ = kill(pid, Signal::SIGCONT);
         if exited_by(Instant::now() + KILL_TIMEOUT) {
@@ -108,7 +108,7 @@ pub fn run(paths: Paths, detach: bool) -> Result<()> {
     // A new session, so that the end of the starting shell does not end the daemon.
     let _ = nix::unistd::setsid();
     let result = open_log(&paths).and_then(|log| {
-        // What the allocator says before an abort. The programs that the daemon starts do not inherit it.
+        // Messages of the allocator before an abort. The programs that the daemon starts do not inherit it.
         let _ = nix::unistd::dup2_stderr(&log.file);
         init_logging(LogTarget::File(log));
         // Through the log, which has no secrets: what a panic says may quote text.
@@ -190,7 +190,7 @@ impl Write for BoundedLog {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         if self.length > MAX_LOG_BYTES {
             // Both steps may fail; the daemon keeps running, and the next rotation tries again. The file is reopened in
-            // any case: if it was removed, renaming fails and `file` has no name any more.
+            // any case: if it was removed, renaming fails and `file` no longer has a name.
             let _ = std::fs::rename(&self.path, self.path.with_extension("log.old"));
             if let Ok(file) = append_to(&self.path) {
                 self.file = file;

@@ -19,7 +19,7 @@ use crate::safety::text::{one_line, prose};
 /// Maximum number of characters shown of a URL.
 const MAX_URL: usize = 500;
 
-/// Prints the request on stdout, and what it would cost on stderr.
+/// Prints the request on stdout, and its estimated cost on stderr.
 ///
 /// # Errors
 /// The prompt could not be sent.
@@ -36,7 +36,7 @@ pub fn show(paths: &Paths, ask: AskRequest, as_json: bool) -> Result<u8> {
         match end {
             RequestEnd::Reply(body) => break protocol::parse(&body)?,
             RequestEnd::OutputClosed => return Ok(0),
-            // Each question is asked once for what it shows, as for a prompt.
+            // Each question is asked once for the parts that it shows, as for a prompt.
             RequestEnd::Failed(failure) => match failure {
                 RequestFailure {
                     config_changes: Some(changes),

@@ -67,7 +67,7 @@ pub fn log_in(paths: &Paths, alias: &str) -> Result<()> {
     // Do not wait for a name lookup or a lock that is still pending.
     runtime.shutdown_background();
     result?;
-    // From here on Ctrl-C ends the process at once.
+    // From here on Ctrl-C ends the process immediately.
     drop(signals);
     print(&format!("logged in to {alias}\n"))?;
     reconnect_server(paths, alias)
@@ -289,13 +289,13 @@ async fn serve_request(mut stream: TcpStream, redirect: &str, state: &str) -> Op
     url.filter(|_| is_redirect)
 }
 
-/// Reconnects the server in a running daemon and prints its status. The login stands even if this fails; without
+/// Reconnects the server in a running daemon and prints its status. The login is kept even if this fails; without
 /// a daemon there is nothing to do.
 fn reconnect_server(paths: &Paths, alias: &str) -> Result<()> {
     let request = mcp_request(McpRequest::Reconnect {
         alias: alias.to_owned(),
     })?;
-    // The list is answered at once, without waiting for the server to start.
+    // The list is answered immediately, without waiting for the server to start.
     let replied = match connect::existing(paths, &mcp_request(McpRequest::List)?) {
         Ok(ExistingDaemon::Serves(_)) => connect::request::<ServerInfo>(paths, &request),
         Ok(ExistingDaemon::Leaves(_) | ExistingDaemon::Absent) => return Ok(()),

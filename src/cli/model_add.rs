@@ -1,6 +1,6 @@
 //! `aish-helper model add`: choose a server, check its key, pick a model from its list, and write it down.
 //!
-//! What the command line does not say is asked on the terminal. Without one, everything must be said.
+//! Values missing on the command line are asked on the terminal. Without one, all of them must be given.
 
 mod named_server;
 
@@ -117,7 +117,7 @@ struct ReachedServer {
 type GivenKey = (Secret, Option<String>);
 
 impl AddedModel<'_> {
-    /// Asks for the server and its key until the server lists its models. What the command line says is not asked again.
+    /// Asks for the server and its key until the server lists its models. Values given on the command line are not asked again.
     fn connect(&self) -> Result<ReachedServer> {
         let mut refused: Option<NamedServer> = None;
         loop {
@@ -396,7 +396,7 @@ impl AddedModel<'_> {
         Ok(typed.trim().to_owned())
     }
 
-    /// Returns the dialog, which asks for what is `missing`.
+    /// Returns the dialog, which asks for the `missing` values.
     fn dialog(&self, missing: &str) -> Result<&SetupDialog<'_>> {
         self.dialog.as_ref().ok_or_else(|| {
             Error::usage(format!("there is no terminal to ask for {missing}")).hint(
@@ -470,7 +470,7 @@ fn matching<'m>(models: &'m [String], word: &str) -> Vec<&'m str> {
         .collect()
 }
 
-/// Formats the first of the models, each with what is known of it.
+/// Formats the first of the models, each with its known properties.
 fn shown_list(server: &str, offer: &ServerOffer, matches: &[&str], word: &str) -> String {
     let endpoint = &offer.endpoint;
     let section = catalog::section(endpoint.dialect, endpoint.is_mistral, &endpoint.base_url);

@@ -2,7 +2,7 @@
 //!
 //! `smollm2` is a tiny model that needs neither a key nor a network, for trying aish out. Its installation is one
 //! directory, `models/smollm2` under the data directory: a virtual environment with llama.cpp's server and the model
-//! file, and the program that serves it. Every other model is a downloaded GGUF file in a directory of its own, and one
+//! file, and the program that serves it. Every other model is a downloaded GGUF file in a separate directory, and one
 //! environment serves them all: see [`gguf_model`].
 
 mod download;

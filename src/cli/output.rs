@@ -147,7 +147,7 @@ fn summary(output: &TerminalOutput) -> String {
     summary
 }
 
-/// Returns the text, with a line in place of what was left out.
+/// Returns the text, with a line in place of the omitted part.
 fn text(output: &TerminalOutput) -> String {
     let mut text = output.head.clone();
     if output.omitted > 0 {

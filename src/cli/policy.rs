@@ -132,7 +132,7 @@ fn list(paths: &Paths, json: bool) -> Result<()> {
     print(&out)
 }
 
-/// Wraps lines to the terminal with indented continuations; nothing is cut, because the source stands at the end.
+/// Wraps lines to the terminal with indented continuations; nothing is cut, because the source is at the end.
 fn wrap_lines(lines: Vec<String>) -> String {
     let Some(width) = columns() else {
         return lines.concat();
@@ -184,7 +184,7 @@ fn explain_command(
     print_wrapped(&out, 2)
 }
 
-/// Returns what a decision means for the subject of a sentence.
+/// Returns the predicate that a decision gives the subject of a sentence.
 fn verdict_words(effect: RuleEffect) -> &'static str {
     match effect {
         RuleEffect::Allow => "is allowed",

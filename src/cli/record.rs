@@ -42,7 +42,7 @@ pub fn run(paths: &Paths, args: RecordArgs) -> Result<u8> {
 /// Name of the command that runs the relay.
 pub const RELAY: &str = "record-relay";
 
-/// Runs the relay in this process anew: what was needed to get here, such as parsing the configuration, would stay in its memory
+/// Re-executes this process as the relay: what was needed to get here, such as parsing the configuration, would stay in its memory
 /// as long as the shell runs.
 fn start_relay(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> {
     let flag = |on: bool| if on { "1" } else { "0" };
@@ -140,7 +140,7 @@ pub fn pane(args: RecordPaneArgs) -> Result<()> {
     })
 }
 
-/// The user's zsh with the plugin, whatever .zshrc says: without the plugin, nobody tells which lines the history forgets. Without a
+/// The user's zsh with the plugin, whatever .zshrc says: without the plugin, nothing reports which lines the history forgets. Without a
 /// zsh, the user's shell.
 fn shell() -> RecordedCommand {
     let shell = Shell::find(false).ok();
@@ -174,7 +174,7 @@ fn place(paths: &Paths) -> RecordingPlace {
     }
 }
 
-/// What the environment says about the terminal.
+/// Returns the terminal as the environment describes it.
 fn here() -> RecordingPlace {
     let text = |name| paths::variable(name).map(|value| value.to_string_lossy().into_owned());
     RecordingPlace {

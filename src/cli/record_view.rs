@@ -110,7 +110,7 @@ fn decision_line(record: &Value, detail: DetailLevel) -> Option<String> {
     let text = |key: &str| record[key].as_str().unwrap_or("");
     match (text("status"), text("decided_by"), text("reason")) {
         ("blocked" | "invalid_call", _, reason) if !reason.is_empty() => Some(reason.to_owned()),
-        // An excerpt shows the approval record as a line of its own.
+        // An excerpt shows the approval record as a separate line.
         _ if detail != DetailLevel::Full => None,
         ("denied", _, "") => None,
         ("denied", _, reason) => Some(reason.to_owned()),

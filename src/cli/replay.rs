@@ -136,7 +136,7 @@ struct Replay {
     is_late: bool,
 }
 
-/// What the loop waits for.
+/// Inputs that the loop waits for.
 #[derive(Debug, Default)]
 struct ReadyInputs {
     end: bool,
@@ -281,7 +281,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Goes to a time. At the end the replay pauses, so that the last screen can be looked at.
+    /// Goes to a time. At the end the replay pauses, so that the last screen can be viewed.
     fn seek(&mut self, us: u64) -> Result<()> {
         let now = Instant::now();
         if us >= self.length_us {

@@ -38,7 +38,7 @@ fn run_fzf(heading: &str, lines: &[String], action: &str) -> Result<Option<Optio
         // Behind the user's own options, which may show a preview or read colours and commands from the lines.
         .args(["--no-multi", "--no-ansi", "--preview=", "--no-sort"])
         .args(["--height=40%", "--reverse", "--header-lines=1"])
-        // The number in front of each line is its index, and is not shown.
+        // The number before each line is its index, and is not shown.
         .args(["--delimiter=\t", "--with-nth=2.."])
         .arg(format!("--prompt={action}> "))
         .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! `aish-helper stats`: what the models were used for and what they cost.
+//! `aish-helper stats`: use and cost of the models.
 
 use std::collections::HashMap;
 
@@ -90,7 +90,7 @@ pub fn run(paths: &Paths, args: &StatsArgs) -> Result<()> {
     let mut out = format!("{period}: {}\n", headline(&stats.total));
     for by in groups {
         let sums = sums(&stats, by);
-        // Requests without a pack are no group of their own.
+        // Requests without a pack are not a separate group.
         if args.by.is_none() && by == UsageGroup::Pack && sums.keys().all(String::is_empty) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Lines that surround an answer: proposed commands, the footer, and what an attached client follows.
+//! Lines that surround an answer: proposed commands, the footer, and the events that an attached client follows.
 
 use super::styled_line::wrapped;
 use super::text_format::{cut, short_count, short_id};
@@ -20,7 +20,7 @@ pub fn attached_line(session: &str, prompt: &str, running: bool) -> String {
 }
 
 /// Appends a command exactly; invisible characters are marked, in reverse video if `color` is set. A line of a command begins
-/// a line, behind `indent`.
+/// a line, after `indent`.
 pub fn push_command(command: &str, indent: &str, color: bool, out: &mut Vec<u8>) {
     for (n, line) in command.split_inclusive('\n').enumerate() {
         if n > 0 {
@@ -55,7 +55,7 @@ pub fn footer(answer: &AnswerSummary, width: usize) -> String {
     wrapped(&parts.join(" · "), width, 2).trim_end().to_owned()
 }
 
-/// Formats what an answer used and cost, the second part of the footer.
+/// Formats the usage and cost of an answer, the second part of the footer.
 pub fn cost_line(answer: &AnswerSummary) -> String {
     usage_parts(answer).join(" · ")
 }

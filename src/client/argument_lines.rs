@@ -91,7 +91,7 @@ impl ArgumentLayout {
         }
     }
 
-    /// Writes a value behind its key, at `depth` levels of indentation; continued lines begin at column `hang`.
+    /// Writes a value after its key, at `depth` levels of indentation; continued lines begin at column `hang`.
     fn value(
         &mut self,
         mut line: Vec<StyledSpan>,

@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = 24 << 20;
 const MAX_IMAGE: usize = 5 << 20;
 /// Most bytes and most files taken of a directory.
 const MAX_DIRECTORY: (u64, usize) = (1 << 20, 200);
-/// Most entries of a directory that are looked at.
+/// Maximum number of entries of a directory that are examined.
 const MAX_ENTRIES: usize = 20_000;
 /// Bytes at the start of a file that show whether it is text.
 const TEXT_PREFIX: usize = 8192;
@@ -252,8 +252,8 @@ fn files_of_git(dir: &Path) -> Option<Vec<PathBuf>> {
     )
 }
 
-/// Returns the existing files that the words name as `@FILE`, and directories as `@DIRECTORY/`. Punctuation behind the name is
-/// no part of it, and a backslash takes the next character literally, as completion writes it.
+/// Returns the existing files that the words name as `@FILE`, and directories as `@DIRECTORY/`. Punctuation after the name is
+/// not part of it, and a backslash takes the next character literally, as completion writes it.
 pub fn mentioned_files(words: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut rest = words.chars().peekable();

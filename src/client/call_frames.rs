@@ -26,7 +26,7 @@ pub struct CallFrames {
     open: Option<String>,
     /// The question about the next call to end was withdrawn, which the terminal already shows.
     withdrawn: bool,
-    /// Arguments of the running calls, which tell calls of one tool apart.
+    /// Arguments of the running calls, which distinguish calls of one tool.
     running: HashMap<String, String>,
     /// The last line of a command's output, which is not complete yet.
     partial: String,

@@ -2,11 +2,11 @@
 //! copies both to the user's terminal and keeps head and tail for the journal.
 //!
 //! Ptys rather than pipes, so that programs print as on the terminal, unbuffered and in colour. `aish-helper capture`
-//! opens the pty of stdout and starts the pump in a session of its own, which opens that of stderr; then it prints the paths of
+//! opens the pty of stdout and starts the pump in a separate session, which opens that of stderr; then it prints the paths of
 //! both for the shell to open. The pump runs until the last process has closed the ptys, so that a background job of the
 //! command can go on printing, or until the terminal is gone.
 //!
-//! Nothing tells which of two ptys was written to first. The pump copies what it finds in the order in which it reads it, so that the
+//! Nothing shows which of two ptys was written to first. The pump copies the data in the order in which it reads it, so that the
 //! order on the terminal is that of a program that pauses between its writes, and approximate otherwise.
 
 use std::fs::{File, OpenOptions};
@@ -32,10 +32,10 @@ use crate::protocol::{self, CapturedOutput, Event, Request, RequestFailure, Shel
 /// Maximum length of a nonce.
 const MAX_NONCE: usize = 100;
 
-/// Number of bytes that are copied from one pty before the other one is looked at, unless a line ends earlier.
+/// Number of bytes that are copied from one pty before the other one is checked, unless a line ends earlier.
 const MAX_TURN: usize = 64 << 10;
 
-/// What the pump reports when it is ready, before the path of the pty for stderr if there is one.
+/// Report of the pump that it is ready, before the path of the pty for stderr if there is one.
 const READY: &str = "ready";
 
 /// Reads the nonce of an approval, a line. Arguments and environment could be read by the command itself.
@@ -135,7 +135,7 @@ pub fn start(shell: &ShellId, token: &str, nonce: &str) -> Result<String> {
 pub fn pump(paths: &Paths, shell: &ShellId, token: &str, path: &Path) -> Result<()> {
     // Inherited locks and pipes of the shell must not stay open.
     connect::close_inherited();
-    // In a session of its own, job control does not stop the pump, and `jobs` does not list it.
+    // In a separate session, job control does not stop the pump, and `jobs` does not list it.
     let _ = nix::unistd::setsid();
     match CapturePump::new(paths, shell, token, path) {
         Ok((pump, stderr)) => {
@@ -187,7 +187,7 @@ impl OutputPty {
     }
 }
 
-/// What the command has printed.
+/// Output of the command.
 struct CapturedStreams {
     /// Everything, in the order in which it was copied.
     all: BoundedOutput,
@@ -302,7 +302,7 @@ impl CapturePump {
     }
 }
 
-/// Copies what a pty has, to the end of a line where there is one, so that a line of the other pty does not get into it.
+/// Copies the pending output of a pty, to the end of a line where there is one, so that a line of the other pty does not get into it.
 ///
 /// # Errors
 /// The terminal was closed, so that the rest cannot be shown.

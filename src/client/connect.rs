@@ -95,7 +95,7 @@ fn hangs(pid: Option<i32>) -> Error {
 pub enum ExistingDaemon {
     /// The daemon accepted the request.
     Serves(DaemonConnection),
-    /// A daemon of this version is finishing its turns and accepts no more requests.
+    /// A daemon of this version is finishing its turns and no longer accepts requests.
     Leaves(String),
     /// No daemon is running.
     Absent,
@@ -284,7 +284,7 @@ fn start(paths: &Paths) -> Result<(UnixStream, Option<i32>)> {
     }
 }
 
-/// Runs `wait` and says on stderr what it waits for if it takes longer than [`REPORT_AFTER`]. The wait itself stays a
+/// Runs `wait` and prints the reason for waiting on stderr if it takes longer than [`REPORT_AFTER`]. The wait itself stays a
 /// plain system call, which Ctrl-C ends.
 fn report_wait<T>(waits_for: &'static str, wait: impl FnOnce() -> T) -> T {
     let (done, waiting) = channel::<()>();

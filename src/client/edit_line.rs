@@ -32,7 +32,7 @@ pub fn read(tty: &ControllingTty, _mode: &RawKeyMode, echo: bool) -> Result<Opti
         for byte in &buffer[..length] {
             let (show, end) = match line.take(*byte) {
                 EditStep::Interrupt => {
-                    // If this fails, the error below reaches the user all the same.
+                    // If this fails, the error below still reaches the user.
                     let _ = (&tty.file).write_all(b"\n");
                     return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
                 }

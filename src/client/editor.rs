@@ -13,10 +13,10 @@ use crate::error::{Error, ErrorContext, Result};
 /// Most bytes read back from the editor.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// A private file in a directory of its own; both are removed when dropped.
+/// A private file in a separate directory; both are removed when dropped.
 struct ScratchFile {
     dir: PathBuf,
-    /// Its ending tells the editor the kind of text.
+    /// Its extension gives the editor the kind of text.
     name: &'static str,
 }
 

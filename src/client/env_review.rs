@@ -14,7 +14,7 @@ const CTRL_D: u8 = 4;
 /// Maximum length of a value in bytes. A longer one cannot be shown, and is not used.
 const MAX_VALUE: usize = 2000;
 
-/// A variable that changed; an empty value stands for an unset variable.
+/// A variable that changed; an empty value means an unset variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ChangedVariable {
     name: String,

@@ -46,7 +46,7 @@ impl NonceNotices {
         self.current.iter().any(|known| known.pid() == shell.pid())
     }
 
-    /// Tells the shells to print no more marks, as far as they can be told.
+    /// Makes the shells stop printing marks, as far as they can be reached.
     pub(super) fn withdraw(&self) {
         for shell in self.current.iter().filter(|shell| is_alive(shell)) {
             self.write(shell, "");
@@ -81,7 +81,7 @@ fn is_alive(shell: &ShellId) -> bool {
 }
 
 /// Leaves the nonce of the marks for the shell, whose prompt hook reads and removes the file (`_aish_notice`); with an empty one
-/// the shell prints no more marks. Appended at once, since the daemon may write to the file too.
+/// the shell stops printing marks. Appended in one write, since the daemon may write to the file too.
 pub(super) fn leave_nonce(notice: &Path, nonce: &str) -> Result<()> {
     if let Some(dir) = notice.parent() {
         paths::make_dir(dir)?;

@@ -23,7 +23,7 @@ use crate::protocol::tools::{NewTools, Reaction};
 use crate::protocol::{AnswerSummary, Event, RequestFailure, ShownCost};
 use crate::safety::text::{SafePiece, SinkMode, TextSink, one_line};
 
-/// Writer of an answer. Collects the output of each protocol frame and writes it at once.
+/// Writer of an answer. Collects the output of each protocol frame and writes it in one go.
 pub struct AnswerOutput {
     mode: OutputMode,
     stdout: io::Stdout,
@@ -33,7 +33,7 @@ pub struct AnswerOutput {
     spinner: Spinner,
     /// Something was printed since [`AnswerOutput::take_printed`].
     printed: bool,
-    /// Progress of a tool call, shown behind the spinner.
+    /// Progress of a tool call, shown after the spinner.
     progress: String,
     frames: CallFrames,
     reasoning: ReasoningView,
@@ -252,7 +252,7 @@ impl AnswerOutput {
                 let line = attached_line(session, prompt, *running);
                 self.notice(&line);
             }
-            // The question begins on a line of its own.
+            // The question begins on its own line.
             Event::ApprovalRequested(_) | Event::ElicitationRequested(_) => {
                 self.write_progress(&[])?
             }
@@ -428,7 +428,7 @@ impl AnswerOutput {
         } else {
             self.end_block(false);
         }
-        // The caller prints the error itself; a closed stdout does not matter any more.
+        // The caller prints the error itself; a closed stdout no longer matters.
         let _ = self.flush();
     }
 

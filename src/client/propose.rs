@@ -30,11 +30,11 @@ const AGAIN_COLUMNS: usize = 20;
 
 const CTRL_D: u8 = 4;
 
-/// The question about a failed command of the user whose output the terminal did not tell.
+/// The question about a failed command of the user whose output the terminal did not report.
 const AGAIN_QUESTION: &str = "run it again, for its output?";
 
 const KEYS: &str = "[y] run  [e] edit  [i] put on the command line  [n] no  [q] quit ";
-/// The keys where the output can go back to the model at once.
+/// The keys where the output can go back to the model immediately.
 const CONTINUE_KEYS: &str =
     "[y] run  [c] run and continue  [e] edit  [i] to the prompt  [n] no  [q] quit ";
 /// The keys where it always does.
@@ -54,7 +54,7 @@ pub enum ProposalStep {
     AskIncomplete,
 }
 
-/// What the zsh function does next.
+/// Next step of the zsh function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProposalOutcome {
     /// Check whether zsh can parse the command, then ask about it.
@@ -67,7 +67,7 @@ pub enum ProposalOutcome {
         command: String,
         /// The command gets the terminal for itself and its output is not captured.
         terminal: bool,
-        /// What the shell must send with its reports about the command.
+        /// Data that the shell must send with its reports about the command.
         nonce: String,
         /// When it has ended, its output goes back to the model.
         continues: bool,

@@ -33,7 +33,7 @@ impl ReasoningView {
         self.is_shown
     }
 
-    /// Returns what is shown beside the spinner: `thinking 12 s`.
+    /// Returns the text shown beside the spinner: `thinking 12 s`.
     pub fn progress(&self) -> Option<String> {
         let seconds = self.since?.elapsed().as_secs();
         Some(format!("thinking {seconds} s"))

@@ -1,6 +1,6 @@
 //! Records a command in a pty: `aish-helper record`.
 //!
-//! The relay stands between the terminal and a pty in which the command runs, and copies both ways. Only what comes out of the
+//! The relay sits between the terminal and a pty in which the command runs, and copies both ways. Only what comes out of the
 //! pty is recorded, never what is typed. The relay does not know the daemon. If it cannot start, the command runs without it.
 
 mod copy;
@@ -40,7 +40,7 @@ use crate::safety::text::one_line;
 /// The variable with the id of the recording, for the shell and its children.
 pub const RECORDING_VARIABLE: &str = "AISH_RECORDING";
 
-/// The variable that tells the plugin where to read the nonce of the marks: `DESCRIPTOR:PID`, with the process id of the relay.
+/// The variable that informs the plugin where to read the nonce of the marks: `DESCRIPTOR:PID`, with the process id of the relay.
 /// The plugin of another process than the relay's child ignores it.
 const MARKS_VARIABLE: &str = "AISH_MARKS_FD";
 

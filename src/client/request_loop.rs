@@ -28,7 +28,7 @@ use crate::protocol::{self, Event, QuestionOutcome, Request, RequestFailure, kin
 use stop::LoopStop;
 use wake::{WakeReason, wait};
 
-/// How long an interrupted turn may take to report what it has kept.
+/// How long an interrupted turn may take to report the stored part of the answer.
 const CANCEL_GRACE: Duration = Duration::from_millis(80);
 /// The same after Ctrl-C at a question, when the daemon first writes the denial to disk.
 const DENIAL_GRACE: Duration = Duration::from_millis(500);

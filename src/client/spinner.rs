@@ -20,7 +20,7 @@ pub struct Spinner {
 }
 
 impl Spinner {
-    /// Shows the next frame with a text behind it, in the foreground.
+    /// Shows the next frame with a text after it, in the foreground.
     pub fn spin(&mut self, text: &str, color: bool) {
         // In the background the line belongs to the shell's line editor.
         if !terminal::foreground(&io::stderr()) {

@@ -62,7 +62,7 @@ pub fn columns(spans: &[StyledSpan]) -> usize {
     spans.iter().map(|b| b.text.width()).sum()
 }
 
-/// Breaks spans into lines of `width` columns at any character. Continued lines begin with `hang` spaces, which tells
+/// Breaks spans into lines of `width` columns at any character. Continued lines begin with `hang` spaces, which distinguishes
 /// them from new lines.
 pub fn wrap(spans: &[StyledSpan], width: usize, hang: usize) -> Vec<StyledLine> {
     let (width, hang) = (width.max(1), hang.min(width / 2));

@@ -14,7 +14,7 @@ pub struct KnownServer {
     pub key_env: Option<&'static str>,
     /// Another variable for the same key, which counts if the first is not set.
     pub other_key_env: Option<&'static str>,
-    /// The model that its name alone stands for; what a server on this machine has is unknown.
+    /// The model that its name alone selects; what a server on this machine has is unknown.
     pub model: Option<&'static str>,
     /// Whether its current models take images.
     pub images: bool,
@@ -142,7 +142,7 @@ pub const KNOWN_SERVERS: [KnownServer; 13] = [
 ];
 
 /// Returns the model that `SERVER/MODEL` names, where SERVER is a configured model, whose address and key are used, or a known
-/// server. The name of a known server alone stands for its usual model.
+/// server. The name of a known server alone selects its usual model.
 pub fn model_on_server(config: &Config, name: &str) -> Option<ModelSettings> {
     let Some((server, id)) = name.split_once('/').filter(|(_, id)| !id.is_empty()) else {
         let known = KNOWN_SERVERS.iter().find(|known| known.name == name)?;

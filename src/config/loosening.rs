@@ -1,5 +1,5 @@
 //! Compares a configuration with the one that a person saw last. Changes with which aish asks less, runs something else, sends data
-//! elsewhere or more of it, or keeps less of the history, count only after a confirmation. Everything else counts at once.
+//! elsewhere or more of it, or keeps less of the history, count only after a confirmation. Everything else takes effect immediately.
 
 use std::collections::BTreeMap;
 
@@ -477,7 +477,7 @@ fn models(seen: &SeenConfig, now: &mut Config, lines: &mut Vec<ConfigChange>) {
     }
 }
 
-/// Adds the lines of a changed target. `hidden` is what may have changed if both look the same.
+/// Adds the lines of a changed target. `hidden` names the part that may have changed if both look the same.
 fn replaced(
     lines: &mut Vec<ConfigChange>,
     key: &str,

@@ -100,7 +100,7 @@ fn rule_subject(
     Ok(subject)
 }
 
-/// Checks the alias in a rule. The server itself need not be configured: it may be connected by hand, or added later.
+/// Checks the alias in a rule. The server itself need not be configured: it may be connected manually, or added later.
 fn check_rule_alias(alias: &str, tool: &str, aliases: &[String]) -> Result<(), String> {
     check_alias(alias).map_err(|message| {
         match nearest_name(alias, aliases.iter().map(String::as_str)) {

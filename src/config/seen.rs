@@ -16,7 +16,7 @@ use crate::secret::fingerprint;
 /// Changes that loosen the configuration and wait for a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigChanges {
-    /// Identifies what was compared.
+    /// Identifies the compared configuration.
     pub digest: String,
     /// The difference.
     pub lines: Vec<ConfigChange>,

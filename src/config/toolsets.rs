@@ -169,7 +169,7 @@ fn no_toolset(name: &str, toolsets: &Toolsets) -> Error {
     })
 }
 
-/// Whether a name matches a pattern, in which `*` stands for any characters.
+/// Whether a name matches a pattern, in which `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Cuts the text of a terminal into the outputs of known commands. Pure.
 //!
 //! The text has no marks, so it is cut by what the daemon knows: the command lines, their order, their directories, and how many
-//! lines were entered between them that it does not know. The line of a command is where its text stands behind a prompt; the
-//! prompt is recognized because it stands in front of other commands too. What stands between the line of a command and the
+//! lines were entered between them that it does not know. The line of a command is where its text follows a prompt; the
+//! prompt is recognized because it precedes other commands too. The text between the line of a command and the
 //! next prompt is its output. Rows of a prompt above its last one are those that all prompts on the screen have in common.
 //!
 //! In doubt it returns no output: the text of an unknown command, or of one typed with a leading space to keep it out of the
@@ -34,7 +34,7 @@ const MAX_ECHOES: usize = 300;
 /// One row of a terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScreenRow {
-    /// The text; trailing blanks are kept if the terminal tells them.
+    /// The text; trailing blanks are kept if the terminal reports them.
     pub text: String,
     /// The terminal wrapped the line here: it continues in the next row.
     pub wrapped: bool,
@@ -49,14 +49,14 @@ pub struct Screen {
     pub columns: usize,
     /// Older rows exist or were dropped.
     pub is_cut: bool,
-    /// [`ScreenRow::wrapped`] is what the terminal tells, not a guess from full rows.
+    /// [`ScreenRow::wrapped`] is what the terminal reports, not a guess from full rows.
     pub tells_wraps: bool,
     /// The terminal has confirmed that it shows the shell's terminal device. Without that, it may be another window, whose
     /// variables the shell has inherited.
     pub is_confirmed: bool,
     /// Of each character only the low byte was told: [`low_byte`].
     pub is_lossy: bool,
-    /// The mark that zsh puts behind an output without a line end: `#` for root, `%` for others.
+    /// The mark that zsh puts after an output without a line end: `#` for root, `%` for others.
     pub end_mark: char,
 }
 
@@ -73,10 +73,10 @@ pub struct KnownCommand<'a> {
     pub open_line: OpenLine,
 }
 
-/// What zsh does with an output without a line end.
+/// How zsh treats an output without a line end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OpenLine {
-    /// It marks the end and puts the prompt on a row of its own (PROMPT_CR and PROMPT_SP).
+    /// It marks the end and puts the prompt on its own row (PROMPT_CR and PROMPT_SP).
     #[default]
     Marked,
     /// It draws the prompt over the last line (no PROMPT_SP).
@@ -85,7 +85,7 @@ pub enum OpenLine {
     Continued,
 }
 
-/// What is known about the command line that runs now, the last one on the screen.
+/// Known facts about the command line that runs now, the last one on the screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunningLine<'a> {
     /// The line as it was typed.
@@ -109,7 +109,7 @@ pub struct ScreenOutput {
     pub is_lossy: bool,
 }
 
-/// A command line that was found, with what stands around it.
+/// A command line that was found, with the text around it.
 #[derive(Debug, Clone)]
 struct Found<'a> {
     echo: Echo,
@@ -122,10 +122,10 @@ struct Found<'a> {
     command_above: Option<&'a str>,
 }
 
-/// Returns the character that a terminal tells which keeps the low byte of each character only; `None` for one that is lost.
+/// Returns the character that is reported by a terminal which keeps the low byte of each character only; `None` for one that is lost.
 pub fn low_byte(c: char) -> Option<char> {
     let [low, ..] = u32::from(c).to_le_bytes();
-    // 0xff stands in the second cell of a wide character.
+    // 0xff is in the second cell of a wide character.
     let shown = char::from(low);
     (!shown.is_control() && low != 0xff).then_some(shown)
 }
@@ -285,7 +285,7 @@ pub fn cut(
         wrapped: false,
     }));
     if clears(text) {
-        // What is left of the screen as it was.
+        // The rest of the screen, unchanged.
         let is_blank = |row: &ScreenRow| row.text.trim().is_empty();
         let blank = rows.iter().take_while(|row| is_blank(row)).count();
         rows.drain(..blank);
@@ -338,7 +338,7 @@ impl<'a> Found<'a> {
     fn new(screen: &'a Screen, echo: Echo, command: &'a str, cwd: &'a str) -> Option<Found<'a>> {
         let row = screen.rows.get(echo.prompt_row)?;
         let mut prompt = row.text.get(..echo.prompt_end)?;
-        // Blanks in front of a command are part of it.
+        // Blanks before a command are part of it.
         for _ in command.chars().take_while(|c| *c == ' ') {
             prompt = prompt.strip_suffix(' ')?;
         }

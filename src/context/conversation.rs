@@ -29,7 +29,7 @@ pub struct Conversation {
 }
 
 /// Returns the messages of these records as they were sent: the user, the assistant, the results of its calls, the
-/// assistant again, and so on. A summary stands in place of what it summarizes.
+/// assistant again, and so on. A summary replaces the messages that it summarizes.
 ///
 /// Whatever happened (a crash, a denial, missing or duplicate records), every call has exactly one result, in the order
 /// of the calls and before anything else; no result is without a call; no two calls share an id. A prompt without an
@@ -115,7 +115,7 @@ pub fn conversation(records: &[Record]) -> Conversation {
                         })
                         .collect();
                     let native = native.clone();
-                    // The provider gets the parts as it sent them, which it joins; without them one text goes on.
+                    // The provider gets the parts as it sent them, which it joins; without them one text continues.
                     if native.is_none()
                         && is_continuation
                         && let Some(ChatMessage::Assistant(begun)) = talk.messages.last_mut()

@@ -304,7 +304,7 @@ mod tests {
             let window = (whole * share) as u32 + 1000;
             let fitted = fit("s".into(), talk.clone(), &[], limit(Some(window), 1000));
             assert_eq!((fitted.messages.len(), fitted.dropped), (8, 0));
-            // The note behind a truncated result is not counted.
+            // The note after a truncated result is not counted.
             let fits = all(&fitted.messages) <= f64::from(window) - 1000.0 + 40.0;
             let results = fitted.messages.iter().filter_map(|m| match m {
                 ChatMessage::Tool(r) => Some(r.text.len()),

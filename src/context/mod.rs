@@ -31,7 +31,7 @@ pub struct ShellContext<'a> {
     pub output: Option<SeenOutput<'a>>,
     /// Approved commands that have finished since the last prompt.
     pub finished: Vec<FinishedCommand<'a>>,
-    /// Files whose changes the user has taken back since the last prompt.
+    /// Files whose changes the user has undone since the last prompt.
     pub undone: Vec<&'a str>,
     /// Standard input and files, as name and text.
     pub attachments: Vec<(&'a str, &'a str)>,

@@ -27,7 +27,7 @@ use crate::session::store::WaitingCommand;
 use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::rules_in_force;
 
-/// How long a pump may take to drain what a command has printed.
+/// How long a pump may take to drain the output of a command.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// The decision of the user on a proposal.
@@ -152,7 +152,7 @@ pub async fn next(
     }))
 }
 
-/// Returns whether the output of the next command can go back to the model at once: not after `max_tool_depth` commands.
+/// Returns whether the output of the next command can go back to the model immediately: not after `max_tool_depth` commands.
 async fn continuation(services: &SharedServices, config: &Config, session: &str) -> Continuation {
     let follows = match services.sessions.get(session).await {
         Ok(session) => session.with_records(continued_turns),

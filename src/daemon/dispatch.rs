@@ -25,7 +25,7 @@ use crate::turn::rules_in_force::RequestContext;
 use crate::turn::terminal_output::WantedOutput;
 use crate::turn::{background_notice, terminal_output};
 
-/// How long an output pump may take to send what it has captured.
+/// How long an output pump may take to send the captured output.
 const CAPTURE_DEADLINE: Duration = Duration::from_secs(5);
 /// Maximum number of clients at a time; a request to stop is served beyond it.
 const MAX_CLIENTS: usize = 256;

@@ -69,14 +69,14 @@ use crate::turn::background_notice;
 /// Time for clients to read the rest of completed answers when the daemon stops. A client may render more slowly than
 /// the answer came, and the answer must not be truncated for that.
 const READ_GRACE: Duration = Duration::from_secs(5);
-/// The same when the daemon must stop at once.
+/// The same when the daemon must stop immediately.
 const READ_GRACE_NOW: Duration = Duration::from_millis(200);
 /// Interval for closing unused sessions and pruning state of ended shells.
 const TIDY: Duration = Duration::from_secs(60);
 /// Interval for checking that the socket still exists; a daemon without a socket exits.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
 
-/// The daemon: what turns and requests share, and what only connections use.
+/// The daemon: the state shared by turns and requests, and the state that only connections use.
 #[derive(Debug)]
 pub struct Daemon {
     /// State that turns and requests share.
@@ -98,7 +98,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Stops the daemon: at once, or after the running turns.
+    /// Stops the daemon: immediately, or after the running turns.
     pub fn stop(&self, now: bool) {
         self.services.leaving.cancel();
         if now {

@@ -23,7 +23,7 @@ pub struct PaneRecordings {
 
 impl PaneRecordings {
     /// Starts to record the pane of a shell that greets the daemon, and those of the last shells of all terminals if the
-    /// configuration has changed, in a task of its own. A pane that is recorded stays so: its recorder ends by itself when the configuration says so.
+    /// configuration has changed, in a separate task. A pane that is recorded stays so: its recorder ends by itself when the configuration says so.
     pub fn update(&self, services: &Arc<SharedServices>, greeted: Option<ShellId>) {
         // A request reports a configuration that cannot be read.
         let Ok(config) = services.models.config(&ConfigOverrides::default()) else {
@@ -67,7 +67,7 @@ async fn start(services: &SharedServices, config: &Config, shell: &ShellId) -> R
     }
     let binary = std::env::current_exe().context(|| "cannot find aish-helper itself".into())?;
     let notice = background_notice::path(&services.paths, shell);
-    // A process of its own, which tmux starts: it continues when the daemon ends. Nothing here is secret.
+    // A separate process, which tmux starts: it continues when the daemon ends. Nothing here is secret.
     let options = [
         (
             "--recordings",

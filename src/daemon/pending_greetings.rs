@@ -20,7 +20,7 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum number of clients that have sent no request yet.
 const MAX_GREETINGS: usize = 64;
 
-/// The clients that have sent no request yet, oldest first. A real client sends hello and request at once, so that in a
+/// The clients that have sent no request yet, oldest first. A real client sends hello and request together, so that in a
 /// flood of silent connections the oldest one is closed, and a real client is still served.
 #[derive(Debug, Default)]
 pub struct PendingGreetings(Mutex<VecDeque<CancellationToken>>);
@@ -41,7 +41,7 @@ impl PendingGreetings {
     }
 }
 
-/// A client, and what is known about it after its hello.
+/// A client, and the facts known about it after its hello.
 pub struct ClientPeer {
     /// The connection.
     pub connection: Connection,

@@ -1,5 +1,5 @@
 //! The event channel of the hooks: a FIFO, since opening one for writing
-//! neither blocks nor forks, is not inherited, and fails at once when nobody
+//! neither blocks nor forks, is not inherited, and fails immediately when nobody
 //! reads. This module decodes it without IO.
 //!
 //! A write of up to PIPE_BUF bytes is atomic, so the chunks of two shells never

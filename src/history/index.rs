@@ -2,7 +2,7 @@
 //!
 //! It contains only data from the journal, and may be deleted at any time: it is rebuilt. Every query first reads what was
 //! appended to the journal since the last one. The daemon does not use the index, so prompts never wait for it. One
-//! process at a time writes, under a lock file of its own; readers are not blocked.
+//! process at a time writes, under a separate lock file; readers are not blocked.
 
 mod chain;
 mod query;
@@ -140,7 +140,7 @@ impl From<Error> for IndexFault {
 }
 
 impl IndexFault {
-    /// Returns what is wrong with the file itself, if it must be rebuilt.
+    /// Returns the fault of the file itself, if it must be rebuilt.
     fn with_file(&self) -> Option<&'static str> {
         match self {
             IndexFault::Foreign => Some("is of another version"),
@@ -257,7 +257,7 @@ impl Index {
         Ok(self.db.pragma_query_value(None, "data_version", select)?)
     }
 
-    /// Creates missing tables and reads what is new in the journal. The caller holds the lock, so that the work of another
+    /// Creates missing tables and reads the new records of the journal. The caller holds the lock, so that the work of another
     /// process is not repeated.
     fn make(&mut self) -> IndexResult<()> {
         if self.version()? == (0, 0) {

@@ -1,4 +1,4 @@
-//! Partial answers: the text of a running answer on disk, so that a killed daemon does not lose what it has shown.
+//! Partial answers: the text of a running answer on disk, so that a killed daemon does not lose the text that it has shown.
 //!
 //! Each running answer has a file: a header line and the redacted text so far. A secret is recognised only when enough of
 //! it was received. Text that the redactor has not decided on yet is written as a tail, which the next append overwrites;
@@ -141,7 +141,7 @@ impl RedactedText {
 
     fn settled(&mut self) -> &[u8] {
         let certain = self.unread.len();
-        // Only text without an incomplete piece at its beginning follows what is certain.
+        // Only text without an incomplete piece at its beginning follows the certain part.
         self.stream.peek(&mut self.unread);
         let (from, end) = (self.ahead, self.unread.len());
         self.returned.clear();

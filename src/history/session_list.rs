@@ -131,11 +131,11 @@ fn may_contain(line: &[u8], words: &[String]) -> bool {
     words.iter().all(has)
 }
 
-/// What a search found in a record.
+/// Match of a search in a record.
 struct Found {
     /// The text around the phrase, or around the first of the words.
     excerpt: String,
-    /// Whether the words stand together, in their order.
+    /// Whether the words are adjacent, in their order.
     is_phrase: bool,
     /// Id of the record, if the log of the session shows it.
     record: Option<String>,
@@ -204,7 +204,7 @@ fn without_escapes(text: String) -> String {
     global_redactor().redact(&plain).into_owned()
 }
 
-/// Returns where the words stand in their order, with nothing but white space between them.
+/// Returns where the words are in their order, with nothing but white space between them.
 fn phrase(text: &str, words: &[String]) -> Option<usize> {
     let (first, rest) = words.split_first()?;
     let follows = |at: &usize| {

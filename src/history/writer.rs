@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// Time from a record to its sync, if nothing waits for it. A sync at once would take time from the next prompt of the shell.
+/// Time from a record to its sync, if nothing waits for it. An immediate sync would take time from the next prompt of the shell.
 const SYNC_DELAY: Duration = Duration::from_millis(50);
 
 /// Opens a file that could not be opened before.

@@ -38,7 +38,7 @@ pub fn tls_failure(error: &reqwest::Error) -> Option<TlsFailure> {
     })
 }
 
-/// Returns what is wrong with a certificate, in words, and what to do; `None` for a fault that trusting its authority would fix.
+/// Returns the fault of a certificate, in words, and the remedy; `None` for a fault that trusting its authority would fix.
 fn fault_words(fault: &rustls::CertificateError) -> Option<(&'static str, &'static str)> {
     use rustls::CertificateError as Fault;
     match fault {

@@ -57,7 +57,7 @@ pub(super) struct ReadyServer {
     pub(super) tasks: TaskTracker,
 }
 
-/// Time limit of a call, and what is left of it.
+/// Time limit of a call, and the time left.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeBudget {
     limit: Duration,

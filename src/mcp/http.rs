@@ -68,7 +68,7 @@ impl HttpClients {
         }
     }
 
-    /// Returns the OAuth token of a server whose configuration has no credentials of its own.
+    /// Returns the OAuth token of a server whose configuration has no credentials.
     ///
     /// # Errors
     /// The token has expired and cannot be renewed, or its file cannot be read.
@@ -203,7 +203,7 @@ pub(super) struct McpHttpClient {
 }
 
 impl McpHttpClient {
-    /// Whether a stream may be opened now. Without this limit `rmcp` reopens a stream that the server closes at once every
+    /// Whether a stream may be opened now. Without this limit `rmcp` reopens a stream that the server closes immediately every
     /// second.
     fn may_open_stream(&self, session: Option<&Arc<str>>, resumes: bool) -> bool {
         let mut streams = lock(&self.streams);

@@ -1,4 +1,4 @@
-//! Masking of a server's secrets in what it says.
+//! Masking of a server's secrets in its messages.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

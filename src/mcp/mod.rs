@@ -1,4 +1,4 @@
-//! Pool of the user's MCP servers: connects to all of them at once, keeps the connections open, and calls a tool only
+//! Pool of the user's MCP servers: connects to all of them concurrently, keeps the connections open, and calls a tool only
 //! with an approval.
 //!
 //! `rmcp` implements the protocol. This module decides what `rmcp` leaves open: size and time limits, reconnects,
@@ -177,7 +177,7 @@ impl ServerPool {
         self.tasks.spawn(self.shared.tasks.track_future(supervise));
     }
 
-    /// Disconnects a server. A configured server stays disconnected until it is started by hand or its configuration
+    /// Disconnects a server. A configured server stays disconnected until it is started manually or its configuration
     /// changes.
     ///
     /// # Errors

@@ -83,7 +83,7 @@ pub struct ServerState {
     pub status: ConnectionStatus,
     /// Last error, with a hint where one is known.
     pub error: Option<String>,
-    /// Whether the server is in the configuration, and not only connected by hand.
+    /// Whether the server is in the configuration, and not only connected manually.
     pub configured: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct AskRequest {
     /// Start time of the client's command line, milliseconds since 1970, as the plugin measured it.
     #[serde(default)]
     pub started_ms: Option<u64>,
-    /// What the request is for.
+    /// Purpose of the request.
     #[serde(default)]
     pub purpose: AskPurpose,
     /// `AISH_*` of the client's environment.
@@ -45,7 +45,7 @@ pub struct AskRequest {
     /// MCP resources to attach, as `alias:uri`.
     #[serde(default)]
     pub resources: Vec<String>,
-    /// Reply with [`AskAccepted`](super::AskAccepted) at once; the turn continues without a client.
+    /// Reply with [`AskAccepted`](super::AskAccepted) immediately; the turn continues without a client.
     #[serde(default)]
     pub background: bool,
     /// The client has a terminal to ask questions on.
@@ -93,7 +93,7 @@ pub enum OutputChoice {
     Never,
 }
 
-/// What a request to a model is for.
+/// Purpose of a request to a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskPurpose {

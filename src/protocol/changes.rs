@@ -40,7 +40,7 @@ pub struct ChangesReply {
     pub prompt: String,
     /// The files, in the order in which they were changed first.
     pub files: Vec<ChangedFile>,
-    /// The changes were taken back.
+    /// The changes were undone.
     pub is_done: bool,
     /// What was changed.
     pub difference: Vec<ToolDiffLine>,

@@ -1,4 +1,4 @@
-//! Events: what the daemon reports while it serves a request.
+//! Events that the daemon reports while it serves a request.
 
 use serde::{Deserialize, Serialize};
 

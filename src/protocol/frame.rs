@@ -15,7 +15,7 @@ pub const MAX_HELLO_FRAME: usize = 64 << 10;
 /// Capacity that an empty decoder keeps.
 const KEPT_CAPACITY: usize = 64 << 10;
 
-/// Bytes in front of a body: length and kind.
+/// Bytes before a body: length and kind.
 pub const HEADER: usize = 5;
 
 /// A whole frame with a JSON body.

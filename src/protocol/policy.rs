@@ -49,7 +49,7 @@ pub struct PolicyInForce {
 /// A rule in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleInfo {
-    /// What it applies to: `fs.*`, `op:read`, `shell`; `default`.
+    /// Subject of the rule: `fs.*`, `op:read`, `shell`; `default`.
     pub subject: String,
     /// Its effect.
     pub effect: RuleEffect,

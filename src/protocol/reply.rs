@@ -35,13 +35,13 @@ pub struct AnswerSummary {
     /// Whether a part of the cost is estimated, because the provider reported no tokens.
     #[serde(default)]
     pub cost_estimated: bool,
-    /// What the session has cost so far in US dollars, as far as it is known.
+    /// Cost of the session so far in US dollars, as far as it is known.
     #[serde(default)]
     pub session_cost: Option<f64>,
     /// Whether the session has answers of unknown price, which `session_cost` leaves out.
     #[serde(default)]
     pub session_cost_partial: bool,
-    /// What is shown of the cost.
+    /// How the cost is shown.
     #[serde(default)]
     pub show_cost: ShownCost,
     /// Number of proposed commands. A failed command of the user that can be run again counts where the model proposed none.
@@ -412,7 +412,7 @@ pub struct TerminalOutput {
     pub cwd: String,
     /// When it started, in milliseconds since 1970.
     pub started_ms: u64,
-    /// What the output was read from, such as `tmux`.
+    /// Source of the output, such as `tmux`.
     pub source: String,
     /// The beginning is no longer in the scrollback.
     pub is_tail: bool,

@@ -8,11 +8,11 @@ use super::ShellId;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum ShareRequest {
-    /// Returns what a share would show: [`SharePreview`].
+    /// Returns the preview of a share: [`SharePreview`].
     Preview {
         /// The session.
         session: ShareSession,
-        /// The parts that are shown besides prompts and answers.
+        /// The parts that are shown in addition to prompts and answers.
         #[serde(flatten)]
         options: ShareOptions,
     },
@@ -35,7 +35,7 @@ pub enum ShareRequest {
     List,
 }
 
-/// The parts of a share besides prompts and answers.
+/// The parts of a share in addition to prompts and answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShareOptions {
     /// Show the results of tools and the output of commands.
@@ -63,12 +63,12 @@ pub struct ShareReply {
     pub shares: Vec<SharedPage>,
     /// For [`ShareRequest::Unshare`]: how many were removed.
     pub removed: usize,
-    /// For [`ShareRequest::Unshare`]: the session is not shared automatically any more.
+    /// For [`ShareRequest::Unshare`]: the session is no longer shared automatically.
     #[serde(default)]
     pub is_stopped: bool,
 }
 
-/// What a share would show.
+/// Preview of a share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharePreview {
     /// SHA-256 of what is shown.
@@ -114,7 +114,7 @@ pub struct SharedPage {
     /// Whether others can read its page, on other machines.
     #[serde(default)]
     pub is_public: bool,
-    /// The session is shared after each answer, not by hand.
+    /// The session is shared after each answer, not manually.
     #[serde(default)]
     pub is_automatic: bool,
 }

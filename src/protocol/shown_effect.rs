@@ -1,4 +1,4 @@
-//! The effect of a call, which a question shows besides its arguments.
+//! The effect of a call, which a question shows in addition to its arguments.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::chat::{DataSensitivity, OperationClass};
 pub struct ShownEffect {
     /// The directory of the workspace in which the call stays; `None` for other tools, and for a call that leaves it.
     pub workspace: Option<String>,
-    /// What the call does, in one line, where the arguments do not say it: the resolved path of a file outside.
+    /// The effect of the call, in one line, where the arguments do not say it: the resolved path of a file outside.
     pub statement: Option<String>,
     /// The difference that the call makes in files. It replaces the arguments in the question.
     #[serde(default)]
     pub difference: Vec<ToolDiffLine>,
-    /// What could hurt, in one line: `deletes files recursively outside this directory`.
+    /// The possible harm, in one line: `deletes files recursively outside this directory`.
     pub danger: Option<String>,
     /// The answer `yes` must be typed in full.
     #[serde(default)]

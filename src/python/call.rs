@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::chat::ImageContent;
 
-/// Input of a call besides its arguments.
+/// Input of a call other than its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct CallScope<'a> {
     /// The session that calls.

@@ -123,7 +123,7 @@ impl HelperCatalog {
     }
 }
 
-/// Returns a file if it is what was added, and one line otherwise.
+/// Returns a file if it is unchanged since it was added, and one line otherwise.
 fn usable_file(
     paths: &Paths,
     dir: &Path,

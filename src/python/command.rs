@@ -160,7 +160,7 @@ pub(super) fn worker_command(spec: &WorkerSpec<'_>, mark: &str) -> Result<Comman
     Ok(command)
 }
 
-/// Returns what the sandbox of a worker allows.
+/// Returns the sandbox policy of a worker.
 fn worker_policy(
     spec: &WorkerSpec<'_>,
     sandbox: &WorkerSandbox,

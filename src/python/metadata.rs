@@ -5,7 +5,7 @@ use toml_edit::{DocumentMut, Item};
 /// Maximum number of characters of a requirement.
 const MAX_REQUIREMENT: usize = 500;
 
-/// What a file says about its interpreter and packages.
+/// Declaration of a file about its interpreter and packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptMetadata {
     /// Versions of Python, such as `>=3.11`.
@@ -28,7 +28,7 @@ pub struct PackageRequirement {
 /// Reads the `script` block of a file; a file without one has no metadata.
 ///
 /// # Errors
-/// One line that says what is wrong with the block.
+/// One line that describes the fault in the block.
 pub fn parse(source: &str) -> Result<ScriptMetadata, String> {
     let Some(block) = script_block(source)? else {
         return Ok(ScriptMetadata::default());

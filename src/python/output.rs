@@ -43,7 +43,7 @@ impl OutputPipe {
         }
     }
 
-    /// Forgets what was read.
+    /// Discards the output read so far.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }

@@ -70,7 +70,7 @@ pub(super) struct WorkerAnswer {
 pub(super) struct WorkerProcess {
     child: Child,
     group: Option<ChildGroup>,
-    /// Ends the group at once.
+    /// Ends the group immediately.
     end_signal: Signal,
     mark: String,
     reader: OwnedReadHalf,
@@ -275,7 +275,7 @@ impl WorkerProcess {
         }
     }
 
-    /// Takes a complete line from what was received.
+    /// Takes a complete line from the received bytes.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, WorkerFault> {
         let end = memchr::memchr(b'\n', &self.received);
         if end.unwrap_or(self.received.len()) > MAX_LINE {

@@ -32,7 +32,7 @@ pub struct HelperCandidate {
     pub name: String,
     /// The content.
     pub source: String,
-    /// What the file says about its interpreter and packages.
+    /// Declaration of the file about its interpreter and packages.
     pub metadata: ScriptMetadata,
     /// A file of this name with another content is there, or was added before.
     pub replaces: bool,
@@ -257,7 +257,7 @@ const PYTHON_FUNCTIONS: [&str; 63] = [
     "zip",
 ];
 
-/// Bounds what the code of the file may have said about itself.
+/// Bounds the texts that the code of the file declares about itself.
 fn checked(functions: Vec<FunctionRecord>) -> Vec<FunctionRecord> {
     let cut = |text: String, most: usize| match text.char_indices().nth(most) {
         Some((at, _)) => text.get(..at).map(str::to_owned).unwrap_or_default(),

@@ -40,7 +40,7 @@ class Channel:
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            # Halves of surrogate pairs, which also stand for the bytes of a file name that is not UTF-8.
+            # Halves of surrogate pairs, which also represent the bytes of a file name that is not UTF-8.
             data = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
         data += b"\n"
         if len(data) > MAX_LINE:

@@ -233,7 +233,7 @@ impl HelperWorkers {
         }
     }
 
-    /// Runs a block of code, which can call the functions of the catalog by their names. Each block has a process of its own, so
+    /// Runs a block of code, which can call the functions of the catalog by their names. Each block has its own process, so
     /// that nothing of an earlier block changes what the shown text means, and code cannot change a helper. The time in which
     /// a call waits for its reply does not count.
     ///
@@ -398,7 +398,7 @@ impl GuardedWorkspace {
     }
 }
 
-/// Describes the functions of a file: runs the file in a worker of its own.
+/// Describes the functions of a file: runs the file in a separate worker.
 ///
 /// # Errors
 /// The worker gave no answer; one line.

@@ -1,6 +1,6 @@
 //! Finds where programs enter and leave the alternate screen: DECSET and DECRST of 1049, 1047 and 47.
 
-/// Maximum length of the parameters of a sequence that is looked at.
+/// Maximum length of the parameters of a sequence that is parsed.
 const MAX_PARAMETERS: usize = 64;
 
 /// Follows the sequences in the output, wherever a read may have cut it.

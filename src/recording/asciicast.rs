@@ -16,7 +16,7 @@ use super::reader::Recording;
 use super::secrets::RecordingSecrets;
 use crate::error::{ErrorContext, Result};
 
-/// How much output is read at once.
+/// Bytes of output per read.
 const STEP: usize = 64 << 10;
 
 /// Redacted output, re-encoded.

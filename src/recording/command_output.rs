@@ -30,11 +30,11 @@ const MARK: u64 = 8 << 10;
 const MAX_CHANGES: usize = 10_000;
 
 /// Time limit for the events of a command that the shell has reported already, and interval of looking for them: the recorder
-/// writes on a thread of its own.
+/// writes on its own thread.
 const EVENT_PATIENCE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(5));
 
-/// What a command left on the screen, as a person sees it: redrawn lines in their final form, wrapped rows joined, without
-/// colours, and without what was on the alternate screen. Not redacted.
+/// Output that a command left on the screen, as a person sees it: redrawn lines in their final form, wrapped rows joined, without
+/// colours, and without the content of the alternate screen. Not redacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RenderedOutput {
     /// The first lines, or all of them.
@@ -118,7 +118,7 @@ pub fn of_command(
     let is_expected = started_ms >= recording.start.ms;
     let mut found = find(&recording, &is_command, None)?;
     if found.is_none() && is_expected {
-        // A full recording gets no more events.
+        // A full recording gets no further events.
         if recording.summary()?.is_full {
             return Ok(Some(RenderedOutput {
                 lacking: Some(GapReason::Limit),

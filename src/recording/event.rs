@@ -25,12 +25,12 @@ pub struct RecordingLine {
     /// Length of `output` when the event happened.
     #[serde(default)]
     pub offset: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: RecordingEvent,
 }
 
-/// What happened in the recorded terminal.
+/// An event in the recorded terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordingEvent {

@@ -48,10 +48,10 @@ pub fn start_of(dir: &Path) -> Option<RecordingStart> {
     }
 }
 
-/// Whether a recording is still being written; so is one that cannot be looked at.
+/// Whether a recording is still being written; so is one that cannot be checked.
 pub fn is_being_written(dir: &Path) -> bool {
     match File::open(dir.join(EVENTS_FILE)) {
-        // Released at once.
+        // Released immediately.
         Ok(file) => Flock::lock(file, FlockArg::LockSharedNonblock).is_err(),
         Err(e) => e.kind() != io::ErrorKind::NotFound,
     }

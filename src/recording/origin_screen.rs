@@ -19,7 +19,7 @@ pub struct PlacedText {
 }
 
 impl PlacedText {
-    /// Appends a character that stands at `place`.
+    /// Appends a character that is at `place`.
     pub fn push(&mut self, c: char, place: u64) {
         self.places.push((self.text.len(), place));
         self.text.push(c);
@@ -42,7 +42,7 @@ type Row = (Vec<Cell>, bool);
 #[derive(Debug, Default)]
 struct EvictedRows(Vec<Row>);
 
-/// Maximum number of cells that are kept until the next search. Output that scrolls away more at once is hostile.
+/// Maximum number of cells that are kept until the next search. Output that scrolls away more in one go is hostile.
 const MAX_EVICTED: usize = 1 << 20;
 
 impl Observer for EvictedRows {
@@ -74,7 +74,7 @@ impl OriginScreen {
         })
     }
 
-    /// Executes a function that stands at `place` in the output.
+    /// Executes a function that is at `place` in the output.
     pub fn apply(&mut self, place: u64, function: Function) {
         match function {
             Function::Sgr(_) => {}
@@ -169,7 +169,7 @@ fn append(rows: &[Row], out: &mut PlacedText, is_continued: impl Fn(&Row) -> boo
 }
 
 fn colors(place: u64) -> SgrOps {
-    // 0 stands for cells that were not drawn.
+    // 0 marks cells that were not drawn.
     let code = place + 1;
     let color = |shift: u32| {
         let [r, g, b, ..] = (code >> shift).to_le_bytes();

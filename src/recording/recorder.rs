@@ -1,4 +1,4 @@
-//! Hands output to the writer on a thread of its own, so that the process that copies output does not wait for the disk.
+//! Hands output to the writer on a separate thread, so that the process that copies output does not wait for the disk.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -165,7 +165,7 @@ pub fn now_ms() -> u64 {
     u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes what is queued until the end.
+/// Writes the queued output until the end.
 fn write(shared: &Shared, writer: &mut RecordingWriter) {
     let mut batch = Queue::default();
     loop {

@@ -37,7 +37,7 @@ const TIME_SPACING: Duration = Duration::from_millis(60);
 const MARK_SPACING: u64 = 128 << 10;
 const MARK_EVENTS: usize = 2000;
 
-/// A place from which events can be read, and what is known of the terminal there.
+/// A place from which events can be read, and the known state of the terminal there.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexMark {
     /// The place.
@@ -97,7 +97,7 @@ impl ReplayIndex {
         index
     }
 
-    /// Ends the thread, if it still runs, and waits until it has removed what it leaves unfinished.
+    /// Ends the thread, if it still runs, and waits until it has removed its unfinished file.
     pub fn stop(&self) {
         self.stops.store(true, Ordering::Relaxed);
         let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);

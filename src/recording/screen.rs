@@ -15,7 +15,7 @@ use crate::safety::utf8::Utf8Stream;
 
 pub use captured::captured_text;
 
-/// Number of characters that an emulator is given at once. Three bytes can fill a screen, so that a caller with a time
+/// Number of characters that an emulator is given per call. Three bytes can fill a screen, so that a caller with a time
 /// limit must look at the clock often.
 pub const SLICE: usize = 1 << 10;
 
@@ -181,7 +181,7 @@ impl LineCollector {
         }
     }
 
-    /// Returns a screen whose cursor is in the last row, and a collector of what is printed from there on: output that moves up from
+    /// Returns a screen whose cursor is in the last row, and a collector of the output from there on: output that moves up from
     /// its first row finds rows above it, as on a terminal that was used before.
     pub fn at_bottom(
         cols: u16,
@@ -202,7 +202,7 @@ impl LineCollector {
         std::mem::take(&mut self.lines)
     }
 
-    /// Adds what is left on the primary screen, without the blank rows below, and returns the lines that
+    /// Adds the text left on the primary screen, without the blank rows below, and returns the lines that
     /// [`LineCollector::take_lines`] has not returned.
     pub fn finish(mut self, screen: &ScreenEmulator) -> Vec<String> {
         self.collect_screen(screen.terminal());

@@ -1,7 +1,7 @@
 //! Finds the secrets in a recording: which characters of its output must not be exported.
 //!
 //! A terminal shows a secret in more ways than its bytes in a row: with colours in between, split over writes, wrapped over
-//! two rows, drawn out of order, or key by key while a command line is typed and drawn anew. So the search has two views of
+//! two rows, drawn out of order, or key by key while a command line is typed and redrawn. So the search has two views of
 //! the output: the stream of drawn characters without everything else, and the screen after each write. What is found in
 //! either leads back to the bytes that drew it. A second pass searches for parts of the values that the first one found,
 //! which also finds them where nothing shows that they are secret, and half typed.
@@ -25,7 +25,7 @@ use crate::safety::redact::Redactor;
 use partial_values::PartialValues;
 use position_set::PositionSet;
 
-/// How much output is drawn before the screen is searched, if it came at once.
+/// How much output is drawn before the screen is searched, if it came without a pause.
 const STEP: usize = 4 << 10;
 
 /// The stream is searched in blocks of this size.

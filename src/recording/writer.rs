@@ -176,7 +176,7 @@ impl RecordingWriter {
         &self.dir
     }
 
-    /// Records what was seen, each with its time in microseconds; `bytes` holds the output.
+    /// Records events, each with its time in microseconds; `bytes` holds the output.
     pub fn record(&mut self, seen: &[(u64, Seen)], bytes: &[u8]) {
         let mut rest = bytes;
         for (us, seen) in seen {
@@ -250,7 +250,7 @@ impl RecordingWriter {
         let Some((reason, mut bytes)) = self.gap.take() else {
             return;
         };
-        // One line end stands for all that a program printed while nothing was echoed. Without it, what follows would go on in
+        // One line end replaces all output that a program printed while nothing was echoed. Without it, what follows would go on in
         // the line of the password prompt.
         let line_end: &[u8] = match std::mem::take(&mut self.gap_has_line_end) {
             true => b"\r\n",
@@ -342,7 +342,7 @@ impl RecordingWriter {
         (self.at_prompt, self.has_left) = (false, false);
     }
 
-    /// Cuts off what was recorded since the last prompt, and counts it as a gap.
+    /// Cuts off the events recorded since the last prompt, and counts them as a gap.
     fn forget_line(&mut self, us: u64) {
         self.close_gap(us);
         self.commit();

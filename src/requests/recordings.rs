@@ -25,7 +25,7 @@ pub struct SessionShells(HashMap<String, (u64, u64)>);
 pub struct SessionRecording {
     /// The recording.
     pub recording: Recording,
-    /// What a list shows of it.
+    /// The entry that a list shows for it.
     pub summary: RecordingSummary,
     /// Its commands.
     pub commands: Vec<RecordedCommand>,

@@ -43,7 +43,7 @@ pub enum CredentialSource<'a> {
 pub struct RemovedShares {
     /// Number of pages.
     pub count: usize,
-    /// The session would be shared after its next answer, and is not any more.
+    /// The session would have been shared after its next answer, and no longer is.
     pub is_stopped: bool,
 }
 
@@ -250,7 +250,7 @@ async fn keys(
     })
 }
 
-/// Completes the work even if the client hangs up, unless the daemon must end at once.
+/// Completes the work even if the client hangs up, unless the daemon must end immediately.
 async fn complete<T: Send + 'static>(
     services: &SharedServices,
     work: impl Future<Output = Result<T>> + Send + 'static,

@@ -37,7 +37,7 @@ const MAX_COMMAND: usize = 16 << 10;
 /// Maximum number of reasons.
 const MAX_REASONS: usize = 5;
 
-/// What a command line does, as far as its text shows.
+/// Effects of a command line, as far as its text shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandAssessment {
     /// The worst of the effects.

@@ -2,7 +2,7 @@
 //!
 //! A `CMD:` line of the answer itself proposes a command, and so does a code block that consists of such lines. A command
 //! takes further lines until it is complete; if it never is, its first line is proposed and the rest is text. A code block
-//! directly below `CMD:` is one command. A `CMD:` line that is quoted in other code or stands in an HTML comment, or another
+//! directly below `CMD:` is one command. A `CMD:` line that is quoted in other code or is in an HTML comment, or another
 //! block of raw HTML, is text.
 
 mod line_kind;
@@ -203,7 +203,7 @@ impl CommandExtractor {
         }
     }
 
-    /// Ends a command that is not complete: its first line is proposed alone, and the rest of the lines is handled anew.
+    /// Ends a command that is not complete: its first line is proposed alone, and the remaining lines are processed again.
     fn give_up(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         let rest = std::mem::take(&mut self.held);
         let Some(pending) = self.pending.take() else {
@@ -384,7 +384,7 @@ impl CommandExtractor {
         self.end(emit);
     }
 
-    /// Ends an answer that was cut off. Emits what is held as text: neither a partial command nor those of a partial code
+    /// Ends an answer that was cut off. Emits the held input as text: neither a partial command nor those of a partial code
     /// block must be offered.
     pub fn cut_off(&mut self, emit: &mut impl FnMut(AnswerPiece)) {
         if let Some(pending) = self.pending.take() {

@@ -1,9 +1,9 @@
 //! Confusables: visible characters that look like other characters.
 //!
 //! The strict sink passes every visible character; this module additionally marks those that can deceive. A word of an
-//! alphabet that shares letter shapes with Latin is shown unchanged as long as a reader can tell which alphabet it is.
+//! alphabet that shares letter shapes with Latin is shown unchanged as long as a reader can see which alphabet it is.
 //! Marked as `‹U+0430›` are: letters of another alphabet inside a Latin word; all letters of a word that consists only
-//! of look-alikes and does not stand next to an unambiguous word of its alphabet; and symbols drawn like an ASCII
+//! of look-alikes and is not next to an unambiguous word of its alphabet; and symbols drawn like an ASCII
 //! character (other slashes, dots, colons, hyphens, mathematical letters). Scripts that are commonly mixed with Latin
 //! and do not resemble it (Han, kana, Hangul and most others) are never marked.
 

@@ -17,7 +17,7 @@ pub enum IntentCheck {
     Consistent,
     /// It may, with a warning for the user and the record.
     Warned(String),
-    /// It may not. The text tells the caller how to correct the call.
+    /// It may not. The text explains to the caller how to correct the call.
     Rejected(String),
 }
 

@@ -43,7 +43,7 @@ const COMMON_NAMES: [&str; 29] = [
     "work",
 ];
 
-/// A name as it can stand in a text.
+/// A name as it can occur in a text.
 #[derive(Debug, Clone)]
 struct NameForm {
     text: String,
@@ -67,7 +67,7 @@ pub struct OwnNames {
 pub struct FoundName {
     /// Where it is.
     pub range: Range<usize>,
-    /// What stands for it: `~`, `user` or `host`.
+    /// The replacement: `~`, `user` or `host`.
     pub replacement: &'static str,
 }
 
@@ -88,7 +88,7 @@ impl OwnNames {
                 percent_encoded(name, "/"),
                 percent_encoded(name, ""),
             ] {
-                // The home directory of root is a word of its own, and every path begins with /.
+                // The home directory of root is a separate word, and every path begins with /.
                 if name.len() > 1 && forms.iter().all(|form| form.text != text) {
                     forms.push(NameForm {
                         text,

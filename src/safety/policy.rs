@@ -109,7 +109,7 @@ pub struct CallRequest<'a> {
     pub configured: bool,
     /// The tool has changed since it was last shown to the user, which voids everything that allowed it.
     pub changed: bool,
-    /// What the caller declares.
+    /// Declared intent of the caller.
     pub intent: Option<&'a CallIntent>,
     /// Why the call must be asked about whatever allows it: it reaches a file that decides what aish may do.
     pub protected: Option<&'a str>,

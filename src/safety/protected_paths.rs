@@ -190,7 +190,7 @@ fn components(path: &Path) -> Vec<String> {
     for part in path.components() {
         match part {
             Component::Normal(name) => parts.push(name.to_string_lossy().to_lowercase()),
-            // What is above an unknown directory is unknown.
+            // The directories above an unknown directory are unknown.
             Component::ParentDir if parts.last().is_some_and(|part| part.ends_with(ANY)) => {}
             Component::ParentDir if is_process_link_of(&parts) => {}
             Component::ParentDir => {
@@ -232,7 +232,7 @@ fn is_process_link_of(parts: &[String]) -> bool {
     }
 }
 
-/// Whether a path contains wildcards, so that it stands for several.
+/// Whether a path contains wildcards, so that it matches several.
 pub fn is_pattern(path: &str) -> bool {
     path.contains(is_meta)
 }
@@ -242,7 +242,7 @@ pub fn pattern_matches(pattern: &str, name: &str) -> bool {
     part_matches(pattern, name)
 }
 
-/// Compares a pattern with a protected path; `**` stands for any number of components. From the ends of both, so that the
+/// Compares a pattern with a protected path; `**` matches any number of components. From the ends of both, so that the
 /// time is bounded by the product of their lengths.
 fn relation(pattern: &[&str], place: &[&str]) -> Option<PathRelation> {
     // Relations of the rest of the pattern to each rest of the place; first those of the empty pattern.
@@ -343,7 +343,7 @@ fn part_matches(part: &str, name: &str) -> bool {
     let (Some(first), Some(last)) = (part.find(is_meta), part.rfind(is_meta)) else {
         return part == name;
     };
-    // As in a shell, `*` alone stands for no hidden file.
+    // As in a shell, `*` alone matches no hidden file.
     if !part.contains(ANY) && name.starts_with('.') && !part.contains(|c| !is_meta(c)) {
         return false;
     }

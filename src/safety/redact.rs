@@ -50,7 +50,7 @@ pub fn global_redactor() -> &'static Redactor {
 pub struct FoundSecret {
     /// Its position, in bytes.
     pub range: Range<usize>,
-    /// What it is: `github-token`, `password`, or the name of a known value.
+    /// Kind of secret: `github-token`, `password`, or the name of a known value.
     pub kind: Arc<str>,
 }
 
@@ -126,7 +126,7 @@ impl Redactor {
     }
 
     /// Adds the secrets that are found in a text by their form, so that they are found everywhere from now on: a program may print
-    /// them behind anything. Ignores those that consist of words.
+    /// them after anything. Ignores those that consist of words.
     pub fn add_found(&self, text: &str) {
         for FoundSecret { range, kind } in self.find(text) {
             let value = text.get(range).unwrap_or_default();
@@ -295,7 +295,7 @@ pub struct RedactStream {
 }
 
 impl RedactStream {
-    /// Processes a chunk and appends what is decided so far to `out`.
+    /// Processes a chunk and appends the text decided so far to `out`.
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         self.step(piece, false, out);
     }
@@ -327,7 +327,7 @@ impl RedactStream {
             });
     }
 
-    /// Returns what was found since the last call, in order, with positions in the input.
+    /// Returns the secrets found since the last call, in order, with positions in the input.
     pub fn take_found(&mut self) -> Vec<FoundSecret> {
         std::mem::take(&mut self.found)
     }

@@ -1,7 +1,7 @@
 //! Text sink: the only path for untrusted text to a terminal.
 //!
 //! Text from a model, a tool, a server or a file name may contain escape sequences that retitle the window, write the
-//! clipboard or repaint what was approved, and characters that hide or reorder their neighbours. [`TextSink`] passes
+//! clipboard or repaint the approved text, and characters that hide or reorder their neighbours. [`TextSink`] passes
 //! visible characters and shows a stand-in for everything else, independent of how the text was split into chunks. It
 //! holds back at most one character, or the length of one run of spaces.
 //!
@@ -147,7 +147,7 @@ impl TextSink {
         self.push_with(chunk, &mut |piece| append(piece, out));
     }
 
-    /// Ends the text: emits what was held back and resets the sink.
+    /// Ends the text: emits the held text and resets the sink.
     pub fn finish_with(&mut self, emit: &mut dyn FnMut(SafePiece<'_>)) {
         self.end_spaces(emit);
         // For a character that depends on its successor, the end of the text counts as a space.
@@ -155,7 +155,7 @@ impl TextSink {
         self.preceding = PrecedingText::new(None);
     }
 
-    /// Ends the text and appends what was held back to `out`.
+    /// Ends the text and appends the held text to `out`.
     pub fn finish(&mut self, out: &mut String) {
         self.finish_with(&mut |piece| append(piece, out));
     }

@@ -1,6 +1,6 @@
 //! Finds out what the sandbox denied, from the output of the command. Pure.
 //!
-//! The kernel does not report what it denied, so denials are derived from lines that report a refused access and name a path that
+//! The kernel does not report denied accesses, so denials are derived from lines that report a refused access and name a path that
 //! the policy does not allow. A program that reports nothing, or in another form, is missed; the contents of a file that a command
 //! prints can look like a report.
 
@@ -20,7 +20,7 @@ const MAX_LINES: usize = 2000;
 /// How many lines before a report can name its path.
 const LINES_BEFORE: usize = 3;
 
-/// What programs print for EACCES, EPERM, EROFS and EBUSY (of a file that is mounted over itself), in lower case.
+/// Messages that programs print for EACCES, EPERM, EROFS and EBUSY (of a file that is mounted over itself), in lower case.
 const REPORTS: &[&str] = &[
     "permission denied",
     "operation not permitted",
@@ -29,7 +29,7 @@ const REPORTS: &[&str] = &[
     "not permitted by sandbox",
 ];
 
-/// What programs print that find no network.
+/// Messages of programs that find no network.
 const NETWORK_REPORTS: &[&str] = &[
     "could not resolve host",
     "couldn't resolve host",
@@ -60,7 +60,7 @@ const NETWORK_REPORT_PAIRS: &[(&str, &str)] = &[
     ("connecting to", "failed: operation not permitted"),
 ];
 
-/// What programs print for EPERM, which the filter of system calls returns, in lower case.
+/// Messages that programs print for EPERM, which the filter of system calls returns, in lower case.
 const FILTER_REPORTS: &[&str] = &["operation not permitted", "eperm"];
 
 /// Words of a report about a socket, and of a traceback through code that makes one.
@@ -247,7 +247,7 @@ impl ReportReader<'_> {
         })
     }
 
-    /// Returns the paths that a line names: what is quoted, then what is between colons, then single words. A first word before a
+    /// Returns the paths that a line names: quoted parts, then parts between colons, then single words. A first word before a
     /// colon is returned apart: it may be the program that reports.
     fn paths(&self, line: &str) -> (Vec<PathBuf>, Option<PathBuf>) {
         let mut names = quoted(line);
@@ -342,7 +342,7 @@ fn bare_names(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns what is between quotation marks of the common forms.
+/// Returns the text between quotation marks of the common forms.
 fn quoted(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (open, close) in [

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Maximum number of bytes that are read of a git configuration.
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
 
-/// Keys of a git configuration whose value is a path of what git obeys, see [git-config](https://git-scm.com/docs/git-config).
+/// Keys of a git configuration whose value is a path of a file that git obeys, see [git-config](https://git-scm.com/docs/git-config).
 const PATH_KEYS: [&str; 4] = ["attributesfile", "hookspath", "path", "templatedir"];
 
 /// Keys whose value is a command that git runs.
@@ -72,7 +72,7 @@ pub(super) fn linked_path(file: &Path) -> Option<PathBuf> {
     file.parent()?.join(name).canonicalize().ok()
 }
 
-/// What relative names in a configuration may start from.
+/// Directories from which relative names in a configuration may start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConfigBase<'a> {
     /// The work trees of the repository.
@@ -153,7 +153,7 @@ impl ConfigBase<'_> {
     }
 }
 
-/// Returns the keys, in lower case, and values of a git configuration that name what git obeys.
+/// Returns the keys, in lower case, and values of a git configuration that name files which git obeys.
 fn values(config: &str) -> Vec<(String, String)> {
     values_where(config, |section, key, value| {
         PATH_KEYS.contains(&key)

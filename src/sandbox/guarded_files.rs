@@ -67,7 +67,7 @@ impl GuardedFiles {
         self.places.to_guard(&self.dirs)
     }
 
-    /// Names the files that are not as they were, one line each, and takes back what lets a git directory obey another one.
+    /// Names the files that have changed, one line each, and reverts changes that let a git directory obey another one.
     pub fn changes(&self) -> Vec<String> {
         if self.dirs.is_empty() {
             return Vec::new();
@@ -146,7 +146,7 @@ impl GuardedFiles {
             .states
             .iter()
             .filter(|(path, _)| !now.contains_key(*path));
-        // Git removes the state of what it has finished.
+        // Git removes the state of finished operations.
         let others = others.filter(|(path, _)| {
             !GIT_STATE.iter().any(|name| path.ends_with(name)) || path.exists()
         });

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of entries that are read: links are set up by hand and are few.
+/// Maximum number of entries that are read: links are set up manually and are few.
 const MAX_ENTRIES: usize = 1000;
 
 /// Returns where the symlinks lead that are at most `depth` levels below a directory.

@@ -31,7 +31,7 @@ pub use self::process_mark::{PROCESS_MARK, kill_marked};
 
 use crate::error::{Error, ErrorContext, Result};
 
-/// With this signal the supervisor kills the command at once, and then does the same as at every end: it ends remaining processes,
+/// With this signal the supervisor kills the command immediately, and then does the same as at every end: it ends remaining processes,
 /// reports what the command has changed, and removes the temporary directory. SIGKILL would end the supervisor before it can do so.
 /// macOS has no supervisor.
 pub const END_SIGNAL: Signal = match cfg!(target_os = "linux") {
@@ -72,7 +72,7 @@ impl SandboxStage {
 /// A command and the sandbox that it runs in.
 #[derive(Debug, Clone)]
 pub struct SandboxInvocation {
-    /// What it may do.
+    /// Its permissions.
     pub policy: SandboxPolicy,
     /// The command and its arguments; empty for a trial, which only builds the sandbox.
     pub command: Vec<OsString>,

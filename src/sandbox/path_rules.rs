@@ -57,7 +57,7 @@ const DEVICES: &[&str] = &[
     "/dev/zero",
 ];
 
-/// Toolchains and what they need, below the home directory. Nothing else below it can be read.
+/// Toolchains and their dependencies, below the home directory. Nothing else below it can be read.
 const TOOLCHAINS: &[&str] = &[
     ".asdf",
     ".bun",
@@ -409,7 +409,7 @@ impl PathRules {
 
     /// Whether something below `path` is hidden.
     pub fn hides_below(&self, path: &Path) -> bool {
-        // In the order of paths, what is below one comes right after it.
+        // In the order of paths, the paths below one come right after it.
         let after = (Bound::Excluded(path), Bound::Unbounded);
         let next = self.hidden.range::<Path, _>(after).next();
         next.is_some_and(|secret| secret.starts_with(path))
@@ -574,7 +574,7 @@ mod tests {
             assert!(!rules.hides_below(Path::new("/home/u/.rustup")));
             assert!(rules.hides_below(Path::new("/home")));
         }
-        // A workspace below a dotted name is no open home directory.
+        // A workspace below a dotted name is not an open home directory.
         let mut policy = SandboxPolicy::new(SandboxLevel::Workspace, "/home/u/.dot");
         policy.home = Some("/home/u".into());
         assert!(PathRules::new(&policy).may_write(Path::new("/home/u/.dot/x")));

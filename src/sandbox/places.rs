@@ -67,7 +67,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Searches directories and what is below them. The configuration of git in the home directory counts in each repository.
+    /// Searches directories and everything below them. The configuration of git in the home directory counts in each repository.
     /// `programs` are the directories of `PATH`.
     pub(super) fn find(dirs: &[PathBuf], home: Option<&Path>, programs: &[PathBuf]) -> Places {
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
@@ -595,7 +595,7 @@ mod tests {
                 &["fish/functions", "git/attributes", "profile", "zsh"],
             ),
             ("project", &[]),
-            // What is linked into a directory of a shell stays a project.
+            // A directory that is linked into a directory of a shell stays a project.
             ("src/plugin", &["_plugin", "functions", "plugin.zsh"]),
             ("src/plugin/functions", &[]),
             ("src/other", &[]),
@@ -603,7 +603,7 @@ mod tests {
         ] {
             assert_eq!(guarded(root), expected, "{root}");
         }
-        // Changes of what it may load are reported.
+        // Changes of files that it may load are reported.
         let plugin = home.join("src/plugin");
         let dirs = std::slice::from_ref(&plugin);
         let places = Places::find(dirs, Some(&home), &programs);

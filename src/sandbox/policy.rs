@@ -1,4 +1,4 @@
-//! What a sandboxed command may do, and the command line of the stage that enforces it.
+//! Permissions of a sandboxed command, and the command line of the stage that enforces it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Default for SandboxLimits {
     }
 }
 
-/// What a sandboxed command may do.
+/// Permissions of a sandboxed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxPolicy {
     /// How much it may change.
@@ -62,7 +62,7 @@ pub struct SandboxPolicy {
     pub read: Vec<PathBuf>,
     /// Files and directories that it may not read wherever they are; absolute paths. aish's own directories belong here.
     pub hidden: Vec<PathBuf>,
-    /// What may be read although it is below something hidden; absolute paths.
+    /// Readable paths that are below something hidden; absolute paths.
     pub shown: Vec<PathBuf>,
     /// Files and directories of the workspace that stay as they are. The supervisor adds what decides which programs run later.
     pub(super) guarded: Vec<PathBuf>,
@@ -74,9 +74,9 @@ pub struct SandboxPolicy {
     pub is_root: bool,
     /// Whether it may use IP sockets.
     pub network: bool,
-    /// Variables besides the fixed list.
+    /// Variables in addition to the fixed list.
     pub variables: Vec<(OsString, OsString)>,
-    /// A descriptor besides stdin, stdout and stderr that stays open.
+    /// A descriptor other than stdin, stdout and stderr that stays open.
     pub keep_fd: Option<i32>,
     /// Whether orphaned processes of the command become its children. With namespaces, the first process adopts them.
     pub adopts: bool,

@@ -27,7 +27,7 @@ pub type VariablesRequest = (Vec<String>, oneshot::Sender<ClientVariables>);
 pub struct LastVariables(Mutex<ClientVariables>);
 
 impl LastVariables {
-    /// Keeps the variables that a shell has sent. A variable that the shell does not have any more is forgotten.
+    /// Keeps the variables that a shell has sent. A variable that the shell no longer has is forgotten.
     fn keep(&self, names: &[String], sent: &ClientVariables) {
         let mut kept = lock(&self.0);
         for name in names {

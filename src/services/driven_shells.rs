@@ -267,7 +267,7 @@ mod tests {
         let _reader = options.open(&other).unwrap();
         assert_eq!(driven.list(), []);
         assert!(!other.exists());
-        // What is no FIFO is left alone.
+        // A file that is not a FIFO is left alone.
         fs::write(&path, "").unwrap();
         assert_eq!(driven.list(), []);
         assert!(path.exists());

@@ -14,7 +14,7 @@ use crate::mcp::{ConnectionStatus, ServerCredentials};
 use crate::secret::Secret;
 use crate::session::lock;
 
-/// Variables of the shell's environment that every stdio server gets, besides those in its `env` table.
+/// Variables of the shell's environment that every stdio server gets, in addition to those in its `env` table.
 const BASE_ENVIRONMENT: &[&str] = &[
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER",
@@ -229,7 +229,7 @@ fn missing(server: &ServerSettings, variables: &ClientVariables) -> Vec<String> 
     names
 }
 
-/// Returns the value of a variable. An empty value stands for an unset variable, see [`ClientVariables`].
+/// Returns the value of a variable. An empty value means an unset variable, see [`ClientVariables`].
 fn get<'v>(variables: &'v ClientVariables, name: &str) -> Option<&'v str> {
     let value = variables.get(name)?.expose();
     (!value.is_empty()).then_some(value)

@@ -77,7 +77,7 @@ pub struct SharedServices {
     pub turns: AtomicUsize,
     /// Cancelled when the daemon stops serving new clients.
     pub leaving: CancellationToken,
-    /// Cancelled when all work must end at once.
+    /// Cancelled when all work must end immediately.
     pub ending: CancellationToken,
 }
 

@@ -95,7 +95,7 @@ impl ModelRegistry {
     }
 
     /// Reads the configuration on another thread if the file has changed, so that a slow disk does not delay the other
-    /// requests of the daemon. [`ModelRegistry::config`] reports what is wrong with the file.
+    /// requests of the daemon. [`ModelRegistry::config`] reports faults in the file.
     pub async fn refresh(&self) {
         let stamp = ConfigStamp::of(&self.paths);
         let is_current = |(seen, _): &(ConfigStamp, Arc<ConfigFile>)| *seen == stamp;

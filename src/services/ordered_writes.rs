@@ -49,7 +49,7 @@ impl OrderedWrites {
     pub fn finish(&self) {
         let _running = lock(&self.shared.running);
         loop {
-            // In a statement of its own, so that the queue is not locked while the job runs.
+            // In a separate statement, so that the queue is not locked while the job runs.
             let job = lock(&self.shared.pending).pop_front();
             match job {
                 Some(job) => job(),

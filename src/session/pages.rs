@@ -42,7 +42,7 @@ impl PairedPages {
         self.0.borrow().contains_key(session)
     }
 
-    /// Waits until no paired browser follows a session any more.
+    /// Waits until no paired browser follows a session.
     pub async fn left(&self, session: &str) {
         let mut counts = self.0.subscribe();
         loop {

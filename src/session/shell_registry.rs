@@ -52,7 +52,7 @@ pub enum ShellEvent {
         command: String,
         /// Columns and rows of the terminal at its end.
         size: Option<(u16, u16)>,
-        /// What zsh does with an output without a line end.
+        /// How zsh treats an output without a line end.
         open_line: OpenLine,
     },
     /// A line was entered that is not a recorded command: an empty one, an abandoned one, or one that is kept out of the history.
@@ -94,13 +94,13 @@ pub struct KeptCommand {
     pub body: RecordBody,
     /// The lines that were entered after it, up to the next command, and are not recorded; `None` if events may have been lost.
     pub unrecorded_after: Option<Vec<UnrecordedLine>>,
-    /// What zsh did with an output without a line end.
+    /// How zsh treated an output without a line end.
     pub open_line: OpenLine,
     /// Another shell with the plugin ran in it, whose lines cannot be told from its own.
     pub hosts_shell: bool,
 }
 
-/// What is known about the screen of a shell.
+/// Known facts about the screen of a shell.
 #[derive(Debug, Clone)]
 pub struct ShellOnScreen {
     /// The last commands, oldest first.

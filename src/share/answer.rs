@@ -160,7 +160,7 @@ fn link_target(target: &str, is_shown: bool, cleaner: &mut Cleaner<'_>) -> Optio
     if is_shown {
         (cleaner.secrets, cleaner.own_names) = counts;
     }
-    // What is encoded more often was not searched.
+    // Text that is encoded more often was not searched.
     let mut encoded = target.clone();
     for _ in 0..MAX_ENCODED {
         match percent_decoded(&encoded) {
@@ -184,7 +184,7 @@ fn element(tag: &Tag<'_>, cleaner: &mut Cleaner<'_>) -> (String, &'static str) {
     let plain = |open: &str, close: &'static str| (open.to_owned(), close);
     match tag {
         Tag::Paragraph => plain("<p>", "</p>"),
-        // The page has levels 1 and 2 of its own.
+        // The page itself uses levels 1 and 2.
         Tag::Heading { .. } => plain("<h3>", "</h3>"),
         Tag::BlockQuote(_) => plain("<blockquote>", "</blockquote>"),
         Tag::CodeBlock(CodeBlockKind::Indented | CodeBlockKind::Fenced(_)) => {

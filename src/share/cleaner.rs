@@ -1,4 +1,4 @@
-//! Removes secrets and own names from the text of a share, as its readers see it: what stands between its pieces is not shown.
+//! Removes secrets and own names from the text of a share, as its readers see it: text between its pieces is not shown.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ pub const MAX_ENCODED: usize = 4;
 pub struct Cleaner<'a> {
     names: &'a OwnNames,
     redactor: &'a Redactor,
-    /// Number of marks of secrets in what was cleaned.
+    /// Number of marks of secrets in the cleaned text.
     pub secrets: usize,
     /// Number of own names that were replaced.
     pub own_names: usize,
 }
 
-/// What is replaced in a text.
+/// A part of a text that is replaced.
 #[derive(Debug)]
 struct Hit {
     range: Range<usize>,
@@ -199,14 +199,14 @@ impl<'a> Cleaner<'a> {
         }
     }
 
-    /// Adds what is found in a text that begins at a break. Returns whether more breaks may only add what is behind the secret.
+    /// Adds what is found in a text that begins at a break. Returns whether more breaks may only add text after the secret.
     fn joined_hits(&self, joined: &JoinedText, hits: &mut Vec<Hit>) -> bool {
         let mut is_complete = false;
         for hit in self.hits(&joined.text) {
             let range = hit.range.clone();
             let is_joined = range.end > joined.first;
             let begins_first = range.start < joined.first;
-            // What stands behind a mark is not more of its value unless it looks like the rest of it.
+            // Text after a mark is not more of its value unless it looks like the rest of it.
             let first = joined.text.get(range.start..joined.first);
             let rest = joined.text.get(joined.first..range.end);
             let is_name = |rest| {

@@ -108,10 +108,10 @@ impl ShareKeys {
     }
 }
 
-/// What is published.
+/// The published content.
 #[derive(Debug)]
 pub struct Publication {
-    /// What is shown of the session.
+    /// The shown parts of the session.
     pub snapshot: Snapshot,
     /// Where its page goes.
     pub target: ShareTargetPlace,
@@ -228,7 +228,7 @@ impl Shares {
     }
 
     /// Publishes the present state of a session without a question, at the address that it has. Returns the share if it is
-    /// new. A session that was shared by hand, or unshared, is left as it is.
+    /// new. A session that was shared manually, or unshared, is left as it is.
     ///
     /// # Errors
     /// As for [`Shares::publish`].

@@ -37,10 +37,10 @@ pub struct Share {
     /// Where its page is.
     #[serde(default)]
     pub place: SharePlace,
-    /// The session is shared after each answer, not by hand.
+    /// The session is shared after each answer, not manually.
     #[serde(default)]
     pub is_automatic: bool,
-    /// Number of its recordings, each an object of its own beside the page.
+    /// Number of its recordings, each a separate object beside the page.
     #[serde(default)]
     pub recordings: usize,
 }
@@ -79,7 +79,7 @@ impl SharePlace {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Entries {
     shares: Vec<Share>,
-    /// The sessions that are not shared automatically any more.
+    /// The sessions that are no longer shared automatically.
     #[serde(default)]
     stopped: Vec<String>,
 }
@@ -124,7 +124,7 @@ impl ShareRegister {
         Ok(shares)
     }
 
-    /// Whether a session is not shared automatically any more.
+    /// Whether a session is no longer shared automatically.
     ///
     /// # Errors
     /// As for [`ShareRegister::list`].
@@ -171,7 +171,7 @@ impl ShareRegister {
         self.change(|entries| entries.shares.retain(|known| known.id != id))
     }
 
-    /// Keeps in mind that a session is not shared automatically any more.
+    /// Records that a session is no longer shared automatically.
     ///
     /// # Errors
     /// The file cannot be read or written.

@@ -39,7 +39,7 @@ pub struct SharedRecording {
     pub cast: Vec<u8>,
 }
 
-/// The recordings of a share, and what was done to them.
+/// The recordings of a share, and the changes made to them.
 #[derive(Debug, Default)]
 pub struct SharedRecordings {
     /// Those that are shared, oldest first.

@@ -13,13 +13,13 @@ use crate::safety::redact::{RestPlace, SecretStart, mark_length, rest_of_secret}
 use crate::safety::utf8;
 
 /// Numbers of breaks over which the text from a break on is joined. A key that is recognised by its length is found only if nothing
-/// behind it is joined to it; those of more lines are longer ones, recognised by their form.
+/// after it is joined to it; those of more lines are longer ones, recognised by their form.
 const JOINED: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64];
 
 /// Maximum length of a joined text, in bytes.
 const MAX_JOINED: usize = 4 << 10;
 
-/// What separates a piece of text from the one before it.
+/// Separator between a piece of text and the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gap {
     /// Nothing that a reader sees, such as the end of emphasis.
@@ -38,12 +38,12 @@ pub struct Piece {
     pub gap: Gap,
     /// The text.
     pub text: String,
-    /// Whether tags of HTML may stand in it, which are shown as text.
+    /// Whether it may contain HTML tags, which are shown as text.
     pub is_html: bool,
 }
 
 impl Gap {
-    /// Returns what is shown of it.
+    /// Returns the text that is shown for it.
     pub fn shown(self) -> &'static str {
         match self {
             Gap::None => "",
@@ -278,7 +278,7 @@ impl<'t> Segments<'t> {
         }
     }
 
-    /// Returns where a secret in the shown text goes on to: behind breaks, and directly behind a mark, since a secret that was
+    /// Returns where a secret in the shown text continues: after breaks, and directly after a mark, since a secret that was
     /// replaced in Markdown ended at its first mark-up.
     pub fn end_of_secret(&self, secret: &Range<usize>, kind: &str) -> usize {
         let mut end = secret.end;
@@ -386,7 +386,7 @@ impl EscapeCode {
     }
 }
 
-/// Whether a character may stand within a word without being seen: also marks on other characters, and letters that are blank.
+/// Whether a character may be within a word without being seen: also marks on other characters, and letters that are blank.
 fn is_unseen(c: char) -> bool {
     is_hidden(c)
         || matches!(

@@ -1,4 +1,4 @@
-//! What a share shows of a session, and what was left out of it.
+//! The parts of a session that a share shows, and those that were left out.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -18,7 +18,7 @@ const MAX_TITLE: usize = 200;
 /// Number of bytes that are searched for those of a title.
 const TITLE_BYTES: usize = 8 << 10;
 
-/// What a share shows.
+/// Content of a share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Snapshot {
     /// The title of the session, or the beginning of its first prompt.
@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub messages: Vec<SharedMessage>,
     /// The recordings of the terminals, if they were asked for.
     pub recordings: Vec<SharedRecording>,
-    /// What was left out or replaced.
+    /// The omitted or replaced parts.
     pub removed: RemovedCounts,
 }
 
@@ -42,7 +42,7 @@ pub struct SharedMessage {
     pub text: String,
 }
 
-/// What a message of a share is.
+/// Kind of a message of a share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharedRole {
@@ -56,7 +56,7 @@ pub enum SharedRole {
     Command,
 }
 
-/// What was left out of a share or replaced in it.
+/// Parts that were left out of a share or replaced in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RemovedCounts {
     /// Marks of secrets.
@@ -144,7 +144,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the SHA-256 of what is shown, in hexadecimal: a share is published only with the digest of its preview.
+    /// Returns the SHA-256 of the shown content, in hexadecimal: a share is published only with the digest of its preview.
     pub fn digest(&self) -> String {
         // A struct of strings and numbers always serializes.
         let json = serde_json::to_vec(self).unwrap_or_default();
@@ -155,7 +155,7 @@ impl Snapshot {
     }
 }
 
-/// Returns a title as it is shown, in one line, and what was replaced in it.
+/// Returns a title as it is shown, in one line, and the replacements made in it.
 fn shown_title(title: &str, names: &OwnNames, redactor: &Redactor) -> (String, RemovedCounts) {
     let mut start = utf8::prefix(title, TITLE_BYTES).to_owned();
     if start.len() < title.len() {

@@ -56,7 +56,7 @@ pub async fn read(identity: &TerminalIdentity) -> Result<Screen> {
     Ok(Screen {
         rows: rows_of(rows, lines, columns),
         columns,
-        // tmux removes a tenth of a full history at once.
+        // tmux removes a tenth of a full history in one go.
         is_cut: size > MAX_ROWS || limit.is_some_and(|limit| size + limit / 10 >= limit),
         tells_wraps: true,
         is_confirmed: true,

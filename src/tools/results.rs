@@ -28,7 +28,7 @@ const MAX_STORED_BYTES: usize = 64 << 20;
 /// Maximum number of bytes of one result; the rest is discarded on arrival.
 pub const MAX_RESULT_BYTES: usize = 16 << 20;
 
-/// Bytes reserved for the line that says what was left out, and for the line before a part.
+/// Bytes reserved for the line about the omitted part, and for the line before a part.
 const NOTE_BYTES: usize = 240;
 
 /// Stored results: the texts in files, their index in memory.

@@ -77,7 +77,7 @@ pub const RESULT_LIMIT: (usize, usize) = (5, 20);
 /// The arguments of `retrieve_tools`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetrieveRequest {
-    /// What the caller wants to do, in words.
+    /// Goal of the caller, in words.
     pub query: String,
     /// Maximum number of tools in the answer.
     pub limit: usize,

@@ -67,16 +67,16 @@ pub struct SourceCall<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallResult {
     /// The joined text blocks, with a placeholder line for each block of another type; the structured content if there
-    /// is not text. Cut at [`SourceCall::max_bytes`], with a note of what was left out.
+    /// is not text. Cut at [`SourceCall::max_bytes`], with a note of the omitted part.
     pub text: String,
     /// The tool reports that it failed (`isError`); the text gives the reason.
     pub is_error: bool,
     /// Images in the result.
     pub images: Vec<ImageContent>,
-    /// One line for each content block that is not text: `image: image/png, 12 KB`. Most of these also stand in the
+    /// One line for each content block that is not text: `image: image/png, 12 KB`. Most of these are also in the
     /// text, in brackets.
     pub notes: Vec<String>,
-    /// What the model reads below the text, a line each. Code that made the call does not get it.
+    /// Lines that the model reads below the text. Code that made the call does not get it.
     pub told: Vec<String>,
     /// Size of the result in bytes before anything was cut.
     pub bytes: u64,

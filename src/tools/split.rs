@@ -1,7 +1,7 @@
 //! The five tools that replace a long tool list: `retrieve_tools`, three `call_tool_*` tools for the operation classes,
 //! and `read_result`. Pure.
 //!
-//! They are sent with every request, so they are short. An error about a call tells the model how to correct it.
+//! They are sent with every request, so they are short. An error about a call explains to the model how to correct it.
 
 use std::sync::LazyLock;
 

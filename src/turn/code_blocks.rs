@@ -14,7 +14,7 @@ const MAX_BLOCKS: usize = 8;
 /// First words of the info string of a fence.
 const LANGUAGES: [&str; 3] = ["py", "python", "python3"];
 
-/// Returns the calls that an answer's fenced blocks stand for, see [CommonMark](https://spec.commonmark.org/0.31.2/#fenced-code-blocks).
+/// Returns the calls that an answer's fenced blocks represent, see [CommonMark](https://spec.commonmark.org/0.31.2/#fenced-code-blocks).
 /// Code that calls none of the helpers was written to be read.
 pub(super) fn calls(answer: &str, helpers: &[String]) -> Vec<ToolCall> {
     if helpers.is_empty() {

@@ -1,4 +1,4 @@
-//! What a turn costs: as the provider reports it, by the model's price, or estimated. Pure.
+//! Cost of a turn: as the provider reports it, by the model's price, or estimated. Pure.
 
 use crate::chat::tokens::text_tokens;
 use crate::chat::{FinishReason, TokenUsage, ToolCall};
@@ -44,7 +44,7 @@ impl TurnCost {
         self.reasoning_tokens += text_tokens(text);
     }
 
-    /// Ends a round, and returns what it cost and whether that is estimated. A request that failed before it was answered
+    /// Ends a round, and returns its cost and whether that is estimated. A request that failed before it was answered
     /// costs nothing.
     pub fn end_round(
         &mut self,

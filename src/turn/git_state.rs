@@ -268,7 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_git_directory_that_git_does_not_take_leads_nowhere() {
-        // Git would go on to the repository above, whose configuration was not looked at.
+        // Git would continue to the repository above, whose configuration was not checked.
         let dir = repository();
         let at = dir.path();
         let ran = at.join("ran");

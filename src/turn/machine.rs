@@ -77,7 +77,7 @@ pub struct TurnSettings {
     pub price: Option<ModelPrice>,
     /// The host of the provider.
     pub provider: Option<String>,
-    /// What is shown of the cost.
+    /// How the cost is shown.
     pub show_cost: ShownCost,
     /// Maximum number of rounds with calls.
     pub depth: u32,

@@ -1,4 +1,4 @@
-//! A turn: from a prompt to the end of its answer. [`plan`] collects what only the client has, [`task`] and [`rounds`] perform the
+//! A turn: from a prompt to the end of its answer. [`plan`] collects the data that only the client has, [`task`] and [`rounds`] perform the
 //! effects of the pure [`machine`], and [`gate`] decides about tool calls.
 
 pub mod background_notice;

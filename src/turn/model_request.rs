@@ -83,7 +83,7 @@ pub(super) fn preview(
     broker.preview(endpoint, &messages, &tools, permit)
 }
 
-/// Returns the part of a conversation for another server: the prompt. That server has the earlier part in a session of its own.
+/// Returns the part of a conversation for another server: the prompt. That server has the earlier part in a separate session.
 pub(super) fn for_server(mut conversation: Conversation) -> FittedMessages {
     let messages: Vec<ChatMessage> = conversation.messages.pop().into_iter().collect();
     FittedMessages {
@@ -106,7 +106,7 @@ fn server_prompt<'a>(
     }
 }
 
-/// Returns the title of a new session of another server: what was typed, if attachments or output stand before it. That server sees
+/// Returns the title of a new session of another server: the typed text, if attachments or output precede it. That server sees
 /// one text only, and would make the title of its beginning.
 fn server_title(session: &Session, messages: &[ChatMessage]) -> Option<String> {
     let sent = messages.last().map(ChatMessage::text).unwrap_or_default();

@@ -30,7 +30,7 @@ pub struct CallOutcome {
     pub account: CallSummary,
 }
 
-/// Facts about a call besides its end; how many are known depends on where it ended.
+/// Facts about a call other than its end; how many are known depends on where it ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallSummary {
     /// `alias.tool`, if the model used another name.
@@ -55,7 +55,7 @@ pub enum CallEnd {
         text: String,
         /// The tool reports an error.
         is_error: bool,
-        /// What the model reads below the text, a line each.
+        /// Lines that the model reads below the text.
         told: Vec<String>,
         /// The images.
         images: Vec<ImageContent>,

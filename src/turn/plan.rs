@@ -55,7 +55,7 @@ pub(super) struct CollectedPlan {
 }
 
 /// Collects from the client what the turn needs, and chooses the session. A session is created last, so that a prompt
-/// that fails for want of a model leaves no empty session behind.
+/// that fails because it has no model leaves no empty session behind.
 ///
 /// # Errors
 /// There is no such session or model, the configuration is wrong, or the client has hung up.

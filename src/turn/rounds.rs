@@ -1,4 +1,4 @@
-//! The rounds of a turn: a request to the model, its answer and the tool calls in it, until the answer has no more calls.
+//! The rounds of a turn: a request to the model, its answer and the tool calls in it, until an answer has no calls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -240,7 +240,7 @@ impl<'a> TurnRun<'a> {
         .await
     }
 
-    /// Asks the budget about a request: for a reservation, or for what it would permit.
+    /// Asks the budget about a request: for a reservation, or for the permit that it would give.
     async fn with_bound<T: Send + 'static>(
         &self,
         tokens: u64,

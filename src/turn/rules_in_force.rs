@@ -69,7 +69,7 @@ pub fn command_effect(config: &Config, asked_by: Option<&str>) -> (RuleEffect, S
     }
 }
 
-/// Returns what the rules say about a command line of this class: at least what they say about commands in general. A command that
+/// Returns the decision of the rules about a command line of this class: at least the one about commands in general. A command that
 /// may destroy something is asked about unless a rule about its class allows it.
 pub fn classified_effect(config: &Config, operation: OperationClass) -> (RuleEffect, String) {
     let general = command_effect(config, None);

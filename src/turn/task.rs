@@ -63,7 +63,7 @@ pub fn spawn(services: &Arc<SharedServices>, feed: Arc<TurnFeed>, plan: TurnPlan
                 session: session.id.clone(),
                 shell: feed.origin.shell.clone(),
             };
-            // What follows an answer also follows the next one.
+            // Work that is done after an answer is also done after the next one.
             let _ = services.answered.try_send(turn);
         }
         guard.finish(end);

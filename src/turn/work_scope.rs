@@ -158,7 +158,7 @@ pub async fn scope(
         helpers: HelperScope {
             catalog: helpers,
             workers: services.helpers.workers.clone(),
-            // A call by hand has no session, and processes of its own.
+            // A manual call has no session, and its own processes.
             session: match session.id.as_str() {
                 "" => uuid::Uuid::now_v7().to_string(),
                 id => id.to_owned(),

@@ -15,7 +15,7 @@ const MAX_REDIRECTS: usize = 5;
 /// Maximum length of a URL in bytes.
 const MAX_URL_BYTES: usize = 8192;
 
-/// What is asked for.
+/// The accepted content types.
 const ACCEPT: &str =
     "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.8";
 
@@ -289,7 +289,7 @@ impl ContentType {
 }
 
 /// Whether a body of no declared type begins as HTML does, after space, comments and a byte order mark. The tags are those by which
-/// browsers tell.
+/// browsers recognise it.
 fn looks_like_html(body: &[u8]) -> bool {
     let head = String::from_utf8_lossy(body.get(..HEAD_BYTES).unwrap_or(body)).to_ascii_lowercase();
     let mut text = head.trim_start_matches('\u{FEFF}').trim_start();

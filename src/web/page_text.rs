@@ -1,7 +1,7 @@
 //! The readable text of an HTML page: headings, paragraphs, links, lists, tables and code, as Markdown.
 //!
 //! Works on the tags as they come, without a tree: linear in the size of the page, however deep it is nested. Elements that a
-//! reader does not see (scripts, styles, hidden ones) are left out, so that a page cannot tell the model what it does not
+//! reader does not see (scripts, styles, hidden ones) are left out, so that a page cannot give the model text that it does not
 //! show.
 
 use html5gum::emitters::default::DefaultEmitter;

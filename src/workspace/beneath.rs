@@ -140,7 +140,7 @@ fn open_by_kernel(_: BorrowedFd<'_>, _: &Path, _: OFlag) -> Result<OwnedFd, Errn
     Err(Errno::ENOSYS)
 }
 
-/// Whether "not a directory" was said of a symbolic link; of a directory, if a link was exchanged for it meanwhile.
+/// Whether "not a directory" was reported for a symbolic link; for a directory, if a link was replaced by it meanwhile.
 fn was_link(dir: BorrowedFd<'_>, path: &Path) -> bool {
     match fstatat(dir, path, AtFlags::AT_SYMLINK_NOFOLLOW) {
         Ok(found) => matches!(file_type(&found), SFlag::S_IFLNK | SFlag::S_IFDIR),

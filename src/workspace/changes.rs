@@ -1,7 +1,7 @@
 //! Changes of files that are prepared first and then made together, all of them or none.
 //!
 //! [`commit`] checks every file once more, writes the new versions beside the files and syncs them, and only then puts them in
-//! place. A failure undoes what was done. A process that is killed in between leaves each file as it was or as it should
+//! place. A failure undoes the changes made so far. A process that is killed in between leaves each file as it was or as it should
 //! become, never a mixture; files that are written in place (see [`ReplaceMethod`]) are restored by
 //! [`super::undo::UndoStore::recover`].
 
@@ -122,7 +122,7 @@ impl FileStamp {
     }
 }
 
-/// A file as it was read: its bytes and what has to survive a change.
+/// A file as it was read: its bytes and the attributes that have to survive a change.
 #[derive(Debug, Clone)]
 pub struct FileSnapshot {
     /// Bytes of the file; the text of a symbolic link.
@@ -219,7 +219,7 @@ fn too_large(path: &ResolvedPath) -> WorkspaceError {
     .hint("use a shell command")
 }
 
-/// What a file becomes.
+/// New state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileVersion {
     /// A file with these bytes. Its attributes are those of the file in its place, or the usual ones of a new file, unless
@@ -244,7 +244,7 @@ pub fn check_distinct(changes: &[PreparedChange]) -> Result<(), WorkspaceError> 
     commit::check_distinct(changes.iter().map(|change| (change, change.before())))
 }
 
-/// A change of one file: what it was when the change was computed, and what it becomes.
+/// A change of one file: its state when the change was computed, and the new one.
 #[derive(Debug, Clone)]
 pub struct PreparedChange {
     pub(crate) target: ResolvedPath,
@@ -300,7 +300,7 @@ impl PreparedChange {
         })
     }
 
-    /// Makes a symbolic link with this text, in place of what has the name.
+    /// Makes a symbolic link with this text, in place of the file with that name.
     pub fn link(
         target: ResolvedPath,
         before: Option<FileSnapshot>,

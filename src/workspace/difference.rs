@@ -1,7 +1,7 @@
 //! The difference between two versions of a file, as it is shown to the user and approved. Pure.
 //!
 //! Nothing that changes stays invisible: a changed line end, trailing space, byte order mark, or newline at the end of the
-//! file is written out behind the line. Only unchanged lines are left out. The text is that of the file: print it through
+//! file is written out after the line. Only unchanged lines are left out. The text is that of the file: print it through
 //! `safety/text`.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 const CONTEXT_LINES: usize = 3;
 
 /// Maximum number of lines, both versions together, whose difference is looked for. The time grows with the square of the
-/// changes; above this, what is between the common beginning and end is shown as replaced.
+/// changes; above this, the part between the common beginning and end is shown as replaced.
 const COMPARED_LINES: usize = 40_000;
 
 /// A sign at the start of a line of the difference.
@@ -44,7 +44,7 @@ impl LineSign {
 /// A line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferenceLine {
-    /// What the line is.
+    /// Kind of the line.
     pub sign: LineSign,
     /// Number of the line in the old version, from 1.
     pub old_number: Option<usize>,
@@ -52,7 +52,7 @@ pub struct DifferenceLine {
     pub new_number: Option<usize>,
     /// Text of the line, without its end.
     pub text: String,
-    /// What the text does not show: its line end, trailing space, a byte order mark, a missing newline.
+    /// Invisible properties of the text: its line end, trailing space, a byte order mark, a missing newline.
     pub note: Option<String>,
 }
 
@@ -121,7 +121,7 @@ fn decoded(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Splits a text behind each line end: `\n`, `\r\n` or a lone `\r`.
+/// Splits a text after each line end: `\n`, `\r\n` or a lone `\r`.
 fn lines_of(text: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut rest = text;

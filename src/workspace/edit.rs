@@ -86,7 +86,7 @@ struct FoundEdit {
     lines: Vec<OutputLine>,
 }
 
-/// What a stage found.
+/// Result of a stage.
 enum StageResult {
     /// Nothing: the next stage is tried.
     Absent,
@@ -186,7 +186,7 @@ fn find_whole_lines(
     Ok(None)
 }
 
-/// Whether the file has the new text exactly, outside of what was found: several lines of it, or a whole line where only the
+/// Whether the file has the new text exactly, outside of the match: several lines of it, or a whole line where only the
 /// indentation of the old one differs. Then the edit was made before, and a text that is almost the old one is another place.
 fn is_made_already(
     file: &TextFile,

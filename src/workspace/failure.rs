@@ -9,9 +9,9 @@ use crate::error::Error;
 /// file that are nearest. All of it may contain text of files and models: print it through `safety/text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceError {
-    /// What failed and why: one line without a final full stop.
+    /// The failure and its cause: one line without a final full stop.
     pub message: String,
-    /// What to do next: one line.
+    /// The next step: one line.
     pub hint: Option<String>,
     /// Lines of the file with their numbers, for the model.
     pub excerpt: Option<String>,

@@ -1,8 +1,8 @@
-//! What a file contains, by its first bytes.
+//! Kind of content of a file, by its first bytes.
 
 use crate::chat::ImageContent;
 
-/// Number of bytes that are looked at.
+/// Number of bytes that are examined.
 pub(super) const HEAD_BYTES: usize = 4096;
 
 /// Maximum share of control characters in a text, in percent.
@@ -20,7 +20,7 @@ pub(super) enum FileKind {
     Image(&'static str),
     /// A PDF document.
     Pdf,
-    /// Anything else, with what it is.
+    /// Anything else, with its description.
     Binary(&'static str),
 }
 

@@ -67,7 +67,7 @@ pub fn list_files(
     Ok(found)
 }
 
-/// Returns what is at a path below a directory, in which no part may be a link; `None` for a directory and if nothing is there.
+/// Returns the entry at a path below a directory, in which no part may be a link; `None` for a directory and if nothing is there.
 fn kind_of(dir: &ResolvedPath, below: &Path) -> Option<EntryKind> {
     let (fd, name) = dir.child(below.as_os_str()).open_parent().ok()?;
     let found = fstatat(fd, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;

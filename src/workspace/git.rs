@@ -1,6 +1,6 @@
 //! Reads a git repository with the installed git, so that no program runs that the repository names.
 //!
-//! What could run a program is switched off for each call: in the environment, which counts more than any configuration, or
+//! Settings that could run a program are switched off for each call: in the environment, which counts more than any configuration, or
 //! by an option. Filters have no such switch; each one that is configured anywhere is overridden by an empty one. What
 //! git writes about errors is not returned, because it can quote lines of files that the repository makes git read.
 
@@ -22,7 +22,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Maximum time for git to read its configuration.
 const CONFIG_TIME: Duration = Duration::from_secs(2);
 
-/// Maximum size of what is read from git.
+/// Maximum size of the output read from git.
 const MAX_OUTPUT: usize = 32 << 20;
 
 /// Maximum size of the list of configuration keys.
@@ -85,7 +85,7 @@ const DIFF_OPTIONS: &[&str] = &[
     "--dst-prefix=b/",
 ];
 
-/// What to ask git.
+/// Query to git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitCommand {
     /// Changed and untracked files.
@@ -109,7 +109,7 @@ pub struct GitRequest {
     pub revision: Option<String>,
     /// Limits the answer to a file or directory; needed for `Blame`.
     pub path: Option<ResolvedPath>,
-    /// `Diff`: of what is staged.
+    /// `Diff`: of the staged changes.
     pub staged: bool,
     /// `Log`: maximum number of commits.
     pub max_count: Option<u32>,

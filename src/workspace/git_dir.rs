@@ -34,7 +34,7 @@ const HARMLESS_LINKS: &[&str] = &[
     "rr-cache",
 ];
 
-/// Maximum number of entries of these directories that are looked at.
+/// Maximum number of entries of these directories that are examined.
 const MAX_ENTRIES: usize = 500_000;
 
 /// Maximum number of object directories that name each other; git follows five.
@@ -201,7 +201,7 @@ fn refuse_alternates_out(common: &Path, belongs: &dyn Fn(&Path) -> bool) -> Path
     Ok(())
 }
 
-/// Returns git's directory of the work tree at `top`: the real path of `.git`, or of what it names.
+/// Returns git's directory of the work tree at `top`: the real path of `.git`, or of the directory that it names.
 fn git_dir(top: &Path) -> Option<PathBuf> {
     let git = top.join(".git");
     let found = fs::symlink_metadata(&git).ok()?;

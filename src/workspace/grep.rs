@@ -45,7 +45,7 @@ const MAX_LEFT_OUT: usize = 10;
 /// Maximum number of context lines.
 const MAX_CONTEXT: usize = 20;
 
-/// What to search for, and where.
+/// Pattern and place of a search.
 #[derive(Debug, Clone)]
 pub struct GrepRequest {
     /// A regular expression of the Rust crate `regex`, or plain text if `fixed`.
@@ -87,7 +87,7 @@ struct FileHits {
     hits: u64,
     /// Hits that were only counted.
     is_cut: bool,
-    /// What ripgrep says of a binary file.
+    /// Message of ripgrep about a binary file.
     remark: Option<String>,
 }
 
@@ -165,7 +165,7 @@ pub fn grep(
     Ok(listed)
 }
 
-/// Returns the remark about what was not searched.
+/// Returns the remark about files that were not searched.
 fn left_out_remark(cwd: &Path, mut paths: Vec<PathBuf>) -> Option<String> {
     paths.sort();
     let named = paths.iter().take(MAX_LEFT_OUT);
@@ -336,7 +336,7 @@ impl HitSink<'_, '_> {
             self.is_cut = true;
             return;
         }
-        // A line can be longer than what is shown of it by any factor.
+        // A line can be longer than its shown part by any factor.
         let head = bytes.get(..MAX_LINE_CHARS * 4 + 4).unwrap_or(bytes);
         let line = String::from_utf8_lossy(head);
         let line = line.trim_end_matches(['\n', '\r']);
@@ -355,7 +355,7 @@ impl Sink for HitSink<'_, '_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        // Lines of a named file are searched behind a NUL byte, too, but are not shown as text.
+        // Lines of a named file are searched beyond a NUL byte, too, but are not shown as text.
         if let (Some(offset), false) = (self.nul, self.collector.request.files_only) {
             self.remark = Some(binary("binary file matches", offset));
             return Ok(false);

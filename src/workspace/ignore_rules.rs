@@ -70,7 +70,7 @@ pub(super) struct RulesDir<'a> {
 }
 
 impl IgnoreNode {
-    /// Reads the rules of `dir`; `has` tells which names are in it. Returns `parent` where there are none.
+    /// Reads the rules of `dir`; `has` says which names are in it. Returns `parent` where there are none.
     pub fn read(
         reader: RulesReader,
         dir: &RulesDir<'_>,
@@ -153,7 +153,7 @@ impl IgnoreNode {
     }
 }
 
-/// What git's configuration says of ignore rules.
+/// Settings of ignore rules in git's configuration.
 #[derive(Debug, Default)]
 struct IgnoreSettings {
     /// `core.excludesFile`; `None` where it is not set.

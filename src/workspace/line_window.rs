@@ -27,7 +27,7 @@ pub(super) struct LineWindow {
     ends_in_newline: bool,
 }
 
-/// The lines that were shown, and what was noticed.
+/// The shown lines, and remarks about them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WindowText {
     pub text: String,
@@ -86,7 +86,7 @@ impl LineWindow {
                 let space = MAX_LINE_BYTES.saturating_sub(self.line.len());
                 self.line
                     .extend_from_slice(line.get(..space).unwrap_or(line));
-                // Whether a long line ends in CRLF is told by its last two bytes.
+                // The last two bytes show whether a long line ends in CRLF.
                 if let (Some(b'\r'), true) = (line.iter().rev().nth(1), end.is_some())
                     && self.line.len() >= MAX_LINE_BYTES
                 {

@@ -10,7 +10,7 @@
 //! - A hunk that fits only loosely is refused if its new lines are there already.
 //! - Lines are added below their `@@` line, not at the end of the file.
 //! - Lines that match but for their indentation are replaced by lines with the indentation of the file.
-//! - A missing newline at the end stays missing, unless lines are added behind the last one.
+//! - A missing newline at the end stays missing, unless lines are added after the last one.
 //! - An update keeps encoding and byte order mark.
 
 mod parse;
@@ -23,7 +23,7 @@ pub use plan::{FinalLink, PatchedFile, plan_patch};
 
 use super::edit::MatchStage;
 
-/// What a patch does with one file. Paths are as the model wrote them.
+/// Change of a patch to one file. Paths are as the model wrote them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatchOperation {
     /// Writes a new file, or replaces all of an existing one.
@@ -54,7 +54,7 @@ pub enum PatchOperation {
 pub struct PatchHunk {
     /// Line of the patch in which the hunk begins, from 1.
     pub line_number: usize,
-    /// The texts behind `@@`: lines of the file, in order, below which the change is.
+    /// The texts after `@@`: lines of the file, in order, below which the change is.
     pub headers: Vec<String>,
     /// The lines of the hunk.
     pub lines: Vec<HunkLine>,

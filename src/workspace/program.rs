@@ -27,7 +27,7 @@ const HELD_TIME: Duration = Duration::from_secs(1);
 /// Maximum size of what a program writes to its standard error.
 const MAX_ERROR_BYTES: u64 = 64 * 1024;
 
-/// What a program wrote.
+/// Output of a program.
 #[derive(Debug)]
 pub(super) struct ProgramOutput {
     /// At most the number of bytes that the caller asked for.
@@ -74,7 +74,7 @@ pub(super) fn find_program(name: &str, context: &ReadContext<'_>) -> Option<Path
         })
 }
 
-/// Returns a command with exactly these variables, in a process group of its own.
+/// Returns a command with exactly these variables, in its own process group.
 pub(super) fn scrubbed(program: &Path, variables: &[(OsString, OsString)]) -> Command {
     let mut command = Command::new(program);
     command
@@ -172,7 +172,7 @@ fn check(limits: RunLimits<'_>, deadline: Instant) -> Result<(), String> {
 fn read_up_to(source: Option<impl Read>, max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(source) = source {
-        // What was read before an error is used.
+        // Output that was read before an error is used.
         let _ = source.take(max).read_to_end(&mut bytes);
     }
     bytes

@@ -1,4 +1,4 @@
-//! What the reading tools are called with, and the writing of results within their limits.
+//! Context in which the reading tools are called, and the writing of results within their limits.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Default for OutputLimits {
     }
 }
 
-/// What every reading tool is called with.
+/// Context in which every reading tool is called.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadContext<'a> {
     /// The directories that count as the project.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for PathFilter {
 /// The result of a search or listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedText {
-    /// The lines within the limits, and a last line in brackets about what is left out.
+    /// The lines within the limits, and a last line in brackets about the omitted part.
     pub text: String,
     /// Number of hits or names in all.
     pub total: u64,
@@ -91,7 +91,7 @@ impl LimitedText {
         }
     }
 
-    /// Adds a line without its end; `false` if there is no space for it. Nothing fits any more after that.
+    /// Adds a line without its end; `false` if there is no space for it. Nothing fits after that.
     pub fn push(&mut self, line: &str) -> bool {
         if self.lines >= self.limits.lines || self.text.len() + line.len() >= self.limits.bytes {
             self.lines = self.limits.lines;

@@ -1,4 +1,4 @@
-//! What the model knows of files: an edit of a file that has changed since would be made blindly, and lines of a file are only shown to a
+//! Versions of files that the model has read: an edit of a file that has changed since would be made blindly, and lines of a file are only shown to a
 //! model that has read it.
 
 use std::collections::BTreeMap;

@@ -99,7 +99,7 @@ pub(super) fn real_path(cwd: &Path, path: &Path) -> PathResult<FollowedPath> {
     }
 }
 
-/// Follows a path. `left` are the directories that it leaves by `..`, and `last` is the last place that was looked at.
+/// Follows a path. `left` are the directories that it leaves by `..`, and `last` is the last place that was examined.
 fn follow(
     cwd: &Path,
     path: &Path,

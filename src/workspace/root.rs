@@ -9,7 +9,7 @@
 //! - A mount point below a root belongs to the root: only someone with the right to mount can make one.
 //! - Where a file system ignores case, a path keeps the spelling it was written in. Comparing the names of files with names of
 //!   special meaning (`.git`) must ignore case.
-//! - A hard link has no target that could be resolved. Its number of links tells: see [`std::os::unix::fs::MetadataExt`].
+//! - A hard link has no target that could be resolved. Its number of links reveals it: see [`std::os::unix::fs::MetadataExt`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -167,8 +167,8 @@ impl Workspace {
         self.at(top.clone())
     }
 
-    /// Returns a path as [`Self::at`]. One that takes its way through another directory belongs to the workspace no more: that it
-    /// can be followed tells that the directory exists.
+    /// Returns a path as [`Self::at`]. A path that leads through another directory no longer belongs to the workspace: that it
+    /// can be followed reveals that the directory exists.
     fn reached_by(&self, followed: FollowedPath) -> ResolvedPath {
         let detour = followed.left.into_iter().find(|dir| !self.is_known(dir));
         let path = self.at(followed.real);
@@ -185,7 +185,7 @@ impl Workspace {
         roots.any(|root| dir.starts_with(&root.path) || root.path.starts_with(dir))
     }
 
-    /// Returns the places of which an error of [`Self::resolve`] tells something; none if the text of the path is wrong.
+    /// Returns the places of which an error of [`Self::resolve`] reveals something; none if the text of the path is wrong.
     pub fn places(&self, error: &PathError) -> Vec<ResolvedPath> {
         let followed = error.followed.iter();
         let places = followed.flat_map(|path| {
@@ -342,7 +342,7 @@ impl ResolvedPath {
         })
     }
 
-    /// Returns what is at the path without opening it.
+    /// Returns the status of the file at the path without opening it.
     ///
     /// # Errors
     /// Same as [`Self::open_file`].

@@ -19,7 +19,7 @@ pub enum TextEncoding {
     Utf16Le,
     /// UTF-16, big endian, with a byte order mark.
     Utf16Be,
-    /// Not valid UTF-8: an 8-bit encoding, or damaged. Edited as bytes, so that what is not replaced stays as it is.
+    /// Not valid UTF-8: an 8-bit encoding, or damaged. Edited as bytes, so that unreplaced parts stay as they are.
     Unknown,
 }
 
@@ -184,12 +184,12 @@ impl TextFile {
         self.style
     }
 
-    /// Returns the number of lines. The empty text behind a final line end counts as a line.
+    /// Returns the number of lines. The empty text after a final line end counts as a line.
     pub(super) fn line_count(&self) -> usize {
         self.lines.len()
     }
 
-    /// Returns the number of lines, not counting the empty text behind a final line end.
+    /// Returns the number of lines, not counting the empty text after a final line end.
     pub(super) fn real_line_count(&self) -> usize {
         match self.lines.last() {
             Some(last) if last.length == 0 => self.lines.len() - 1,
@@ -282,7 +282,7 @@ impl TextFile {
         Ok(())
     }
 
-    /// Whether most of what is not ASCII is UTF-8, which an 8-bit encoding is not by chance.
+    /// Whether most non-ASCII bytes are UTF-8, which an 8-bit encoding is not by chance.
     fn is_damaged_utf8(&self) -> bool {
         let (mut valid, mut invalid) = (0, 0);
         for chunk in self.text.utf8_chunks() {
@@ -340,7 +340,7 @@ fn most_frequent(lines: &[LineSpan]) -> LineEnd {
     most.map_or(LineEnd::Lf, |(end, _)| *end)
 }
 
-/// Splits text of a model into lines without their ends. The text behind the last line end is a line, too.
+/// Splits text of a model into lines without their ends. The text after the last line end is a line, too.
 pub(super) fn split_lines(text: &[u8]) -> Vec<ModelLine<'_>> {
     let mut lines = Vec::new();
     let mut rest = text;

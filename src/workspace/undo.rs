@@ -1,6 +1,6 @@
 //! Kept copies of the files that the turns of a session changed, and their way back.
 //!
-//! Each commit of a turn is one file below `SESSION/NUMBER-TURN/`: a line of JSON with what was changed, then the old bytes. It
+//! Each commit of a turn is one file below `SESSION/NUMBER-TURN/`: a line of JSON that describes the change, then the old bytes. It
 //! is written and synced as `.pending` before the first file is changed, and becomes `.kept` afterwards. Only the user can
 //! read it. The copies of a session are bounded: the oldest turns are dropped.
 
@@ -37,7 +37,7 @@ pub struct UndoStore {
     limit: u64,
 }
 
-/// What an undo does with files that were changed after the turn.
+/// Handling of files that were changed after the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictChoice {
     /// One such file, and nothing is undone.
@@ -46,7 +46,7 @@ pub enum ConflictChoice {
     Skip,
 }
 
-/// What an undo has to do with a file, or has done.
+/// Step of an undo for a file, planned or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoResult {
     /// It is as it was before the turn; what happened to it by the undo.
@@ -321,7 +321,7 @@ impl UndoStore {
     }
 }
 
-/// Removes directories that a turn created, if nothing is in them any more.
+/// Removes directories that a turn created, if they are empty.
 fn remove_empty(directories: &[PathBuf], resolve: PathResolver<'_>) {
     for path in directories.iter().rev() {
         let Ok(target) = resolve(path) else { continue };

@@ -27,7 +27,7 @@ const THREADS: usize = 2;
 /// Number of files that one thread takes at a time.
 const BATCH: usize = 32;
 
-/// What a name in a directory is.
+/// Type of an entry in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     /// A directory.
@@ -44,7 +44,7 @@ pub enum EntryKind {
 pub(super) struct WalkOptions<'a> {
     /// The directory.
     pub dir: &'a ResolvedPath,
-    /// The rules for what is left out.
+    /// The rules for omitted entries.
     pub rules: UserRules,
     /// Globs as ripgrep's `--glob`: they choose files, also ignored ones.
     pub globs: Option<&'a Override>,
@@ -93,17 +93,17 @@ struct Walk<'a> {
     left_out: Mutex<Vec<PathBuf>>,
 }
 
-/// What a walk did not visit.
+/// Entries that a walk did not visit.
 #[derive(Debug, Default)]
 pub(super) struct Unvisited {
     /// Number of directories that could not be read.
     pub unreadable: usize,
-    /// What [`WalkOptions::left_out`] matched.
+    /// Entries that [`WalkOptions::left_out`] matched.
     pub left_out: Vec<PathBuf>,
 }
 
 /// Visits all files and links below a directory that the rules do not leave out, in no order. Each thread makes a visitor of
-/// its own. Returns what it did not visit.
+/// its own. Returns the entries that it did not visit.
 ///
 /// # Errors
 /// The directory itself cannot be opened.

@@ -4,7 +4,7 @@ use super::{Server, ServerEvent, text_of};
 use crate::fakes::provider::{Part, Provider, Script, finish_event, text_event};
 use crate::support::helper::Helper;
 
-/// Types that tell the state at the time of a connection, and are told anew on the next one.
+/// Types that report the state at the time of a connection, and are sent again on the next one.
 const OF_CONNECTION: [&str; 2] = ["agent.status", "x.caught_up"];
 
 fn lasting(events: Vec<ServerEvent>) -> Vec<ServerEvent> {
@@ -361,7 +361,7 @@ fn a_client_that_comes_back_is_told_that_a_session_is_idle() {
         let seqs = events.iter().map(|event| event.data["seq"].as_u64());
         seqs.map(Option::unwrap).collect()
     };
-    // Twice, so that the second time the cursor is behind the whole turn.
+    // Twice, so that the second time the cursor is after the whole turn.
     let mut last = seen;
     let running = rest(&last.id);
     assert_eq!(status_of(&running), "running");
@@ -441,7 +441,7 @@ fn two_answers_at_once_are_told_by_one_stream_and_every_cut_of_it() {
         let answer = end.data["payload"]["message_id"].as_str().unwrap();
         assert_eq!(text_of(&of_session, answer), whole);
     }
-    // Each position that was given, behind its end: nothing twice, and the whole text.
+    // Each position that was given, after its end: nothing twice, and the whole text.
     let text = |events: &[ServerEvent]| -> Vec<String> {
         let mut texts: Vec<(String, String)> = Vec::new();
         for event in events.iter().filter(|event| event.kind == "message.delta") {

@@ -44,7 +44,7 @@ fn every_operation_needs_the_token() {
             server.send_with(&method, &in_query, "", None).problem(401);
         }
     }
-    // Nor do paths that do not exist tell anything.
+    // Nor do nonexistent paths reveal anything.
     server.send_with("GET", "/v1/none", "", None).problem(401);
 }
 

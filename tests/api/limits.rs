@@ -169,7 +169,7 @@ fn malformed_requests_are_refused() {
     assert_eq!(problem["kind"], "limit");
     let message = problem["message"].as_str().unwrap();
     assert!(message.contains("2097152 bytes"), "{message}");
-    // Most of this body arrives behind the refusal.
+    // Most of this body arrives after the refusal.
     let larger = format!("{{\"title\":\"{}\"}}", "x".repeat(12 << 20));
     for _ in 0..4 {
         let refused = with("content-type: application/json\r\n", &larger);
@@ -268,7 +268,7 @@ fn clients_that_connect_before_they_send_are_all_served() {
         connection.read_exact(&mut head).unwrap();
         assert_eq!(&head, b"HTTP/1.1 200 OK");
     }
-    // Those that have a token keep their places, until there are no more.
+    // Those that have a token keep their places, until no place is left.
     for _ in connections.len()..256 {
         let mut connection = server.connect();
         connection.write_all(request.as_bytes()).unwrap();
@@ -295,7 +295,7 @@ fn a_slow_head_is_cut_off() {
     let stops = slow.try_clone().unwrap();
     let mut idle = connect(b"");
     let host = format!("host: 127.0.0.1:{}", server.port);
-    // Some clients send a line end too many behind a request.
+    // Some clients send one line end too many after a request.
     let kept = connect(format!("GET /health HTTP/1.1\r\n{host}\r\n\r\n\r\n").as_bytes());
     let mut kept = BufReader::new(kept);
     assert_eq!(Response::read(&mut kept).status, 200);
@@ -351,7 +351,7 @@ fn streams_are_limited_and_a_reader_that_stops_harms_nobody() {
     let server = Server::start(&helper);
     let session = server.session();
     let path = format!("/v1/sessions/{session}/events");
-    // They have the head of the answer, and read no more.
+    // They have the head of the answer, and stop reading.
     let stopped: Vec<_> = (0..50).map(|_| server.events(&path)).collect();
     let mut reading = server.events(&path);
     reading.until("x.caught_up");

@@ -143,7 +143,7 @@ impl Server {
         }
     }
 
-    /// Returns all events of a session behind a cursor.
+    /// Returns all events of a session after a cursor.
     pub fn all_events(&self, session: &str, since: &str) -> Vec<ServerEvent> {
         let path = format!("/v1/sessions/{session}/events?follow=false{since}");
         let mut stream = self.events(&path);
@@ -178,7 +178,7 @@ impl Response {
                 .lines()
                 .find_map(|line| line.strip_prefix("content-length: "));
             let length = length.map_or(u64::MAX, |length| length.parse().expect("a length"));
-            // The connection may be reset behind the body.
+            // The connection may be reset after the body.
             let _ = reader.take(length).read_to_end(&mut body);
         }
         Response { status, head, body }

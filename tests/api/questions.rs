@@ -236,7 +236,7 @@ fn nothing_but_a_paired_browser_answers() {
     assert_eq!(told.problem(403)["kind"], "approval");
     let url = tools.helper.call(["web", "--print"]).run().ok();
     let (_, plain) = url.trim().split_once("#t=").expect("a ticket");
-    // A ticket is only what it was made for.
+    // A ticket is valid only for its purpose.
     let body = json!({ "ticket": plain });
     server
         .send_with("POST", "/v1/pairing", "", Some(&body))
@@ -276,7 +276,7 @@ fn nothing_but_a_paired_browser_answers() {
     ] {
         let response = server.send_with("POST", &path, &headers, Some(&yes));
         assert_eq!(response.problem(403)["kind"], "approval", "{headers}");
-        // Nothing is told about the question either.
+        // Nothing is revealed about the question either.
         let none = path.replace(&session, &other);
         server
             .send_with("POST", &none, &headers, Some(&json!({})))
@@ -606,7 +606,7 @@ fn a_question_without_a_terminal_waits_for_a_paired_browser_that_is_there() {
         let expected = "fs.write: denied: no terminal to ask on";
         assert!(run.stderr.contains(expected), "{run:?}");
     };
-    // No terminal means no where no paired browser follows the session, whoever else does.
+    // No terminal means "no" where no paired browser follows the session, even if other clients do.
     denied(without_terminal(&tools).finish());
     let session = server.last_session();
     let events = format!("/v1/sessions/{session}/events");

@@ -38,7 +38,7 @@ fn a_call_of_a_prompt_over_http_is_approved_in_the_terminal() {
         server.get(&format!("/v1/sessions/{session}"))["status"],
         "waiting"
     );
-    // A client that comes later is told of the question too.
+    // A client that connects later gets the question too.
     let late = server.all_events(&session, "");
     let status = late
         .iter()
@@ -232,7 +232,7 @@ fn built_in_tools_and_helpers_work_in_the_directory_that_is_named() {
             "{called}"
         );
     }
-    // Nothing is told of a file that the rules do not allow to be read.
+    // Nothing is revealed about a file that the rules do not allow to be read.
     std::fs::write(helper.home.path("outside.txt"), "first secret\n").unwrap();
     for old in ["first", "absent"] {
         let edit = json!({

@@ -85,7 +85,7 @@ fn a_prompt_that_waits_is_listed_until_its_turn() {
             json!(["first", "user", null]),
         ]
     );
-    // Another client that comes now is told too.
+    // Another client that connects now is informed too.
     let mut other = server.events(&format!("{path}/events"));
     let (told, _) = other.until("log.append");
     let record = told.data["payload"]["record"].clone();
@@ -99,7 +99,7 @@ fn a_prompt_that_waits_is_listed_until_its_turn() {
     assert_eq!(record["ids"]["prompt"], second["message_id"]);
     until_waiting(&mut other, &[id(&second), id(&third)]);
 
-    // One that is taken back leaves the one behind it in its place.
+    // One that is withdrawn leaves the one after it in its place.
     let cancel = format!("{path}/cancel?message_id={}", id(&third));
     assert_eq!(server.send("POST", &cancel, None).status, 204);
     until_waiting(&mut events, &[id(&second)]);
@@ -191,7 +191,7 @@ fn a_killed_daemon_loses_no_prompt_that_waits() {
     );
     let prompts = all.iter().filter(|a| a["type"] == "prompt").count();
     assert_eq!(prompts, 2, "{texts:?}");
-    // The session goes on, without the prompt that was not answered.
+    // The session continues, without the prompt that was not answered.
     let mut events = server.events(&format!("{path}/events"));
     events.until("x.caught_up");
     server.prompt(&session, "after the crash");

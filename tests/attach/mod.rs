@@ -1,4 +1,4 @@
-//! `aish attach URL`: two real daemons, a real zsh in a terminal, and servers that are no servers of aish.
+//! `aish attach URL`: two real daemons, a real zsh in a terminal, and servers that are not aish servers.
 
 mod hostile;
 mod resume;

@@ -18,7 +18,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy that cuts a stream behind each of these texts, in order.
+    /// Starts a proxy that cuts a stream after each of these texts, in order.
     fn start(server: u16, cuts: impl IntoIterator<Item = &'static str>) -> Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -112,7 +112,7 @@ fn in_parts() -> Script {
 #[test]
 fn an_answer_that_is_cut_goes_on_and_has_every_word_once() {
     let attached = Attached::new([in_parts()]);
-    // Within an event, behind one, and in the head of a response.
+    // Within an event, after one, and in the head of a response.
     let cuts = ["Part 1 of the", "certain at once. \"}}\n\n", "HTTP/1.1 2"];
     let proxy = Proxy::start(attached.server.port, cuts);
     attached

@@ -146,7 +146,7 @@ fn estimates_keep_the_bar_on_recorded_conversations() {
         .collect();
     assert!(figures["first, all"].0 >= 0.95);
     assert!(figures["first, known model, all"].0 >= 0.95);
-    // Not all of them: some gateways count what they did not show, and the shortest have 20 tokens.
+    // Not all of them: some gateways count tokens that they did not show, and the shortest have 20 tokens.
     assert!(figures["later, all"].1 >= 0.8);
     assert!(figures["later, long, all"].1 >= 0.85);
 }

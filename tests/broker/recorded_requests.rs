@@ -457,7 +457,7 @@ pub fn converted(line: &str) -> Converted<Request> {
         let model = path.rsplit('/').next().unwrap_or_default();
         request.model = model.split(':').next().unwrap_or_default().to_owned();
     }
-    // These servers search the web for each prompt, and count some of what they find.
+    // These servers search the web for each prompt, and count some of the results.
     if url.contains("perplexity") || request.model.contains("groq/compound") {
         return Err("server that adds content");
     }

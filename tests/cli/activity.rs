@@ -476,7 +476,7 @@ fn the_chain_of_a_call_begins_with_the_command_that_was_typed() {
     );
 }
 
-/// A session of so many records, in a file of its own; its id.
+/// A session with this many records, in a separate file; returns its id.
 fn made(helper: &Helper, number: usize, records: usize) -> String {
     let session = format!("01930000-0000-7000-8000-{number:012x}");
     let text: String = (0..records)
@@ -498,7 +498,7 @@ fn made(helper: &Helper, number: usize, records: usize) -> String {
 #[test]
 fn a_bar_shows_how_far_it_is_and_ctrl_c_leaves_what_can_be_used() {
     let helper = Helper::saying("ok");
-    // Whose hooks would tell of commands of its own.
+    // A shell whose hooks would report its own commands.
     helper.home.zshrc("");
     for number in 0..400 {
         made(&helper, number, 200);

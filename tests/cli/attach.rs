@@ -298,7 +298,7 @@ fn a_stopped_client_blocks_nobody_and_shows_the_rest() {
     first.prompt();
     helper.provider.open("flood");
     helper.provider.wait_gate("end");
-    // Another prompt of the session says what it waits for, and can be stopped.
+    // Another prompt of the session gives the reason for waiting, and can be stopped.
     let mut second = Zsh::start(&helper.home);
     second.send(format!("llm --attach {id} and more\r"));
     second.wait_text("waiting for the answer to “count”");
@@ -308,7 +308,7 @@ fn a_stopped_client_blocks_nobody_and_shows_the_rest() {
     assert!(second.screen().contains("code=130"), "{}", second.screen());
     helper.provider.open("end");
     helper.until_finish("stop");
-    // The client is still stopped, and the daemon ends all the same.
+    // The client is still stopped, and the daemon still ends.
     second.run("aish-helper stop; print stopped=$?");
     assert!(second.screen().contains("stopped=0"), "{}", second.screen());
     first.send("clear; fg\r");

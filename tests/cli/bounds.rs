@@ -110,7 +110,7 @@ fn a_flood_of_connections_takes_no_memory_and_clients_are_still_served() {
     helper.ask("first");
     let daemon = helper.daemon();
     let before = memory(daemon, "VmRSS");
-    // A large frame before the hello is refused at once.
+    // A large frame before the hello is refused immediately.
     let mut early = connect(&helper, &blank_frame(kind::HELLO, MAX_FRAME)[..1000]);
     assert_eq!(early.read(&mut [0; 1]).expect("the end"), 0);
     // After the hello, large frames are read one at a time.

@@ -74,7 +74,7 @@ fn a_summary_is_sent_in_place_of_the_older_part() {
         shown.contains("[summary of 2 prompts]\nThe user likes blue"),
         "{shown}"
     );
-    // The words of a summary are no proposal.
+    // The words of a summary are not a proposal.
     assert!(helper.records_of("command_approval").is_empty());
 }
 

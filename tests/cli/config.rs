@@ -31,7 +31,7 @@ fn check_and_doctor_find_names_that_lead_nowhere() {
             doctor.stdout
         );
     }
-    // The file can be used all the same.
+    // The file can still be used.
     helper.call(["config", "show"]).run().ok();
 }
 

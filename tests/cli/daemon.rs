@@ -1,4 +1,4 @@
-//! The daemon and its clients: started, stopped, replaced, frozen, and many at once.
+//! The daemon and its clients: started, stopped, replaced, frozen, and many concurrently.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -214,7 +214,7 @@ fn a_client_that_waits_for_a_key_can_be_interrupted() {
     let first = ask();
     first.signal(Signal::SIGINT);
     assert_eq!(first.finish().code, 130);
-    // The shell is free at once, for this model and for others.
+    // The shell is free immediately, for this model and for others.
     assert_eq!(helper.ask("x"), "ok\n");
     let second = ask();
     second.signal(Signal::SIGKILL);
@@ -367,7 +367,7 @@ fn a_deleted_socket_is_replaced() {
     helper.ask("x");
     let second = helper.daemon();
     assert_ne!(first, second);
-    // Without the lock the next daemon starts at once, and its socket stays.
+    // Without the lock the next daemon starts immediately, and its socket stays.
     std::fs::remove_dir_all(helper.path("run")).unwrap();
     helper.ask("x");
     let third = helper.daemon();

@@ -1,4 +1,4 @@
-//! The output of an approved command goes back to the model at once, and a failed command of the user runs again.
+//! The output of an approved command goes back to the model immediately, and a failed command of the user runs again.
 
 use crate::fakes::provider::{Provider, Script};
 use crate::support::helper::Helper;
@@ -283,7 +283,7 @@ fn a_command_is_not_offered_again_where_its_output_is_not_wanted() {
     let helper = explaining();
     let mut zsh = Zsh::start(&helper.home);
     zsh.run("llm hello");
-    // `run` returns with the next prompt, and a question would stand before it.
+    // `run` returns with the next prompt, and a question would precede it.
     for (command, prompt) in [
         (FAILS, "llm hello again"),
         (FAILS, "llm --no-output why did that fail"),

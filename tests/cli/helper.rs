@@ -44,7 +44,7 @@ fn test(helper: &Helper, args: &[&str]) -> ProgramResult {
     helper.call(words.iter().chain(args)).dir(workspace).run()
 }
 
-/// Adds the file in a terminal with `--yes`, and returns what it prints.
+/// Adds the file in a terminal with `--yes`, and returns its output.
 fn add(helper: &Helper) -> String {
     let mut zsh = Zsh::start(&helper.home);
     let text = zsh.eval("aish-helper helper add tools.py --yes; print -r -- exit $?");

@@ -12,7 +12,7 @@ use crate::support::PATIENCE;
 use crate::support::home::{Home, source_plugin};
 use crate::support::pty::Zsh;
 
-/// A home with a tmux server of its own, which ends with the test.
+/// A home with its own tmux server, which ends with the test.
 struct Terminals {
     home: Home,
 }

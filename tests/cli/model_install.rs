@@ -58,7 +58,7 @@ fn models(helper: &Helper) -> Vec<String> {
     names
 }
 
-/// Returns the error behind the progress; the exit code must be 1.
+/// Returns the error after the progress; the exit code must be 1.
 fn failure(call: ProgramCall) -> String {
     let done = call.run();
     assert_eq!(done.code, 1, "{done:?}");

@@ -1,4 +1,4 @@
-//! Models that servers offer: listed after a refresh by hand, used as SERVER/MODEL, and written to the configuration.
+//! Models that servers offer: listed after a manual refresh, used as SERVER/MODEL, and written to the configuration.
 
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ fn saved_model_is_in_the_configuration() {
         .filter_map(|m| m["name"].as_str())
         .collect();
     assert_eq!(names, ["fake", "fake/qwen3:8b"]);
-    // It does not become a server of its own.
+    // It does not become a separate server.
     run(&helper, &["model", "refresh"]).run().ok();
     let names = run(&helper, &["model", "list", "--names"]).run().ok();
     assert!(names.contains("\nfake/big-2\n"), "{names}");

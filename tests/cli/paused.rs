@@ -1,4 +1,4 @@
-//! `pause_turn` of Anthropic: a paused answer is sent back as it came, and goes on.
+//! `pause_turn` of Anthropic: a paused answer is sent back as it came, and continues.
 
 use crate::fakes::provider::anthropic::{self, Block};
 use crate::fakes::provider::{Provider, Request};

@@ -381,7 +381,7 @@ fn builtin_actions_and_unknown_names_are_explained() {
         explanation.contains("127.0.0.1 is this machine, which no rule"),
         "{explanation}"
     );
-    // Without arguments the rules about what the tool does count all the same.
+    // Without arguments the rules about what the tool does still apply.
     for (tool, rule) in [
         ("aish:shell", "shell"),
         ("aish:edit_file", "\"fs.write\""),
@@ -499,7 +499,7 @@ fn a_command_is_explained_by_its_class_and_the_rule_for_proposals() {
     // A command may begin with a dash.
     let dash = policy(helper, &["explain", "--json", "--command", "-rf x"]).run();
     assert_eq!(dash.json()["class"], "unknown");
-    // A name and a command at once, or neither, is a usage error.
+    // A name and a command together, or neither, is a usage error.
     for words in [&["explain"][..], &["explain", "shell", "--command", "ls"]] {
         assert_eq!(policy(helper, words).run().code, 2);
     }

@@ -277,7 +277,7 @@ fn an_edited_command_is_shown_again_and_runs_as_edited() {
 
 #[test]
 fn yes_is_typed_in_full_for_a_command_that_could_hurt() {
-    // The whole word behind the key is a habit.
+    // Typing the whole word after the key is a habit.
     for rest in ["es\r", "yes\r"] {
         yes_is_typed(rest);
     }
@@ -291,7 +291,7 @@ fn yes_is_typed(rest: &str) {
     helper.until("the keys are visible", || {
         offer.shown().contains("[yes] run")
     });
-    // One key is not enough, and Enter behind it returns to the question.
+    // One key is not enough, and Enter after it returns to the question.
     offer.press_until("y", &|shown| shown.contains("> y"));
     assert!(offer.shown().contains("type yes to run it"));
     offer.zsh.send("\r");
@@ -354,7 +354,7 @@ fn a_key_held_on_the_first_of_three_proposals_runs_only_that_one() {
         offer.zsh.send("y");
         assert!(!code.exists(), "{}", offer.shown());
     }
-    // Another key counts at once, unless it arrives together with a repeat, as in a paste.
+    // Another key counts immediately, unless it arrives together with a repeat, as in a paste.
     std::thread::sleep(std::time::Duration::from_millis(150));
     let released = std::time::Instant::now();
     offer.zsh.send("n");
@@ -560,7 +560,7 @@ fn without_a_terminal_nothing_is_run() {
         helper.config(config);
         let call = helper.call(["ask", "--shell", "s1", "--offer", "x"]);
         assert_eq!(call.run().code, 10);
-        // A session of its own has no terminal, wherever the tests run.
+        // A separate session has no terminal, wherever the tests run.
         let call = helper.program("setsid").args(["-w", "aish-helper"]);
         let run = call.args(["propose", "--shell", "s1"]).run();
         assert_eq!(run.stdout, "");

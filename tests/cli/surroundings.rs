@@ -1,4 +1,4 @@
-//! What a model is told about the place and the time of a prompt, and how each part is turned off.
+//! Facts about the place and the time of a prompt that a model gets, and how each part is turned off.
 
 use std::path::Path;
 use std::process::Command;

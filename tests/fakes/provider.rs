@@ -127,7 +127,7 @@ impl Script {
         }
     }
 
-    /// The same answer from a server that writes many HTTP chunks at once.
+    /// The same answer from a server that writes many HTTP chunks in one go.
     pub fn buffered(mut self) -> Script {
         if let Script::Tokens { chunk_ends, .. } = &mut self {
             *chunk_ends = Arc::new([]);

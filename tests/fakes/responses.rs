@@ -11,7 +11,7 @@ pub const MODEL: &str = "gpt-fake-1";
 /// An item of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Item<'a> {
-    /// Encrypted reasoning with a summary, valid only behind what it answers.
+    /// Encrypted reasoning with a summary, valid only after what it answers.
     Reasoning(&'a str),
     /// Text.
     Text(&'a str),

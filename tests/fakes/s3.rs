@@ -59,7 +59,7 @@ pub struct S3Object {
 struct State {
     objects: BTreeMap<String, S3Object>,
     requests: Vec<S3Request>,
-    /// What happens to the requests of a method, behind this many that are served as they should.
+    /// What happens to the requests of a method after this many that are served correctly.
     faults: HashMap<&'static str, (usize, Fault)>,
     token: Option<String>,
     held: usize,
@@ -106,7 +106,7 @@ impl S3Server {
     /// Serves this many requests of the method first.
     pub fn fault_behind(&self, method: &'static str, served: usize, fault: Fault) {
         lock(&self.state.0).faults.insert(method, (served, fault));
-        // What is slow goes on if the fault has changed.
+        // A slow response continues if the fault has changed.
         self.state.1.notify_all();
     }
 

@@ -166,7 +166,7 @@ impl Mutator {
         }
     }
 
-    /// Adds an input to mutate further, now and then.
+    /// Adds an input to mutate further, occasionally.
     pub fn learn(&mut self, input: Vec<u8>) {
         if input.len() > self.usual_size || self.random.below(16) > 0 {
             return;

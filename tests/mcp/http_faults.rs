@@ -187,7 +187,7 @@ async fn token_command_runs_again_after_a_refusal() {
     test.start_configured(configured["a"].clone());
     test.pool.catalog(PATIENCE).await;
     assert_eq!(test.state("a").status, ConnectionStatus::LoginRequired);
-    // Not at once: the command may print the same token for a while.
+    // Not immediately: the command may print the same token for a while.
     assert_eq!(test.pool.pending_start(&configured), []);
     advance(Duration::from_secs(9)).await;
     assert_eq!(test.pool.pending_start(&configured), []);

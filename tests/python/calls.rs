@@ -56,7 +56,7 @@ async fn worker_of_a_session_stays_warm() {
     assert!(failed.is_error);
     assert_eq!(failed.text, "ValueError: a b (tools.py, line 29)");
     assert_eq!(session.text("pid", "{}").await, format!("{pid} 3"));
-    // Another session has a worker of its own.
+    // Another session has its own worker.
     let other = session.call_in("s2", "pid", "{}", None).await.unwrap().text;
     assert!(other.ends_with(" 1") && !other.starts_with(pid), "{other}");
     assert_eq!(session.workers.waiting(), 2);

@@ -60,7 +60,7 @@ async fn packages_are_installed_pinned_shared_and_removed() {
     let hash = record.locked[0]
         .strip_prefix("tinypkg==1.2.3")
         .expect("a version");
-    // uv does not tell the hashes of what it has installed.
+    // uv does not report the hashes of what it has installed.
     match aish::paths::on_path("uv").is_empty() {
         true => assert_eq!(hash.len(), " --hash=sha256:".len() + 64, "{hash}"),
         false => assert_eq!(hash, ""),

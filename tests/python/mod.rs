@@ -133,7 +133,7 @@ impl TestSession {
         }
     }
 
-    /// The text of a result that is no error.
+    /// The text of a result that is not an error.
     async fn text(&self, name: &str, arguments: &str) -> String {
         let result = self.call(name, arguments).await.unwrap();
         assert!(!result.is_error, "{result:?}");

@@ -278,7 +278,7 @@ fn killed_at(n: usize, how: Kill) -> (usize, bool) {
     })
 }
 
-/// The next daemon goes on, and nothing that was acknowledged is lost. Returns the number of calls that the server got,
+/// The next daemon continues, and nothing that was acknowledged is lost. Returns the number of calls that the server got,
 /// and whether the command ran.
 fn after_the_kill(
     helper: &Helper,
@@ -289,7 +289,7 @@ fn after_the_kill(
     // Nobody repairs it here: whatever is whole was written before the kill.
     let before = called(server).len();
     let ran = helper.home.path("ran").exists();
-    // The next daemon opens it again, and goes on.
+    // The next daemon opens it again, and continues.
     assert_eq!(helper.ask("and now?"), "still here\n", "{what}");
     assert_eq!(
         called(server).len(),

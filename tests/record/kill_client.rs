@@ -64,7 +64,7 @@ fn world() -> (Helper, FakeMcpServer) {
     (helper, server)
 }
 
-/// Traces the clients of a shell, each in a thread of its own: the output pump runs beside others.
+/// Traces the clients of a shell, each in a separate thread: the output pump runs beside others.
 struct Tracer {
     thread: JoinHandle<usize>,
     home: PathBuf,
@@ -171,7 +171,7 @@ fn trace(
     }
 }
 
-/// One prompt, answered as a person does; the client is killed on the way. Returns how far it came: whether the server was
+/// One prompt, answered as a person does; the client is killed on the way. Returns its progress: whether the server was
 /// called, and whether the command ran.
 fn prompt(at: Option<usize>) -> (usize, bool, bool) {
     let what = format!("killed at {at:?}");

@@ -1,4 +1,4 @@
-//! From the command that a person types to the command that runs: every record names what it came of.
+//! From the command that a person types to the command that runs: every record names its cause.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +71,7 @@ fn command_prompt_turn_call_and_exec_are_one_chain() {
     };
     let chain = [user, asks, approval, tool, proposes, decision, exec];
 
-    // The command that was typed: the hooks tell of it when it has ended, and name it alike.
+    // The command that was typed: the hooks report it when it has ended, and name it alike.
     let shell = text(&command, "shell");
     let typed = format!("{shell}@{}", command["start_ms"]);
     assert_eq!(text(&command, "ids.command"), typed);

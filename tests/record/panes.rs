@@ -151,7 +151,7 @@ fn a_pane_is_recorded_with_its_commands_and_without_the_daemon() {
     tmux.run(&["resize-window", "-x", "90", "-y", "25"]);
     let pid = recorder(&helper.home.path(""));
     let before = bytes_read(pid);
-    // Much output behind the password, by which the test sees that the recorder has the password.
+    // Much output after the password, by which the test sees that the recorder has the password.
     let sh = "sh -c 'stty -echo; echo ask${x}ed; read x; echo $x; seq 20000; read y; stty echo'";
     tmux.type_line(sh);
     tmux.wait_text("asked");
@@ -265,7 +265,7 @@ fn open_panes_follow_the_configuration() {
     let tmux = Tmux::start(&helper, "zsh -d -i");
     tmux.wait_text("<1>");
     on();
-    // The end of the command tells the daemon to look.
+    // The end of the command makes the daemon look.
     tmux.type_line("print be''fore");
     let dir = tmux.wait_recorder();
     tmux.wait_text("<2>");
@@ -279,9 +279,9 @@ fn open_panes_follow_the_configuration() {
     let recorded = tmux.read(&dir);
     assert_eq!(recorded.commands(), [command("print o''ne", 0)]);
     assert!(!recorded.contains("se''cret") && !recorded.contains("secret"));
-    // The recorder tells the shell before it ends, and the shell has read that nobody takes its marks any more.
+    // The recorder tells the shell before it ends, and the shell has read that its marks are no longer read.
     helper.until("the recorder has ended", || {
-        // tmux notices that the program behind a pipe has ended when it has more output for it.
+        // tmux notices that the program at the end of a pipe has ended when it has more output for it.
         tmux.type_line("");
         tmux.run(&["display-message", "-p", "-t", "0", "#{pane_pipe}"])
             .trim()
@@ -357,7 +357,7 @@ fn a_shell_that_has_replaced_another_one_is_recorded() {
         assert!(commands.contains(&command(wanted, 0)), "{commands:?}");
     }
     assert!(!recorded.contains("three"));
-    // The shell that runs now is told that nobody takes its marks.
+    // The shell that runs now learns that nobody reads its marks.
     until_marks("0");
     on();
     until_marks("40");

@@ -163,7 +163,7 @@ fn the_output_is_what_the_terminal_got_and_marks_are_nowhere() {
         assert_eq!(mode(&recorded.dir.join(file)), 0o600);
     }
     assert_eq!(recorded.gaps(), []);
-    // The recorder prints a line of its own before, and one after.
+    // The recorder itself prints a line before, and one after.
     let text = String::from_utf8_lossy(&raw);
     let (first, _) = text.split_once("\r\n").expect("a line");
     assert!(first.contains("is recorded in "), "{first}");

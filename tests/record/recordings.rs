@@ -52,7 +52,7 @@ impl RecordingFixture {
         self
     }
 
-    /// Adds output that came at once.
+    /// Adds output that came without a pause.
     pub fn output(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         self.event(json!({ "type": "output", "bytes": bytes.len() }));

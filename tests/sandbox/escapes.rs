@@ -130,7 +130,7 @@ fn options(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Runs a way out in a place of its own. Returns whether it led out, and what it printed.
+/// Runs an escape attempt in a separate place. Returns whether it succeeded, and what it printed.
 fn escapes(holder: Holder, name: &str) -> (bool, String) {
     let place = Place::new();
     if name.starts_with("native_") {
@@ -587,7 +587,7 @@ fn everything_ends_with_the_supervisor() {
         pipe.read_exact(&mut start).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        // Ends when nobody holds the pipe any more.
+        // Ends when nobody holds the pipe.
         let mut rest = Vec::new();
         pipe.read_to_end(&mut rest).unwrap();
     }
@@ -630,7 +630,7 @@ fn an_end_by_signal_is_a_whole_end() {
         let pid = Pid::from_raw(child.id() as i32);
         kill(pid, Signal::SIGTERM).unwrap();
         kill(pid, aish::sandbox::END_SIGNAL).unwrap();
-        // Both end when nobody holds the pipes any more.
+        // Both end when nobody holds the pipes.
         let (mut rest, mut errors) = (String::new(), String::new());
         lines.read_to_string(&mut rest).unwrap();
         child

@@ -125,7 +125,7 @@ impl Place {
         command
     }
 
-    /// Runs a command and returns what it printed.
+    /// Runs a command and returns its output.
     pub fn run(&self, holder: Holder, options: &[&str], words: &[&str]) -> Output {
         self.command(holder, options, words).output().unwrap()
     }

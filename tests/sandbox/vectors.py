@@ -453,7 +453,7 @@ def chmod_by_descriptor():
 
 
 def change_standard_input():
-    # The file is opened by whoever starts the sandbox; half of it has been read.
+    # The file is opened by the process that starts the sandbox; half of it has been read.
     if os.read(0, 100) != b"secret":
         raise RuntimeError("not the rest of the file")
     done = []

@@ -1,4 +1,4 @@
-//! What must work inside the sandbox, and what is told about it.
+//! Programs that must work inside the sandbox, and the reports about it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, FileTimes};

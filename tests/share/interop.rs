@@ -96,7 +96,7 @@ fn s3cmd_finds_the_objects_of_a_share_and_keeps_its_own() {
     let (_, url) = shared.trim().rsplit_once(": ").unwrap();
     let (folder, name) = url.rsplit_once('/').unwrap();
     let id = name.strip_suffix(".html").unwrap().to_owned();
-    // Neither the folder of the recordings nor what else is in it belongs to the share.
+    // Neither the folder of the recordings nor its other content belongs to the share.
     s3cmd.put(&format!("{UNUSUAL}/{id}/2.cast"), "mine");
     let mut objects = s3cmd.objects();
     let mut take = |name: &str| objects.remove(&format!("{UNUSUAL}/{name}"));

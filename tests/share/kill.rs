@@ -126,7 +126,7 @@ fn a_daemon_that_is_killed_at_any_system_call_leaves_no_page_that_is_not_listed(
             return daemon.end().system_calls;
         }
         for words in steps(&session) {
-            // What the daemon has left behind is looked at before another one starts.
+            // The files that the daemon has left behind are checked before another one starts.
             if helper.listener().is_none() || helper.call(words).run().code != 0 {
                 break;
             }

@@ -281,7 +281,7 @@ fn what_is_split_anywhere_in_a_recording_is_in_no_object_of_a_bucket() {
         };
         assert_eq!(object.content_type, kind);
         assert!(object.body.contains("[REDACTED:github-token]"), "{key}");
-        // Neither as it is, nor with what stands between its parts taken out.
+        // Neither as it is, nor with the text between its parts removed.
         let mut drawn = String::new();
         for line in object.body.lines().skip(1).filter(|_| is_cast) {
             let (_, _, data): (f64, String, String) = serde_json::from_str(line).expect(line);

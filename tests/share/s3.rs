@@ -54,7 +54,7 @@ fn a_page_is_put_into_the_bucket_and_removed_after_the_configuration_has_changed
         .ok();
     let objects = server.objects();
     assert!(objects.len() == 1 && !objects.contains_key(key));
-    // Neither the bucket nor its variables are in the configuration any more.
+    // The bucket and its variables are no longer in the configuration.
     helper.config("");
     let removed = with_keys(&helper, ["session", "unshare", &session]);
     assert_eq!(removed.run().ok(), "the page is removed\n");

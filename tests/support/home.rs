@@ -12,7 +12,7 @@ pub struct Home {
     dir: TempDir,
 }
 
-/// Start of a stub: appends each argument and a NUL, then RS, to the call log. The text of a descriptor stands for the
+/// Start of a stub: appends each argument and a NUL, then RS, to the call log. The text of a descriptor replaces the
 /// `--prompt-fd` that names it.
 const STUB: &str = r#"#!/bin/zsh -f
 [[ $1 == start ]] || {

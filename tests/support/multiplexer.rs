@@ -1,4 +1,4 @@
-//! A real terminal multiplexer with a server of its own.
+//! A real terminal multiplexer with its own server.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub fn use_tmux35(helper: &Helper) -> bool {
     true
 }
 
-/// A terminal multiplexer with a server of its own, which ends with the test.
+/// A terminal multiplexer with its own server, which ends with the test.
 pub struct Multiplexer<'h> {
     helper: &'h Helper,
     quit: &'static [&'static str],

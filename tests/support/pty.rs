@@ -208,7 +208,7 @@ impl<'a> Zsh<'a> {
         self.wait_for(text, |screen| screen.contents().contains(text));
     }
 
-    /// Waits until the terminal has got these bytes behind the first `seen`.
+    /// Waits until the terminal has got these bytes after the first `seen`.
     pub fn wait_raw(&self, seen: usize, bytes: &[u8]) {
         let deadline = Instant::now() + PATIENCE;
         let mut t = self.terminal.0.lock().expect("terminal");

@@ -49,7 +49,7 @@ fn empty_and_abandoned_lines_are_no_output() {
 fn runs_of_a_failing_command_keep_their_output() {
     let helper = Helper::saying("fine");
     let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
-    // More than are looked at to recognize the prompt.
+    // More than are examined to recognize the prompt.
     for _ in 0..14 {
         shell.run("sh -c 'echo compiling; echo error: x; exit 2'");
     }

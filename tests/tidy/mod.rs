@@ -167,7 +167,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "secret",
         ],
     ),
-    // What clients of the socket and of the HTTP API ask about, besides prompts.
+    // Requests of clients of the socket and of the HTTP API, other than prompts.
     (
         "requests",
         &[

@@ -1,5 +1,5 @@
 //! A new user of each provider, in a real terminal: a key in the environment, a prompt, reasoning, a tool call that is
-//! approved, the answer, and what it cost.
+//! approved, the answer, and its cost.
 
 use serde_json::json;
 

@@ -390,7 +390,7 @@ fn approved_command_does_not_act_for_the_person() {
     let helper = attacking();
     let hostile = Hostile::new(&helper);
     let command = hostile.command(&helper);
-    // The parent of the last ones ends at once: they descend from the shell no more.
+    // The parent of the last ones ends immediately: they descend from the shell no more.
     let script = format!(
         "{}{}wait",
         format!("{command} &\n").repeat(12),

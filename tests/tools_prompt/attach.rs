@@ -1,4 +1,4 @@
-//! A client that follows a turn of another client: what it shows, what it may answer, and how it leaves.
+//! A client that follows a turn of another client: its output, the answers that it may give, and how it leaves.
 
 use aish::protocol::QuestionOutcome;
 use aish::protocol::tools::CallStarted;

@@ -228,7 +228,7 @@ fn a_key_pressed_before_the_question_and_held_does_not_answer() {
     // The delay before a key repeats.
     assert_eq!(prompt.reaction_within(Duration::from_millis(450)), None);
     held(&zsh, &mut prompt, "y");
-    // Another key counts at once.
+    // Another key counts immediately.
     let pressed = Instant::now();
     zsh.send("n");
     assert_eq!(verdict(prompt.reaction()).0, NO);
@@ -341,7 +341,7 @@ fn a_terminal_with_event_types_tells_a_press_from_a_repeat() {
             assert_eq!(prompt.reaction_within(Duration::from_millis(20)), None);
         }
         zsh.send("\x1b[121;1:3u");
-        // A press counts at once, although the same key was seen just before.
+        // A press counts immediately, although the same key was seen just before.
         let pressed = Instant::now();
         zsh.send("\x1b[121;1:1;121u");
         assert_eq!(verdict(prompt.reaction()).0, ApprovalVerdict::Once);
@@ -349,7 +349,7 @@ fn a_terminal_with_event_types_tells_a_press_from_a_repeat() {
         assert!(waited < Duration::from_millis(700), "{waited:?}");
         prompt.event(&Event::ApprovalRequested(Box::new(question("{}"))));
     }
-    // The line editor reads plain bytes, and Ctrl-C is a sequence of its own.
+    // The line editor reads plain bytes, and Ctrl-C is a separate sequence.
     assert_eq!(prompt.reaction_within(Duration::from_millis(200)), None);
     zsh.send("\x1b[100;1:1;100u\x1b[100;1:3u");
     zsh.wait_text("why? (");
@@ -471,7 +471,7 @@ fn an_edit_that_does_not_fit_must_be_read_to_its_end() {
 fn ctrl_c_works_as_soon_as_the_question_is_visible() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);
-    // Once as soon as the question is visible; later several at once.
+    // Once as soon as the question is visible; later several together.
     for (keys, wait) in [("\x03", 0), ("yy\x03y", 0), ("\x03\x03", 200)] {
         let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question("{}"));
         zsh.wait_text(KEYS);

@@ -387,7 +387,7 @@ fn a_narrow_terminal_breaks_at_words_and_shows_all_keys() {
         if width == 40 {
             assert_eq!(frame(&zsh)[1..2], ["│ writes, not destructive, says files"]);
         }
-        // All at once, without skipping a line.
+        // All in one step, without skipping a line.
         zsh.press_until("j", "more: [space] [k] [G] [q]");
         zsh.press_until("G", "word \"");
         zsh.press_until("?", "more: [space] [k] [G] [q]");

@@ -1,4 +1,4 @@
-//! Changing files: the difference that is shown is what is written, and it can be taken back.
+//! Changing files: exactly the difference that is shown is written, and it can be undone.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -361,7 +361,7 @@ fn similar_names_go_only_to_who_may_read_the_directory() {
         work.write("notes.txt", "a\n");
         work.write("../other/notes.txt", "a\n");
         let mut client = work.ask("x");
-        // Of a file that may not be read, nothing is told before a yes.
+        // Nothing about a file that may not be read is revealed before a yes.
         let questions = answer_all(&mut client, &ApprovalVerdict::Once);
         assert_eq!(questions.len(), if is_shown { 1 } else { 2 });
         let results = work.results();
@@ -421,7 +421,7 @@ fn undo_restores_every_byte_and_the_model_is_told() {
     assert!(!work.path("new.txt").exists());
     let record = &work.helper.records_of("undo")[0];
     assert_eq!(record["restored"].as_array().unwrap().len(), 2);
-    // Nothing is left to take back.
+    // Nothing is left to undo.
     let again = work.helper.call(["changes", "undo", "--shell", "s1"]).run();
     assert_eq!(again.code, 2, "{again:?}");
 }

@@ -123,7 +123,7 @@ fn a_failing_test_is_repaired_in_a_terminal_and_taken_back() {
         "{last}"
     );
 
-    // The record tells it all.
+    // The record shows all of it.
     let of = |kind: &str| helper.records_of(kind).len();
     assert_eq!((of("approval"), of("tool"), of("undo")), (6, 6, 1));
     let decisions: Vec<String> = helper

@@ -210,7 +210,7 @@ fn a_guess_at_a_file_that_may_not_be_read_tells_nothing() {
             assert_eq!(results[0], results[1], "{pair:?}");
         }
     }
-    // A yes tells what is wrong with the change.
+    // A yes reveals what is wrong with the change.
     let work = Work::calling(&[edit("../secret.txt", "another", "x")], RULES);
     std::fs::write(work.helper.home.path("secret.txt"), format!("{SECRET}\n")).unwrap();
     let mut client = work.ask("try");
@@ -238,7 +238,7 @@ fn a_guess_at_a_file_that_may_not_be_read_tells_nothing() {
         work.results()
     });
     assert_eq!(results[0], results[1]);
-    // Where the workspace may be read, the reason is told at once.
+    // Where the workspace may be read, the reason is told immediately.
     let calls = [
         ("read_file", json!({"path": "other.txt"})),
         edit("inside.txt", "another", "x"),

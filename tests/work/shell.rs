@@ -392,7 +392,7 @@ fn is_sleeping(work: &Work) -> bool {
     })
 }
 
-/// The supervisor needs its time even if the command ignores signals: it takes back what git would obey outside.
+/// The supervisor needs its time even if the command ignores signals: it reverts changes that git would obey outside.
 #[test]
 fn a_command_that_ignores_signals_is_ended_as_a_whole() {
     let command = "trap '' TERM INT HUP; mkdir evil; print ../evil >.git/commondir; print begun; (setsid sleep 1000 &); sleep 1000";

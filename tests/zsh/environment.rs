@@ -53,7 +53,7 @@ fn a_changed_address_is_used_only_after_one_question() {
     ] {
         assert!(screen.contains(part), "{part}: {screen}");
     }
-    // A key has no question of its own: it goes where the address says.
+    // A key has no separate question: it goes where the address says.
     assert!(!screen.contains("MY_KEY  "), "{screen}");
     zsh.press_until("n", "no");
     zsh.prompt();

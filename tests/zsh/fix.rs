@@ -200,7 +200,7 @@ fn without_a_failure_there_is_nothing_to_correct() {
         zsh.eval("llm :fix"),
         "llm: nothing to correct: true did not fail\n"
     );
-    // A line that was given up has an exit code of its own: Ctrl-G, which is no signal that could come too early.
+    // A line that was given up has a separate exit code: Ctrl-G, which is not a signal that could come too early.
     zsh.run("true");
     zsh.send("abandoned\x07");
     zsh.prompt();

@@ -143,7 +143,7 @@ pub const PROSE: &[&str] = &[
     "-f =ls ${x:=y} $[x=5]",
 ];
 
-/// What stands before the prose, and the options that the helper gets.
+/// The text before the prose, and the options that the helper gets.
 const HEADS: &[(&str, &[&str])] = &[
     ("llm ", &[]),
     ("cd . && llm ", &[]),
@@ -183,7 +183,7 @@ fn check(name: &str, turn: usize, heads: &[(&str, &[&str])], zshrc: &str) {
     for (n, prose) in PROSE.iter().enumerate() {
         let (head, options) = heads[(n + turn) % heads.len()];
         let line = format!("{head}{prose}");
-        // What is said to be the prompt behind an option is not an option itself.
+        // The text declared as the prompt after an option is not an option itself.
         let prompt = if head.ends_with("-- ") {
             prose.trim_start()
         } else {

@@ -104,7 +104,7 @@ fn a_list_of_sessions_is_chosen_from_by_number() {
 #[test]
 fn fzf_gets_only_sanitised_lines() {
     let helper = counting();
-    // Logs what it gets, and chooses the second session.
+    // Logs its input, and chooses the second session.
     let stub = "#!/bin/zsh -f\nprint -rl -- \"$@\" >$HOME/fzf-args\ncat >$HOME/fzf-in\nsed -n 3p $HOME/fzf-in\n";
     helper.home.program("fzf", stub);
     let mut zsh = Zsh::start(&helper.home);

@@ -18,7 +18,7 @@ use crate::support::pty::Zsh;
 pub const MAKE_FIFO: &str = "[[ $1 != make-tui-fifo ]] || { zmodload zsh/files; zf_mkdir -p $AISH_HOME/run/tui; mkfifo $AISH_HOME/run/tui/$3; return }
 [[ -t 0 ]] || while read -r; do :; done";
 
-/// Texts besides [`PROSE`] that are a command, an option or a line of the history where they should not be.
+/// Texts other than [`PROSE`] that are a command, an option or a line of the history where they should not be.
 const HOSTILE: &[&str] = &[
     ":new",
     ":tui off",
@@ -103,7 +103,7 @@ impl<'h> Driven<'h> {
         }
     }
 
-    /// Makes the shell perform an action, and returns the outcome. The terminal tells its state when it is asked.
+    /// Makes the shell perform an action, and returns the outcome. The terminal reports its state when it is asked.
     fn act(&mut self, action: &str, text: &str) -> String {
         let seen = self.zsh.raw().len();
         let number = self.write(action, text, PATIENCE);

@@ -1,4 +1,4 @@
-// Starts what the tests need: a provider of answers, a daemon with its own home, and a browser.
+// Starts the dependencies of the tests: a provider of answers, a daemon with its own home, and a browser.
 //
 // AISH_HELPER is the path of the program. With AISH_PAGE_PROXY=1 the page comes from dist/ through tests/server.mjs.
 
@@ -145,7 +145,7 @@ port = ${this.port}
   }
 }
 
-/** Ends what a file of tests has started. */
+/** Ends the processes that a file of tests has started. */
 export async function stopAll(daemon, browser, terminal) {
   await terminal?.stop();
   await browser?.close();
@@ -215,7 +215,7 @@ export async function openPage(browser, daemon, path = "/", options = {}) {
 
 const axeSource = () => readFileSync(join(here, "../node_modules/axe-core/axe.min.js"), "utf8");
 
-/** Opens a new session in a page of its own, and waits until it is live. */
+/** Opens a new session in a separate page, and waits until it is live. */
 export async function openLiveSession(browser, daemon, title, options) {
   const id = await daemon.newSession(title);
   const page = await openPage(browser, daemon, `/s/${id}`, options);

@@ -202,7 +202,7 @@ test("a link to a record is opened once, and says what is missing", async () => 
   await linked.getByText("live", { exact: true }).waitFor();
   assert.equal(requests(/\/records\//), 1);
   assert.equal(requests(/\/messages$/), 3);
-  // The panel of a record closes while the session is loaded anew, because its position is no longer known.
+  // The panel of a record closes while the session is reloaded, because its position is no longer known.
   let release;
   const released = new Promise((resolve) => { release = resolve; });
   await linked.route(/\/messages\?/, async (route) => {

@@ -20,8 +20,8 @@ export const LONG = Array.from({ length: 400 }, (_, n) => `line ${n} of a long n
 const STEADY_MS = 25;
 
 /**
- * Starts the provider on a port of its own. Until `release`, it holds answers to prompts with "slow" or "long table", and
- * goes on with answers to prompts with "steady".
+ * Starts the provider on its own port. Until `release`, it holds answers to prompts with "slow" or "long table", and
+ * continues with answers to prompts with "steady".
  */
 export async function startProvider() {
   const held = [];

@@ -58,7 +58,7 @@ test("a paired browser approves and denies, and one that is not paired cannot", 
   await page.getByText("This browser may answer questions now.").waitFor();
   await page.goto(daemon.address(`/s/${id}`));
 
-  // Approved with the key, which counts only for the question that has the focus and not at once.
+  // Approved with the key, which counts only for the question that has the focus and not immediately.
   await ask(page);
   const approve = question(page).getByRole("button", { name: "Approve" });
   await approve.waitFor();
@@ -111,7 +111,7 @@ test("a paired browser approves and denies, and one that is not paired cannot", 
   });
   assert.ok(await question(page).isVisible());
 
-  // The pairing ends; the page says so and goes on without it.
+  // The pairing ends; the page says so and continues without it.
   await until(() => approve.isEnabled());
   await daemon.command("serve", "unpair");
   await region(page).getByText("aish web --approve").waitFor();

@@ -74,7 +74,7 @@ const times = async () => {
   const [at, length] = (await frame().locator("#time").innerText()).split(" / ").map((time) => time.split(":"));
   return [at, length].map(([minutes, seconds]) => Number(minutes) * 60 + Number(seconds));
 };
-/** What has the focus; of the frame, what has it there. */
+/** The element with the focus; for the frame, the one inside it. */
 const focused = async () => {
   const name = () => document.activeElement.id || document.activeElement.localName;
   const outer = await page.evaluate(name);

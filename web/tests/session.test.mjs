@@ -46,7 +46,7 @@ test("an answer can be cancelled", async () => {
   await page.locator(".answer", { hasText: "First part." }).waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator(".message .problem", { hasText: "The answer was cancelled." }).waitFor();
-  // That is what is told, and not only its text.
+  // That is what is announced, and not only its text.
   await page.locator("[role=status] p", { hasText: /^The answer was cancelled. First part./ }).waitFor({ state: "attached" });
   daemon.provider.release();
 });
@@ -214,7 +214,7 @@ test("the search finds sessions by their text, with an excerpt", async () => {
   const id = await daemon.newSession("Found by its text");
   await daemon.ask(id, "where does the quetzal live");
   page = await openPage(browser, daemon);
-  // The next key is a letter of the search, even if it comes at once.
+  // The next key is a letter of the search, even if it comes immediately.
   const focused = await page.evaluate(() => {
     document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true }));
     return document.activeElement.id;
@@ -237,7 +237,7 @@ test("a session that was found opens at the place that was found", async () => {
   await page.locator(".excerpt", { hasText: "axolotl" }).click();
   const found = page.locator(".message.user.target", { hasText: "axolotl" });
   await until(() => found.evaluate((message) => message.getBoundingClientRect().top < innerHeight && message === document.activeElement));
-  // The title is no message: it opens the session as ever.
+  // The title is not a message: it opens the session as usual.
   await page.locator("#search").fill("With a place");
   await page.locator(".excerpt", { hasText: "With a place" }).waitFor();
   assert.equal(await page.locator(".sessions a").getAttribute("href"), `/s/${id}`);

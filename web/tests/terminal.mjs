@@ -1,4 +1,4 @@
-// A zsh with the plugin in a tmux of its own.
+// A zsh with the plugin in a separate tmux.
 
 import { execFile } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";

@@ -107,7 +107,7 @@ test("what is told is told again if it is the same, and questions are", async ()
   await page.evaluate(() => {
     window.told = [];
     const region = document.querySelector("div.off-screen[role=status]");
-    // What is added is told, and not what is there already.
+    // Only added text is announced, not text that is there already.
     const added = (changes) => changes.flatMap(({ addedNodes }) => [...addedNodes]).forEach((node) => window.told.push(node.textContent));
     new MutationObserver(added).observe(region, { childList: true, characterData: true, subtree: true });
     if (region.ariaAtomic !== "false") window.told.push("Everything in the region is told.");
@@ -157,7 +157,7 @@ test("a link to a decision shows the call that it is about", async () => {
     const { top, bottom } = element.getBoundingClientRect();
     return element === document.activeElement && top > 0 && bottom < innerHeight;
   }));
-  // A record that is no message is shown where it is in the session.
+  // A record that is not a message is shown where it is in the session.
   await daemon.api("PATCH", `/v1/sessions/${id}`, { title: "Decided anew" });
   const title = (await daemon.api("GET", `/v1/activity?session=${id}&type=session&limit=1`)).activities[0];
   await page.goto(daemon.address(`/s/${id}/r/${title.record_id}`));

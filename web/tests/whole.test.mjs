@@ -83,7 +83,7 @@ test("a terminal and the page show the same session, through a crash of the daem
   assert.equal((await fetch(new URL(address, daemon.address("/")))).status, 404);
   await shared.close();
 
-  // The daemon crashes; the next prompt in the terminal starts another one, and the page goes on by itself.
+  // The daemon crashes; the next prompt in the terminal starts another one, and the page continues by itself.
   await daemon.kill();
   await page.locator(".connection.reconnecting, .connection.no_answer").waitFor();
   const count = await answers.count();

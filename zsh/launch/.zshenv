@@ -12,6 +12,6 @@ fi
 {
   [[ ! -r "${ZDOTDIR-$HOME}/.zshenv" ]] || \builtin source "${ZDOTDIR-$HOME}/.zshenv"
 } always {
-  # After an error in that file too: zsh goes on with the next file.
+  # After an error in that file too: zsh continues with the next file.
   [[ ! -o interactive ]] || { \builtin autoload -Uz +X -- "${${(%):-%x}:a:h}/_aish_launch" && _aish_launch start }
 }

@@ -59,7 +59,7 @@ fn record_one(session: &Session, record: Value) {
     let _ = session.record(&RecordIds::default(), body);
 }
 
-/// All events from a position on, with the cursor behind each.
+/// All events from a position on, with the cursor after each.
 fn rest(session: &Session, mut cursor: Cursor) -> Vec<(String, Cursor)> {
     let answer = SearchedAnswer::default();
     let events = std::iter::from_fn(|| {
@@ -99,7 +99,7 @@ fn what_a_call_prints_comes_before_its_result_wherever_the_client_is() {
     let late = rest(&session, Cursor::default());
     let kinds: Vec<&str> = late.iter().map(|(event, _)| &**event).collect();
     assert_eq!(kinds, expected);
-    // Behind each event, what follows it; also for the client that was there from the beginning.
+    // From each event, what follows it; also for the client that was there from the beginning.
     for (at, (_, cursor)) in late.iter().enumerate() {
         let read: Cursor = cursor.to_string().parse().unwrap();
         assert_eq!(rest(&session, read), late[at + 1..], "{cursor}");
@@ -108,7 +108,7 @@ fn what_a_call_prints_comes_before_its_result_wherever_the_client_is() {
     let behind = rest(&session, live);
     assert_eq!(behind[0].0, "tool.delta a two\n");
     assert_eq!(behind[1..], late[3..]);
-    // A client that begins behind a result is told nothing more of the call.
+    // A client that begins after a result gets nothing more of the call.
     for (records, told) in [(1, 4), (2, 7)] {
         let begun = rest(&session, Cursor::after(records));
         let kinds: Vec<&str> = begun.iter().map(|(event, _)| &**event).collect();
@@ -181,7 +181,7 @@ fn the_end_of_a_discarded_answer_names_it() {
     let (session, _) = session();
     let mut cursor = Cursor::default();
     cursor.begin("0198f3c2-0000-7000-8000-0123456789ab");
-    // Nothing but the cursor has its id any more.
+    // Nothing but the cursor has its id now.
     let mut read: Cursor = cursor.to_string().parse().unwrap();
     let end = next(&session, &mut read, &SearchedAnswer::default()).expect("its end");
     let payload =

@@ -1,4 +1,4 @@
-//! What was done and what it cost, from the index over the journal.
+//! Activity and its cost, from the index over the journal.
 
 use axum::Json;
 use axum::extract::State;

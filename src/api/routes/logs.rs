@@ -1,4 +1,4 @@
-//! What a session has left: its records, and the recordings of its terminals.
+//! Logs of a session: its records, and the recordings of its terminals.
 
 use axum::Json;
 use axum::body::Body;
@@ -33,7 +33,7 @@ pub async fn events(State(state): State<ApiState>, InPath(id): InPath<String>) -
     let pieces = stream::unfold((state, id, 0), |(state, id, from)| async move {
         // Streams and hooks get their turn between two pieces.
         tokio::task::yield_now().await;
-        // For each piece anew: a client that takes nothing must not keep the session from being closed or deleted.
+        // Again for each piece: a client that takes nothing must not keep the session from being closed or deleted.
         let session = super::session(&state, &id).await.ok()?;
         let (piece, next) = session.with_records(|records| {
             let mut piece = Vec::new();
@@ -133,7 +133,7 @@ pub async fn raw(
     respond(cast, &method, &headers)
 }
 
-/// What a request asks for of a file.
+/// The part of a file that a request asks for.
 #[derive(Debug, PartialEq)]
 enum RequestedPart {
     Whole,

@@ -263,7 +263,7 @@ pub async fn send(
 }
 
 /// Returns once the prompt of a turn that was spawned is in the file of its session, so that the end of the daemon cannot lose
-/// an accepted prompt. The turn records the prompt; where it has to wait or has failed before, the prompt gets a record of its own.
+/// an accepted prompt. The turn records the prompt; where it has to wait or has failed before, the prompt gets a separate record.
 /// `failures` is how many writes of the session had failed before the turn.
 ///
 /// # Errors

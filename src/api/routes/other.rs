@@ -1,4 +1,4 @@
-//! Models, and what does not exist yet.
+//! Models, and routes that do not exist yet.
 
 use axum::Json;
 use axum::extract::State;

@@ -469,7 +469,7 @@ fn usage(records: &[Record]) -> Usage {
     sum
 }
 
-/// The fields of a record that a message does not have in fields of its own.
+/// The fields of a record for which a message has no separate fields.
 pub fn detail_fields(record: &Record) -> Value {
     let mut shown = shown_record(record);
     if let Some(fields) = shown.as_object_mut() {

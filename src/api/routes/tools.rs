@@ -27,7 +27,7 @@ use crate::turn::work_scope;
 fn client(state: &ApiState) -> ClientHandle {
     let origin = FeedOrigin {
         tty: Some(THE_API.to_owned()),
-        // Nobody watches: what would be asked is denied at once.
+        // Nobody watches: calls that would need approval are denied immediately.
         hang_up: HangUpPolicy::Cancel,
         ..FeedOrigin::of_request(None, None)
     };

@@ -1,4 +1,4 @@
-//! Refuses what an operation does not declare: a request with parameters or a body that nobody reads means something other than what
+//! Refuses input that an operation does not declare: a request with parameters or a body that nobody reads means something other than what
 //! would be done.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::api::problem::Problem;
 static OPERATIONS: LazyLock<Document> =
     LazyLock::new(|| serde_json::from_str(DOCUMENT).unwrap_or_default());
 
-/// What is read of the document: operations by path and method.
+/// The parts of the document that are read: operations by path and method.
 #[derive(Debug, Default, Deserialize)]
 struct Document {
     paths: HashMap<String, HashMap<String, Operation>>,
@@ -54,7 +54,7 @@ pub async fn refuse_undeclared(path: MatchedPath, mut request: Request, next: Ne
     }
 }
 
-/// Returns what a request has and its operation does not declare.
+/// Returns the parts of a request that its operation does not declare.
 async fn undeclared(path: &str, request: &mut Request) -> Option<&'static str> {
     // Programs add parameters to the addresses of pages; those of shares are among them.
     if !path.starts_with("/v1/") {
@@ -64,7 +64,7 @@ async fn undeclared(path: &str, request: &mut Request) -> Option<&'static str> {
         Method::HEAD => "get".to_owned(),
         ref method => method.as_str().to_ascii_lowercase(),
     };
-    // Another method is refused behind this.
+    // Another method is refused after this.
     let operation = OPERATIONS.paths.get(path)?.get(&method)?;
     let has_query = request.uri().query().is_some_and(|query| !query.is_empty());
     let takes_query = || operation.parameters.iter().any(|p| p.place == "query");

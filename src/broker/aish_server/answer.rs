@@ -102,7 +102,7 @@ struct Notice {
 struct Question {
     kind: String,
     answers: Vec<String>,
-    /// What the page shows; only an approval has it.
+    /// The view that the page shows; only an approval has it.
     view: Option<View>,
 }
 
@@ -203,7 +203,7 @@ impl ServerAnswer {
         }
     }
 
-    /// Returns what the server is doing.
+    /// Returns the current activity of the server.
     pub fn activity(&self) -> ServerActivity {
         self.activity
     }

@@ -114,7 +114,7 @@ def conditions(model, today):
             case None:
                 out = [rates(price.prices)]
             case t.StartDateConstraint(start_date=start):
-                # What has begun replaces everything before it.
+                # A price that has begun replaces everything before it.
                 if start <= today:
                     out = [rates(price.prices)]
                 else:
@@ -181,7 +181,7 @@ def main():
             theirs = next((m.id for m in provider.models if m.is_match(probe)), None)
             if ours != theirs:
                 sys.exit(f"{section}: {probe} is {ours}, not {theirs}")
-        # A row without a price hides the rows behind it, so it stays.
+        # A row without a price hides the rows after it, so it stays.
         lines += [row for model, *_, row in rows if section != "openrouter" or model.id.split("/")[0] in MAKERS]
     print("\n".join(lines))
 

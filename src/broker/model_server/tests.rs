@@ -89,7 +89,7 @@ impl Bench {
     }
 }
 
-/// Python itself: what is found as `python3` may be a wrapper that sets variables.
+/// Python itself: the program found as `python3` may be a wrapper that sets variables.
 fn python() -> String {
     let said = std::process::Command::new("python3")
         .args(["-c", "import sys; print(sys.executable, end='')"])

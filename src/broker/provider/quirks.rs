@@ -1,4 +1,4 @@
-//! Deviations of servers from their formats, learned from what they refuse. Pure.
+//! Deviations of servers from their formats, learned from their refusals. Pure.
 
 use crate::broker::ModelEndpoint;
 use crate::broker::wire_names::WireNames;

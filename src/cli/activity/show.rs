@@ -57,7 +57,7 @@ pub fn run(index: &mut Index, id: &str, json: bool) -> Result<()> {
     print_json(&json!({"act": with_record(&act, record), "chain": records}))
 }
 
-/// Returns for each prompt of a chain that took the output of a command line what it took, and from where.
+/// Returns, for each prompt of a chain that took the output of a command line, the output and its source.
 fn outputs(index: &mut Index, chain: &[ActivityEntry], command: &Value) -> Result<Vec<String>> {
     let mut outputs = Vec::new();
     if command["type"] != "shell_command" {
@@ -214,7 +214,7 @@ fn annotations(call: &Value) -> String {
     }
 }
 
-/// Formats a field without a format of its own.
+/// Formats a field that has no special format.
 fn other_field(name: &str, value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),

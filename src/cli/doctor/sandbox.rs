@@ -1,4 +1,4 @@
-//! Checks what the sandbox consists of on this machine.
+//! Checks the parts of the sandbox on this machine.
 
 use super::CheckResult;
 use crate::error::Error;

@@ -208,7 +208,7 @@ pub(super) fn check_hooks(fifo: &Path, shells: Option<usize>) -> CheckResult {
             return CheckResult::fail("hooks", format!("cannot inspect {shown}: {e}"), restart);
         }
     }
-    // Opened as the hooks do: fails at once if no daemon reads.
+    // Opened as the hooks do: fails immediately if no daemon reads.
     let open = OpenOptions::new()
         .write(true)
         .custom_flags(nix::libc::O_NONBLOCK)

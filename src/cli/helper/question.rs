@@ -1,4 +1,4 @@
-//! The question before a file becomes a helper: all of its text, its packages, and what they come from.
+//! The question before a file becomes a helper: all of its text, its packages, and their sources.
 
 use crate::client::signals::SignalPipes;
 use crate::client::styled_line::{SpanStyle, StyledLine, fold, span};
@@ -9,7 +9,7 @@ use crate::python::metadata::PackageRequirement;
 use crate::python::registration::HelperCandidate;
 use crate::safety::text::prose;
 
-/// Asks whether to add the file. With `yes` there is no question, but there must be a terminal all the same: a program without
+/// Asks whether to add the file. With `yes` there is no question, but there must still be a terminal: a program without
 /// one cannot add helpers for the person. Packages from outside of the package index are asked about in any case.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How long the shell waits for the daemon. Later its hooks find it, or start another one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A start of the daemon. A process of its own, so that the daemon does not become a child of the user's shell.
+/// A start of the daemon. A separate process, so that the daemon does not become a child of the user's shell.
 pub(super) struct DaemonStart {
     failure: Receiver<Option<String>>,
     deadline: Instant,

@@ -94,7 +94,7 @@ impl Handover {
         Ok(Handover { fifo, content })
     }
 
-    /// Writes to the shell. One that does not read goes on with what tmux has given it.
+    /// Writes to the shell. A shell that does not read continues with the input that tmux has given it.
     pub(super) fn send(&self) {
         if let Some(mut fifo) = self.open() {
             // As above.

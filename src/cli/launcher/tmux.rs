@@ -122,7 +122,7 @@ fn version(said: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Returns the multiplexer other than tmux whose window this terminal is, as far as the variables tell.
+/// Returns the multiplexer other than tmux whose window this terminal is, as far as the variables show.
 fn other_multiplexer() -> Option<&'static str> {
     // The variable survives in terminals that are started from screen; TERM does not.
     let in_screen =

@@ -38,7 +38,7 @@ impl NamedServer {
         }
     }
 
-    /// Returns the server that a name or a base URL stands for; a bare address of a provider is the provider.
+    /// Returns the server that a name or a base URL identifies; a bare address of a provider is the provider.
     ///
     /// # Errors
     /// A message for the user.

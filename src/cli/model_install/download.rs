@@ -50,7 +50,7 @@ pub struct Download<'a> {
     pub idle_timeout: Duration,
 }
 
-/// What a server answered: the file, and the digest that it names.
+/// A server's answer: the file, and the digest that it names.
 struct FileAnswer {
     response: Response,
     sha256: Option<String>,
@@ -60,7 +60,7 @@ struct FileAnswer {
 enum NextStep {
     /// The bytes that follow are the file's.
     Copy,
-    /// What was kept is of no use.
+    /// The kept part cannot be used.
     StartAgain,
 }
 
@@ -139,7 +139,7 @@ impl Download<'_> {
         Err(self.error(&format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Decides what an answer is worth, and writes down which file it is.
+    /// Decides how an answer can be used, and records which file it is.
     fn accept(&self, answer: &FileAnswer, partial: &mut PartialFile) -> Result<NextStep> {
         let response = &answer.response;
         let headers = response.headers();
@@ -171,7 +171,7 @@ impl Download<'_> {
             }
             status => return Err(self.refused(status)),
         };
-        // The file behind the URL is another one now, even if its storage kept the tag.
+        // The file at the URL is another one now, even if its storage kept the tag.
         if is_rest && old.sha256.is_some() && answer.sha256.is_some() && old.sha256 != answer.sha256
         {
             return Ok(NextStep::StartAgain);

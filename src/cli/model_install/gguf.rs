@@ -27,7 +27,7 @@ const MAX_LENGTHS: usize = 8;
 /// The first bytes of a GGUF file.
 pub const MAGIC: [u8; 4] = *b"GGUF";
 
-/// What aish needs to know of a model.
+/// Properties of a model that aish needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GgufHeader {
     /// Architecture, such as `qwen3`.
@@ -51,7 +51,7 @@ pub fn read_header(file: impl BufRead) -> Result<GgufHeader, String> {
     .read()
 }
 
-/// What a value of the header may be.
+/// A value of the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Value {
     Number(u64),

@@ -32,7 +32,7 @@ const MAX_NOTE: u64 = 64 << 10;
 
 /// The smallest context window that the configuration accepts.
 const LEAST_CONTEXT: u32 = 256;
-/// The largest context window that is set up. The server allocates it at once: 2 GB for a small model.
+/// The largest context window that is set up. The server allocates it at the start: 2 GB for a small model.
 const MAX_CONTEXT: u32 = 16_384;
 /// Context window of a model whose file does not say how large it is.
 const DEFAULT_CONTEXT: u32 = 8192;
@@ -158,7 +158,7 @@ fn already_installed(
     describe(models, name, &header)
 }
 
-/// Downloads the file and shows the progress. Ctrl-C keeps what is there.
+/// Downloads the file and shows the progress. Ctrl-C keeps the part that is there.
 fn fetch(source: &ModelSource, sha256: Option<&str>, dir: &Path) -> Result<PartialFile> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -21,7 +21,7 @@ pub struct KnownModel {
     pub license: &'static str,
     /// Context window that aish uses, in tokens.
     pub context_window: u32,
-    /// What it is for.
+    /// Purpose of the model.
     pub purpose: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! `aish-helper model install` without a model: what can be installed.
+//! `aish-helper model install` without a model: lists the models that can be installed.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ pub struct CatalogModel {
     pub license: &'static str,
     /// Context window in tokens.
     pub context_window: u32,
-    /// What it is for.
+    /// Purpose of the model.
     pub purpose: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! The file of an unfinished download, and what has to be known to continue it.
+//! The file of an unfinished download, and the data needed to continue it.
 //!
 //! Both are in a directory of their own beside the target. The digest is computed while the file is written.
 
@@ -21,13 +21,13 @@ const STATE: &str = "download.json";
 const MAX_STATE: u64 = 64 << 10;
 /// Number of first bytes that are kept.
 const HEAD: usize = 16;
-/// How much is read at once.
+/// Number of bytes per read.
 const BLOCK: usize = 1 << 20;
 
 /// Which file is being downloaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DownloadState {
-    /// What was asked for.
+    /// The requested URL.
     pub url: String,
     /// Strong entity tag of the file.
     pub etag: Option<String>,
@@ -49,7 +49,7 @@ pub struct PartialFile {
 }
 
 impl PartialFile {
-    /// Opens or creates the download of `url` in `dir`. What is there is kept if it can be continued.
+    /// Opens or creates the download of `url` in `dir`. An existing part is kept if it can be continued.
     ///
     /// # Errors
     /// The directory or the file cannot be created or read.
@@ -109,7 +109,7 @@ impl PartialFile {
         &self.head
     }
 
-    /// Discards what is there.
+    /// Discards the downloaded part.
     ///
     /// # Errors
     /// The file cannot be changed.
@@ -157,7 +157,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Returns the digest of what is there, in hexadecimal.
+    /// Returns the digest of the downloaded part, in hexadecimal.
     pub fn sha256(&self) -> String {
         let digest = self.hash.clone().finalize();
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -174,7 +174,7 @@ impl PartialFile {
         fs::remove_file(self.dir.join(STATE)).context(failed)
     }
 
-    /// Reads what an earlier download has left. The write position is then at its end.
+    /// Reads the part that an earlier download has left. The write position is then at its end.
     async fn read_kept(&mut self) -> Result<()> {
         let mut block = vec![0; BLOCK];
         self.file

@@ -17,7 +17,7 @@ pub struct DownloadProgress {
     name: String,
     is_terminal: bool,
     started: Instant,
-    /// What was there at the start.
+    /// Bytes that were there at the start.
     kept: Option<u64>,
     last_drawn: Option<Instant>,
     /// The last tenth that was printed.
@@ -114,7 +114,7 @@ fn progress_line(name: &str, done: u64, total: Option<u64>, rate: u64, width: us
             tail.push_str(&format!("  {} left", time(seconds)));
         }
     }
-    // The last column stays free, because some terminals wrap behind it.
+    // The last column stays free, because some terminals wrap after it.
     let room = width.saturating_sub(1);
     let text = format!("{sizes}{tail}");
     let used = name.len() + 2 + text.len();

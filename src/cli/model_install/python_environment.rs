@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use crate::error::{Error, ErrorContext as _, Result};
 use crate::python::environment::PYTHONS;
 
-/// What an environment consists of.
+/// Definition of an environment.
 #[derive(Debug, Clone, Copy)]
 pub struct PythonEnvironment {
     /// Its name in messages, and of its directory in `models`.
@@ -199,7 +199,7 @@ fn write_synced(path: &Path, text: &str) -> Result<()> {
     write().context(|| format!("cannot write {}", path.display()))
 }
 
-/// Removes a directory and what is in it, if it exists.
+/// Removes a directory and its content, if it exists.
 ///
 /// # Errors
 /// It cannot be removed.

@@ -15,7 +15,7 @@ const HUGGING_FACE: &str = "https://huggingface.co";
 const ENDPOINT_VARIABLE: &str = "HF_ENDPOINT";
 /// Maximum length of a name that follows from a file.
 const MAX_NAME: usize = 64;
-/// Maximum number of characters shown of what was typed.
+/// Maximum number of characters shown of the typed source.
 const SHOWN: usize = 200;
 
 /// Directories of `models` that are not models of this kind.
@@ -28,12 +28,12 @@ pub struct ModelSource {
     pub name: String,
     /// Where the file is.
     pub url: Url,
-    /// What aish knows about it, for a known model.
+    /// Its entry in the table, for a known model.
     pub known: Option<&'static KnownModel>,
 }
 
 impl ModelSource {
-    /// Reads what the user typed. `name` replaces the name that follows from it.
+    /// Parses the source that the user typed. `name` replaces the name that follows from it.
     ///
     /// # Errors
     /// `typed` is not the name of a known model, a file on Hugging Face or the URL of a file, or the model's name is invalid.
@@ -187,7 +187,7 @@ fn endpoint() -> Result<Url> {
     Ok(url)
 }
 
-/// Reads the URL of a file. The page of a file on Hugging Face stands for the file.
+/// Reads the URL of a file. The page of a file on Hugging Face is accepted for the file.
 fn web_file(typed: &str) -> Result<Url> {
     let mut url = Url::parse(typed)
         .map_err(|e| Error::usage(format!("{}: not a URL: {e}", one_line(typed, SHOWN))))?;

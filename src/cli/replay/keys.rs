@@ -1,6 +1,6 @@
 //! Keys of a replay.
 
-/// What a key does.
+/// Action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayKey {
     /// Pause or continue.
@@ -27,7 +27,7 @@ pub enum ReplayKey {
     Quit,
 }
 
-/// Decodes what one read returned. Keys without a meaning are ignored.
+/// Decodes the bytes of one read. Keys without a meaning are ignored.
 pub fn decode(bytes: &[u8]) -> Vec<ReplayKey> {
     let mut keys = Vec::new();
     let mut rest = bytes;

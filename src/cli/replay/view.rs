@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthChar;
 use crate::recording::screen::ScreenEmulator;
 use crate::safety::text;
 
-/// What stands for a character that is not shown.
+/// Placeholder for a character that is not shown.
 const HIDDEN: char = '·';
 
 /// The frame on the terminal, so that only what changed is drawn.
@@ -71,7 +71,7 @@ impl FrameView {
         }
         for (at, (row, drawn)) in rows.into_iter().zip(&mut self.drawn).enumerate() {
             if *drawn != row {
-                // Erased first: behind a full row the cursor still stands on the last column.
+                // Erased first: after a full row the cursor is still on the last column.
                 out.push_str(&format!("\x1b[{};1H\x1b[0m\x1b[K{row}\x1b[0m", at + 1));
                 *drawn = row;
             }
@@ -128,7 +128,7 @@ impl FrameView {
                 continue;
             }
             match (c.width(), base) {
-                // The emulator gives a mark a cell of its own, the terminal draws it onto the character before.
+                // The emulator gives a mark a separate cell, the terminal draws it onto the character before.
                 (Some(0), Some(base)) => {
                     let cluster: String = [base, c].into_iter().collect();
                     if text::prose(&cluster) == cluster {

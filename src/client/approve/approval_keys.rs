@@ -1,4 +1,4 @@
-//! The keys of an approval: which are offered, what they mean, and why some are not offered.
+//! The keys of an approval: which are offered, their meaning, and why some are not offered.
 
 use crate::chat::ApprovalScope;
 use crate::client::operation::{is_read_only, reads_output, word};

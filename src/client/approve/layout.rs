@@ -83,7 +83,7 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
     lines
 }
 
-/// Returns the line that names what could hurt, in `room` columns.
+/// Returns the line that names the possible harm, in `room` columns.
 pub fn danger_lines(danger: &str, room: usize) -> Vec<StyledLine> {
     let line: StyledLine = spans(confusables::marked_pieces(danger), SpanStyle::Alarm).collect();
     fold(&line, room, 2)
@@ -96,7 +96,7 @@ pub fn reason_lines(why: &str, room: usize) -> Vec<StyledLine> {
     fold(&line, room, 2)
 }
 
-/// Returns what the model declares, on one line. Its reason comes last, as it is free text.
+/// Returns the declared intent of the model, on one line. Its reason comes last, as it is free text.
 fn declared(intent: &DeclaredIntent, room: usize) -> StyledLine {
     let mut words = word(intent.operation_type).to_string();
     if let Some(sensitivity) = &intent.data_sensitivity {
@@ -200,7 +200,7 @@ fn difference_line(line: &ToolDiffLine) -> StyledLine {
     shown
 }
 
-/// Returns the rule or reason behind the question; for the default rule, also why it applies.
+/// Returns the rule or reason for the question; for the default rule, also why it applies.
 fn asked_because_of(reason: &str) -> String {
     match reason {
         DEFAULT_RULE => format!("{DEFAULT_RULE} (no rule matches)"),

@@ -186,7 +186,7 @@ fn prompt_loop(
 }
 
 /// Asks for the whole word "yes", so that a call that could hurt is never approved by one key. The line begins with `begun`, the key
-/// that was pressed if it is the beginning of that word; who types the whole word behind it has typed it.
+/// that was pressed if it is the beginning of that word; who types the whole word after it has typed it.
 pub(super) fn type_yes(prompt: &mut TerminalPrompt<'_>, begun: &str) -> PromptResult<bool> {
     prompt.write("type yes to run it (Esc: back)\n> ")?;
     match prompt.edit_line(begun)? {
@@ -257,7 +257,7 @@ fn draw(
     Ok(())
 }
 
-/// Writes trusted text as lines of its own; a leading newline ends the line of keys first.
+/// Writes trusted text as separate lines; a leading newline ends the line of keys first.
 fn write_line(prompt: &TerminalPrompt<'_>, text: &str) -> PromptResult<()> {
     let (newline, text) = match text.strip_prefix('\n') {
         Some(text) => ("\n", text),

@@ -38,7 +38,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Opens the terminal of stdin anew, so that it does not block: the descriptors 0 to 2 are shared with other processes.
+    /// Reopens the terminal of stdin, so that it does not block: the descriptors 0 to 2 are shared with other processes.
     ///
     /// # Errors
     /// The terminal is lost, or belongs to another user.
@@ -238,12 +238,12 @@ impl Relay {
                 self.input.drain(..n.min(self.input.len()));
             }
             Err(e) if is_transient(&e) => {}
-            // Nobody reads it any more.
+            // Nobody reads it now.
             Err(_) => self.input.clear(),
         }
     }
 
-    /// Copies what the pty has to the terminal and the recording.
+    /// Copies the pending output of the pty to the terminal and the recording.
     fn read_output(&mut self, recorder: &mut Recorder) -> io::Result<()> {
         let mut length = 0;
         while let Some(space) = self.buffer.get_mut(length..).filter(|s| !s.is_empty()) {
@@ -289,7 +289,7 @@ impl Relay {
         shown
     }
 
-    /// Writes what the terminal takes now.
+    /// Writes as much as the terminal takes now.
     fn write_output(&mut self) -> io::Result<()> {
         while let Some(rest) = self.output.get(self.written..).filter(|r| !r.is_empty()) {
             match self.terminal.file.write(rest) {
@@ -302,7 +302,7 @@ impl Relay {
         Ok(())
     }
 
-    /// After the end of the command: copies what it has written. Processes in the background may keep the pty open, but the
+    /// After the end of the command: copies its remaining output. Processes in the background may keep the pty open, but the
     /// terminal is the shell's again.
     fn drain(&mut self, recorder: &mut Recorder) -> io::Result<()> {
         self.flush()?;

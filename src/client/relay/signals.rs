@@ -43,7 +43,7 @@ impl RelaySignals {
             low_level::pipe::register(signal, write.try_clone()?)?;
             Ok(seen)
         };
-        // A handler instead of `SIG_IGN`, which the command would inherit: the write fails, and the recording goes on.
+        // A handler instead of `SIG_IGN`, which the command would inherit: the write fails, and the recording continues.
         flag::register(SIGXFSZ, Arc::default())?;
         Ok(RelaySignals {
             child: caught(SIGCHLD)?,

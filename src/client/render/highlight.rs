@@ -23,7 +23,7 @@ struct LanguageSyntax {
     /// Delimiters of strings; whether a backslash escapes, and whether the string may span lines. Longest first.
     strings: &'static [(&'static str, &'static str, bool, bool)],
     keywords: &'static str,
-    /// Word characters besides alphanumerics and `_`.
+    /// Word characters in addition to alphanumerics and `_`.
     letters: &'static str,
     /// Whether keywords are case-insensitive.
     fold: bool,
@@ -244,7 +244,7 @@ impl CodeLexer {
         }
         let language = self.language;
         let mut rest = line;
-        // Text before `rest` without a style of its own, not emitted yet.
+        // Text before `rest` without its own style, not emitted yet.
         let mut plain = 0;
         let mut start = line;
         while !rest.is_empty() || plain > 0 {

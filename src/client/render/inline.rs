@@ -1,7 +1,7 @@
 //! Inline markup: emphasis, code, links, entities, escapes and hard breaks, rendered as early as the text allows.
 //!
 //! Only undecided text waits, and only within a window counted from the marker, so that the result never depends on how
-//! the text was cut into frames. A `**` at the start of a word opens emphasis at once. Every other opener waits for its
+//! the text was cut into frames. A `**` at the start of a word opens emphasis immediately. Every other opener waits for its
 //! closer: it is markup if the closer is found or the window ends first, and text if the block ends first.
 
 use super::entity;
@@ -92,7 +92,7 @@ impl InlineRenderer {
         }
     }
 
-    /// Renders what can be decided and returns its length in bytes.
+    /// Renders the decidable part and returns its length in bytes.
     fn render_decided(
         &mut self,
         s: &str,

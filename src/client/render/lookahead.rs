@@ -210,7 +210,7 @@ pub(super) fn link(s: &str, eof: bool) -> Lookahead<MarkdownLink<'_>> {
     }
 }
 
-/// Finds `closer` and returns its distance. It may stand anywhere in the block.
+/// Finds `closer` and returns its distance. It may be anywhere in the block.
 pub(super) fn literal_end(s: &str, closer: &str, eof: bool) -> Lookahead<usize> {
     let searched = s.as_bytes();
     let searched = &searched[..searched.len().min(LINK_WINDOW)];

@@ -57,7 +57,7 @@ enum OpenBlock {
     Table(Table),
 }
 
-/// What the next byte belongs to.
+/// The construct that the next byte belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum LineState {
     Start,
@@ -104,7 +104,7 @@ impl MarkdownRenderer {
         }
     }
 
-    /// Renders what can be decided of the text so far.
+    /// Renders the decidable part of the text so far.
     pub fn push(&mut self, text: &str, out: &mut Vec<u8>) {
         self.wrap.begin_push(out);
         if self.pending.is_empty() {

@@ -1,5 +1,5 @@
 //! Tables. Rows wait until the table ends, because the column widths depend on all of them. Past a limit, the widths are
-//! computed from the rows so far, and each further row is shown at once.
+//! computed from the rows so far, and each further row is shown immediately.
 
 use super::inline::InlineRenderer;
 use super::style::TextStyle;

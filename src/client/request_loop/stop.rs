@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// Why the loop stops before the request ends.
 pub enum LoopStop {
-    /// The request, or what it needs, has failed.
+    /// The request, or one of its prerequisites, has failed.
     Failed(Error),
     /// stdout is closed: `llm … | head`.
     OutputClosed,

@@ -229,7 +229,7 @@ impl TerminalPrompt<'_> {
         Ok(ready)
     }
 
-    /// Queues what the daemon sent; fails if that ends the question.
+    /// Queues the frames that the daemon sent; fails if that ends the question.
     fn receive_frames(&mut self) -> PromptResult<()> {
         let Some(request) = &mut self.request else {
             return Ok(());

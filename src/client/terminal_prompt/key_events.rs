@@ -147,7 +147,7 @@ pub fn note(event: KeyEvent) -> bool {
     }
 }
 
-/// Asks the terminal for event types of all keys; taken back when dropped.
+/// Asks the terminal for event types of all keys; reverted when dropped.
 #[derive(Debug)]
 pub struct EventTypes(File);
 

@@ -279,7 +279,7 @@ impl<'a> TerminalPrompt<'a> {
         }
     }
 
-    /// Edits one line behind the `> ` that is already on the screen, starting with `text`.
+    /// Edits one line after the `> ` that is already on the screen, starting with `text`.
     ///
     /// # Errors
     /// The question ended.

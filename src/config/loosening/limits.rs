@@ -18,7 +18,7 @@ pub(super) const PANES: &str = "record.panes";
 /// How far commands reach, from 0 for `read-only`.
 pub(super) const SANDBOX: &str = "tools.sandbox";
 
-/// Returns how far commands reach, as a number.
+/// Returns the reach of commands, as a number.
 pub(super) fn reach(sandbox: SandboxSetting) -> u64 {
     let before = SandboxSetting::ALL.iter().filter(|one| **one < sandbox);
     before.count() as u64

@@ -40,7 +40,7 @@ impl SeenPrice {
         }
     }
 
-    /// Whether no rate is lower than that of another price. A rate that is unset has a value of its own.
+    /// Whether no rate is lower than that of another price. An unset rate is a distinct value.
     fn is_at_least(&self, other: &SeenPrice) -> bool {
         let cache = |new: Option<f64>, old: Option<f64>| match (new, old) {
             (Some(new), Some(old)) => new >= old,

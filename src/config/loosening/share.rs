@@ -1,4 +1,4 @@
-//! Compares what is shared without a question, and where.
+//! Compares which data is shared without a question, and where.
 
 use serde::{Deserialize, Serialize};
 

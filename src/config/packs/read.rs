@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 /// Maximum number of entries of a directory that are considered.
 const MAX_ENTRIES: usize = 1000;
 
-/// The file of a pack's directory that holds short texts; each other text has a file of its own.
+/// The file of a pack's directory that holds short texts; each other text has a separate file.
 const PACK_FILE: &str = "pack.toml";
 
 type Texts = Vec<(&'static str, String)>;

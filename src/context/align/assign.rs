@@ -7,15 +7,15 @@ use super::prompt::{Similarity, blanks, shape};
 
 /// Maximum number of lines that are considered for a command, the last ones.
 const MAX_LINES: usize = 200;
-/// What a command costs whose line is not found, against the weights of prompts.
+/// Cost of a command whose line is not found, against the weights of prompts.
 const MISSED: i64 = 15;
 
 /// Score of the best choice for a command and all before it, and the command and the candidate that come next in it.
 type Choice = (i64, Option<(usize, usize)>);
 
-/// The prompts behind which lines of known commands are looked for.
+/// The prompts after which lines of known commands are looked for.
 pub struct Prompts {
-    /// Shapes unlike the prompt of the line that runs now, behind which several known commands stand: a prompt can tell an exit code
+    /// Shapes unlike the prompt of the line that runs now, after which several known commands are: a prompt can show an exit code
     /// or the mode of the line editor by its sign.
     others: BTreeSet<String>,
 }
@@ -57,7 +57,7 @@ impl Prompts {
             && (self.others).contains(&shape(found.prompt.text, found.prompt.cwd))
     }
 
-    /// Whether a line stands behind a prompt that is known to be one.
+    /// Whether a line follows a prompt that is known to be one.
     pub fn has(&self, current: &Found<'_>, found: &Found<'_>) -> bool {
         self.weight(current, found)
             .is_some_and(|weight| weight >= 20)
@@ -141,7 +141,7 @@ fn choice(
                 continue;
             };
             let total = own + score - cost;
-            // In doubt the lower line, which stands later in the list.
+            // In doubt the lower line, which comes later in the list.
             if other.echo.last_row < found.echo.first_row && total >= choice.0 {
                 choice = (total, Some((j, l)));
             }

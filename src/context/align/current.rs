@@ -18,7 +18,7 @@ pub struct Current<'a> {
 }
 
 /// Finds the line of the command that runs now. If its text is not known, it is the last line with text that begins with the
-/// prompt of a known command. With `shares_rows`, an output without a line end may stand before a prompt.
+/// prompt of a known command. With `shares_rows`, an output without a line end may precede a prompt.
 pub fn find<'a>(
     screen: &'a Screen,
     candidates: &[Vec<Found<'a>>],
@@ -68,7 +68,7 @@ pub fn find<'a>(
     let row = &screen.rows.get(echo.prompt_row)?.text;
     let mut prompt = PromptLine::new(row.get(..echo.prompt_end)?, cwd)?;
     match lowest.filter(|(row, by)| *row == echo.prompt_row && by.text.len() < prompt.text.len()) {
-        // Words of the line stand before those that are known.
+        // Words of the line come before those that are known.
         Some((_, shorter)) if running.text.is_none() => prompt = shorter,
         _ if shares_rows => {
             prompt.split_output(candidates.iter().flatten().map(|other| &other.prompt))
@@ -87,7 +87,7 @@ pub fn find<'a>(
     })
 }
 
-/// Whether the line that runs now also stands in `rows`, above it.
+/// Whether the line that runs now is also in `rows`, above it.
 pub fn stands_in(screen: &Screen, running: RunningLine<'_>, rows: Range<usize>) -> bool {
     match (running.text, running.words) {
         (Some(text), _) => echoes(screen, &Expected::new(screen, text))

@@ -33,7 +33,7 @@ pub fn may_be_taken(
         if command.unrecorded_after.is_none_or(may_follow) {
             return true;
         }
-        // What was entered before a line that was found is above it.
+        // Lines that were entered before a line that was found are above it.
         if is_found {
             return false;
         }
@@ -54,7 +54,7 @@ pub fn own_line(
     next: &Found<'_>,
 ) -> OwnLine {
     let text_of = |row: usize| screen.rows.get(row).map_or("", |row| row.text.as_str());
-    // A message such as `command not found: NAME` stands there once, a prompt in front of other lines too.
+    // A message such as `command not found: NAME` occurs there once, a prompt before other lines too.
     let is_prompt = |found: &&Found<'_>| {
         let prompt = found.prompt.text.trim_end();
         let mut others = (0..next.echo.first_row).filter(|row| *row != found.echo.prompt_row);

@@ -40,7 +40,7 @@ pub fn echoes(screen: &Screen, text: &Expected) -> Vec<Echo> {
     for (row, ScreenRow { text: shown, .. }) in screen.rows.iter().enumerate() {
         let expanded = || row > 0 && is_expansion(screen, row - 1);
         places.clear();
-        // A prompt stands before the command. In a long row, each place would be compared with the rest of the row.
+        // A prompt precedes the command. In a long row, each place would be compared with the rest of the row.
         let beginning = beginning(shown, MAX_LENGTH);
         match text.first_byte() {
             // A full scrollback is searched for a dozen commands, which took most of the time of a prompt with output.
@@ -80,7 +80,7 @@ pub fn last_mention(screen: &Screen, words: &str, rows: usize) -> Option<Echo> {
     let mut lowest = std::iter::once(last).chain(with_text).take(rows);
     lowest.find_map(|(row, ScreenRow { text, .. })| {
         let at = text.find(words)?;
-        // The program stands before its arguments.
+        // The program precedes its arguments.
         let before = text.get(..at)?.trim_end();
         let start = before.rfind(char::is_whitespace)? + 1;
         Some(Echo {
@@ -92,7 +92,7 @@ pub fn last_mention(screen: &Screen, words: &str, rows: usize) -> Option<Echo> {
     })
 }
 
-/// Returns the places in a row, up to the byte `end`, where a command may begin: behind a blank or a sign, and not at one.
+/// Returns the places in a row, up to the byte `end`, where a command may begin: after a blank or a sign, and not at one.
 fn starts(row: &str, end: usize) -> impl Iterator<Item = usize> {
     let mut before = None;
     row.char_indices().filter_map(move |(at, c)| {
@@ -104,20 +104,20 @@ fn starts(row: &str, end: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether the byte `at` stands behind a blank or a sign.
+/// Whether the byte `at` follows a blank or a sign.
 fn is_start(row: &str, at: usize) -> bool {
     let before = row.get(..at).and_then(|before| before.chars().next_back());
     before.is_none_or(|before| !before.is_alphanumeric())
 }
 
-/// Returns the last row of `lines` if they stand at a place and after it.
+/// Returns the last row of `lines` if they are at a place and after it.
 fn consume(screen: &Screen, text: &Expected, lines: &[Vec<Unit>], place: Place) -> Option<usize> {
     let (line, rest) = lines.split_first()?;
     let last_row = consume_line(screen, text, line, place)?;
     consume_below(screen, text, rest, last_row)
 }
 
-/// Returns the last row of `lines` if they stand below a row; without lines, the last row of the command.
+/// Returns the last row of `lines` if they are below a row; without lines, the last row of the command.
 fn consume_below(
     screen: &Screen,
     text: &Expected,
@@ -126,7 +126,7 @@ fn consume_below(
 ) -> Option<usize> {
     let row = above + 1;
     let Some((line, rest)) = lines.split_first() else {
-        // A blank or the cursor behind a full row.
+        // A blank or the cursor after a full row.
         let is_blank = screen
             .rows
             .get(row)
@@ -141,13 +141,13 @@ fn consume_below(
     };
     let next = &screen.rows.get(row)?.text;
     if line.is_empty() {
-        // An empty line: nothing stands behind the continuation prompt.
+        // An empty line: nothing follows the continuation prompt.
         let is_empty = next.trim_end().len() <= CONTINUATION;
         return is_empty
             .then(|| consume_below(screen, text, rest, row))
             .flatten();
     }
-    // A line that was typed stands behind a continuation prompt, one that was recalled begins at the edge. A line that begins with
+    // A line that was typed follows a continuation prompt, one that was recalled begins at the edge. A line that begins with
     // a secret may begin anywhere: what follows is compared once, or the number of comparisons doubles with each such line.
     let mut tried = None;
     starts(next, CONTINUATION).find_map(|at| {
@@ -168,13 +168,13 @@ fn consume_line(screen: &Screen, text: &Expected, line: &[Unit], place: Place) -
     let Some((last, between)) = behind_secrets.split_last() else {
         return is_end(screen, place).then_some(place.row);
     };
-    // The first place of each part is the right one: a later one leaves less for the parts behind it. Trying the others too would
+    // The first place of each part is the right one: a later one leaves less for the parts after it. Trying the others too would
     // multiply the comparisons with each secret.
     for part in between.iter().filter(|part| !part.is_empty()) {
         place = find_part(screen, text, part, place, |_| true)?;
     }
     if last.is_empty() {
-        // The secret is the last word, and goes on as long as rows are full.
+        // The secret is the last word, and continues as long as rows are full.
         let mut row = place.row;
         while is_full(screen, row) && row - place.row < SECRET_ROWS {
             row += 1;
@@ -185,7 +185,7 @@ fn consume_line(screen: &Screen, text: &Expected, line: &[Unit], place: Place) -
     find_part(screen, text, last, place, is_end).map(|place| place.row)
 }
 
-/// Returns the place behind characters that begin at a place.
+/// Returns the place after characters that begin at a place.
 fn consume_part(
     screen: &Screen,
     text: &Expected,
@@ -205,7 +205,7 @@ fn consume_part(
     Some(place)
 }
 
-/// Returns the place behind characters that follow a secret, which begins at a place: the first one that `is_right`.
+/// Returns the place after characters that follow a secret, which begins at a place: the first one that `is_right`.
 fn find_part(
     screen: &Screen,
     text: &Expected,
@@ -290,7 +290,7 @@ fn is_full(screen: &Screen, row: usize) -> bool {
     row.is_some_and(|row| is_as_wide(row.text.trim_end(), columns))
 }
 
-/// Whether a command line may end at a place. What may follow is a right prompt, which ends at the edge or stands far away.
+/// Whether a command line may end at a place. Only a right prompt may follow, which ends at the edge or is far away.
 fn is_end(screen: &Screen, place: Place) -> bool {
     let Some(row) = screen.rows.get(place.row) else {
         return false;
@@ -306,7 +306,7 @@ fn is_end(screen: &Screen, place: Place) -> bool {
         || (blanks >= 1 && is_as_wide(row.text.trim_end(), screen.columns.saturating_sub(2)))
 }
 
-/// Whether nothing stands behind the byte `at` of a row but a right prompt.
+/// Whether nothing follows the byte `at` of a row but a right prompt.
 pub fn ends_line(screen: &Screen, row: usize, at: usize) -> bool {
     is_end(screen, Place { row, at })
 }
@@ -363,7 +363,7 @@ pub fn beginnings(
     places.filter_map(|at| shown.get(..at)).collect()
 }
 
-/// Whether a command line may end at a place or behind characters beyond ASCII that follow it.
+/// Whether a command line may end at a place or after characters beyond ASCII that follow it.
 fn is_end_behind(screen: &Screen, mut place: Place) -> bool {
     while !is_end(screen, place) {
         let next = skip_blanks(screen, place);
@@ -385,7 +385,7 @@ fn is_expansion(screen: &Screen, row: usize) -> bool {
     text.is_some_and(|text| text.contains(['!', '^']))
 }
 
-/// Returns the places of a command whose typed form may stand in `row`: behind a prompt, which ends with a blank or a sign.
+/// Returns the places of a command whose typed form may be in `row`: after a prompt, which ends with a blank or a sign.
 fn expansions(screen: &Screen, row: usize, last_row: usize) -> Vec<Echo> {
     let text = screen.rows.get(row).map_or("", |row| row.text.as_str());
     let reference = text.rfind(['!', '^']).unwrap_or(0);

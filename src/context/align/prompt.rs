@@ -1,6 +1,6 @@
 //! Compares prompts: the text before a command line.
 
-/// Maximum length of the last row of a prompt, in bytes. What is longer is an output without a line end.
+/// Maximum length of the last row of a prompt, in bytes. A longer row is an output without a line end.
 pub const MAX_LENGTH: usize = 1000;
 /// Number of visible characters from which a prompt is unlikely to begin a line of an output.
 const DISTINCTIVE: usize = 3;
@@ -31,9 +31,9 @@ pub struct PromptLine<'a> {
     pub text: &'a str,
     /// The directory of the shell.
     pub cwd: &'a str,
-    /// Output without a line end that stands on the same row, before the prompt.
+    /// Output without a line end that is on the same row, before the prompt.
     pub output_before: Option<&'a str>,
-    /// Digits stand before it, which are an output or a part of it.
+    /// Digits precede it, which are an output or a part of it.
     pub is_doubtful: bool,
 }
 
@@ -182,7 +182,7 @@ pub fn is_distinctive(prompt: &str) -> bool {
     visible.len() >= DISTINCTIVE || visible.iter().any(|c| !c.is_ascii())
 }
 
-/// Whether a shape has what prompts show and outputs seldom begin with: a directory, or a sign beyond ASCII.
+/// Whether a shape has a feature that prompts show and outputs rarely begin with: a directory, or a sign beyond ASCII.
 pub fn looks_like_prompt(shape: &str) -> bool {
     shows_directory(shape) || begins_with_sign(shape)
 }
@@ -256,7 +256,7 @@ pub fn shape(text: &str, cwd: &str) -> String {
     shape
 }
 
-/// Replaces a path where it is not a part of a longer word. A path that begins with a sign may stand behind anything.
+/// Replaces a path where it is not a part of a longer word. A path that begins with a sign may follow anything.
 fn replace_word(text: &str, word: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let starts_anywhere = word.starts_with(['/', '~', '…']);

@@ -14,17 +14,17 @@ use super::{Found, KnownCommand, Screen, ScreenRow};
 
 /// Maximum number of rows above the last one of a prompt.
 const MAX_HEIGHT: usize = 6;
-/// Number of programs above whose prompts a row stands that has neither a directory nor a sign, from which it belongs to the prompt.
+/// Number of programs above whose prompts a row without a directory or a sign must be to count as part of the prompt.
 const PROGRAMS: usize = 3;
 /// Blanks between a command line and a right prompt.
 const RIGHT_PROMPT: &str = "        ";
-/// Number of blanks behind the mark of zsh by which it is told from a blank that was printed.
+/// Number of blanks after the mark of zsh that distinguish it from a blank that was printed.
 const FILLER: usize = 10;
 
 /// Returns the number of rows above the last one that belong to the prompt: those that are alike above all command lines.
 /// `lines` are those that were found, the last one first. Also returns whether another row may belong to the prompt.
 pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
-    // Above the others, the prompt of a line that is not recorded may stand.
+    // Above the others, there may be the prompt of a line that is not recorded.
     let certain = |found: &&&Found<'_>| !found.follows_unrecorded;
     let current = lines.iter().find(certain).or(lines.first());
     let Some(current) = current else {
@@ -128,7 +128,7 @@ fn different<'l, 'a>(lines: &[&'l Found<'a>]) -> Vec<&'l PromptLine<'a>> {
     shapes.into_iter().map(|(_, prompt)| prompt).collect()
 }
 
-/// Returns the first row that has a prompt and nothing behind it but a right prompt, and whether the command surely did not print
+/// Returns the first row that has a prompt and nothing after it but a right prompt, and whether the command surely did not print
 /// it. Such a row is left behind by Ctrl-L, and by a widget that prints.
 pub fn bare_prompt(
     screen: &Screen,
@@ -152,7 +152,7 @@ pub fn bare_prompt(
 }
 
 /// Whether the line that was found for a command is in its own output, as that of a program that shows the screen or a transcript.
-/// Its text stands in the places `shown`; `known` commands have it. `older` is the line before it.
+/// Its text is in the places `shown`; `known` commands have it. `older` is the line before it.
 pub fn repeats(
     screen: &Screen,
     own: &Found<'_>,
@@ -178,8 +178,8 @@ pub fn repeats(
         .any(|row| row >= behind_older || (shown.len() > known && is_copy(row)))
 }
 
-/// Whether more may stand behind a command line than its right prompt: the beginning of the output, which a terminal that became wider has
-/// taken for the rest of that row. Nothing tells so but that the text does not end at the edge, and has another shape than behind the
+/// Whether more may follow a command line than its right prompt: the beginning of the output, which a terminal that became wider has
+/// taken for the rest of that row. The only signs are that the text does not end at the edge, and has another shape than after the
 /// other `lines`.
 pub fn may_hide_output(screen: &Screen, own: &Found<'_>, lines: &[&Found<'_>]) -> bool {
     let row = |found: &Found<'_>| screen.rows.get(found.echo.last_row);
@@ -257,8 +257,8 @@ pub fn joined(rows: &[ScreenRow], screen: &Screen, has_mark: bool) -> Vec<String
     lines
 }
 
-/// Returns the text of the last row of an output without the mark that zsh puts behind one without a line end. zsh fills the row
-/// with blanks after it. Where the terminal tells no blanks, a mark behind a number or a blank stays.
+/// Returns the text of the last row of an output without the mark that zsh puts after one without a line end. zsh fills the row
+/// with blanks after it. Where the terminal reports no blanks, a mark after a number or a blank stays.
 fn without_end_mark<'a>(row: &'a ScreenRow, screen: &Screen) -> &'a str {
     let text = row.text.trim_end();
     let Some(rest) = text.strip_suffix(screen.end_mark) else {

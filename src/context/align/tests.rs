@@ -151,7 +151,7 @@ fn rows_above_the_first_line_are_the_output_of_the_command_before_it_only() {
     assert!(cut(&screen, &known, running, 3).is_none());
 }
 
-/// Returns what the plugin tells of a line that is not recorded.
+/// Returns what the plugin reports of a line that is not recorded.
 fn typed(line: &str) -> UnrecordedLine {
     let shown: Vec<u8> = line.bytes().filter(u8::is_ascii_graphic).take(32).collect();
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619);
@@ -159,7 +159,7 @@ fn typed(line: &str) -> UnrecordedLine {
     UnrecordedLine::parse(&format!("{} {hash}", shown.len()))
 }
 
-/// Cuts the output of the last command, behind which other lines were entered.
+/// Cuts the output of the last command, after which other lines were entered.
 fn before(rows: &[&str], known: &[&str], after: Option<&[UnrecordedLine]>) -> Option<Vec<String>> {
     let screen = Screen {
         is_cut: true,
@@ -233,7 +233,7 @@ fn lines_that_are_not_recorded_end_an_output_whatever_their_prompt() {
             Some(&[typed(" private")]),
             Some("no x"),
         ),
-        // An abandoned one that takes two rows, and one behind another prompt, of which the height is not known.
+        // An abandoned one that takes two rows, and one after another prompt, of which the height is not known.
         (
             &[
                 "$ ls x",
@@ -446,7 +446,7 @@ fn an_output_without_a_line_end_is_found_where_zsh_leaves_it() {
         let output = cut(&screen(20, rows), &known, running, 1).unwrap();
         (output.lines.join("\n"), output.is_partial)
     };
-    // The mark stands above a blank row with which the prompt begins.
+    // The mark is above a blank row with which the prompt begins.
     let rows = [
         "",
         "~",
@@ -478,7 +478,7 @@ fn an_output_without_a_line_end_is_found_where_zsh_leaves_it() {
         with(OpenLine::Continued, &rows, &known),
         ("fatal".to_owned(), false)
     );
-    // Without that option, what stands before a prompt is a part of it.
+    // Without that option, text before a prompt is a part of it.
     let rows = ["vm $ . venv", "(venv) vm $ make", "(venv) vm $ llm fix it"];
     assert_eq!(
         with(OpenLine::Marked, &rows, &[". venv", "make"]),
@@ -556,7 +556,7 @@ fn a_prompt_whose_sign_tells_the_exit_code_is_a_prompt() {
     let rows = [&begin[..], &[":( mk", "run 1"], &end].concat();
     let known: [(&str, &[_]); 3] = [("ls /no", &[]), ("mk", &private), ("mk", &[])];
     assert_eq!(last_after(&rows, &known).unwrap(), ("run 2".into(), false));
-    // Nothing but the same command stands behind the other sign: it may be a message.
+    // Nothing but the same command follows the other sign: it may be a message.
     let rows = [&[":( mk", "run 1"], &end[..]].concat();
     assert_eq!(
         last_after(&rows, &known[1..]).unwrap(),
@@ -588,7 +588,7 @@ fn a_prompt_whose_sign_tells_the_exit_code_is_a_prompt() {
     ];
     let known: [(&str, &[_]); 2] = [("true", &lines), ("mk", &[])];
     assert_eq!(last_after(&rows, &known), None);
-    // A message about the command is no line of it.
+    // A message about the command is not a line of it.
     let rows = [
         "❯ true",
         "❯ gti",
@@ -698,7 +698,7 @@ fn what_a_cleared_screen_leaves_is_no_output() {
     assert!(!clears("git reset --hard") && !clears("tput setaf 1; make"));
 }
 
-/// Returns the rows of commands with their outputs, each behind a prompt of one or more rows, and of the prompt that runs now.
+/// Returns the rows of commands with their outputs, each after a prompt of one or more rows, and of the prompt that runs now.
 fn session(prompt: &str, runs: &[(&str, &str)]) -> Vec<String> {
     let entered = |text: &str| format!("{prompt}{text}");
     let rows = runs.iter().flat_map(|(text, output)| {
@@ -715,7 +715,7 @@ fn outputs_that_end_alike_lose_no_line() {
     let of = |program, name| (program, name);
     let failed = "no x\nFAILED";
     for (prompt, runs, is_partial) in [
-        // Runs of the same command, more of them than are looked at.
+        // Runs of the same command, more of them than are examined.
         ("me /src\n$ ", vec![of("ls /no", "no such file"); 14], false),
         ("me /src $ ", vec![of("ls /no", "no such file"); 14], false),
         ("$ ", vec![of("sh -c 'a; b'", failed); 14], false),
@@ -840,7 +840,7 @@ fn a_row_above_the_lines_of_three_programs_belongs_to_the_prompt() {
         let known = runs.map(|(name, _)| (name, &[][..]));
         assert_eq!(last_after(&rows, &known), Some(("no z".to_owned(), false)));
     }
-    // The frame tells it of one program too.
+    // The frame reveals it for one program too.
     let runs = [("ls x", "no x"); 3];
     let rows = session("╭─me at work\n╰○ ", &runs);
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
@@ -948,7 +948,7 @@ fn a_line_that_is_drawn_again_is_no_output() {
         (&*output.lines, output.is_tail),
         (&["no rule".to_owned()][..], false)
     );
-    // Nothing else may stand between the two.
+    // Nothing else may be between the two.
     let rows = [
         "$ cat log",
         "of old",

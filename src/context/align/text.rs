@@ -1,4 +1,4 @@
-//! What a text looks like on a screen.
+//! The form of a text on a screen.
 
 use std::borrow::Cow;
 
@@ -56,7 +56,7 @@ impl Expected {
         }
     }
 
-    /// Returns what follows in `shown` behind the character, `None` if `shown` begins with something else.
+    /// Returns the text in `shown` after the character, `None` if `shown` begins with something else.
     pub fn eat<'s>(&self, shown: &'s str, wanted: char) -> Option<&'s str> {
         let as_sign = match self.is_lossy {
             true => low_byte(wanted),
@@ -73,7 +73,7 @@ impl Expected {
         if wanted.is_ascii() {
             return None;
         }
-        // zsh shows what it takes for unprintable as a number.
+        // zsh shows characters that it considers unprintable as a number.
         let code = u32::from(wanted);
         let number = match code {
             0x1_0000.. => format!("<{code:08x}>"),
@@ -127,7 +127,7 @@ pub fn shown(screen: &Screen, text: &str) -> String {
     shown
 }
 
-/// Returns the screen with rows that are whole lines, where the terminal tells which belong together.
+/// Returns the screen with rows that are whole lines, where the terminal reports which belong together.
 pub fn with_whole_lines(screen: &Screen) -> Cow<'_, Screen> {
     if !screen.tells_wraps || !screen.rows.iter().any(|row| row.wrapped) {
         return Cow::Borrowed(screen);

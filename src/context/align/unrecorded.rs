@@ -79,7 +79,7 @@ pub fn between(commands: &[KnownCommand<'_>]) -> Option<Vec<UnrecordedLine>> {
 }
 
 /// Returns the first row of `rows` that belongs to a line of `between`, which were entered there, and whether rows of the output may
-/// stand below it: `None` if it cannot be told for sure. A row of the output that looks like such a line ends the output too early,
+/// are below it: `None` if that is not certain. A row of the output that looks like such a line ends the output too early,
 /// which is better than too late: it may be what Ctrl-L has left of a private line.
 pub fn first_line(
     screen: &Screen,
@@ -115,7 +115,7 @@ pub fn first_line(
     }
 }
 
-/// Whether a text is a prompt like that of `next`. Blanks with which the line begins may stand behind it.
+/// Whether a text is a prompt like that of `next`. Blanks with which the line begins may follow it.
 fn is_like(text: &str, next: &Found<'_>) -> bool {
     let blanks = next.prompt.text.len() - next.prompt.text.trim_end().len();
     let end = text.trim_end().len() + blanks;

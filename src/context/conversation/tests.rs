@@ -374,7 +374,7 @@ fn a_failed_summary_changes_nothing() {
         assert_eq!(shape(&records), whole);
         assert_eq!(conversation(&records).pinned, 0);
     }
-    // The daemon was killed: the answer of the next prompt is no summary.
+    // The daemon was killed: the answer of the next prompt is not a summary.
     let records = [
         user("a"),
         compaction(None),

@@ -169,7 +169,7 @@ fn bare(line: Bare<'_>, spot: (&str, u64), place: &LineContext) -> Option<IndexR
     })
 }
 
-/// Returns what an answer used and cost. A request that failed and used nothing has no cost that would be unknown.
+/// Returns the usage and cost of an answer. A request that failed and used nothing has no cost that would be unknown.
 fn usage(
     line: &IndexedLine<'_>,
     kind: &ActivityKind,

@@ -13,7 +13,7 @@ use super::{Index, IndexProgress, IndexResult};
 use crate::error::ErrorContext;
 use crate::paths;
 
-/// Number of rows per transaction. Bounds what is lost when a rebuild is stopped, and how long readers wait.
+/// Number of rows per transaction. Bounds the loss when a rebuild is stopped, and how long readers wait.
 const BATCH: usize = 50_000;
 /// Number of bytes at the start of a file that identify it: they contain the id of its first record.
 const HEAD: usize = 64;
@@ -291,7 +291,7 @@ impl<'a> Batch<'a> {
         Ok(at - start)
     }
 
-    /// Stores how far a file was read.
+    /// Stores the position up to which a file was read.
     fn mark(&self, id: i64, done: u64, head: &[u8], place: &LineContext) -> IndexResult<()> {
         let mut update = self.db.prepare_cached(
             "UPDATE file SET done = ?, head = ?, prompt = ?, pack = ? WHERE id = ?",

@@ -110,7 +110,7 @@ CREATE TABLE usage (
 ) WITHOUT ROWID;
 ";
 
-/// Adds sums to the table, and remembers what the next one probably needs.
+/// Adds sums to the table, and remembers the values that the next one probably needs.
 #[derive(Debug, Default)]
 pub(super) struct UsageWriter {
     sources: HashMap<UsageSource, i64>,
@@ -186,7 +186,7 @@ pub fn local_day(at_ms: u64) -> NaiveDate {
 }
 
 impl Index {
-    /// Returns what was used from `first` to `last`, both included, in one session or in all.
+    /// Returns the usage from `first` to `last`, both included, in one session or in all.
     ///
     /// # Errors
     /// The index cannot be used.

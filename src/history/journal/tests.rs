@@ -77,7 +77,7 @@ fn prompts_are_counted_by_type_and_not_by_text() {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
         journal.summary("s", &words).unwrap()
     };
-    // An empty file is no session that a list shows.
+    // An empty file is not a session that a list shows.
     assert!(summary(&[]).is_none());
     log.append(
         RecordIds::default(),
@@ -157,7 +157,7 @@ fn a_search_prefers_the_phrase_then_the_newest_record_and_shows_no_escapes() {
 #[test]
 fn a_shell_history_that_cannot_be_opened_is_opened_by_a_later_command() {
     let dir = tempfile::tempdir().unwrap();
-    // A file in place of the directory stands for a disk that is full at the start.
+    // A file in place of the directory simulates a disk that is full at the start.
     let path = dir.path().join("journal");
     fs::write(&path, "").unwrap();
     let (log, records) = Journal::new(path.clone()).open_shells().unwrap();

@@ -1,4 +1,4 @@
-//! The names of version 1 and what they are called since version 2.
+//! The names of version 1 and their replacements in version 2.
 
 use std::borrow::Cow;
 

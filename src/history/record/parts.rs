@@ -39,7 +39,7 @@ pub struct OutputOrigin {
     pub command: String,
     /// When the command started, in milliseconds since 1970.
     pub started_ms: u64,
-    /// What the output was read from, such as `tmux`.
+    /// Source of the output, such as `tmux`.
     pub source: String,
     /// The number of lines.
     pub lines: usize,

@@ -333,7 +333,7 @@ fn every_value_that_was_ever_written_is_read() {
         for word in words.split(' ') {
             assert_eq!(read_and_written(kind, field, word), word, "{kind}{field}");
         }
-        // Of a later version, or redacted by an older one. The record is read all the same.
+        // Of a later version, or redacted by an older one. The record is still read.
         read_and_written(kind, field, "[REDACTED:model-header]");
     }
     for (old, new) in [

@@ -68,7 +68,7 @@ pub(super) enum ClientAuthMethod {
     Basic,
 }
 
-/// Result of a login: the tokens, and what is needed to renew them.
+/// Result of a login: the tokens, and the data needed to renew them.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct TokenRecord {
     /// URL of the server, normalised by [`server_key`]. Compared when the file is read, because a copied file can have

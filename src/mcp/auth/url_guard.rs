@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn private_address_is_refused_at_connection_time() {
-        // `localhost` stands for any name that its owner points at this machine.
+        // `localhost` represents any name that its owner points at this machine.
         let public = guard("https://mcp.example.com/", NetworkZone::Outside);
         let client = public.client().unwrap();
         assert!(client.get("https://localhost:1/").send().await.is_err());

@@ -92,7 +92,7 @@ struct ResponseHeader {
 /// Parses the messages of a line: one, or a batch, which versions up to 2025-03-26 allow. Empty if the line is not a
 /// protocol message.
 ///
-/// A malformed response is converted to an error response, so that its call fails at once rather than after its time
+/// A malformed response is converted to an error response, so that its call fails immediately rather than after its time
 /// limit.
 pub(super) fn parse_messages(line: &[u8]) -> VecDeque<RxJsonRpcMessage<RoleClient>> {
     let text = String::from_utf8_lossy(line);

@@ -56,7 +56,7 @@ fn output_is_what_is_left_on_the_screen() {
             "before\r\n\x1b[?1049h\x1b[Hvim\r\n\x1b[?1049lafter\r\n",
             "before\nafter\n",
         ),
-        // A screen that is drawn anew.
+        // A screen that is redrawn.
         (
             "\x1b[H\x1b[2Jframe 1\r\n\x1b[H\x1b[2Jframe 2\r\n",
             "frame 2\n",

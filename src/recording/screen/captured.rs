@@ -8,7 +8,7 @@ use super::{ClearedLines, LineCollector, SLICE};
 /// characters, and the daemon does not wait long for an output.
 const TIME_LIMIT: Duration = Duration::from_millis(250);
 
-/// Returns the text as a screen of this size (columns, rows) shows it: without colours, and the last state of what was drawn
+/// Returns the text as a screen of this size (columns, rows) shows it: without colours, and the last state of the text that was drawn
 /// over, such as a progress bar.
 pub fn captured_text(bytes: &[u8], (columns, rows): (usize, usize)) -> String {
     let cells = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);

@@ -1,4 +1,4 @@
-//! Places in the output whose characters are secret, and what is shown in their place.
+//! Places in the output whose characters are secret, and the characters shown in their place.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ impl PositionSet {
         self.marks = other.marks;
     }
 
-    /// Returns what is shown in place of the character at `place`; `None` if it is not secret.
+    /// Returns the replacement for the character at `place`; `None` if it is not secret.
     pub fn replacement(&self, place: u64) -> Option<char> {
         self.contains(place)
             .then(|| self.marks.get(&place).copied().unwrap_or('*'))

@@ -139,7 +139,7 @@ fn check(style: &str, cols: u16, mut write: impl FnMut(&mut TestRecording, &str,
         recording.output("\r\nbetween\r\n");
     }
     let (cast, text) = check_exports(style, &recording.open(), &leaks);
-    // What is no secret is still there, except behind a private key whose end was erased.
+    // What is not a secret is still there, except after a private key whose end was erased.
     for export in [cast, text] {
         assert!(
             export.matches("between").count() * 20 > samples.len() * 19,
@@ -231,7 +231,7 @@ fn is_typed(secret: &str) -> bool {
 
 #[test]
 fn secrets_that_are_typed_are_not_exported() {
-    // Drawn anew with each key.
+    // Redrawn with each key.
     check("redrawn", 220, |recording, text, secret| {
         for line in text.lines().filter(|_| is_typed(secret)) {
             let chars: Vec<char> = line.chars().collect();
@@ -242,7 +242,7 @@ fn secrets_that_are_typed_are_not_exported() {
             recording.output("\r\n");
         }
     });
-    // The last word is coloured anew with each key.
+    // The last word is recoloured with each key.
     check("highlighted", 220, |recording, text, secret| {
         for line in text.lines().filter(|_| is_typed(secret)) {
             let mut word = String::new();
@@ -271,7 +271,7 @@ fn secrets_drawn_out_of_order_are_not_exported() {
             recording.output(format!("\r{a}\x1b[1B\r\n"));
         }
     });
-    // Characters inserted in front of others.
+    // Characters inserted before others.
     check("inserted", 1000, |recording, text, _| {
         for line in text.lines().filter(|line| (1..900).contains(&line.len())) {
             let (a, b) = line.split_at(line.len() / 3);
@@ -296,7 +296,7 @@ fn secrets_that_are_gone_at_once_are_not_exported() {
     });
 }
 
-/// A secret is known from the place where its name stands beside it.
+/// A secret is known from the place where its name is beside it.
 #[test]
 fn a_value_is_redacted_everywhere_once_it_is_known() {
     let mut recording = TestRecording::new(80, 24);
@@ -421,7 +421,7 @@ fn a_part_begins_at_the_prompt_of_its_first_command_and_ends_with_its_last() {
         cast.contains("\"cols\":60") && cast.contains("\"timestamp\":1700000000"),
         "{cast}"
     );
-    // Its time begins with it: the command that has no end of its own ends where the next prompt is.
+    // Its time begins with it: the command without an end mark ends where the next prompt is.
     let second = cast.lines().nth(1).unwrap();
     assert!(second.starts_with("[2.000000, \"o\""), "{second}");
     let mut cut = TestRecording::new(80, 24);

@@ -72,7 +72,7 @@ impl Recording {
         fs::read_to_string(self.writer.dir().join(OUTPUT_FILE)).unwrap()
     }
 
-    /// The events behind the start, as `offset type …`.
+    /// The events after the start, as `offset type …`.
     fn events(&self) -> Vec<String> {
         let text = fs::read_to_string(self.writer.dir().join(EVENTS_FILE)).unwrap();
         let lines = text.lines().skip(1);

@@ -58,7 +58,7 @@ const HOOKS: [&str; 9] = [
     "zsh_directory_name",
 ];
 
-/// What is known of a command before it is judged.
+/// Known facts about a command before it is judged.
 struct CommandFacts {
     /// The values of its words.
     values: Vec<String>,
@@ -95,7 +95,7 @@ impl ScriptFacts {
             .any(|facts| facts.output == OutputRole::Downloads)
     }
 
-    /// Returns the program that `$(which NAME)` and `$(command -v NAME)` stand for.
+    /// Returns the program that `$(which NAME)` and `$(command -v NAME)` evaluate to.
     fn found_program(&self, word: &super::word::ShellWord) -> Option<&str> {
         let mut substitutions = word.substitutions();
         let (commands, is_process) = substitutions.next()?;
@@ -158,7 +158,7 @@ impl ScriptFacts {
 /// Assesses one command line.
 pub struct Assessor<'p> {
     place: &'p CommandPlace<'p>,
-    /// What was found.
+    /// The findings.
     pub findings: Findings,
     /// Texts to analyse, and where they run if that is not here.
     queue: VecDeque<(String, Option<&'static str>)>,
@@ -169,7 +169,7 @@ pub struct Assessor<'p> {
     functions: HashSet<String>,
     /// Where the next command runs; `None` if that is not known.
     directory: Option<String>,
-    /// How often the directory changes, which is an effect of its own.
+    /// How often the directory changes, which is a separate effect.
     moves: usize,
     /// Whether a command may run in a directory of the system, or in one whose files run later.
     in_protected: bool,

@@ -1,6 +1,6 @@
-//! The classes of what a command line does.
+//! Classes of command lines.
 
-/// What a command line does, in the order of what it may cost.
+/// Class of a command line, in order of the possible damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommandClass {
     /// It reads or prints.

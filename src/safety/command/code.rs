@@ -15,7 +15,7 @@ pub use sql::{
 };
 pub use started::started_commands;
 
-/// What code on a command line does, as far as its words show.
+/// Effects of code on a command line, as far as its words show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeEffect {
     /// It only computes and prints.

@@ -1,10 +1,10 @@
-//! What was found about a command line.
+//! Findings about a command line.
 
 use std::collections::BTreeSet;
 
 use super::class::CommandClass;
 
-/// Maximum number of texts that are kept to name what they do.
+/// Maximum number of texts that are kept to name their effects.
 const MAX_TEXTS: usize = 8;
 
 /// A text that may run, and where it would if that is not this machine.
@@ -103,7 +103,7 @@ impl Findings {
 
     /// Returns up to `most` reasons, the worst first.
     pub fn reasons(&self, most: usize) -> Vec<String> {
-        // What another reason says with more words is not said twice.
+        // A reason that another one states in more detail is not repeated.
         let is_said = |finding: &&Finding| {
             let mut others = self
                 .list
@@ -123,7 +123,7 @@ impl Findings {
     }
 }
 
-/// Returns a reason without what it says of the directories of this machine.
+/// Returns a reason without its parts about the directories of this machine.
 fn without_here(reason: &str) -> String {
     let plain = reason.replace(" outside this directory", "");
     let plain = plain.replace(

@@ -52,7 +52,7 @@ static TABLE: LazyLock<HashMap<&'static str, ProgramEntry>> = LazyLock::new(|| {
     table
 });
 
-/// What the table has on a program.
+/// Entry of the table for a program.
 #[derive(Debug, Default)]
 pub struct ProgramEntry {
     /// Options that take a value in the next argument.
@@ -61,7 +61,7 @@ pub struct ProgramEntry {
     has_long_dash: bool,
     /// Options that neither write, run nor delete, though their names say so.
     harmless: Vec<&'static str>,
-    /// Options with which it only says what it would do, whatever the subcommand. Other programs may ignore `--dry-run`.
+    /// Options with which it only prints its planned actions, whatever the subcommand. Other programs may ignore `--dry-run`.
     dry_runs: Vec<&'static str>,
     rules: Vec<ProgramRule>,
     uses: Vec<UseRule>,
@@ -79,7 +79,7 @@ struct ProgramRule {
     reason: &'static str,
 }
 
-/// What a program does with its arguments.
+/// How a program uses its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramVerdict {
     /// The class.
@@ -300,7 +300,7 @@ impl ProgramEntry {
             };
         }
         let (mut verdict, mut is_general) = self.last_rule(name, list);
-        // What follows an option that the table does not know may be its value, so that the subcommand comes later.
+        // The word after an option that the table does not know may be its value, so that the subcommand comes later.
         for skipped in 1..=list.possible_values() {
             if !is_general {
                 break;

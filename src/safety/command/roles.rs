@@ -6,7 +6,7 @@ use super::wrappers::{self, WrappedCommand};
 
 pub use input::input_role;
 
-/// What a command writes to its output.
+/// Kind of output that a command writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputRole {
     /// Data from the network.
@@ -22,7 +22,7 @@ pub enum OutputRole {
     Local,
 }
 
-/// What a command does with its input.
+/// Use of the input by a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputRole {
     /// A shell runs it.
@@ -41,7 +41,7 @@ pub enum InputRole {
     Server,
     /// It answers a question before something is overwritten or changed.
     Answers,
-    /// A program installs or runs what it names or describes.
+    /// A program installs or runs the things that it names or describes.
     Installs,
     /// Data.
     Data,
@@ -165,7 +165,7 @@ pub fn env_command(arguments: &[String]) -> WrappedCommand {
                 Some(long.split_once('=').map_or("", |(_, text)| text))
             }
             Some(_) => None,
-            // What follows a letter that takes a value is that value.
+            // The text after a letter that takes a value is that value.
             None => {
                 let letter = argument.find(['S', 'u', 'C', 'P', 'a']);
                 letter.and_then(|at| argument.get(at..)?.strip_prefix('S'))

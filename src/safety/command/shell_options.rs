@@ -1,6 +1,6 @@
 //! The options of a shell: which argument is the text of `-c`, and whether the shell runs its input.
 
-/// What a shell runs.
+/// Code that a shell runs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ShellOptions {
     /// The first operand: the text of `-c`, or a file.

@@ -51,7 +51,7 @@ pub enum InnerCommand {
     FedArguments(Vec<String>),
 }
 
-/// What is known of a call.
+/// Known facts about a call.
 #[derive(Debug, Default)]
 pub struct CallOutcome {
     /// Commands that it runs.
@@ -86,7 +86,7 @@ impl<'a> ProgramCall<'a> {
         }
     }
 
-    /// Returns the subcommand with its arguments, behind the options of the program itself and their values.
+    /// Returns the subcommand with its arguments, after the options of the program itself and their values.
     fn behind_options(&self) -> &'a [String] {
         let takes = programs::find(self.name).map_or(&[][..], |entry| entry.value_options());
         let mut rest = self.arguments;
@@ -97,7 +97,7 @@ impl<'a> ProgramCall<'a> {
         rest
     }
 
-    /// Returns how far a path reaches from the directory where the program runs.
+    /// Returns the reach of a path from the directory where the program runs.
     fn reach(&self, path: &str, place: &CommandPlace<'_>) -> PathReach {
         match self.directory {
             Some(directory) if directory == place.cwd => place.reach(path),
@@ -189,7 +189,7 @@ pub fn judge(
             databases::judge(call, findings)
         }
         "cargo" | "rustup" => {
-            // A toolchain, `+nightly`, stands before the subcommand.
+            // A toolchain, `+nightly`, precedes the subcommand.
             let rest = call
                 .arguments
                 .iter()
@@ -226,7 +226,7 @@ pub fn judge(
             findings.add(CommandClass::Network, "");
             CallOutcome::complete()
         }
-        // Its own commands stand in the table; all others are those of git.
+        // Its own commands are in the table; all others are those of git.
         "yadm"
             if !call
                 .arguments

@@ -13,7 +13,7 @@ use count::substitutions;
 use super::word::{ShellWord, WordPart, decode_escapes, unescape, unescape_quoted};
 use super::zsh_screen::ScreenedText;
 
-/// Calls of the progress callback after which a parse is abandoned; each stands for a fixed number of steps of the parser.
+/// Calls of the progress callback after which a parse is abandoned; each is made after a fixed number of steps of the parser.
 const MAX_PROGRESS: usize = 300;
 
 /// A command with its words, without what runs inside of them.
@@ -283,7 +283,7 @@ impl SyntaxBuilder<'_> {
             }
             "pipeline" => {
                 let stages = match self.frames.last() {
-                    // What precedes a here-document is the first stage of the pipeline behind it.
+                    // The command before a here-document is the first stage of the pipeline after it.
                     Some(SyntaxFrame::Redirect {
                         is_text: true,
                         commands,

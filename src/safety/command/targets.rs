@@ -21,7 +21,7 @@ pub struct CommandPlace<'a> {
     pub cwd: &'a str,
     /// The home directory.
     pub home: &'a str,
-    /// Directories that belong to the task, besides the working directory.
+    /// Directories that belong to the task, in addition to the working directory.
     pub workspace: &'a [&'a str],
 }
 
@@ -61,7 +61,7 @@ const SYSTEM: [&str; 17] = [
     "/Library",
 ];
 
-/// Files that run later without a question, besides those of [`project_place`] and [`protected_paths::NAMES`]. A name with `/`
+/// Files that run later without a question, in addition to those of [`project_place`] and [`protected_paths::NAMES`]. A name with `/`
 /// at its end is a directory.
 const RUN_LATER: &[&str] = &[
     ".xprofile",
@@ -127,7 +127,7 @@ const RUN_LATER: &[&str] = &[
     "lefthook.yml",
 ];
 
-/// Directories and files below the home directory that run later, besides [`protected_paths::HOME_DIRS`].
+/// Directories and files below the home directory that run later, in addition to [`protected_paths::HOME_DIRS`].
 const RUN_LATER_HOME: &[&str] = &[
     ".aws/config",
     ".config/aish",
@@ -240,7 +240,7 @@ impl CommandPlace<'_> {
         roots.any(|root| is_below(path, &normalize(root, "/")))
     }
 
-    /// Returns how far a path reaches that is deleted or changed with all that is below it.
+    /// Returns the reach of a path that is deleted or changed with everything below it.
     pub fn reach(&self, path: &str) -> PathReach {
         let unknown = path.find(UNKNOWN);
         let known = path

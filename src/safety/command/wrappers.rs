@@ -31,7 +31,7 @@ enum WrappedForm {
     Arguments,
     /// The arguments, joined by spaces, are a text for a shell.
     Text,
-    /// The command begins behind `--`.
+    /// The command begins after `--`.
     AfterDashes,
 }
 
@@ -46,7 +46,7 @@ static BY_NAME: LazyLock<HashMap<&str, Vec<&CommandWrapper>>> = LazyLock::new(||
     all
 });
 
-/// What a wrapper runs.
+/// Command that a wrapper runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WrappedCommand {
     /// The command begins at this argument; the name of the wrapper is argument 0.
@@ -80,7 +80,7 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
     if wrapper.form == WrappedForm::AfterDashes {
         let dashes = arguments.iter().position(|argument| argument == "--");
         match dashes {
-            // Options stand before the dashes' own command: `npm exec tsc -- --version`.
+            // Options precede the dashes' own command: `npm exec tsc -- --version`.
             Some(dashes)
                 if arguments
                     .get(dashes + 1)
@@ -139,7 +139,7 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
             if next.is_some_and(|next| !is_program(next)) {
                 return Some(WrappedCommand::Nothing);
             }
-            // What follows the image are arguments of the entry point, also if they look like options.
+            // The words after the image are arguments of the entry point, also if they look like options.
             match entrypoint.is_some() && skip == 0 {
                 true => break,
                 false => continue,
@@ -226,7 +226,7 @@ pub fn elsewhere(name: &str, arguments: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Whether a word behind the image of a container is a command, and not an argument of the program that the image starts.
+/// Whether a word after the image of a container is a command, and not an argument of the program that the image starts.
 fn is_program(word: &str) -> bool {
     programs::find(word).is_some()
         || is_wrapper(word)

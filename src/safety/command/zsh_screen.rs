@@ -15,7 +15,7 @@ const PATTERN_PLACEHOLDER: char = '_';
 /// Nesting of quotes, substitutions and parentheses beyond which a text is rejected.
 const MAX_NESTING: usize = 60;
 
-/// What is open at a point of the text.
+/// Construct that is open at a point of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// Commands, up to the closing character, if any.
@@ -44,11 +44,11 @@ pub struct ScreenedText {
     pub text: String,
     /// Number of its substitutions of commands: the parser must find as many.
     pub substitutions: usize,
-    /// What its words say.
+    /// Facts from its words.
     pub traits: TextTraits,
 }
 
-/// What the words of a text say of values that zsh expands or computes later.
+/// Facts in the words of a text about values that zsh expands or computes later.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct TextTraits {
     /// A literal text has a substitution of a command.
@@ -247,7 +247,7 @@ impl ZshScreen {
             return Ok(());
         };
         if c == '\\' {
-            // What is quoted in backticks is read once more.
+            // Text quoted in backticks is read once more.
             if matches!(self.peek(1), Some('`' | '$'))
                 && self.scopes.contains(&Scope::Commands(Some('`')))
             {
@@ -450,7 +450,7 @@ impl ZshScreen {
         Ok(())
     }
 
-    /// Whether a parameter goes on with `:-` and a text without expansions, ahead of this point.
+    /// Whether a parameter continues with `:-` and a text without expansions, ahead of this point.
     fn is_plain_default(&self, ahead: usize) -> bool {
         let rest = self.chars.get(self.at + ahead..).unwrap_or_default();
         let text: String = rest.iter().take_while(|c| **c != '}').collect();

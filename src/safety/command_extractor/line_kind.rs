@@ -29,7 +29,7 @@ pub(super) enum LineKind {
 pub(super) struct OpenedFence {
     pub(super) fence: FenceMarker,
     /// Whether the block may consist of commands. A fence that Markdown counts only within a list, or not at all, still
-    /// quotes what is in it.
+    /// quotes its content.
     pub(super) may_propose: bool,
 }
 

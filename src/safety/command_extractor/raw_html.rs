@@ -3,13 +3,13 @@
 
 use super::line_kind::list_markers;
 
-/// Maximum number of bytes of a line that are looked at.
+/// Maximum number of bytes of a line that are examined.
 const MAX_LINE: usize = 64 << 10;
 
 /// Tags whose content is not Markdown.
 const TAGS: [&str; 4] = ["pre", "script", "style", "textarea"];
 
-/// What ends an open piece of HTML.
+/// Text that ends an open piece of HTML.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HtmlEnd {
     /// This text.

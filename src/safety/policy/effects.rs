@@ -1,9 +1,9 @@
-//! What a call of a built-in tool does, as far as aish itself determines it before the decision.
+//! Effects of a call of a built-in tool, as far as aish itself determines them before the decision.
 
 use super::BuiltinAction;
 use crate::chat::OperationClass;
 
-/// What a call of a built-in tool does. Empty for the tools of MCP servers, of which only the annotations are known.
+/// Effects of a call of a built-in tool. Empty for the tools of MCP servers, of which only the annotations are known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallEffects<'a> {
     /// The action that rules can name: `fs.read`, `fs.write`, `shell` or `network`.

@@ -344,7 +344,7 @@ fn oracle(case: &Case) -> RuleEffect {
     // Only if this does not depend on the caller's declaration.
     let by_class = (taken_of(call, None) == taken).then(|| format!("op:{taken}"));
     loosening.extend(by_class.clone());
-    // What destroys is allowed by a rule about its class only.
+    // A destructive command is allowed only by a rule about its class.
     let allowing = match call.raised {
         true => Vec::from_iter(by_class),
         false => loosening.clone(),

@@ -75,7 +75,7 @@ impl RuleSubject {
     /// Parses a subject. Does not check that the server exists.
     ///
     /// # Errors
-    /// What the subject must be, phrased to follow the key.
+    /// Condition on the subject, phrased to follow the key.
     pub fn parse(text: &str) -> Result<RuleSubject, String> {
         if let Some(own) = BuiltinAction::ALL
             .into_iter()

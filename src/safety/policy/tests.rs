@@ -387,7 +387,7 @@ fn an_approval_keeps_the_annotations_and_a_grant_names_its_subject() {
         "you, for this session: the reads of fs"
     );
     assert!(!grants.is_empty());
-    // A grant for another server is no part of the explanation.
+    // A grant for another server is not part of the explanation.
     let other = ExactCall {
         server: "web",
         ..READ

@@ -1,4 +1,4 @@
-//! What the words of a command line may do to directories that contain protected files.
+//! Effects of the words of a command line on directories that contain protected files.
 
 use super::path_text::{Candidates, PathUse, Unchecked, Variables, expand, is_path_like};
 use super::programs::{
@@ -120,7 +120,7 @@ fn replace_unknown(command: &mut SimpleCommand) {
         "find" | "parallel" => Some("{}".to_owned()),
         _ => None,
     };
-    // A name that is a word of its own is an operand from elsewhere.
+    // A name that is a separate word is an operand from elsewhere.
     let Some(mark) = mark else { return };
     for text in command.words.iter_mut().skip(at).chain(&mut command.quoted) {
         if *text != mark && !text.starts_with('-') {
@@ -185,7 +185,7 @@ fn with_assignments(outer: &Variables, commands: &[SimpleCommand]) -> Variables 
             .iter()
             .any(|(n, v)| n == name && *v != value);
         variables.values.retain(|(n, _)| n != name);
-        // With several values it stands for any.
+        // With several values it means any of them.
         if !known && !value.contains(ANY) {
             variables.values.push((name.to_owned(), value));
         }

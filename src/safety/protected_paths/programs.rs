@@ -1,6 +1,6 @@
-//! What programs do with the paths that they are given.
+//! Effects of programs on the paths that they are given.
 
-/// Programs that only read what they are given.
+/// Programs that only read the paths that they are given.
 pub(super) const READERS: &[&str] = &[
     "[",
     "[[",

@@ -70,7 +70,7 @@ const CONFIG_PLACES: [&str; 8] = [
     "zsh",
 ];
 
-/// Directories below the home directory from which git, the login session and the user run programs, besides
+/// Directories below the home directory from which git, the login session and the user run programs, in addition to
 /// [`super::HOME_DIRS`].
 pub const HOME_PLACES: [&str; 8] = [
     ".config/autostart",

@@ -206,7 +206,7 @@ pub(super) fn without_parents(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
-            // What is above an unknown directory is unknown.
+            // The directories above an unknown directory are unknown.
             Component::ParentDir if !out.as_os_str().to_string_lossy().ends_with(ANY) => {
                 out.pop();
             }

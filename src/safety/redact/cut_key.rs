@@ -83,7 +83,7 @@ fn is_all_body(text: &str) -> bool {
             line.split(|c: char| !c.is_ascii() || !is_base64(c.encode_utf8(&mut [0; 4])));
         runs.any(|run| run.len() >= KEY_LINE)
     };
-    // What stands before the last line, which is that of the end.
+    // The text before the last line, which is that of the end.
     let Some((text, _)) = text.rsplit_once('\n') else {
         return true;
     };

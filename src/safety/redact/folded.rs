@@ -12,8 +12,8 @@ impl Redactor {
     /// `columns` columns; [`Redactor::redact`] does not find them, since it takes the line end for the end of a word. Returns the
     /// text, in which the lines of such a secret are one, and the number of secrets that were replaced.
     pub fn redact_folded<'t>(&self, text: &'t str, columns: usize) -> (Cow<'t, str>, usize) {
-        // What stands between a line that was broken at the edge and the next one: nothing, or the blank in the last column, which
-        // terminals do not tell.
+        // The text between a line that was broken at the edge and the next one: nothing, or the blank in the last column, which
+        // terminals do not report.
         let between = |line: &str| -> Option<&'static str> {
             match columns.checked_sub(1) {
                 Some(short) if line.len() >= short => match line.width() {
@@ -54,7 +54,7 @@ impl Redactor {
         if secrets.is_empty() {
             return (Cow::Borrowed(text), 0);
         }
-        // A full line may be a whole one, and what was taken for the rest of its secret may be the word that names one in the next.
+        // A full line may be a whole one, and the apparent rest of its secret may be the word that names one in the next.
         let mut starts = Vec::with_capacity(lines.len());
         let mut start = 0;
         for line in &lines {
@@ -87,7 +87,7 @@ impl Redactor {
         let mut left = secrets.iter().peekable();
         let last = lines.len();
         for (number, line) in lines.into_iter().enumerate() {
-            // A line in which a secret ends goes on behind its mark.
+            // A line in which a secret ends continues after its mark.
             at = at.max(line.start);
             while let Some(secret) = left.next_if(|secret| secret.range.start < line.end) {
                 out.push_str(joined.get(at..secret.range.start).unwrap_or_default());
@@ -139,7 +139,7 @@ mod tests {
             let is_broken = !text.contains(TOKEN);
             assert_eq!(count, usize::from(is_broken), "{columns}: {shown}");
             assert_eq!(shown.matches(MARK).count(), count, "{columns}: {shown}");
-            // Every other character stands where it did.
+            // Every other character is where it was.
             assert!(shown.starts_with("first line\n") && shown.ends_with("\nlast line"));
             let kept = shown.replace(MARK, TOKEN).replace('\n', "");
             assert_eq!(kept, text.replace('\n', ""), "{columns}");

@@ -7,7 +7,7 @@ use super::{RULES, value_class};
 
 /// Shortest rest of a secret in the next line.
 const MIN_REST: usize = 16;
-/// Shortest row of a secret that goes on in rows.
+/// Shortest row of a secret that continues in rows.
 const MIN_ROW: usize = 8;
 /// Shortest rest of a secret in the same word.
 const MIN_END: usize = 4;
@@ -19,9 +19,9 @@ const INSPECTED_BYTES: usize = 1 << 10;
 /// The position of text that may be the rest of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestPlace {
-    /// Directly behind a break within a word.
+    /// Directly after a break within a word.
     SameWord,
-    /// Directly behind a mark or a secret, without a break.
+    /// Directly after a mark or a secret, without a break.
     Behind,
     /// At the start of the next line.
     NextLine,
@@ -30,11 +30,11 @@ pub enum RestPlace {
 /// The beginning of a secret whose rest is looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct SecretStart<'k> {
-    /// What it is.
+    /// Kind of the secret.
     pub kind: &'k str,
-    /// Length without breaks; 0 if a mark stands in place of it.
+    /// Length without breaks; 0 if a mark replaces it.
     pub length: usize,
-    /// Length of its last row; 0 if a mark stands in place of it.
+    /// Length of its last row; 0 if a mark replaces it.
     pub row: usize,
     /// It has several rows.
     pub is_wrapped: bool,

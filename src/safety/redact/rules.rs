@@ -118,7 +118,7 @@ impl SecretSpan {
     }
 }
 
-/// Returns where the last line begins to print something, which a command behind a pipe may take as a secret; the end of the
+/// Returns where the last line begins to print something, which a command after a pipe may take as a secret; the end of the
 /// text if it does not.
 fn piped_from(text: &[u8]) -> usize {
     let last = &text[text.len().saturating_sub(BACK)..];
@@ -132,7 +132,7 @@ fn piped_from(text: &[u8]) -> usize {
     found.map_or(text.len(), |at| text.len() - last.len() + at)
 }
 
-/// Returns where a secret may begin whose keyword is at `at`: with what stands before the keyword without a gap. Such parts consist of
+/// Returns where a secret may begin whose keyword is at `at`: with the text before the keyword without a gap. Such parts consist of
 /// letters, digits and these signs; `rules/custom_formats` reads them.
 fn secret_start(text: &[u8], at: usize) -> usize {
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
@@ -214,7 +214,7 @@ impl FormatRule {
                         let more = secret
                             .more
                             .map_or(0, |class| run_length(text, secret.end, class));
-                        // What looks like its end may be a sign within it.
+                        // An apparent end may be a sign within it.
                         let rest = text.get(secret.end + more..).unwrap_or_default();
                         rest.iter().any(u8::is_ascii_whitespace) || rest.len() >= CONTEXT
                     }
@@ -281,8 +281,8 @@ impl FormatRule {
         })
     }
 
-    /// Whether the keyword is seldom a part of a longer word, so that it counts behind the letter or digit `before` too: a program
-    /// may print a key behind anything.
+    /// Whether the keyword is rarely a part of a longer word, so that it counts after the letter or digit `before` too: a program
+    /// may print a key after anything.
     fn is_distinctive(&self, before: u8) -> bool {
         match self.kind {
             "aws-key" => !before.is_ascii_uppercase(),
@@ -335,12 +335,12 @@ impl FormatRules {
         self.finder.as_ref().is_some_and(|f| f.is_match(text))
     }
 
-    /// Returns the position before which nothing that follows the text can change what is found. `from` is where the part that
+    /// Returns the position before which nothing that follows the text can change the findings. `from` is where the part that
     /// was not searched begins.
     pub(super) fn settled(&self, text: &[u8], from: usize) -> usize {
         /// A secret begins at most this far before its keyword.
         const BEFORE_KEYWORD: usize = 32;
-        // The command that reads what a line prints comes behind it.
+        // The command that reads the output of a line comes after it.
         let printed = piped_from(text);
         let open = self.open_keyword(text);
         let far = open.saturating_sub(BEFORE_KEYWORD);
@@ -427,7 +427,7 @@ impl SecretMatcher for FormatRules {
                 return SearchResult::Wait(at);
             }
             if let Some((secret, kind)) = self.at(text, at, false) {
-                // A part of a mark stands for a whole value.
+                // A part of a mark represents a whole value.
                 let start = secret.start.max(floor);
                 let start = mark_around(text, start).unwrap_or(start);
                 let end = mark_around(text, secret.end).unwrap_or(secret.end);

@@ -140,7 +140,7 @@ impl RedactStage {
                     sink(StagePiece::Mark(range, kind));
                     at = end;
                 } else {
-                    // Nothing behind it is emitted.
+                    // Nothing after it is emitted.
                     at = usize::MAX / 2;
                 }
             }

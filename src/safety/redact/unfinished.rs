@@ -6,25 +6,25 @@ use std::borrow::Cow;
 use super::{AHEAD, BACK, Redactor, mark};
 use crate::safety::utf8;
 
-/// A command behind a pipe that reads a password.
+/// A command after a pipe that reads a password.
 const READS_PASSWORD: &str = " | sudo -S";
 
 /// The rest of a key, and of one in hexadecimal digits. Forms of a certain length need exactly as much as is missing.
 const KEY: &str = "Zk38QhTq0vPz91LmXc7RtYbN4wEd6UaKj2HsGfVu";
 const HEX_KEY: &str = "9f86d081884c7d659a2feaa0c55ad015";
-/// What ends a key of Mailchimp.
+/// End of a key of Mailchimp.
 const MAILCHIMP: &str = "-us12";
 /// Shortest word that may be most of a key, and how much before it may say so.
 const KEY_WORD: usize = 16;
 const BEFORE_KEY: usize = 64;
 
-/// What the next word of the text could be: the rest of a key, of a password, of a URL, and the command that reads a
+/// Possible meanings of the next word of the text: the rest of a key, of a password, of a URL, and the command that reads a
 /// password which the text prints.
 const CONTINUATIONS: [&str; 5] = [KEY, "7!kQ9#", "7k@h/", READS_PASSWORD, "7k9x | sudo -S"];
 
 impl Redactor {
     /// Returns where a text that breaks off must end so that it contains no part of a secret: whatever would be a secret if the
-    /// text went on is left out.
+    /// text continued is left out.
     fn unfinished_end(&self, text: &str) -> usize {
         let mut from = text.len().saturating_sub(AHEAD + BACK);
         while !text.is_char_boundary(from) {
@@ -41,7 +41,7 @@ impl Redactor {
         if whole.iter().any(|secret| secret.range.start == end) {
             end = tail.len();
         }
-        // The command behind a pipe may become another one.
+        // The command after a pipe may become another one.
         let line = tail.rfind('\n').map_or(0, |at| at + 1);
         let pipe = tail[line..]
             .rfind('|')

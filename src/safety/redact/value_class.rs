@@ -115,7 +115,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
         )
 }
 
-/// Whether what is left of a value without the words of placeholders is somebody's own, such as `hunter2` of `hunter2secret`.
+/// Whether the rest of a value without the words of placeholders is somebody's own, such as `hunter2` of `hunter2secret`.
 /// Placeholders of several words separate them.
 fn is_own_word(value: &[u8], rest: &str) -> bool {
     let count = |class: fn(&u8) -> bool| rest.bytes().filter(class).count();

@@ -119,7 +119,7 @@ fn every_hint_in_every_direction() {
             annotations: is,
             ..tool()
         };
-        // What is not said any more is still in force.
+        // A hint that is no longer sent is still in force.
         assert_eq!(in_force(was, is), set(hint, now.or(before)));
         let changed = now.is_some() && now != before;
         assert_eq!(
@@ -223,7 +223,7 @@ fn no_secret_is_kept_and_none_is_a_change() {
         assert!(!is_changed(&seen, &with(now), global_redactor()));
         assert_eq!(difference(&seen, &with(now), global_redactor(), None), []);
     }
-    // What was kept before the key was known for one.
+    // A text that was kept before the key was known to be one.
     let raw = ShownTool {
         description: with(&one).description,
         schema: with(&one).schema,

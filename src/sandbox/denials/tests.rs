@@ -167,7 +167,7 @@ fn common_programs_are_understood() {
             "Connecting to 127.0.0.1:80... failed: Operation not permitted.",
             "network",
         ),
-        // A path tells more than a bare name in the same line, unless it is the program that reports.
+        // A path says more than a bare name in the same line, unless it is the program that reports.
         (
             "failed to write 'foo' to '/usr/lib/x': Permission denied",
             "write to /usr/lib/x",
@@ -180,7 +180,7 @@ fn common_programs_are_understood() {
             "/usr/bin/touch: 'x': Read-only file system",
             "write to /home/u/w/x",
         ),
-        // A frame is no path that was accessed.
+        // A frame is not a path that was accessed.
         (
             "  File \"/usr/lib/python3.11/shutil.py\", line 1, in copy\n    open(dst)\nPermissionError: [Errno 1] Operation not permitted: '/opt/a'",
             "write to /opt/a",

@@ -22,7 +22,7 @@ const ABI_USED: ABI = ABI::V6;
 /// Directories nested deeper below one that hides something are not opened.
 const MAX_DEPTH: usize = 6;
 
-/// Options of [`restrict`] besides the paths.
+/// Options of [`restrict`] other than the paths.
 pub(super) struct LandlockScope {
     /// IP sockets are allowed.
     pub network: bool,
@@ -112,7 +112,7 @@ impl Grants<'_> {
             let Ok(file) = opened.map(File::from) else {
                 continue;
             };
-            // What counts is where a symlink leads.
+            // The target of a symlink counts.
             let Ok(path) = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())) else {
                 continue;
             };
@@ -151,7 +151,7 @@ impl Grants<'_> {
         (0..=2).try_for_each(|number| self.add_standard(number))
     }
 
-    /// Allows everything beneath an open path, except what is hidden.
+    /// Allows everything beneath an open path, except hidden paths.
     fn allow_opened(
         &mut self,
         path: &Path,

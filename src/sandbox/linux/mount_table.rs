@@ -53,7 +53,7 @@ pub(super) fn flags_at(table: &[MountEntry], path: &Path) -> MsFlags {
     nearest.map_or(MsFlags::empty(), |entry| entry.flags)
 }
 
-/// Decodes `\ooo`, which stands for space, tab, newline and backslash.
+/// Decodes `\ooo`, which encodes space, tab, newline and backslash.
 fn unescape(word: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;

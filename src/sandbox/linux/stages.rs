@@ -198,7 +198,7 @@ fn run_plain(invocation: &SandboxInvocation, status: &StatusReport) -> Result<Sa
     Ok(could_not_run(&invocation.command, &e))
 }
 
-/// A session of its own has no controlling terminal. The leader of a group cannot leave its session, but no stage is one.
+/// A new session has no controlling terminal. The leader of a group cannot leave its session, but no stage is one.
 fn leave_session() {
     let _ = setsid();
 }

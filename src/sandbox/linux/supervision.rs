@@ -203,7 +203,7 @@ impl<'a> Supervision<'a> {
                 _ => {}
             }
             let group = Pid::from_raw(-self.main.as_raw());
-            // The stage leads a group of its own as soon as it has started.
+            // The stage leads its own group as soon as it has started.
             if kill(group, signal).is_err() {
                 let _ = kill(self.main, Signal::SIGKILL);
             }

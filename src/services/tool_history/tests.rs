@@ -91,7 +91,7 @@ fn a_file_that_is_broken_or_of_another_time_has_shown_nothing() {
         fs::write(&file, broken).expect("written");
         let known = ToolHistory::new(state.path());
         assert!(known.is_new(&here), "{broken}");
-        // And it is mended.
+        // And it is repaired.
         known.shown(&here, &tools);
         assert_eq!(fs::read_to_string(&file).expect("text"), whole);
     }
@@ -163,12 +163,12 @@ fn what_was_never_shown_stays_in_force_too() {
     assert_eq!(held(&known, &silent), Some(None));
     assert_eq!(held(&known, &[tool("write", Some(true))]), Some(Some(true)));
     assert_eq!(held(&known, &silent), Some(Some(true)));
-    // It was shown to nobody all the same, and gone for a while.
+    // It was still shown to nobody, and gone for a while.
     assert!(known.is_new(&here) && known.unseen(&here, &silent).len() == 1);
     assert_eq!(held(&known, &[tool("read", Some(false))]), None);
     let known = ToolHistory::new(state.path());
     assert_eq!(held(&known, &silent), Some(Some(true)));
-    // Seen without it, it still has it; what is said anew holds.
+    // Seen without it, it still has it; a hint that is sent again is used.
     known.shown(&here, &silent);
     assert_eq!(held(&known, &silent), Some(Some(true)));
     assert_eq!(

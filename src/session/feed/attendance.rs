@@ -16,7 +16,7 @@ impl TurnFeed {
     /// Waits until a turn that outlives its client has an open question that no watcher can answer.
     pub async fn unattended_question(&self) {
         if self.origin.hang_up == HangUpPolicy::Cancel {
-            // Its questions are denied at once instead.
+            // Its questions are denied immediately instead.
             return std::future::pending().await;
         }
         let unattended = |state: &FeedState| {

@@ -27,7 +27,7 @@ pub struct WaitingCommand {
     pub record_ids: RecordIds,
     /// A failed command of the user whose output is missing.
     pub again: Option<String>,
-    /// What the rules said about commands when the turn began, and which rule. Later rules only tighten it.
+    /// Decision of the rules about commands when the turn began, and the rule. Later rules only tighten it.
     pub effect: (RuleEffect, String),
 }
 

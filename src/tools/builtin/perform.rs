@@ -57,7 +57,7 @@ pub async fn perform(
     events: &mpsc::Sender<CallEvent>,
     cancel: &CancellationToken,
 ) -> Result<CallResult, CallError> {
-    // These end their processes themselves, or are done at once and completely.
+    // These end their processes themselves, or are done in one step and completely.
     let ends_itself = matches!(
         call.work,
         PreparedWork::Shell(_)

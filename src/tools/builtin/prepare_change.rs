@@ -208,14 +208,14 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
     })
 }
 
-/// Prepares the changes of a patch. `named` are the paths in it: also one that stays as it is counts, because whether it does tells
+/// Prepares the changes of a patch. `named` are the paths in it: also one that stays as it is counts, because whether it does reveals a part
 /// of its text.
 fn patched(
     scope: &WorkScope,
     operations: &[PatchOperation],
     named: &[ResolvedPath],
 ) -> Result<PreparedCall, PrepareError> {
-    // What was read of each file, by the path in the patch.
+    // Text read from each file, by the path in the patch.
     let mut files: BTreeMap<(String, FinalLink), (ResolvedPath, Option<FileSnapshot>)> =
         BTreeMap::new();
     let mut read_file = |path: &str, link: FinalLink| -> Result<Option<Vec<u8>>, WorkspaceError> {

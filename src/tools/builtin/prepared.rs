@@ -41,7 +41,7 @@ pub struct PreparedCall {
     pub files: Vec<PathBuf>,
     /// The command line that the call runs.
     pub command: Option<String>,
-    /// What the call does, in one line, where the arguments do not say it.
+    /// Effect of the call, in one line, where the arguments do not say it.
     pub statement: Option<String>,
     /// The changes in files, each line with its sign: `+`, `-`, a space, or `@` for a heading.
     pub difference: Vec<(char, String)>,
@@ -54,7 +54,7 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
-    /// Returns the call that reads a file, given by its real path. One that cannot be resolved any more is a link.
+    /// Returns the call that reads a file, given by its real path. One that can no longer be resolved is a link.
     pub fn reading(scope: &WorkScope, file: &Path) -> Option<PreparedCall> {
         let path = match scope.workspace.resolve_path(file) {
             Ok(path) => path,
@@ -120,8 +120,8 @@ pub struct PrepareError {
 }
 
 impl PrepareError {
-    /// Returns a call of a tool that tells only after a yes why it cannot be made. The policy decides on it as on a call that can be
-    /// made, so that the decision does not tell them apart.
+    /// Returns a call of a tool that says only after a yes why it cannot be made. The policy decides on it as on a call that can be
+    /// made, so that the decision does not distinguish them.
     pub fn refused_call(&self, scope: &WorkScope, tool: &ToolDefinition) -> PreparedCall {
         let paths: Vec<&ResolvedPath> = self.paths.iter().collect();
         let work = PreparedWork::Refused(self.message.clone());
@@ -257,7 +257,7 @@ pub(super) fn on_paths(
         .filter(|path| path.workspace.is_none())
         .map(|path| shown_path(&path.absolute))
         .collect();
-    // A grant names one directory: a call that works in two of them needs a yes of its own.
+    // A grant names one directory: a call that works in two of them needs a separate yes.
     let mut roots: Vec<&PathBuf> = paths
         .iter()
         .filter_map(|path| path.workspace.as_ref())
@@ -321,7 +321,7 @@ fn place_of(path: &Path) -> Option<String> {
             shown_path(path)
         ));
     }
-    // Git takes any directory with these for one of its own.
+    // Git takes any directory with these for a repository.
     let looks_like_git = |dir: &&Path| {
         ["HEAD", "objects", "refs"]
             .iter()

@@ -33,7 +33,7 @@ pub struct WorkScope {
     pub kept: Option<KeptCopies>,
     /// The files that the model has read.
     pub read: Arc<ReadFiles>,
-    /// The call is made by hand: the person may see lines of any file.
+    /// The call is made manually: the person may see lines of any file.
     pub by_hand: bool,
     /// How commands run.
     pub shell: ShellScope,

@@ -1,4 +1,4 @@
-//! Runs the command of the tool `shell`: in a pty, so that programs print at once, with a time limit, and without anything that
+//! Runs the command of the tool `shell`: in a pty, so that programs print immediately, with a time limit, and without anything that
 //! outlives it.
 
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ pub async fn run(
         .envs(&command.env)
         .env(PROCESS_MARK, &mark)
         .current_dir(&command.dir)
-        // Nobody can answer its questions: it gets the end of the input at once.
+        // Nobody can answer its questions: it gets the end of the input immediately.
         .stdin(Stdio::null())
         .spawn(pts);
     let mut child = spawned
@@ -215,7 +215,7 @@ impl KeptOutput {
                 self.push(buffer.get(..read).unwrap_or_default(), events);
                 true
             }
-            // EIO: nobody holds the pty any more.
+            // EIO: nobody holds the pty now.
             Ok(0) | Err(_) => false,
         }
     }

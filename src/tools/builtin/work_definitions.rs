@@ -21,9 +21,9 @@ pub const FIND_FILES: &str = "find_files";
 pub const WRITE_FILE: &str = "write_file";
 /// Replaces a text in a file.
 pub const EDIT_FILE: &str = "edit_file";
-/// Changes several files at once.
+/// Changes several files in one call.
 pub const PATCH: &str = "patch";
-/// Runs a command in a shell of its own.
+/// Runs a command in a separate shell.
 pub const SHELL: &str = "shell";
 /// Reads the state and the history of a git repository.
 pub const GIT: &str = "git";

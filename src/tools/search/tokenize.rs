@@ -34,7 +34,7 @@ const SYNONYMS: &[&str] = &[
     "size big large",
 ];
 
-/// Abbreviations and shell commands, and the words they stand for.
+/// Abbreviations and shell commands, and the words they expand to.
 const ABBREVIATIONS: &[(&str, &str)] = &[
     ("cat", "read file"),
     ("ci", "status check"),

@@ -1,4 +1,4 @@
-//! Rules that change while a turn runs: a new deny or ask rule takes effect at once, a new allow rule with the next
+//! Rules that change while a turn runs: a new deny or ask rule takes effect immediately, a new allow rule with the next
 //! prompt.
 
 use super::{CallGate, lock};

@@ -1,4 +1,4 @@
-//! Calls that running calls make: each passes a gate of its own, with the rules, questions and records of every call.
+//! Calls that running calls make: each passes its own gate, with the rules, questions and records of every call.
 
 use super::CallGate;
 use crate::chat::ToolCall;

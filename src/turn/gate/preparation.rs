@@ -41,8 +41,8 @@ impl CallGate<'_> {
         }
     }
 
-    /// Ends call number `at`, which cannot be made, with the reason for the model. A reason that tells something of files which the model
-    /// may not read is told only after a yes, and none where a rule denies the call.
+    /// Ends call number `at`, which cannot be made, with the reason for the model. A reason that reveals something of files which the model
+    /// may not read is given only after a yes, and none where a rule denies the call.
     async fn refuse(&mut self, at: usize, scope: &Arc<WorkScope>, error: PrepareError) {
         if !error.paths.is_empty() {
             self.renew().await;
@@ -128,7 +128,7 @@ impl CallGate<'_> {
     }
 
     /// Prepares the calls from `start` on that only read files, so that one sync covers their approvals. They are prepared again
-    /// when it is their turn, because an earlier call may have changed what is there.
+    /// when it is their turn, because an earlier call may have changed the files.
     pub(super) async fn prepare_reads(&mut self, start: usize) {
         for at in start..self.calls.len() {
             let Some(resolved) = self.resolved_call(at) else {

@@ -246,7 +246,7 @@ fn arguments_that_are_no_object_are_never_run_and_the_model_is_told() {
             words(&used(&mut turn, vec![("c", said("C"))])),
             ["result c success C", "again"]
         );
-        // Alone it is answered at once, and the model may try again.
+        // Alone it is answered immediately, and the model may try again.
         let effects = calling(&mut turn, &[("b", arguments)], FinishReason::Stop);
         assert_eq!(words(&effects)[2..], [skipped, "again"]);
     }
@@ -401,7 +401,7 @@ fn a_stop_leaves_every_call_with_one_result() {
             ]
         );
     }
-    // Of those that ran at once, one that was done before keeps its result.
+    // Of those that ran concurrently, one that was done before keeps its result.
     let mut turn = turn();
     calling(&mut turn, &[("a", "{}"), ("b", "{}")], FinishReason::Stop);
     let both = vec![("a", CallEnd::Interrupted), ("b", said("B"))];

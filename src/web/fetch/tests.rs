@@ -184,7 +184,7 @@ async fn failures_have_one_clear_line() {
 
 #[tokio::test]
 async fn name_that_resolves_to_a_private_address_needs_permission() {
-    // A resolver that calls itself public: `localhost` stands for any name that its owner points at this machine.
+    // A resolver that calls itself public: `localhost` represents any name that its owner points at this machine.
     let named = Url::parse("http://example.com/").unwrap();
     let client = WebClient::new(&named, Vec::new()).unwrap();
     let local = Url::parse("http://localhost:9/").unwrap();

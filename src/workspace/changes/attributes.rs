@@ -59,7 +59,7 @@ impl FileAttributes {
         })
     }
 
-    /// Takes what is not given from the file that is replaced.
+    /// Takes missing attributes from the file that is replaced.
     pub(super) fn completed(&self, replaced: &FileAttributes) -> FileAttributes {
         FileAttributes {
             mode: self.mode,

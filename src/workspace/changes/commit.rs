@@ -118,7 +118,7 @@ impl<'a> Transaction<'a> {
         if is_replanned {
             self.keep(keeper, &new_directories, observer)?;
         }
-        // What can fail half-way goes first. A moved file is removed only once it is in its new place.
+        // Steps that can fail half-way go first. A moved file is removed only once it is in its new place.
         let mut order: Vec<&mut FileWork<'_>> = self.files.iter_mut().collect();
         order.sort_by_key(|file| match (file.method, &file.change.after) {
             (ReplaceMethod::InPlace, _) => 0,
@@ -200,7 +200,7 @@ impl<'a> Transaction<'a> {
         observer(CommitStep::CleanUp).map_err(|error| WorkspaceError::new(error.to_string()))
     }
 
-    /// Undoes what was done. Returns what could not be undone.
+    /// Undoes the steps taken. Returns those that could not be undone.
     fn roll_back(&mut self) -> Vec<String> {
         let mut left = Vec::new();
         for file in self.files.iter_mut().rev() {

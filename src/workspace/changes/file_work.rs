@@ -257,7 +257,7 @@ impl<'a> FileWork<'a> {
                 Err(_) => {}
             }
         } else {
-            // Without a second name, the old version is written anew if it has to be restored.
+            // Without a second name, the old version is written again if it has to be restored.
             let has_backup = staging::link(dir, name, &self.backup_name).is_ok();
             self.has_backup = has_backup;
         }

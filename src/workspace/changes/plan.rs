@@ -1,4 +1,4 @@
-//! What a commit is about to do, and what it has done.
+//! The planned steps of a commit, and the completed ones.
 
 use std::ffi::OsStr;
 use std::io;
@@ -34,7 +34,7 @@ pub enum CommitStep {
 /// Sees each step before it is taken, and may fail it. Tests fail a commit, or kill its process, at each step.
 pub type StepObserver<'a> = &'a mut dyn FnMut(CommitStep) -> io::Result<()>;
 
-/// What a commit is about to do with one file.
+/// Planned step of a commit for one file.
 #[derive(Debug, Clone, Copy)]
 pub struct PlannedFile<'a> {
     /// The change.
@@ -47,7 +47,7 @@ pub struct PlannedFile<'a> {
     pub temporary_names: [&'a OsStr; 2],
 }
 
-/// What a commit is about to do.
+/// Planned steps of a commit.
 #[derive(Debug, Clone)]
 pub struct ChangePlan<'a> {
     /// The files.
@@ -72,7 +72,7 @@ pub trait OriginalKeeper {
     fn rolled_back(&mut self, complete: bool);
 }
 
-/// What happened to a file.
+/// Outcome for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It is new.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::attributes::set_mode;
 use super::{FileAttributes, FileSnapshot, FileStamp};
 
-/// Bytes that are written at once.
+/// Bytes per write.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// How a file gets its new version.

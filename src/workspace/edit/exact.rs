@@ -106,7 +106,7 @@ pub(super) fn is_part(text: &[ModelLine<'_>], whole: &[ModelLine<'_>]) -> bool {
 }
 
 /// Finds the only exact occurrence. Returns as well whether each occurrence begins within the indentation of its line and
-/// stands for the whole line, so that it is exact only by chance.
+/// represents the whole line, so that it is exact only by chance.
 pub(super) fn find(
     file: &TextFile,
     old: &[ModelLine<'_>],
@@ -134,7 +134,7 @@ pub(super) fn find(
     Ok((StageResult::Found(found), is_chance))
 }
 
-/// Whether a model means whole lines by a text that is found behind a part of the indentation, `indent`.
+/// Whether a model means whole lines by a text that is found after a part of the indentation, `indent`.
 fn means_lines(old: &[ModelLine<'_>], new: &[ModelLine<'_>], indent: &[u8]) -> bool {
     let is_indented =
         |line: &ModelLine<'_>| line.content.starts_with(b" ") || line.content.starts_with(b"\t");

@@ -9,11 +9,11 @@ type KnownIndents = Vec<(Vec<u8>, Vec<u8>)>;
 /// A rule for indentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum IndentRule {
-    /// The file has these characters in front of the indentation of the model.
+    /// The file has these characters before the indentation of the model.
     Add(Vec<u8>),
-    /// The model has these characters in front of the indentation of the file.
+    /// The model has these characters before the indentation of the file.
     Remove(Vec<u8>),
-    /// The model has the first characters where the file has the second ones, with the same alignment behind them.
+    /// The model has the first characters where the file has the second ones, with the same alignment after them.
     Swap(Vec<u8>, Vec<u8>),
     /// The file mixes tabs and spaces, so that only the columns are the same, with a tab of `width` columns. The style of a
     /// new line is that of a known line with the same indentation, or else tabs.
@@ -63,7 +63,7 @@ impl IndentRule {
                 .all(|(from, to)| rule.apply(from).as_deref() == Some(to))
         };
         let uses = |byte: u8| model.iter().any(|indent| indent.contains(&byte));
-        // Tabs in front of spaces, or spaces in front of tabs, would mix two styles.
+        // Tabs before spaces, or spaces before tabs, would mix two styles.
         let mixes = |added: &[u8]| {
             added.contains(&b'\t') && uses(b' ') && !added.contains(&b' ')
                 || added.contains(&b' ') && uses(b'\t') && !added.contains(&b'\t')
@@ -176,7 +176,7 @@ pub(in crate::workspace) fn depth(line: &[u8]) -> usize {
     columns(split_indent(line).0, 8)
 }
 
-/// Returns the column behind an indentation.
+/// Returns the column after an indentation.
 fn columns(indent: &[u8], width: usize) -> usize {
     indent.iter().fold(0, |column, byte| match byte {
         b'\t' => (column / width + 1) * width,

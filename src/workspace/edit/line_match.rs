@@ -149,7 +149,7 @@ impl<'a> MatchedText<'a> {
     }
 }
 
-/// How a model writes the lines of a file, learned from all texts that it replaces at once: a text may be too short to tell.
+/// How a model writes the lines of a file, learned from all texts that it replaces in one call: a single text may be too short to show it.
 pub(in crate::workspace) struct SharedStyle<'a> {
     file: &'a TextFile,
     /// Indentations of the lines of the file.
@@ -264,7 +264,7 @@ pub(in crate::workspace) struct LineMatch<'a> {
     file: &'a TextFile,
     text: &'a MatchedText<'a>,
     indent: IndentRule,
-    /// Space behind the lines of the model that those of the file do not have.
+    /// Space after the lines of the model that those of the file do not have.
     surplus: SurplusSpace,
     punctuation: Option<&'a PunctuationMap>,
 }
@@ -330,7 +330,7 @@ impl<'a> LineMatch<'a> {
     }
 }
 
-/// Space that the model writes behind its lines and the file does not have.
+/// Space that the model writes after its lines and the file does not have.
 #[derive(Debug, PartialEq, Eq)]
 enum SurplusSpace {
     None,
@@ -431,7 +431,7 @@ pub(super) fn find(
     if ends_with_newline {
         let is_terminated = new.last().is_some_and(|line| line.content.is_empty());
         if first + count < file.line_count() {
-            // The line behind the place belongs to it, unchanged, so that its line end does.
+            // The line after the place belongs to it, unchanged, so that its line end does.
             let next = ModelLine {
                 content: file.line(first + count),
                 is_cr: false,

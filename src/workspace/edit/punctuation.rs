@@ -13,7 +13,7 @@ use crate::workspace::text_file::{ModelLine, TextFile, split_lines};
 /// Maximum number of characters of a changed line, old and new, that are compared.
 const COMPARED_CHARACTERS: usize = 4_000;
 
-/// Returns the ASCII text for which a punctuation character stands.
+/// Returns the ASCII text that a punctuation character replaces.
 fn ascii_of(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{2018}'..='\u{201B}' | '\u{2032}' | '\u{2035}' | '\u{02BC}' => "'",
@@ -25,7 +25,7 @@ fn ascii_of(c: char) -> Option<&'static str> {
     })
 }
 
-/// A character of a line, or bytes that are not UTF-8, with what it is compared as.
+/// A character of a line, or bytes that are not UTF-8, with the text that it is compared as.
 struct FoldedUnit<'a> {
     bytes: &'a [u8],
     character: Option<char>,
@@ -109,7 +109,7 @@ impl PunctuationMap {
     }
 
     /// Returns new text of the model with the punctuation of the file. ASCII characters stay: it is not known which of them
-    /// stand for others.
+    /// replace others.
     pub fn apply(&self, text: &[u8]) -> Vec<u8> {
         let mut mapped = Vec::with_capacity(text.len());
         // The model has written typographic characters where the file has others, and does so in new text, too.

@@ -360,7 +360,7 @@ fn tabs_and_spaces_are_exchanged() {
         "    if (a &&\n        b)\n        c();\n    d();\n",
     );
     assert_eq!(edit.0, "\tif (a &&\n\t    b)\n\t\tc();\n\td();\n");
-    // Alignment behind the indentation stays.
+    // Alignment after the indentation stays.
     let aligned = "\tcall(a,\n\t     b)\n";
     assert_eq!(
         edited(

@@ -10,7 +10,7 @@ const DELETE: &str = "*** Delete File:";
 const UPDATE: &str = "*** Update File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
-/// What a unified diff says of a last line. A missing newline stays missing anyway.
+/// The remark of a unified diff about a last line. A missing newline stays missing anyway.
 const NO_NEWLINE: &str = "\\ No newline";
 
 /// A line of a patch with its number.
@@ -211,7 +211,7 @@ fn updated<'a, 'b>(
     let is_indented = header.text.starts_with([' ', '\t']);
     while let Some((line, behind)) = rest.split_first() {
         let marker = line.text.trim_end();
-        // Empty lines before the first hunk and behind the last one, and blank ones behind the end of the file, belong to none.
+        // Empty lines before the first hunk and after the last one, and blank ones after the end of the file, belong to none.
         let is_outside = match hunks.last() {
             Some(hunk) if hunk.at_end => line.text.trim().is_empty(),
             Some(_) => line.text.is_empty() && line.is_last,

@@ -148,7 +148,7 @@ fn place<'a>(
                     {
                         return Err(not_unique(&[first, other]));
                     }
-                    // A stricter match above is rather what is meant, and no hunk can be there any more.
+                    // A stricter match above is more likely the intended one, and no hunk can be there now.
                     let mut headers = hunk.headers.first().into_iter();
                     let has_header = headers.all(|header| is_above(header.as_bytes(), RULES.len()));
                     return match done.place_above(&old, rule).filter(|_| has_header) {
@@ -243,7 +243,7 @@ fn unique_place(
         return Ok(None);
     };
     let last = scopes.iter().map(|scope| scope.end).max();
-    // A hunk may begin with the line behind its scope.
+    // A hunk may begin with the line after its scope.
     let to = last.map_or(end, |last| (last + old.len()).min(end));
     let to = if hunk.at_end { end } else { to };
     let all = finder.find(old, from..to, rule);
@@ -341,7 +341,7 @@ fn absent(file: &TextFile, hunk: &PatchHunk) -> WorkspaceError {
 /// The places of the hunks so far.
 struct PlacedHunks<'a> {
     finder: &'a LineFinder<'a>,
-    /// First line behind them.
+    /// First line after them.
     next: usize,
     hunks: Vec<Range<usize>>,
 }
@@ -419,7 +419,7 @@ impl NewVersion<'_> {
         }
         let ends_with_added = place.lines.last().is_some_and(added);
         let ends_with_removed = matches!(place.lines.last(), Some(HunkLine::Removed(_)));
-        // Lines that are added behind the last one get an end, and so does what is left when the last one is removed.
+        // Lines that are added after the last one get an end, and so does what is left when the last one is removed.
         self.ends_anew |=
             is_last && (ends_with_added && surplus > 0 || ends_with_removed && used_up == 0);
         Ok(())

@@ -1,4 +1,4 @@
-//! Where a hunk may be: the blocks of the lines behind its `@@`.
+//! Where a hunk may be: the blocks of the lines after its `@@`.
 
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -94,9 +94,9 @@ pub(super) struct Scope {
     pub header: Option<usize>,
     /// First line of the scope.
     pub start: usize,
-    /// The line behind the scope.
+    /// The line after the scope.
     pub end: usize,
-    /// The scope ends where the block of the header does, as its indentation tells. Else the first match below counts.
+    /// The scope ends where the block of the header does, as its indentation shows. Otherwise the first match below counts.
     is_block: bool,
     /// No other line is more like the header.
     pub is_strict: bool,
@@ -134,7 +134,7 @@ impl Scope {
 /// Returns the scopes of a hunk: one for each line that its headers fit from line `next` on.
 ///
 /// # Errors
-/// A header is not in the file, or a narrower one is not in the block of the one before it. `is_above(header, rules)` tells whether a line
+/// A header is not in the file, or a narrower one is not in the block of the one before it. `is_above(header, rules)` returns whether a line
 /// above line `next` matches the first header by one of the first `rules` rules.
 pub(super) fn scopes(
     finder: &LineFinder<'_>,
@@ -249,10 +249,10 @@ fn no_header(what: &str, header: &str) -> WorkspaceError {
         .hint("the text behind @@ is a whole line of the file above the change, after the place of the hunk before")
 }
 
-/// Returns the line behind the block of a header: the first one that is indented no more and has a block of its own. Returns
+/// Returns the line after the block of a header: the first one that is not indented more and has its own block. Returns
 /// nothing if the line below the header is not indented more than it, or the header has no words.
 ///
-/// Lines that are indented no more and have no block, such as those of a text in quotes, do not end one: the lines of another
+/// Lines that are not indented more and have no block, such as those of a text in quotes, do not end one: the lines of another
 /// block would be mistaken for its own, not they.
 fn block_end(finder: &LineFinder<'_>, header: usize) -> Option<usize> {
     let file = finder.file;

@@ -474,7 +474,7 @@ fn a_loose_match_below_is_not_taken_for_a_stricter_one_above() {
 
 #[test]
 fn blank_lines_of_the_patch_choose_no_place() {
-    // Before the first hunk, and behind the end of the file.
+    // Before the first hunk, and after the end of the file.
     for hunks in ["\n@@\n-a\n+b\n", "\n\n-a\n+b\n", "@@\n-a\n+b\n\n"] {
         assert_eq!(patched("a\n\nif x:\n  a\n", hunks), "b\n\nif x:\n  a\n");
     }
@@ -609,7 +609,7 @@ fn line_ends_mark_and_last_newline_survive() {
     );
     let unified = "@@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n";
     assert_eq!(patched("a", unified), "b");
-    // Changed in place: still without a newline. Lines behind it: they get one.
+    // Changed in place: still without a newline. Lines after it: they get one.
     assert_eq!(patched("a\nb", "@@\n-b\n+c\n"), "a\nc");
     assert_eq!(patched("a\nb", "@@\n-a\n+c\n"), "c\nb");
     assert_eq!(patched("a", "@@\n-a\n+one\n+two\n"), "one\ntwo\n");
@@ -653,7 +653,7 @@ fn a_hunk_that_does_not_tell_its_style_takes_that_of_the_others() {
         ),
         "say \"b\"\nx\nsay \"c\"\n"
     );
-    // One that tells another style keeps it.
+    // One that shows another style keeps it.
     assert_eq!(
         patched(
             "\ta;\nb {\n    c;\n}\n",

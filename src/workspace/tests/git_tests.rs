@@ -132,7 +132,7 @@ fn no_program_of_the_repository_runs() {
             &format!("echo hook >> {}", ran.display()),
         );
     }
-    // A submodule with programs of its own.
+    // A submodule with its own programs.
     let module = f.outside.join("module");
     fs::create_dir(&module).unwrap();
     run_git(&module, &["init", "--quiet"]);
@@ -313,7 +313,7 @@ fn repository_elsewhere_must_know_this_work_tree() {
             "{error}"
         );
     }
-    // A directory of its own with the objects of the other.
+    // A separate directory with the objects of the other.
     fs::remove_file(thief.join(".git")).unwrap();
     fs::create_dir(thief.join(".git")).unwrap();
     fs::write(thief.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();

@@ -84,9 +84,9 @@ struct ManifestEntry {
     after: Option<KeptVersion>,
     method: ReplaceMethod,
     temporary_names: Vec<String>,
-    /// Length of the old bytes behind the manifest.
+    /// Length of the old bytes after the manifest.
     old_bytes: usize,
-    /// Length of the new bytes behind them, which only a file that is overwritten has.
+    /// Length of the new bytes after them, which only a file that is overwritten has.
     new_bytes: usize,
 }
 
@@ -435,7 +435,7 @@ pub(super) fn version_at(
     }
 }
 
-/// Whether a file begins like its new version and goes on like the old one: only an interrupted write leaves that.
+/// Whether a file begins like its new version and continues like the old one: only an interrupted write leaves that.
 fn is_mixture(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     let written = now.iter().zip(new).take_while(|(a, b)| a == b).count();
     let unwritten = now

@@ -23,7 +23,7 @@ pub(super) struct TurnFile {
 /// What an undo does: the result of each file, and the changes in the order of their commits.
 pub(super) struct UndoPlan {
     pub results: Vec<UndoResult>,
-    /// Files of the turn that stand where others were: below the path of one, or in place of a directory.
+    /// Files of the turn that are where others were: below the path of one, or in place of a directory.
     pub in_the_way: Vec<PreparedChange>,
     pub changes: Vec<PreparedChange>,
 }

@@ -106,7 +106,7 @@ fn run(input: &[u8]) -> bool {
         early.1
     );
     assert!(is_within(&early.0, &answer));
-    // In a comment and behind other text in a fence, nothing is a proposal.
+    // In a comment and after other text in a fence, nothing is a proposal.
     let comment = format!("<!--\n{}", answer.replace("-->", "").replace("->", ""));
     assert_eq!(
         extract(&text_pieces(&comment), false),

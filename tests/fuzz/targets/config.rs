@@ -264,7 +264,7 @@ fn run_in(Dirs { home, paths }: &Dirs, input: &[u8]) -> bool {
         check_import(user, paths);
     }
     let file = paths.config.join(name);
-    // The bytes as they are, where they are no text.
+    // The bytes as they are, where they are not text.
     match std::str::from_utf8(input) {
         Ok(_) => fs::write(&file, user),
         Err(_) => fs::write(&file, input),

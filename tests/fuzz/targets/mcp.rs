@@ -149,7 +149,7 @@ fn check_tool(server: &ServerSettings, tool: &Tool, redactor: &Redactor) -> Opti
     for other in [&with_title, &with_text, &with_output] {
         assert_ne!(other.identity, converted.identity);
     }
-    // A description that is cut off may have changed behind the cut.
+    // A description that is cut off may have changed after the cut.
     if with_text.description != converted.description {
         assert!(is_changed(&seen, &with_text, redactor));
         let lines = difference(&seen, &with_text, redactor, None);

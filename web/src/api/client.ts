@@ -14,7 +14,7 @@ export class ApiProblem extends Error {
   }
 }
 
-/** What the page says when no connection can be made. */
+/** Message of the page when no connection can be made. */
 export const NO_ANSWER = "the daemon does not answer";
 export const NO_ANSWER_HINT = "run any llm command in a terminal to start it";
 

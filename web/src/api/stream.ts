@@ -5,7 +5,7 @@ import { pairing, unpaired } from "../state/pairing";
 import { ApiProblem, send } from "./client";
 import { EventParser } from "./sse";
 
-/** What the page says of the connection. */
+/** State of the connection that the page shows. */
 export type Connection = "connecting" | "live" | "reconnecting" | "no_answer" | "paused" | "ended";
 
 /** Heartbeats come every 15 s; a stream without any for this time is dead. */
@@ -29,7 +29,7 @@ export interface StreamListener {
   connection(state: Connection): void;
   /** The position is not known to the server: everything must be loaded again. */
   lost(): void;
-  /** What is followed exists no more. */
+  /** The followed stream no longer exists. */
   gone?(): void;
 }
 
@@ -66,7 +66,7 @@ export class EventStream {
     void this.run();
   }
 
-  /** Position behind the last event. */
+  /** Position after the last event. */
   get position(): string | null {
     return this.cursor;
   }
@@ -89,7 +89,7 @@ export class EventStream {
 
   private readonly visibility = () => {
     clearTimeout(this.hiddenTimer);
-    // A paired page goes on: the questions of a prompt without a terminal wait for it.
+    // A paired page continues: the questions of a prompt without a terminal wait for it.
     if (document.visibilityState === "hidden" && !pairing.value) {
       this.hiddenTimer = window.setTimeout(() => {
         this.isPaused = true;
@@ -184,7 +184,7 @@ export class EventStream {
   private failed(error: unknown, own: string | null): "cut" | "ended" {
     if (!(error instanceof ApiProblem)) return "cut";
     if (error.status === 401 && own) {
-      // The pairing has ended, and the page goes on as any other.
+      // The pairing has ended, and the page continues as any other.
       unpaired(own);
       return "cut";
     }

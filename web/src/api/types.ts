@@ -69,7 +69,7 @@ export interface MessageView {
   omitted: number;
   tool_calls?: ToolCallView[];
   proposals?: ProposalView[];
-  /** Whether it is an answer that stands for the older part of the session. */
+  /** Whether it is an answer that summarizes the older part of the session. */
   is_summary?: boolean;
   detail: Fields;
 }
@@ -122,7 +122,7 @@ export interface RecordView {
   chain: ChainEntry[];
 }
 
-/** What a share of a session would show. */
+/** Preview of a share of a session. */
 export interface SharePreview {
   digest: string;
   title: string;
@@ -130,7 +130,7 @@ export interface SharePreview {
   /** Number and total duration of the recordings, if they were asked for. */
   recordings?: number;
   recordings_ms?: number;
-  /** What is left out or replaced, in words. */
+  /** Description of the omitted or replaced parts. */
   removed: string[];
   /** Where the page goes, in words. */
   place: string;
@@ -201,7 +201,7 @@ export interface ToolList {
 export interface Question {
   question_id: string;
   kind: "approval" | "elicitation";
-  /** SHA-256 of what is shown; an answer counts only with it. */
+  /** SHA-256 of the shown view; an answer counts only with it. */
   digest: string;
   /** Answers that a paired browser may give. */
   answers: string[];
@@ -211,7 +211,7 @@ export interface Question {
   shown: Fields;
 }
 
-/** What is shown of a question about a tool call. Its texts have stand-ins for everything invisible. */
+/** View of a question about a tool call. Its texts have stand-ins for everything invisible. */
 export interface QuestionView {
   tool: string;
   operation: string;

@@ -1,4 +1,4 @@
-// Reads asciicast version 3, and shortens its pauses in a way that can be taken back.
+// Reads asciicast version 3, and shortens its pauses in a way that can be reverted.
 
 /** Largest terminal that is drawn. */
 const MAX_COLS = 1000;

@@ -93,7 +93,7 @@ class Replay {
     player.addEventListener("pause", playing(false));
     player.addEventListener("ended", playing(false));
     this.fit();
-    // Waits until the recording is drawn, and tells of failures.
+    // Waits until the recording is drawn, and reports failures.
     player.seek(this.placeOf(startMs) / 1000).then(
       () => {
         this.update();
@@ -103,7 +103,7 @@ class Replay {
     );
   }
 
-  /** A time of the recording in the player. At the start of a command it is exactly that, behind the prompt and the command line. */
+  /** A time of the recording in the player. At the start of a command it is exactly that, after the prompt and the command line. */
   private placeOf(ms: number): number {
     const { markers, timeline } = this.cast;
     const at = timeline.toPlayer(ms);
@@ -124,7 +124,7 @@ class Replay {
   }
 
   private fail(player: Player, error: unknown) {
-    // What was asked of a player that is gone fails too.
+    // Requests to a player that is gone fail too.
     if (player === this.player) this.post({ type: "error", text: words(error) });
   }
 

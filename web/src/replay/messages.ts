@@ -1,4 +1,4 @@
-// What the page and the frame of the player say to each other. Both sides read messages with the functions below, because
+// Messages between the page and the frame of the player. Both sides read messages with the functions below, because
 // neither trusts the other: the frame parses what a terminal has printed.
 //
 // The frame posts `ready` to its parent. The parent answers once with `load` and a port; everything else goes over the port.

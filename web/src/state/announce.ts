@@ -1,8 +1,8 @@
-// What screen readers are told, and short notes at the edge of the page.
+// Announcements for screen readers, and short notes at the edge of the page.
 
 import { signal } from "@preact/signals";
 
-/** What is told, each with a number: the same text a second time is told too. */
+/** Announcements, each with a number: the same text a second time is announced too. */
 export const announcements = signal<{ id: number; text: string }[]>([]);
 export const note = signal<{ text: string; isError: boolean } | null>(null);
 

@@ -1,7 +1,7 @@
 // The bearer that all browsers share: traded for the one-use ticket of `aish-helper web`, kept in memory and in the tab's session storage.
 //
 // Tabs of this page hand the bearer to each other, so that a link opened in a new tab works, and so that a tab whose bearer
-// ended goes on as soon as the page was opened again with a new ticket.
+// ended continues as soon as the page was opened again with a new ticket.
 
 import { signal } from "@preact/signals";
 import { tabValue } from "./tab-value";

@@ -1,4 +1,4 @@
-// What the settings of a session can be.
+// Possible values of the settings of a session.
 
 import { signal } from "@preact/signals";
 import { get } from "../api/client";

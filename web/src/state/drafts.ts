@@ -40,14 +40,14 @@ export interface Problem {
   hint?: string;
 }
 
-/** What the field of a session has, the prompt that is being sent, and why the last one was not. */
+/** Text in the field of a session, the prompt that is being sent, and why the last one was not. */
 export interface Draft {
   words: string;
   sent: string;
   problem?: Problem;
 }
 
-/** What is said of a prompt that was being sent when the page was left. */
+/** Message about a prompt that was being sent when the page was left. */
 const LEFT: Problem = { message: "the page was left while this prompt was being sent", hint: "check whether the session contains it before you send it again" };
 
 const drafts = new Map<string, Signal<Draft>>();
@@ -61,7 +61,7 @@ export function draftOf(session: string): Signal<Draft> {
   return draft;
 }
 
-/** Changes a draft, and what is kept of it. */
+/** Changes a draft, and its stored copy. */
 export function changeDraft(session: string, change: Partial<Draft>) {
   const draft = draftOf(session);
   draft.value = { ...draft.value, ...change };

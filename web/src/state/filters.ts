@@ -1,11 +1,11 @@
-// What the log of a session can be restricted to.
+// Filters of the log of a session.
 
 import { signal } from "@preact/signals";
 import { get, sessionPath } from "../api/client";
 import type { MessagePage } from "../api/types";
 import { type Item, fromMessage, linkResults, optionalNumber, showsRecord, text } from "./items";
 
-/** Messages that are read at once, and matches after which no more are read. */
+/** Messages per read, and matches after which no more are read. */
 const PAGE = 200;
 const ENOUGH = 30;
 /** Messages that are read at once of what is newer, and matches that are shown at most. */

@@ -1,4 +1,4 @@
-// What the log of a session shows: messages, with the results of tool calls put to the calls.
+// Items of the log of a session: messages, with the results of tool calls put to the calls.
 
 import type { ChainEntry, Fields, MessageView, ProposalView, RecordView, Role } from "../api/types";
 import { duration } from "../text/format";
@@ -41,7 +41,7 @@ export interface Item {
   omitted: number;
   calls: Call[];
   proposals: ProposalView[];
-  /** Whether it is an answer that stands for the older part of the session. */
+  /** Whether it is an answer that summarizes the older part of the session. */
   isSummary?: boolean;
   detail: Fields;
   isLive: boolean;
@@ -81,7 +81,7 @@ export const STATUS_WORDS: Record<string, string> = {
   interrupted: "cancelled",
 };
 
-/** What was done with a proposed command. */
+/** Outcome of a proposed command. */
 export const CHOICE_WORDS: Record<string, string> = {
   run: "Approved and run in the terminal",
   insert: "Put on the command line",
@@ -98,7 +98,7 @@ export function commandWords(detail: Fields): string {
   return `Ended with exit code ${optionalNumber(detail.exit) ?? "unknown"}${ms === undefined ? "" : ` after ${duration(ms)}`}`;
 }
 
-/** What is kept of the output of a command. */
+/** Stored part of the output of a command. */
 export type CommandOutput = { head?: string; tail?: string; omitted?: number } | null | undefined;
 
 export function fromMessage(message: MessageView): Item {

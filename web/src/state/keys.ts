@@ -110,7 +110,7 @@ function escape(target: EventTarget | null) {
 function focusSearch() {
   const focus = () => field("search")?.focus();
   if (field("search")?.checkVisibility()) return focus();
-  // A narrow page has the list of sessions in a view of its own, which is drawn in a microtask.
+  // A narrow page has the list of sessions in a separate view, which is drawn in a microtask.
   go("/");
   queueMicrotask(focus);
 }

@@ -169,7 +169,7 @@ function setStatus(model: LiveSession, status: StatusPayload) {
   if (status.failure && before.status !== "idle") announce(`The prompt failed: ${status.failure.message}`);
 }
 
-/** Shows a status, and tells of the questions that are new in it: they come with it or by themselves. */
+/** Shows a status, and announces the questions that are new in it: they come with it or by themselves. */
 function showStatus(model: LiveSession, status: StatusPayload) {
   const known = model.status.value.questions;
   model.status.value = status;

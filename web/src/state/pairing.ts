@@ -60,7 +60,7 @@ export async function checkPairing() {
   }
 }
 
-/** The server does not know this pairing any more. */
+/** The server no longer knows this pairing. */
 export function unpaired(own: string) {
   if (own === pairing.value) store(null);
 }

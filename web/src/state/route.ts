@@ -1,4 +1,4 @@
-// Which view the address stands for.
+// Maps the address to a view.
 
 import { signal } from "@preact/signals";
 

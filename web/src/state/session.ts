@@ -107,7 +107,7 @@ export class SessionModel implements LiveSession {
   /** Loads the session at its end or around a record, then follows it. */
   async open(record?: string) {
     try {
-      // The page of messages tells the position; the stream begins there even if the window is elsewhere.
+      // The page of messages gives the position; the stream begins there even if the window is elsewhere.
       const messages = this.first ?? this.lastMessages();
       this.first = null;
       void this.loadDetail();
@@ -309,7 +309,7 @@ export class SessionModel implements LiveSession {
     }
   }
 
-  /** Where the log shows an entry: prompts that still wait for their turn are behind all others. */
+  /** Where the log shows an entry: prompts that still wait for their turn come after all others. */
   placeOf({ kind, messageId }: Item): "within" | "end" | "nowhere" {
     if (kind !== "waiting") return "within";
     const status = this.status.value;

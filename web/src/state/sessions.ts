@@ -20,7 +20,7 @@ const POLL_MS = 20_000;
 
 export const sessions = signal<SessionView[]>([]);
 export const search = signal("");
-/** What the list is restricted to: a state, shared sessions, or nothing. */
+/** Filter of the list: a state, shared sessions, or nothing. */
 export const listFilter = signal<"" | "shared" | "waiting" | "running">("");
 export const shownSessions = computed(() => {
   const wanted = listFilter.value;
@@ -95,7 +95,7 @@ export function showMore() {
   void refreshSessions();
 }
 
-/** Reads the list again when the page gets the focus, and now and then while it is visible. */
+/** Reads the list again when the page gets the focus, and periodically while it is visible. */
 export function watchSessions() {
   const visible = () => document.visibilityState === "visible";
   window.addEventListener("focus", refreshSoon);

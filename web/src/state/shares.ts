@@ -13,18 +13,18 @@ export async function loadShares(signal?: AbortSignal): Promise<ShareView[]> {
   return shares.toReversed();
 }
 
-/** What a share shows besides prompts and answers. */
+/** Parts of a share in addition to prompts and answers. */
 export interface ShareOptions {
   with_output: boolean;
   recordings: boolean;
 }
 
-/** Returns what a share would show. Publishes nothing. */
+/** Returns the preview of a share. Publishes nothing. */
 export async function previewShare(id: string, options: ShareOptions): Promise<SharePreview | undefined> {
   return write<SharePreview>("POST", sessionPath(id, "/share"), options, undefined, SHARE_MS);
 }
 
-/** Publishes what a preview has shown. Fails with 409 if the session has changed since. */
+/** Publishes the content of a preview. Fails with 409 if the session has changed since. */
 export async function publishShare(id: string, options: ShareOptions, digest: string): Promise<ShareView | undefined> {
   const result = await write<ShareResult>("POST", sessionPath(id, "/share"), { ...options, digest }, undefined, SHARE_MS);
   refreshSoon();

@@ -23,7 +23,7 @@ export const withoutEscapes = (text: string) => text.replace(/\r\n?/g, "\n").rep
 
 /** What makes a program write over what it has written: returns, steps back, erased lines, and moves to a column. */
 const REWRITES = /[\r\b]|(?:\u001b\[|\u009b)\d*[GK]/;
-/** Columns to which a move can go behind the end of the line. */
+/** Columns to which a move can go beyond the end of the line. */
 const WIDEST = 500;
 
 const FLAGS: Record<number, string> = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };

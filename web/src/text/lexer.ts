@@ -4,7 +4,7 @@ import { Lexer, type Token } from "marked";
 
 /** Blocks at the end that may still change while text is added. */
 const OPEN_BLOCKS = 2;
-/** Characters that are read at once. */
+/** Characters per step. */
 const STEP = 16 * 1024;
 /** Length of one block beyond which it is shown as it is, in characters. */
 const LONGEST_BLOCK = 64 * 1024;

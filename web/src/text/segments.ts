@@ -1,4 +1,4 @@
-// Splits an answer into Markdown and the commands that it proposes. The server says where they stand.
+// Splits an answer into Markdown and the commands that it proposes. The server says where they are.
 
 import type { Token } from "marked";
 import type { ProposalView } from "../api/types";
@@ -8,7 +8,7 @@ export type Segment =
   | { kind: "command"; text: string }
   | { kind: "markdown"; text: string };
 
-/** Returns the parts of a text. It may be the beginning of the answer: then the proposals behind it are left out. */
+/** Returns the parts of a text. It may be the beginning of the answer: then the proposals after it are left out. */
 export function segments(text: string, proposals: ProposalView[]): Segment[] {
   if (proposals.length === 0) return markdown(text);
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];

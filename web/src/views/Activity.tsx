@@ -25,7 +25,7 @@ const TYPES: Record<string, string> = {
   server: "MCP server",
 };
 
-/** What was done, in all sessions and outside of them, newest first. */
+/** Activity in all sessions and outside of them, newest first. */
 export function Activity() {
   const [type, setType] = useState("");
   const [entries, setEntries] = useState<ActivityView[] | null>(null);
@@ -36,7 +36,7 @@ export function Activity() {
   useTitle("Activity");
   useEffect(followSessions, []);
 
-  /** Reads what is new, or with `before` what is older than that. */
+  /** Reads new entries, or with `before` those older than that. */
   const load = async (known: ActivityView[], before?: number) => {
     const current = ++request.current;
     isReadingOlder.current = before !== undefined;

@@ -6,7 +6,7 @@ import type { SessionModel } from "../state/session";
 import { Waiting } from "./Log";
 import { MessageView } from "./Message";
 
-/** Chooses what the log shows. */
+/** Selects the items that the log shows. */
 export function FilterSelect() {
   return (
     <select

@@ -110,7 +110,7 @@ export function LogView({ model }: { model: SessionModel }) {
       view.scrollTop = view.scrollHeight;
       lastTop.current = view.scrollTop;
     });
-    // A message can grow later than the list changes: a signal of its own, a folded part that is opened.
+    // A message can grow later than the list changes: a separate signal, a folded part that is opened.
     for (const element of [view, view.firstElementChild]) if (element) size.observe(element);
     const onEnd = (event: Event) => void toEnd(event instanceof CustomEvent && event.detail === "focus");
     document.addEventListener("aish:end", onEnd);

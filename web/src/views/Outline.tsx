@@ -9,7 +9,7 @@ import { shortTime } from "../text/format";
 import { visible } from "../text/visible";
 import { Dialog } from "./Dialog";
 
-/** Prompts that are shown at once; the field finds the others. */
+/** Prompts that are shown at first; the field finds the others. */
 const SHOWN = 100;
 
 /** The prompts of the session, to jump to one. */

@@ -16,7 +16,7 @@ const TYPE_WORDS: Record<string, string> = {
   compaction: "Older part summarized",
 };
 
-/** What was decided about a call, and who did. */
+/** The decision about a call, and who made it. */
 const DECISION_WORDS: Record<string, string> = {
   once: "approved",
   tool: "approved for this tool",
@@ -39,7 +39,7 @@ function chainWords({ type, text }: ChainEntry): string {
   return words?.[code] ? `${type === "command_approval" ? `${words[code]}: ${rest}` : `${rest}: ${words[code]}`}` : text;
 }
 
-/** What a record follows from and what followed from it. */
+/** Causes and consequences of a record. */
 export function Provenance({ model, view }: { model: SessionModel; view: RecordView }) {
   const id = String(view.record.id ?? "");
   const json = JSON.stringify(view.record, null, 2);

@@ -17,7 +17,7 @@ import { Dialog } from "./Dialog";
 import { FilterSelect } from "./FilteredLog";
 import { ShareDialog } from "./Share";
 
-/** What is known of the session: its detail, or until that is there what the list says. */
+/** Known facts about the session: its detail, or until that is there its list entry. */
 export const knownSession = (model: SessionModel) => model.detail.value ?? listed(model);
 
 const listed = (model: SessionModel) => sessions.value.find((session) => session.id === model.id);
@@ -26,7 +26,7 @@ export function SessionHeader({ model }: { model: SessionModel }) {
   const [isSharing, setSharing] = useState(false);
   const detail = model.detail.value;
   const known = knownSession(model);
-  // No event tells that a session was shared elsewhere; the list is read again now and then.
+  // No event reports that a session was shared elsewhere; the list is read again now and then.
   const share = listed(model)?.share_state ?? detail?.share_state;
   return (
     <header class="bar">

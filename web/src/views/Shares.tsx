@@ -18,7 +18,7 @@ export function Shares() {
   const [problem, setProblem] = useState<{ message: string; hint?: string } | null>(null);
   useTitle("Shares");
   useEffect(followSessions, []);
-  // The list of sessions is read again now and then, and what is shared may have changed elsewhere.
+  // The list of sessions is read again periodically, and shares may have changed elsewhere.
   const list = sessions.value;
   useEffect(() => {
     const abort = new AbortController();

@@ -36,7 +36,7 @@ struct Block {
     /// As it was when it began: numbers keep their digits.
     start: String,
     head: BlockHead,
-    /// What the deltas added, by the field that they belong to.
+    /// Text that the deltas added, by the field that they belong to.
     text: String,
     thinking: String,
     signature: String,

@@ -80,7 +80,7 @@ impl KeptReasoning {
         self.size <= MAX_KEPT
     }
 
-    /// Returns the fields as the items of a [`NativeAnswer`], if the answer needs them. Text that is no part of the
+    /// Returns the fields as the items of a [`NativeAnswer`], if the answer needs them. Text that is not part of the
     /// content is needed only with calls; a part of it is worthless.
     pub fn items(&self, has_calls: bool) -> Option<String> {
         let is_needed =

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::safety::json_text::replace_halves;
 
-/// The character that stands for the first half, U+D800; the others follow.
+/// The character that represents the first half, U+D800; the others follow.
 const FIRST: u32 = 0x10_F800;
 
 /// Returns the JSON with marked halves, or `None` if it has none.
@@ -17,7 +17,7 @@ pub(super) fn mark(json: &str) -> Option<String> {
     })
 }
 
-/// Returns the half that a character stands for.
+/// Returns the half that a character represents.
 fn half(c: char) -> Option<u16> {
     let number = u32::from(c).checked_sub(FIRST)?;
     u16::try_from(number).ok()?.checked_add(0xD800)

@@ -26,7 +26,7 @@ enum Position {
 #[derive(Debug, Default)]
 pub struct ThinkTags {
     at: Position,
-    /// What may be part of a tag.
+    /// Text that may be part of a tag.
     held: String,
 }
 

@@ -1,6 +1,6 @@
 //! Assembles the tool calls of an answer from their fragments. Pure.
 //!
-//! The index of a fragment tells which call the fragment belongs to. Some servers leave the index out, give every call
+//! The index of a fragment says which call the fragment belongs to. Some servers leave the index out, give every call
 //! the same index, repeat id and name with each fragment, or send neither: this module decides where one call ends and
 //! the next begins.
 

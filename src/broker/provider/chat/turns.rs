@@ -31,7 +31,7 @@ impl ChatRole {
 pub struct ChatTurn<'a> {
     pub role: ChatRole,
     pub text: Cow<'a, str>,
-    /// Sent in front of the text, in a user's message only.
+    /// Sent before the text, in a user's message only.
     pub images: Vec<&'a ImageContent>,
     /// Calls of an assistant's message.
     pub calls: &'a [ToolCall],
@@ -62,7 +62,7 @@ struct PendingResults<'a> {
 }
 
 impl<'a> PendingResults<'a> {
-    /// Returns a user's message with the pending content in front of `words`.
+    /// Returns a user's message with the pending content before `words`.
     fn user_turn(&mut self, words: &'a str) -> ChatTurn<'a> {
         let text = match (self.text.is_empty(), words.is_empty()) {
             (true, _) => Cow::Borrowed(words),

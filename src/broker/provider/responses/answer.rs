@@ -146,7 +146,7 @@ impl ResponsesAnswer {
             .as_deref()
             .is_none_or(|status| status == "completed");
         let mut fields: BTreeMap<String, &RawValue> = parse(raw)?;
-        // The provider refuses the ids of what it did not store.
+        // The provider refuses the ids of items that it did not store.
         fields.remove("id");
         let kept =
             serde_json::to_string(&fields).map_err(|_| StreamError::BadJson(start_of(raw)))?;

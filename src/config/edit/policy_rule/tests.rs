@@ -299,7 +299,7 @@ proptest! {
         };
         let before = rules(&old);
         let Some(new) = with_rule(&old, &name, COMMENT) else {
-            // Where rules share a line with others, or stand apart from each other.
+            // Where rules share a line with others, or are apart from each other.
             prop_assert!(old.contains("rules = {") || old.contains("rules.'x.y'"), "{old}");
             return Ok(());
         };

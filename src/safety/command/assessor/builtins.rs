@@ -440,7 +440,7 @@ impl Assessor<'_> {
     }
 }
 
-/// Returns the index behind the leading options, of which these take a value.
+/// Returns the index after the leading options, of which these take a value.
 fn options_end(arguments: &[String], takes: &[&str]) -> usize {
     let mut at = 0;
     while let Some(argument) = arguments

@@ -24,13 +24,13 @@ pub struct UnwrappedCall {
     pub(super) arguments: Vec<String>,
     /// The words that the arguments come from; empty for a command inside of an argument.
     pub(super) words: Vec<ShellWord>,
-    /// What stands for the arguments that are added when it runs, as by `xargs`.
+    /// Placeholder for the arguments that are added when it runs, as by `xargs`.
     pub(super) placeholder: Option<String>,
     /// The index of the command, if the name may be the one of a function.
     pub(super) function_at: Option<usize>,
 }
 
-/// What programs that feed others put in place of an argument, unless they are told otherwise.
+/// Placeholder that programs which feed others replace by an argument, unless they are told otherwise.
 const PLACEHOLDER: &str = "{}";
 
 impl UnwrappedCall {

@@ -1,4 +1,4 @@
-//! Protected paths that a word may stand for, where its value is not known: by the constant values of its variables, the lists of
+//! Protected paths that a word may expand to, where its value is not known: by the constant values of its variables, the lists of
 //! loops, and the paths that another command prints for it. A command is judged once more with each, which only adds what it
 //! destroys.
 
@@ -93,7 +93,7 @@ impl Assessor<'_> {
         values
     }
 
-    /// Returns the paths that a word stands for if it is the output of other commands.
+    /// Returns the paths that a word expands to if it is the output of other commands.
     fn substituted(&self, script: &ScriptFacts, word: &ShellWord) -> Vec<String> {
         let is_whole = self.value(word).chars().eq([UNKNOWN]);
         let substitutions = word.substitutions().filter(|_| is_whole);
@@ -102,7 +102,7 @@ impl Assessor<'_> {
             .collect()
     }
 
-    /// Returns texts that a word may stand for.
+    /// Returns texts that a word may expand to.
     pub(super) fn possible_values(&self, script: &ScriptFacts, word: &ShellWord) -> Vec<String> {
         let names = word.variables().filter(|name| !name.is_empty());
         let known: Vec<(&str, Vec<String>)> = names
@@ -121,14 +121,14 @@ impl Assessor<'_> {
         texts
     }
 
-    /// Returns the protected paths that a word may stand for.
+    /// Returns the protected paths that a word may expand to.
     fn protected_values(&self, script: &ScriptFacts, word: &ShellWord) -> Vec<String> {
         let mut texts = self.possible_values(script, word);
         texts.retain(|text| self.place.protected(text).is_some());
         texts
     }
 
-    /// Judges a command with each protected path that one of its words may stand for. All words get the values of one round of a
+    /// Judges a command with each protected path that one of its words may expand to. All words get the values of one round of a
     /// loop, so that `cp "$f" "$f.bak"` stays a copy.
     pub(super) fn possible_paths(&mut self, script: &ScriptFacts, index: usize) {
         let (Some(command), Some(facts)) =
@@ -175,7 +175,7 @@ impl Assessor<'_> {
         self.fed_paths = paths;
     }
 
-    /// Judges redirections to protected paths that their targets may stand for.
+    /// Judges redirections to protected paths that their targets may expand to.
     pub(super) fn possible_targets(&mut self, script: &ScriptFacts) {
         let outputs = script.script.redirections.iter();
         for output in outputs.filter(|output| output.operator.contains('>')) {
@@ -185,7 +185,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Judges a call whose arguments are one possibility. Only what it destroys counts, and it changes nothing for later commands.
+    /// Judges a call whose arguments are one possibility. Only destroyed files count, and it changes nothing for later commands.
     fn possible_call(&mut self, script: &ScriptFacts, call: UnwrappedCall) {
         let findings = std::mem::take(&mut self.findings);
         let (directory, moves, texts) = (self.directory.clone(), self.moves, self.queue.len());

@@ -47,7 +47,7 @@ impl Assessor<'_> {
         Some(normalize(path, from))
     }
 
-    /// Judges what the directory of a program and its arguments say about what it runs.
+    /// Judges what the directory of a program and its arguments say about the commands that it runs.
     pub(super) fn directory_of(&mut self, name: &str, arguments: &[String]) {
         match name {
             "cd" | "chdir" | "pushd" => self.enter(arguments),

@@ -1,4 +1,4 @@
-//! What a command line downloads, and what its commands do with that afterwards.
+//! Downloads of a command line, and how its commands use them afterwards.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ fn runs_containers(script: &ScriptFacts) -> bool {
     })
 }
 
-/// Whether a pattern with `*` may stand for a name.
+/// Whether a pattern with `*` may match a name.
 fn matches_name(pattern: &str, name: &str) -> bool {
     let (Some((start, _)), Some((_, end))) = (pattern.split_once('*'), pattern.rsplit_once('*'))
     else {
@@ -147,7 +147,7 @@ impl Assessor<'_> {
     }
 
     /// Judges downloads that reach a command that runs them, by a redirection. Follows the
-    /// commands, which name what they download.
+    /// commands, which name their downloads.
     pub(super) fn read_downloads(&mut self, script: &ScriptFacts) {
         for redirection in &script.script.redirections {
             let target = self.value(&redirection.target);

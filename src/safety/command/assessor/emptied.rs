@@ -44,7 +44,7 @@ impl ScriptFacts {
         })
     }
 
-    /// Returns whether a command writes nothing to its operands: `tee FILE < /dev/null`, or behind a stage that prints nothing.
+    /// Returns whether a command writes nothing to its operands: `tee FILE < /dev/null`, or after a stage that prints nothing.
     pub(super) fn empties_operands(
         &self,
         command: &Range<usize>,

@@ -16,7 +16,7 @@ use crate::safety::command::targets::{PathReach, written};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 use crate::safety::command::wrappers::elsewhere;
 
-/// What flows through a pipeline.
+/// Data that flows through a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum StreamContent {
     Download,
@@ -40,7 +40,7 @@ fn only_prints(facts: &CommandFacts, text: &str) -> bool {
 }
 
 impl Assessor<'_> {
-    /// Judges a pipeline: a stage that runs what it reads.
+    /// Judges a pipeline: a stage that runs its input.
     pub(super) fn pipeline(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
         self.sent_secrets(script, stages);
         let mut stream = match stages.first() {
@@ -74,7 +74,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Judges the commands of `>(…)`: what they get is not followed.
+    /// Judges the commands of `>(…)`: their input is not followed.
     pub(super) fn fed_commands(&mut self, script: &ScriptFacts, commands: &Range<usize>) {
         let all = 0..script.facts.len();
         let stream = match script.downloads(&all) {
@@ -97,7 +97,7 @@ impl Assessor<'_> {
         text.map_or(StreamContent::Local, StreamContent::Text)
     }
 
-    /// Judges what commands read from `< <(…)`; behind `exec`, all later commands read it.
+    /// Judges what commands read from `< <(…)`; after `exec`, all later commands read it.
     pub(super) fn input_process(&mut self, script: &ScriptFacts, redirection: &Redirection) {
         let Some((process, _)) = redirection.target.substitutions().find(|(_, is)| *is) else {
             return;

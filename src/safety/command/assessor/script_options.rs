@@ -77,7 +77,7 @@ enum OptionCode {
     At(usize),
 }
 
-/// What the options of a call say.
+/// Meaning of the options of a call.
 #[derive(Default)]
 struct ScriptOptions {
     codes: Vec<OptionCode>,
@@ -163,7 +163,7 @@ impl ScriptOptions {
                         options.in_place = Some(rest.to_owned());
                         break;
                     }
-                    // What follows is a directory or flags.
+                    // The next word is a directory or flags.
                     'x' | 'D' | 'V' | '-' => break,
                     'C' if !is_perl => {
                         drop(value(&mut at));
@@ -268,7 +268,7 @@ fn deletes_lines(codes: &[&str], is_quiet: bool) -> bool {
     let only_deletes = |code: &&str| {
         let code: String = code.split_whitespace().collect();
         let code = code.trim_end_matches(';');
-        // A line that is not printed, or that is emptied, is lost; blank ones are no loss.
+        // A line that is not printed, or that is emptied, is lost; losing blank ones does not matter.
         let rest = ["print", "puts$_"]
             .iter()
             .find_map(|start| code.strip_prefix(start));

@@ -159,7 +159,7 @@ impl Assessor<'_> {
             }
             "su" | "runuser" | "script" | "flock" | "nix-shell" | "nix" | "vagrant"
             | "machinectl" | "sg" | "newgrp" => {
-                // What follows `--` are options of the shell that `su` starts.
+                // The words after `--` are options of the shell that `su` starts.
                 let arguments = call.arguments.iter().filter(|argument| *argument != "--");
                 let arguments: Vec<String> = arguments.cloned().collect();
                 let mut texts = ["-c", "--command", "--run"].into_iter().flat_map(|option| {

@@ -45,7 +45,7 @@ fn decides_logins(path: &str) -> bool {
 }
 
 impl Assessor<'_> {
-    /// Judges what the table says of single arguments.
+    /// Judges single arguments by the entries of the table.
     pub(super) fn single_uses(&mut self, name: &str, arguments: &[String]) {
         if let Some(entry) = programs::find(name) {
             let uses = entry.uses(arguments, &entry.arguments(arguments));
@@ -111,9 +111,9 @@ impl Assessor<'_> {
     }
 }
 
-/// Returns the program of a command that may run its input or write to it, behind all wrappers.
+/// Returns the program of a command that may run its input or write to it, after all wrappers.
 fn fed_program(words: &[String]) -> Option<&str> {
-    // What runs a shell has it among its arguments.
+    // A program that runs a shell has it among its arguments.
     let is_shell = |word: &&String| interpreters::is_shell(program_name(word));
     if let Some(shell) = words.iter().find(is_shell) {
         return Some(shell);

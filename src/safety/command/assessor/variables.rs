@@ -72,7 +72,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Notes the command with the constant values of its variables, which name what it does if it is not known otherwise.
+    /// Notes the command with the constant values of its variables, which name its effects if they are not known otherwise.
     pub(super) fn guess_values(&mut self, command: &SimpleCommand) {
         let elements = |name: &str| {
             let mut values = self.values.iter().rev();

@@ -1,4 +1,4 @@
-//! Words of single languages with which code writes files, runs something or hides what it does.
+//! Words of single languages with which code writes files, runs something or hides its effects.
 
 /// A language whose words are judged one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -351,7 +351,7 @@ fn perl_acts(code: &str) -> bool {
             .contains(&module);
         is_use && !is_known
     });
-    // What `<>` opens.
+    // Files that `<>` opens.
     let sets_files = after_word(code, "ARGV").any(|rest| {
         let rest = rest.trim_start_matches([' ', '\t']);
         let rest = match rest.starts_with('[') {

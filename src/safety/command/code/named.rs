@@ -1,6 +1,6 @@
 //! Files, queries and requests that Python code names in plain texts, so that they are judged as what they are.
 
-/// What Python code does with what it names.
+/// Effects of Python code on the things that it names.
 #[derive(Debug, Default)]
 pub struct NamedEffects {
     /// The code without these uses.
@@ -39,7 +39,7 @@ fn file(code: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// Splits the mode of `open`, with which it writes, off the beginning of the arguments behind the file.
+/// Splits the mode of `open`, with which it writes, off the beginning of the arguments after the file.
 fn mode(arguments: &str) -> Option<&str> {
     let arguments = arguments.trim_start().strip_prefix(',')?.trim_start();
     let (mode, rest) = literal(arguments.strip_prefix("mode=").unwrap_or(arguments))?;

@@ -1,6 +1,6 @@
 //! Queries: SQL, and commands of the shells of SQLite, PostgreSQL, Redis, MongoDB and memcached.
 
-/// What SQL does.
+/// Effects of SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SqlEffect {
     /// It queries.
@@ -104,7 +104,7 @@ const SERVER_PAIRS: [(&str, &str); 10] = [
     ("SET", "PASSWORD"),
 ];
 
-/// Commands of Redis that delete, replace or stop something, besides the words above. They begin a line.
+/// Commands of Redis that delete, replace or stop something, in addition to the words above. They begin a line.
 const REDIS: &[&str] = &[
     "HDEL",
     "SREM",
@@ -356,7 +356,7 @@ fn without_texts(upper: &str) -> Option<String> {
             text if text.starts_with("-- ") => (2, "\n"),
             // A comment or not, by the database.
             text if text.starts_with("--") => return None,
-            // MySQL and MariaDB run what stands in `/*!` and `/*M!`.
+            // MySQL and MariaDB run the text in `/*!` and `/*M!`.
             text if text.starts_with("/*!") || text.starts_with("/*M!") => return None,
             text if text.starts_with("/*") => (2, "*/"),
             text => {

@@ -1,4 +1,4 @@
-//! What a program does with single arguments: files that it writes, command lines that it runs.
+//! How a program uses single arguments: files that it writes, command lines that it runs.
 
 use super::arguments::FoundOption;
 use super::{ArgumentList, ProgramEntry, find_option, holds_path};
@@ -37,7 +37,7 @@ const RUNNING_OPTIONS: [&str; 10] = [
     "--use-compress-program",
 ];
 
-/// What a program does with the value of an option, or with an operand.
+/// How a program uses the value of an option, or an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentUse {
     /// It names a file that is written.
@@ -123,7 +123,7 @@ impl ProgramEntry {
         names.any(|names| names.contains(&name))
     }
 
-    /// Returns what the program does with single arguments, besides those that it installs.
+    /// Returns how the program uses single arguments, other than those that it installs.
     pub fn uses(
         &self,
         arguments: &[String],
@@ -199,7 +199,7 @@ impl ProgramEntry {
         found
     }
 
-    /// Whether the files of the directory where the program runs decide what it runs.
+    /// Whether the files of the directory where the program runs decide which programs it runs.
     pub fn obeys_directory(&self) -> bool {
         let mut uses = self.uses.iter();
         uses.any(|rule| rule.purpose == ArgumentUse::Enters)

@@ -96,7 +96,7 @@ pub(super) fn is_deletion(word: &str) -> bool {
             || DELETING.iter().any(|verb| is_camel(verb)))
 }
 
-/// Subcommands behind which names follow that the user has chosen: of packages, tests, targets.
+/// Subcommands that are followed by names that the user has chosen: of packages, tests, targets.
 const NAMING: [&str; 11] = [
     "add", "bench", "get", "i", "info", "install", "nextest", "require", "show", "test", "view",
 ];

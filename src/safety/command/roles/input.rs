@@ -1,4 +1,4 @@
-//! What commands do with their input.
+//! How commands use their input.
 
 use super::{InputRole, innermost, program_name, program_of};
 use crate::safety::command::interpreters;
@@ -6,7 +6,7 @@ use crate::safety::command::programs::{self, ArgumentUse};
 use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::word::UNKNOWN;
 
-/// What programs do with their input, whatever their arguments.
+/// How programs use their input, whatever their arguments.
 const ROLES: &[(&[&str], InputRole)] = &[
     (
         &[
@@ -79,7 +79,7 @@ const ROLES: &[(&[&str], InputRole)] = &[
     ),
 ];
 
-/// What programs do with their input if no file is among their arguments.
+/// How programs use their input if no file is among their arguments.
 const ROLES_WITHOUT_FILE: &[(&[&str], InputRole)] = &[
     (&["source", "."], InputRole::Shell),
     (
@@ -271,7 +271,7 @@ fn reads_makefile(operands: &[String]) -> bool {
     })
 }
 
-/// Returns what a program does with its input by an argument that stands for it, or as what `xargs` adds to the arguments: it
+/// Returns how a program uses its input because of an argument that names it, or as what `xargs` adds to the arguments: it
 /// installs what the input names, or runs the input.
 fn used_input(outer: &[String], name: &str, operands: &[String]) -> InputRole {
     let is_fed = outer

@@ -1,11 +1,11 @@
-//! Archives: where they are unpacked, and what they replace there.
+//! Archives: where they are unpacked, and the files that they replace there.
 
 use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Reads, Unknown, Writes};
 use crate::safety::command::targets::{normalize, written};
 use crate::safety::command::word::UNKNOWN;
 
-/// What an archiver does with its archive.
+/// Operation of an archiver on its archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ArchiveMode {
     Lists,
@@ -36,7 +36,7 @@ fn tar_mode(arguments: &[String]) -> ArchiveMode {
             None if at == 0 => argument,
             None => continue,
         };
-        // What follows a letter with a value is that value, except in the first argument without a dash.
+        // The text after a letter with a value is that value, except in the first argument without a dash.
         let is_bundle = !argument.starts_with('-');
         let takes_value = |c: &char| !is_bundle && "fCTXbgHLKNVIF".contains(*c);
         let mut has_value = false;

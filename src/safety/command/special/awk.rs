@@ -5,7 +5,7 @@ use std::str::Chars;
 
 use crate::safety::command::word::UNKNOWN;
 
-/// What a program does in addition to printing.
+/// Effects of a program in addition to printing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AwkEffects {
     /// Whether it runs a command or loads code.
@@ -58,7 +58,7 @@ pub fn awk_effects(program: &str) -> AwkEffects {
         return effects;
     }
     let is_unknown = program.trim_start().starts_with(UNKNOWN);
-    // All readings agree on what is a text or an expression.
+    // All readings agree on which parts are texts or expressions.
     let is_clear = !is_doubtful
         && !program.contains(UNKNOWN)
         && matches!(readings.as_slice(), [(code, _)] if !code.contains('\\'));
@@ -124,7 +124,7 @@ fn code_effects(code: &str, texts: &[String]) -> AwkEffects {
                 '(' | '[' => Some(open + 1),
                 ')' | ']' => Some(open - 1),
                 ';' | '}' if open <= 0 => None,
-                // A line goes on after these.
+                // A line continues after these.
                 '\n' if open <= 0 && !matches!(last, ',' | '&' | '|') => None,
                 '>' if open <= 0 => {
                     let target = code.get(at + 1..).unwrap_or_default();
@@ -142,7 +142,7 @@ fn code_effects(code: &str, texts: &[String]) -> AwkEffects {
     effects
 }
 
-/// Whether a text has what runs commands in awk, wherever it stands. A floor below the other readings.
+/// Whether a text contains, anywhere, a construct that runs commands in awk. A floor below the other readings.
 fn runs_anywhere(program: &str, is_doubtful: bool) -> bool {
     let after = |at: usize| {
         let rest = program.get(at..).unwrap_or_default();
@@ -178,7 +178,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// What a slash does after a piece of code.
+/// Meaning of a slash after a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlashUse {
     Divides,
@@ -228,7 +228,7 @@ impl AwkReader {
         let mut chars = program.chars().peekable();
         while let Some(c) = chars.next() {
             match c {
-                // A line goes on after it.
+                // A line continues after it.
                 '\\' if chars.peek() == Some(&'\n') => {
                     chars.next();
                     self.push(' ');
@@ -338,7 +338,7 @@ fn delimited(
                 chars.next_if_eq(&'^');
                 chars.next_if_eq(&']');
             }
-            // A class such as `[:alpha:]` ends in a bracket of its own.
+            // A class such as `[:alpha:]` ends in its own bracket.
             '[' if in_brackets && chars.peek() == Some(&':') => {
                 chars.next();
                 while chars.next_if(|c| c.is_ascii_alphabetic()).is_some() {}

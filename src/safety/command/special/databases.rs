@@ -38,7 +38,7 @@ fn queries(call: &ProgramCall<'_>) -> Vec<String> {
         ),
         // The operands are the command; a host or number is none.
         "redis-cli" | "valkey-cli" if !list.operands.is_empty() => {
-            // What follows the command and its subcommand is data, unless it is code. A space in an operand is part of a name.
+            // The text after the command and its subcommand is data, unless it is code. A space in an operand is part of a name.
             let command = list.operands.first().map(|word| word.to_ascii_uppercase());
             let command = command.unwrap_or_default();
             let commands = match command.as_str() {

@@ -298,7 +298,7 @@ pub fn kill(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         .any(|name| has(name))
         || has("-S") && has("9")
         || has("-N") && has("9");
-    // The process -1 stands for all of them, and 1 for the first.
+    // The process -1 means all of them, and 1 the first.
     let processes = arguments.iter().skip(usize::from(signal.starts_with('-')));
     let mut all = processes.filter(|argument| matches!(argument.as_str(), "-1" | "1" | "0"));
     let sent = signal.strip_prefix('-').unwrap_or_default();

@@ -50,7 +50,7 @@ pub fn sed(
     }
     let files = ["-f", "--file"].map(|option| find_option(call.arguments, option, &others, false));
     if scripts.is_empty() && files.iter().all(Vec::is_empty) {
-        // The suffix of `-i` is an argument of its own in the sed of BSD.
+        // The suffix of `-i` is a separate argument in the sed of BSD.
         let mut operands = list.operands.iter();
         scripts.extend(operands.find(|operand| !in_place || !operand.is_empty()));
     }

@@ -9,7 +9,7 @@ struct CommandLanguage {
     /// Whether `+COMMAND` is a command.
     has_plus: bool,
     has_long_dash: bool,
-    /// First words of commands that only show something or change what is shown.
+    /// First words of commands that only show something or change the display.
     harmless: &'static [&'static str],
 }
 
@@ -139,7 +139,7 @@ const LANGUAGES: [CommandLanguage; 5] = [
     },
 ];
 
-/// Options of vim that change what is shown or how the text is formatted. Others name scripts, programs or expressions.
+/// Options of vim that change the display or the format of the text. Others name scripts, programs or expressions.
 const DISPLAY_OPTIONS: &[&str] = &[
     "ai",
     "autoindent",
@@ -291,7 +291,7 @@ fn is_position(command: &str) -> bool {
     command.chars().all(|c| c.is_ascii_digit() || c == '$')
 }
 
-/// Whether a command of vim is a search without anything behind it: a range before a command ends in a second delimiter.
+/// Whether a command of vim is a search without anything after it: a range before a command ends in a second delimiter.
 fn is_vim_search(command: &str) -> bool {
     let mut chars = command.chars();
     let Some(delimiter) = chars.next().filter(|c| matches!(c, '/' | '?')) else {
@@ -310,7 +310,7 @@ fn is_vim_search(command: &str) -> bool {
     true
 }
 
-/// Whether a command of vim only prints: lines, the value of an option or variable, a path of its own.
+/// Whether a command of vim only prints: lines, the value of an option or variable, its own path.
 fn is_vim_print(command: &str) -> bool {
     if let Some(text) = command.strip_prefix("echo ") {
         let path = text
@@ -331,7 +331,7 @@ fn is_vim_print(command: &str) -> bool {
         && (expression.is_some_and(|text| text.chars().all(is_word)) || range.chars().all(is_range))
 }
 
-/// Whether a command of vim sets options that only change what is shown.
+/// Whether a command of vim sets options that only change the display.
 fn is_vim_setting(command: &str) -> bool {
     let mut words = command.split_ascii_whitespace();
     let is_set = words

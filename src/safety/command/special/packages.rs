@@ -7,7 +7,7 @@ use crate::safety::command::class::CommandClass::{
 use crate::safety::command::programs::{self, ArgumentList};
 use crate::safety::command::roles::wrapped;
 
-/// What `npm create` makes projects with.
+/// Packages with which `npm create` makes projects.
 const CREATORS: [&str; 14] = [
     "app",
     "astro",
@@ -267,7 +267,7 @@ fn in_workspace(call: &ProgramCall<'_>, named: &str) -> Vec<InnerCommand> {
     }
 }
 
-/// Returns the command that a package runner runs: a tool that is known, with the arguments behind its name.
+/// Returns the command that a package runner runs: a tool that is known, with the arguments after its name.
 fn run_tool(call: &ProgramCall<'_>, operand: &str, tool: &str) -> Vec<InnerCommand> {
     let at = call
         .arguments
@@ -344,7 +344,7 @@ pub fn is_url(operand: &str) -> bool {
         || FORGES.iter().any(|forge| operand.starts_with(forge))
 }
 
-/// Judges what is installed from: an archive or a repository runs its code without anybody having looked at it.
+/// Judges the source of an installation: an archive or a repository runs its code without any review.
 fn install(call: &ProgramCall<'_>, list: &ArgumentList<'_>, findings: &mut Findings) {
     let is_script = matches!(call.name, "npm" | "pnpm" | "yarn" | "bun");
     let is_place = |operand: &&str| {

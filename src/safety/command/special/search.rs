@@ -1,4 +1,4 @@
-//! Programs that search files: what they run with the paths that they find, and which paths these may be.
+//! Programs that search files: the commands that they run with the paths found, and which paths these may be.
 
 use super::files::CHANGES_OWNERS;
 use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
@@ -8,7 +8,7 @@ use crate::safety::command::roles::program_name;
 use crate::safety::command::targets::{PathReach, is_sink, written};
 use crate::safety::command::word::UNKNOWN;
 
-/// Returns the paths where `find` starts, behind the options that precede them.
+/// Returns the paths where `find` starts, after the options that precede them.
 fn start_paths(arguments: &[String]) -> Vec<&str> {
     let mut rest = arguments.iter().map(String::as_str).peekable();
     while let Some(option) = rest.next_if(|argument| {

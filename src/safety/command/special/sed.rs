@@ -1,6 +1,6 @@
 //! Scripts of `sed`: whether they run commands, and which files they write.
 
-/// What a script does in addition to printing.
+/// Effects of a script in addition to printing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SedEffects {
     /// Whether it runs a command: `e`, or `s///e`.
@@ -115,7 +115,7 @@ impl<'a> SedReader<'a> {
                 'd' | 'D' | 'z' => effects.deletes |= is_inverted || !is_blank(address),
                 'p' | 'P' => effects.prints = true,
                 '{' | '}' | 'n' | '#' => {}
-                // What follows is lost.
+                // The rest of the input is lost.
                 'q' | 'Q' => effects.deletes = true,
                 _ => effects.changes = true,
             }
@@ -223,7 +223,7 @@ impl<'a> SedReader<'a> {
         }
     }
 
-    /// Skips the text of `a`, `i` and `c`: a line goes on after a backslash, unless another one escapes it.
+    /// Skips the text of `a`, `i` and `c`: a line continues after a backslash, unless another one escapes it.
     fn text(&mut self) {
         loop {
             let line = self.line();

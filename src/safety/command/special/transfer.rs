@@ -125,7 +125,7 @@ fn query_deletes(body: &str) -> bool {
 /// Options whose value names a file that is sent.
 const UPLOADS: [&str; 4] = ["-T", "--upload-file", "--post-file", "--body-file"];
 
-/// Options whose value names such a file behind `@` or `<`.
+/// Options whose value names such a file after `@` or `<`.
 const FORMS: [&str; 9] = [
     "-d",
     "--data",
@@ -402,7 +402,7 @@ pub fn remote(
     outcome
 }
 
-/// Judges containers: `compose` is a program of its own, and a container may get the files of this machine.
+/// Judges containers: `compose` is a separate program, and a container may get the files of this machine.
 pub fn container(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     let mut outcome = CallOutcome::default();
     let rest = call.behind_options();

@@ -102,7 +102,7 @@ impl SyntaxBuilder<'_> {
         }
     }
 
-    /// Closes the word that began with a node, and gives it to what is around it.
+    /// Closes the word that began with a node, and gives it to the construct around it.
     fn close_word(&mut self, node: Node<'_>) {
         let is_outer = node.parent().is_none_or(|parent| {
             !WORDS.contains(&parent.kind())
@@ -146,12 +146,12 @@ impl SyntaxBuilder<'_> {
             return;
         };
         let mut targets = targets.into_iter();
-        // The text of a here-document comes last, behind the arguments on its line.
+        // The text of a here-document comes last, after the arguments on its line.
         let target = match is_text {
             true => targets.next_back(),
             false => targets.next(),
         };
-        // The grammar takes arguments behind the target for further targets.
+        // The grammar takes arguments after the target for further targets.
         let last = commands.end.saturating_sub(1);
         for word in targets {
             self.push_word(last, word);

@@ -1,4 +1,4 @@
-//! What a path names: a device, a file that tools run, a file that nobody else should get.
+//! Kinds of files that a path names: a device, a file that tools run, a file that nobody else should get.
 
 use super::is_below;
 

@@ -216,7 +216,7 @@ impl ZshScreen {
         let rest = self.chars.get(self.at..).unwrap_or_default();
         let is_last = rest.iter().all(|c| c.is_ascii_whitespace());
         let runs = |c: &char| ";&|$`<>".contains(*c);
-        // A glob qualifier runs what stands behind `e` or `+`.
+        // A glob qualifier runs the text after `e` or `+`.
         let qualifies = text.windows(2).any(|pair| {
             let is_code = |c: char| !is_name(c) && !c.is_whitespace() && c != ')';
             matches!(pair, ['e', c] if is_code(*c)) || matches!(pair, ['+', c] if is_name(*c))

@@ -3,7 +3,7 @@
 use super::{HereDocument, ZshScreen, is_name};
 
 impl ZshScreen {
-    /// Reads the delimiter behind `<<`.
+    /// Reads the delimiter after `<<`.
     pub(super) fn heredoc(&mut self) -> Result<(), &'static str> {
         let has_tabs = self.peek(0) == Some('-');
         if has_tabs {

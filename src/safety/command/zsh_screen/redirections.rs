@@ -54,7 +54,7 @@ impl ZshScreen {
             ">>!" | ">>|" => ">>",
             ">&!" | ">&|" => ">&",
             ">>&" | ">>&!" | ">>&|" => "&>>",
-            // The grammar does not know it; both create the file and keep what is in it.
+            // The grammar does not know it; both create the file and keep its content.
             "<>" => ">>",
             operator => operator,
         };

@@ -1,4 +1,4 @@
-//! Values that stand apart from the name of a secret: `name: DB_PASSWORD` and `value: …`, `#define API_KEY "…"`, `the password is …`.
+//! Values that are separated from the name of a secret: `name: DB_PASSWORD` and `value: …`, `#define API_KEY "…"`, `the password is …`.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(super) fn is_quote(b: u8) -> bool {
     matches!(b, b'"' | b'\'' | b'`' | b'\\')
 }
 
-/// Returns where the value of a name begins, and how it is tied to the name; `at` is behind the quotes and blanks after the name.
+/// Returns where the value of a name begins, and how it is tied to the name; `at` is past the quotes and blanks after the name.
 pub(super) fn value_apart(
     place: &KeywordMatch<'_>,
     name: &Range<usize>,
@@ -117,7 +117,7 @@ fn pair_value(text: &[u8]) -> Option<usize> {
     is_field.then(|| end + 1 + run_length(text, end + 1, is_space))
 }
 
-/// Whether a line has a command that sets a variable to the word behind its name: of C, Windows and, as its first word, fish.
+/// Whether a line has a command that sets a variable to the word after its name: of C, Windows and, as its first word, fish.
 fn sets_variable(line: &[u8]) -> bool {
     let mut words = line.split(u8::is_ascii_whitespace);
     let is_command = |word: &[u8]| word.ends_with(b"#define") || word.ends_with(b"setx");

@@ -13,7 +13,7 @@ enum OptionForm {
     Word,
     /// The rest of the option's own word. The next word has another meaning.
     Attached,
-    /// What follows this byte in the word: `user:password`.
+    /// The part after this byte in the word: `user:password`.
     After(u8),
 }
 
@@ -187,7 +187,7 @@ pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
             _ => {}
         }
         value += run_length(text, value, |b| is_space(b) || b == b'=' || b == b',');
-        // In a list of JSON, the option is in quotes of its own.
+        // In a list of JSON, the option is in its own quotes.
         let quotes = run_length(text, value, is_quote);
         let gap = run_length(text, value + quotes, |b| is_space(b) || b == b',');
         if quotes > 0 && gap > 0 {

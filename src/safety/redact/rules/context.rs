@@ -163,7 +163,7 @@ impl SecretName<'_> {
                     !is_quoted && !is_list && next.is_some_and(|b| b",;)".contains(&b)),
                 )
             }
-            // A key that is exported by hand has its value on the command line.
+            // A key that is exported manually has its value on the command line.
             false if is_variable && is_exported(self.before) => {
                 // Names and placeholders have no digits.
                 chosen_password(bytes, 8) && bytes.iter().any(u8::is_ascii_digit)
@@ -265,7 +265,7 @@ fn is_netrc(place: &KeywordMatch<'_>) -> bool {
     if has("login") && (has("machine") || has("default")) {
         return true;
     }
-    // The line with the machine may be too far away, behind the paths that grep prints before each line.
+    // The line with the machine may be too far away, after the paths that grep prints before each line.
     let mut last = lines().rev();
     let is_login = |line: &[u8]| {
         let words = line.split(u8::is_ascii_whitespace);

@@ -1,4 +1,4 @@
-//! What programs print before the lines of a file: `path:12:` and `path-12-` of grep, the signs of a diff, the numbers of
+//! Prefixes that programs print before the lines of a file: `path:12:` and `path-12-` of grep, the signs of a diff, the numbers of
 //! `cat -n`, and the signs of comments and quotations.
 
 use super::run_length;
@@ -44,7 +44,7 @@ fn number(text: &[u8]) -> usize {
 
 /// `path:12:` and `path-12-`
 fn numbered_path(text: &[u8]) -> Option<usize> {
-    // A path may contain hyphens, which also stand behind the path of a line around the one that was found.
+    // A path may contain hyphens, which also follow the path of a line around the one that was found.
     let colon = text.iter().position(|&b| b == b':');
     let word = run_length(text, 0, |b| !b.is_ascii_whitespace());
     let hyphens = memchr::memchr_iter(b'-', &text[..word]);

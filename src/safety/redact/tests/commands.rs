@@ -16,7 +16,7 @@ const PASSWORDS: &[&str] = &[
     "Sup3rSecretPass!",
 ];
 
-/// Forms of which no part of any password may remain. `{}` stands for the password.
+/// Forms of which no part of any password may remain. `{}` is replaced by the password.
 const FORMS: &[&str] = &[
     "curl -u admin:{} https://x.example/api",
     "curl -s -X POST https://api.example.com/v1/a/path/with/many/parts?and=queries -H 'Content-Type: application/json' -u 'admin:{}'",
@@ -89,7 +89,7 @@ fn a_key_that_is_exported_by_hand_is_found_whatever_its_form() {
     }
 }
 
-/// What programs print before each line of a file.
+/// Prefixes that programs print before each line of a file.
 const PREFIXES: &[&str] = &[
     "",
     "+",

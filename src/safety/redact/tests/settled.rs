@@ -1,7 +1,7 @@
 use super::samples::samples_of;
 use super::*;
 
-/// Pushes a text in pieces, and returns what was settled after each, together with what was emitted before.
+/// Pushes a text in pieces, and returns the text settled after each, together with the text emitted before.
 fn shown_early(redactor: &Redactor, text: &str, size: usize) -> Vec<Vec<u8>> {
     let mut stream = redactor.stream();
     let mut emitted = Vec::new();
@@ -97,7 +97,7 @@ fn words_that_name_secrets_hold_back_what_follows_for_a_while() {
     assert!(most <= 150, "{most} bytes are held back");
 }
 
-/// Texts of pieces of keywords, of secrets and of what surrounds them, in any order: what is shown early stays.
+/// Texts of pieces of keywords, of secrets and of the text around them, in any order: text shown early stays.
 #[test]
 fn nothing_that_follows_changes_what_is_settled() {
     let redactor = Redactor::default();
