@@ -377,7 +377,7 @@ mod tests {
         let words = refusal.unwrap_err().to_string();
         assert_eq!(
             words,
-            "the budget of $0.0500 per day does not allow this request: $0.0400 is spent or reserved, and it can cost $0.0529"
+            "the budget of $0.0500 per day does not allow this request: $0.0400 is spent or reserved, and the request can cost $0.0529"
         );
     }
 

@@ -193,7 +193,7 @@ fn a_certificate_that_does_not_fit_is_named() {
     );
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     fs::write(&key, other.signing_key.serialize_pem()).unwrap();
-    assert!(start().contains("does not fit"));
+    assert!(start().contains("does not match the certificate"));
     fs::write(&key, good).unwrap();
     fs::write(helper.path("cert.pem"), "nothing").unwrap();
     assert!(start().contains("no certificate"));

@@ -131,7 +131,10 @@ fn what_a_shell_or_the_server_refuses() {
     let text = json!({ "text": "; a prompt" });
     for (path, body) in [(APPEND, &text), (SUBMIT, &json!({}))] {
         let reason = refused(&server, path, body, 409);
-        assert!(reason.contains("holds something else"), "{reason}");
+        assert!(
+            reason.contains("holds something other than a prompt"),
+            "{reason}"
+        );
     }
     zsh.wait_text("> print mine");
     zsh.send("\x15");

@@ -246,7 +246,7 @@ fn on_a_full_disk_nothing_is_accepted_that_is_not_kept() {
         assert!(
             answer["hint"]
                 .as_str()
-                .is_some_and(|h| h.contains("make room") || h.contains("is full")),
+                .is_some_and(|h| h.contains("free disk space") || h.contains("is full")),
             "{answer}"
         );
     };

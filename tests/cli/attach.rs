@@ -216,7 +216,7 @@ fn a_background_answer_that_was_cut_off_by_a_kill_is_announced() {
     noticed(&helper);
     zsh.run("");
     let screen = zsh.screen();
-    assert!(screen.contains("did not end"), "{screen}");
+    assert!(screen.contains("did not finish"), "{screen}");
     zsh.run("clear; llm :attach");
     let screen = zsh.screen();
     assert!(

@@ -373,7 +373,7 @@ fn mcp_server_does_not_end_the_daemon_nor_use_a_session() {
         };
         for request in [asked(), preview] {
             let message = hostile.request(&request).failure();
-            assert!(message.contains("uses no session"), "{message}");
+            assert!(message.contains("may not use sessions"), "{message}");
         }
     }
     let client = hostile.request(&prompt(&shell_id("s1"), SessionChoice::Shell));
@@ -466,7 +466,7 @@ fn approved_command_does_not_act_for_the_person() {
         );
     }
     let message = request(&Hello::current(), &prompt(&shell, SessionChoice::Continue)).failure();
-    assert!(message.contains("uses no session"), "{message}");
+    assert!(message.contains("may not use sessions"), "{message}");
     let expected = [
         "a report about a command",
         "a request for a proposed command",

@@ -91,6 +91,9 @@ pub struct MessageEnd {
     /// Cause of `error`.
     #[schema(nullable = false)]
     pub error: Option<String>,
+    /// True for a summary that replaces the older part of the session in requests; absent otherwise.
+    #[schema(nullable = false)]
+    pub is_summary: Option<bool>,
     /// Bytes of an answer that exceeded the limit and were not kept.
     #[schema(nullable = false)]
     pub omitted: Option<u64>,

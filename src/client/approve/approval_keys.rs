@@ -2,7 +2,7 @@
 
 use crate::chat::ApprovalScope;
 use crate::client::operation::{is_read_only, reads_output, word};
-use crate::client::terminal_prompt::{TerminalPrompt, broken};
+use crate::client::terminal_prompt::{TerminalPrompt, broken, end_column};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
 use crate::safety::confusables;
 use crate::safety::policy::{CHANGED, GRANT_TTL_MS, UNCONFIGURED};
@@ -10,6 +10,9 @@ use crate::safety::text::one_line;
 
 /// Rule that asks about every call. The question does not mention it.
 pub const DEFAULT_RULE: &str = "policy.default";
+
+/// Columns for the answer in the last row, such as `always`.
+const ANSWER_COLUMNS: usize = 8;
 
 /// Line of keys below the effect of a lasting approval.
 pub const CONFIRM_ALWAYS: &str = "[A] again: always allow   any other key: back ";
@@ -72,7 +75,13 @@ pub fn line(prompt: &TerminalPrompt<'_>, question: &ApprovalRequest) -> String {
         true => broken(&labels(question, true), width),
         false => wide,
     };
-    format!("{}{keys} ", prompt.dim("└"))
+    let line = format!("{}{keys}", prompt.dim("└"));
+    let has_room = end_column(&line) + ANSWER_COLUMNS <= width;
+    let line = line
+        .strip_suffix(" help")
+        .filter(|_| !has_room)
+        .unwrap_or(&line);
+    format!("{line} ")
 }
 
 /// Returns whether `question` offers this approval scope.
