@@ -39,7 +39,8 @@ pub fn read_prompt(source: &PromptSource<'_>) -> Result<(String, PromptAttachmen
     for path in source.files {
         attachments.add(path)?;
     }
-    if let Some(path) = source.input {
+    let is_input = |path: &&Path| *path != Path::new("/dev/null");
+    if let Some(path) = source.input.filter(is_input) {
         attachments.add_mentioned(path)?;
     }
     let words: Vec<_> = source.words.iter().map(|w| w.to_string_lossy()).collect();

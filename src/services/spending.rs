@@ -287,6 +287,10 @@ impl Ledger {
         let file = paths::open_own(options.read(true).append(true).create(true), path);
         let mut file = file.context(failed)?;
         let text = std::io::read_to_string(&file).context(failed)?;
+        // Nothing below fails: after a failure the lines would be read and added again.
+        if !text.is_empty() && !text.ends_with('\n') {
+            file.write_all(b"\n").context(failed)?;
+        }
         for line in text.lines() {
             match serde_json::from_str(line) {
                 Ok(line) => self.add(line),
@@ -298,14 +302,15 @@ impl Ledger {
         let oldest = now.date_naive().checked_sub_days(Days::new(KEPT_DAYS));
         self.amounts
             .retain(|day, _| oldest.is_none_or(|oldest| *day >= oldest));
-        if !text.is_empty() && !text.ends_with('\n') {
-            file.write_all(b"\n").context(failed)?;
-        }
-        if text.len() as u64 > MAX_BYTES {
-            return self.compact(path);
-        }
-        self.compact_from = MAX_BYTES;
+        let length = text.len() as u64;
         self.file = Some(file);
+        self.compact_from = MAX_BYTES;
+        if length > MAX_BYTES
+            && let Err(e) = self.compact(path)
+        {
+            tracing::warn!("{}", e.message);
+            self.compact_from = 2 * length;
+        }
         Ok(())
     }
 

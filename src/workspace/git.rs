@@ -159,7 +159,7 @@ pub fn git(context: &ReadContext<'_>, request: &GitRequest) -> PathResult<GitTex
     let is_cut = shown < lines || output.is_cut;
     if request.command == GitCommand::Status && repository.place.has_foreign_exclude {
         text.remark(
-            "untracked files are not listed: info/exclude of the repository is a link that leads outside of the workspace",
+            "untracked files are not listed: info/exclude of the repository leads outside of the workspace, or its configuration has core.excludesFile",
         );
     }
     if lines == 0 {
@@ -205,8 +205,8 @@ pub(super) fn tracked_but_ignored(context: &ReadContext<'_>, dir: &ResolvedPath)
         .collect()
 }
 
-/// Returns the settings of git whose keys match a regular expression, in the repository around a directory: each as `KEY`, a line
-/// feed and the value, ended by NUL. Also returns the top of the work tree. `None` outside of a repository, or where
+/// Returns the settings of git whose keys match a regular expression, in the repository around a directory: each as its scope, ended by
+/// NUL, and `KEY`, a line feed and the value, ended by NUL. Also returns the top of the work tree. `None` outside of a repository, or where
 /// git fails.
 pub(super) fn settings(
     context: &ReadContext<'_>,
@@ -220,7 +220,7 @@ pub(super) fn settings(
         // `config` runs none.
         filters: Vec::new(),
     };
-    let args = ["config", "-z", "--get-regexp", keys];
+    let args = ["config", "-z", "--show-scope", "--get-regexp", keys];
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
     let output = repository.run_within(&args, MAX_CONFIG, CONFIG_TIME).ok()?;
     // Without a matching key, the exit status is 1, and nothing is written.
@@ -256,7 +256,7 @@ impl<'a> Repository<'a> {
             program,
             filters: Vec::new(),
         };
-        let list: Vec<OsString> = ["config", "--list", "--name-only", "-z"]
+        let list: Vec<OsString> = ["config", "--list", "--show-scope", "--name-only", "-z"]
             .map(OsString::from)
             .into();
         let keys = repository.run(&list, MAX_CONFIG)?;
@@ -267,10 +267,14 @@ impl<'a> Repository<'a> {
                 "git cannot read its configuration".to_owned(),
             ));
         }
-        let mut filters: Vec<&[u8]> = keys
-            .stdout
-            .split(|&b| b == 0)
-            .filter_map(filter_name)
+        let words: Vec<&[u8]> = keys.stdout.split(|&b| b == 0).collect();
+        let (pairs, _) = words.as_chunks();
+        if pairs.iter().any(is_own_exclude) {
+            repository.place.has_foreign_exclude = true;
+        }
+        let mut filters: Vec<&[u8]> = pairs
+            .iter()
+            .filter_map(|[_, key]| filter_name(key))
             .collect();
         filters.sort_unstable();
         filters.dedup();
@@ -353,6 +357,11 @@ impl<'a> Repository<'a> {
 }
 
 /// Returns `NAME` of the key `filter.NAME.clean`.
+/// Whether a scope and a key are those of `core.excludesFile` in the configuration of a repository, not of the user.
+fn is_own_exclude([scope, key]: &[&[u8]; 2]) -> bool {
+    matches!(*scope, b"local" | b"worktree") && *key == b"core.excludesfile"
+}
+
 fn filter_name(key: &[u8]) -> Option<&[u8]> {
     let rest = key.strip_prefix(b"filter.")?;
     let end = rest.iter().rposition(|&b| b == b'.')?;

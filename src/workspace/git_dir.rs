@@ -37,6 +37,9 @@ const HARMLESS_LINKS: &[&str] = &[
 /// Maximum number of entries of these directories that are examined.
 const MAX_ENTRIES: usize = 500_000;
 
+/// Maximum number of links that one path follows, as in the kernel.
+const MAX_LINKS: usize = 40;
+
 /// Maximum number of object directories that name each other; git follows five.
 const MAX_ALTERNATES: usize = 20;
 
@@ -49,8 +52,8 @@ pub(super) struct GitPlace {
     pub git_dir: PathBuf,
     /// The directory with the objects and references.
     pub common_dir: PathBuf,
-    /// `info/exclude` is a link to a file that does not belong to the repository. Which untracked files `git status` leaves out would
-    /// reveal whether a line of that file is their name.
+    /// `info/exclude` is a link to a file that does not belong to the repository, or the repository's own configuration names a file of
+    /// such lines. Which untracked files `git status` leaves out would reveal whether a line of that file is their name.
     pub has_foreign_exclude: bool,
 }
 
@@ -87,10 +90,9 @@ impl GitPlace {
             refuse_links_out(dir, Some(SEARCHED_DIRS), &belongs)?;
         }
         refuse_alternates_out(&common_dir, &belongs)?;
-        let exclude = fs::canonicalize(common_dir.join("info/exclude"));
         Ok(GitPlace {
             top: top.to_path_buf(),
-            has_foreign_exclude: exclude.is_ok_and(|real| !belongs(&real)),
+            has_foreign_exclude: leads_out(&common_dir.join("info/exclude"), &belongs),
             git_dir,
             common_dir,
         })
@@ -126,6 +128,38 @@ fn names_back(git_dir: &Path, top: &Path) -> bool {
     lines.any(|dir| is_top(&git_dir.join(dir)))
 }
 
+/// Whether a path leads to existing files that do not belong to the repository.
+fn leads_out(path: &Path, belongs: &dyn Fn(&Path) -> bool) -> bool {
+    enters_proc(path) || fs::canonicalize(path).is_ok_and(|real| !belongs(&real))
+}
+
+/// Whether following a path enters `/proc`. Its links, such as `/proc/self/cwd`, lead elsewhere in the process of git.
+fn enters_proc(path: &Path) -> bool {
+    let reversed = |path: &Path| -> Vec<OsString> {
+        let parts = path.components().rev();
+        parts.map(|part| part.as_os_str().to_owned()).collect()
+    };
+    let (mut done, mut rest, mut links) = (PathBuf::from("/"), reversed(path), 0);
+    while let Some(part) = rest.pop() {
+        match part.as_bytes() {
+            b"/" => done = PathBuf::from("/"),
+            b"." => {}
+            b".." => drop(done.pop()),
+            _ => match fs::read_link(done.join(&part)) {
+                Ok(target) => {
+                    links += 1;
+                    rest.extend(reversed(&target));
+                }
+                Err(_) => done.push(&part),
+            },
+        }
+        if done.starts_with("/proc") || links > MAX_LINKS {
+            return true;
+        }
+    }
+    false
+}
+
 /// Refuses a git directory in which a link leads to existing files that do not belong to the repository; the commands that run here make
 /// no file to which another link leads. Of the directories in it, those in `searched` count, or all.
 fn refuse_links_out(
@@ -135,6 +169,7 @@ fn refuse_links_out(
 ) -> PathResult<()> {
     let refused = |path: &Path, reason: &str| Err(PathError::new(PathFault::Invalid, path, reason));
     let (mut waiting, mut seen) = (vec![git_dir.to_owned()], 0);
+    let mut linked = BTreeSet::new();
     while let Some(dir) = waiting.pop() {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             seen += 1;
@@ -147,14 +182,18 @@ fn refuse_links_out(
             let path = entry.path();
             let below = path.strip_prefix(git_dir).unwrap_or(&path);
             let is_listed = |names: &[&str]| names.iter().any(|name| below == Path::new(name));
+            let is_searched = dir != git_dir || searched.is_none_or(is_listed);
             if kind.is_symlink() && !is_listed(HARMLESS_LINKS) {
-                if fs::canonicalize(&path).is_ok_and(|real| !belongs(&real)) {
+                if leads_out(&path, belongs) {
                     return refused(
                         &path,
                         "is a link that leads outside of the workspace, where git would read",
                     );
                 }
-            } else if kind.is_dir() && (dir != git_dir || searched.is_none_or(is_listed)) {
+                // Git also reads the files of a linked directory.
+                let real = fs::canonicalize(&path).ok().filter(|real| real.is_dir());
+                waiting.extend(real.filter(|real| is_searched && linked.insert(real.clone())));
+            } else if kind.is_dir() && is_searched {
                 waiting.push(path);
             }
         }
@@ -218,6 +257,9 @@ fn git_dir(top: &Path) -> Option<PathBuf> {
 /// both readings must lead to the same directory.
 fn alternate(objects: &Path, line: &[u8]) -> Option<PathBuf> {
     let path = objects.join(OsStr::from_bytes(line));
+    if enters_proc(&path) {
+        return None;
+    }
     let mut by_text = PathBuf::new();
     for part in path.components() {
         match part {

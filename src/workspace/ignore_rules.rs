@@ -168,16 +168,27 @@ impl IgnoreSettings {
         let keys = r"^core\.(excludesfile|ignorecase)$";
         let (found, top) = settings(context, dir, keys)?;
         let mut settings = IgnoreSettings::default();
-        for entry in found.split(|&b| b == 0) {
+        let words: Vec<&[u8]> = found.split(|&b| b == 0).collect();
+        let (entries, _) = words.as_chunks();
+        for [scope, entry] in entries {
             let mut parts = entry.splitn(2, |&b| b == b'\n');
+            let is_users = !matches!(*scope, b"local" | b"worktree");
             match (parts.next(), parts.next()) {
                 (Some(b"core.excludesfile"), Some(value)) => {
                     let home = variable(context, "HOME").zip(value.strip_prefix(b"~/"));
-                    settings.excludes_file = Some(match home {
+                    let file = match home {
                         Some((home, rest)) => home.join(OsStr::from_bytes(rest)),
                         // Relative to where git runs.
                         None => top.join(OsStr::from_bytes(value)),
-                    });
+                    };
+                    // A repository could name any file, and what is ignored would reveal its lines.
+                    let is_inside = |real: PathBuf| {
+                        let mut roots = context.workspace.roots();
+                        roots.any(|root| real.starts_with(root))
+                    };
+                    if is_users || std::fs::canonicalize(&file).is_ok_and(is_inside) {
+                        settings.excludes_file = Some(file);
+                    }
                 }
                 // A key without a value is true.
                 (Some(b"core.ignorecase"), value) => {

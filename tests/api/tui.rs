@@ -142,7 +142,7 @@ fn what_a_shell_or_the_server_refuses() {
     zsh.send("print re''ady; IFS= read -r line\r");
     zsh.wait_text("\nready");
     let reason = refused(&server, APPEND, &text, 409);
-    assert!(reason.contains("runs a command"), "{reason}");
+    assert!(reason.contains("is running a command"), "{reason}");
     zsh.run("");
     let long = "é".repeat((8 << 10) - 1);
     server.post(APPEND, &json!({ "text": format!("\t{long}") }), 200);

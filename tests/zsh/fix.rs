@@ -334,6 +334,10 @@ fn plugin_and_daemon_agree_on_what_asks_aish() {
         "cat notes | grep 'x | llm y'",
         "print $(git diff | llm review)",
         "if true; then llm 'x'; fi",
+        "for i in 1 2; do llm 'x'; make; done",
+        "llm <html> tags; what is wrong with them",
+        "llm :) hello there; what is up",
+        "llm 'review'\nplease; do it",
         "make",
         "",
     ];

@@ -51,6 +51,10 @@ pub fn is_aish(line: &str) -> bool {
                 continue;
             }
         };
+        // The end of a loop is none of a pipeline of its own.
+        if matches!(word, "done" | "fi" | "esac" | "}" | ")") {
+            continue;
+        }
         asks &= !std::mem::take(&mut begins);
         if !is_command || PREFIXES.contains(&word) || is_assignment(word) {
             continue;
@@ -68,7 +72,12 @@ pub fn is_aish(line: &str) -> bool {
 
 /// Whether the text after an `llm` is a prompt without quotes, which reaches to the end of the line.
 fn is_prompt(mut rest: &str) -> bool {
-    while let Some(Token::Word(word)) = next_token(&mut rest) {
+    loop {
+        let word = match next_token(&mut rest) {
+            Some(Token::Word(word)) => word,
+            Some(Token::Pipe) => return true,
+            Some(Token::List) | None => return false,
+        };
         match word.as_bytes() {
             b"--" => return true,
             [b'-', ..] => {
@@ -76,18 +85,23 @@ fn is_prompt(mut rest: &str) -> bool {
                     next_token(&mut rest);
                 }
             }
-            [b':' | b'<' | b'>', ..] => return false,
+            [b':', b'a'..=b'z', ..] => return false,
             [b'\'' | b'"', ..] | [b'$', b'\'', ..] => {
+                // More lines were pasted.
+                if rest.trim_start_matches([' ', '\t']).starts_with('\n') && !rest.trim().is_empty()
+                {
+                    return true;
+                }
                 let redirects = |word: &str| {
                     let word = word.trim_start_matches(|c: char| c.is_ascii_digit());
                     word.starts_with(['<', '>', '&'])
                 };
                 return matches!(next_token(&mut rest), Some(Token::Word(word)) if !redirects(word));
             }
+            // Also what looks like a redirection: the plugin takes it as text.
             _ => return true,
         }
     }
-    false
 }
 
 fn is_assignment(word: &str) -> bool {
@@ -188,6 +202,12 @@ mod tests {
             "llm :status | head",
             "print \"$(ls | wc -l)\" | llm -c\n",
             "cat ünïcode\\é | llm",
+            "llm <html> tags; what is wrong with them",
+            "llm :) hello there; what is up",
+            "llm < notes; echo hi",
+            "llm \"review\"\nplease; do it",
+            "for i in 1 2; do llm \"look $i\"; done",
+            "if true; then llm 'look'; fi",
         ] {
             assert!(is_aish(line), "{line}");
         }
@@ -204,6 +224,7 @@ mod tests {
             "make # | llm-lint",
             "ls & make |",
             "a>|llm b",
+            "for i in 1 2; do llm 'look'; make; done",
         ] {
             assert!(!is_aish(line), "{line}");
         }

@@ -104,6 +104,28 @@ fn a_long_file_is_replaced_by_its_sums() {
     assert_eq!(Spending::new(state.path()).session("s"), 7500.0);
 }
 
+/// A file that cannot be replaced at the start is read once: its lines were added again at each request.
+#[test]
+fn a_long_file_that_cannot_be_replaced_counts_once() {
+    let top = tempfile::tempdir().unwrap();
+    // The path has no room for the longer one of a temporary file.
+    let mut state = top.path().to_owned();
+    while state.as_os_str().len() < 4060 {
+        let room = 4068 - state.as_os_str().len();
+        state.push("d".repeat(room.min(200)));
+    }
+    fs::create_dir_all(&state).unwrap();
+    let path = state.join(FILE);
+    let today = Local::now().date_naive();
+    let line = format!("{{\"day\":\"{today}\",\"session\":\"s\",\"usd\":0.25}}\n");
+    let text = line.repeat(30_000);
+    fs::write(&path, &text).unwrap();
+    let spending = Spending::new(&state);
+    assert_eq!(spending.session("s"), 7500.0);
+    assert_eq!(spending.session("s"), 7500.0);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
 #[test]
 fn the_file_is_replaced_by_its_sums_while_the_daemon_runs() {
     let state = tempfile::tempdir().unwrap();

@@ -383,7 +383,27 @@ fn objects_of_another_repository_are_not_read() {
         symlink(private.join(".git"), dirs.join(name)).unwrap();
     }
     let write = |path: &str, text: &str| fs::write(git.join(path), text).unwrap();
-    let steps: [(&str, &dyn Fn()); 12] = [
+    // Git takes the way through its own directory, where this path leads to the private repository.
+    let own = |path: &Path| Path::new("/proc/self/cwd").join(path.strip_prefix("/").unwrap());
+    let mirror = |path: &Path| {
+        let mirror = f.inside.join(path.strip_prefix("/").unwrap());
+        fs::create_dir_all(mirror.parent().unwrap()).unwrap();
+        symlink(&objects, mirror).unwrap();
+    };
+    mirror(&f.inside.join("dirs/mirror"));
+    fs::create_dir(dirs.join("mirror")).unwrap();
+    fs::create_dir(dirs.join("pack")).unwrap();
+    symlink(objects.join("pack"), dirs.join("pack/0")).unwrap();
+    let steps: [(&str, &dyn Fn()); 15] = [
+        ("objects/info/alternates", &|| {
+            name(&own(&dirs.join("mirror")))
+        }),
+        ("refs/foo", &|| {
+            link(&own(Path::new("/dirs/objects")), "refs/foo")
+        }),
+        ("objects/linked", &|| {
+            link(&dirs.join("pack"), "objects/linked")
+        }),
         ("objects/info/alternates", &|| {
             write("objects/info/alternates", "\"../../dirs/objects\"\n");
         }),

@@ -503,7 +503,7 @@ fn rules_of_the_configuration_are_those_of_git() {
         ("[includeIf \"gitdir:~/other/\"]\n\tpath = more\n", ""),
         (
             "[core]\nexcludesFile = ~/rules\n",
-            "[core]\nexcludesFile = ../others\n",
+            "[core]\nexcludesFile = .others\n",
         ),
         (
             "[core]\nexcludesFile = ~/rules\n",
@@ -537,7 +537,7 @@ fn rules_of_the_configuration_are_those_of_git() {
             (".gitconfig", user),
             ("more", "[core]\n\texcludesFile = ~/rules\n"),
             ("rules", "by-user\n"),
-            ("others", "by-repository\n"),
+            ("project/.others", "by-repository\n"),
             (".config/git/ignore", "by-default\n"),
             ("project/.gitignore", "*.LOG\n"),
             ("project/by-user", ""),
@@ -567,6 +567,29 @@ fn rules_of_the_configuration_are_those_of_git() {
         wanted.sort();
         assert_eq!(found, wanted, "{user:?} {repository:?}");
     }
+}
+
+/// A repository can name any file as one of ignore rules: what is left out would reveal its lines.
+#[test]
+fn a_repository_names_no_rules_outside_of_the_workspace() {
+    let f = fixture();
+    fs::write(f.outside.join("rules"), "pin1234\n").unwrap();
+    fs::write(f.inside.join("pin1234"), "").unwrap();
+    let rules = f.outside.join("rules");
+    for words in [
+        ["init", "--quiet", "."],
+        ["config", "core.excludesFile", rules.to_str().unwrap()],
+    ] {
+        let mut git = std::process::Command::new("git");
+        let status = git.args(words).current_dir(&f.inside).status().unwrap();
+        assert!(status.success());
+    }
+    let variables = variables();
+    let found = list_files(&context(&f, &variables), &f.workspace.top()).unwrap();
+    assert!(
+        found.iter().any(|(path, _)| path.ends_with("pin1234")),
+        "{found:?}"
+    );
 }
 
 /// Compares with git in this project's repository, or in all in the directory `AISH_REPOSITORIES`.

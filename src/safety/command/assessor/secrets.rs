@@ -159,7 +159,9 @@ fn is_header(program: &str, before: &str, argument: &str) -> bool {
     let is_cluster = !before.starts_with("--")
         && before.starts_with('-')
         && before.ends_with(['H', 'u', 'U', 'b']);
-    HEADERS.contains(&before) || is_attached || is_named || is_cluster
+    // Without a value, such an option stands before the address: `curl -a URL`.
+    let is_url = argument.contains("://");
+    !is_url && (HEADERS.contains(&before) || is_attached || is_named || is_cluster)
 }
 
 impl Assessor<'_> {

@@ -168,7 +168,8 @@ fn words(upper: &str) -> Vec<&str> {
 /// Returns the words of statements that may act: not those that only name an event or a right, and none of a statement that is
 /// explained and not run.
 fn acting_words(upper: &str) -> Vec<&str> {
-    const BEFORE_EVENT: [&str; 4] = ["AFTER", "BEFORE", "ON", "OF"];
+    // What follows an event of a reference or a rule. Elsewhere `ON` may end a setting: `SET NOCOUNT ON DELETE FROM t`.
+    const ACTIONS: [&str; 6] = ["CASCADE", "DO", "NO", "RESTRICT", "SET", "TO"];
     const EVENTS: [&str; 3] = ["DELETE", "TRUNCATE", "UPDATE"];
     let mut acting = Vec::new();
     for statement in upper.split(';') {
@@ -181,9 +182,7 @@ fn acting_words(upper: &str) -> Vec<&str> {
         }
         let is_trigger = is_first(&["CREATE"]) && words.contains(&"TRIGGER");
         // The rights that are given or taken stand before `ON`.
-        let rights = words
-            .iter()
-            .position(|word| matches!(*word, "GRANT" | "REVOKE"));
+        let rights = is_first(&["GRANT", "REVOKE"]).then_some(0);
         let on = words
             .iter()
             .position(|word| *word == "ON")
@@ -191,10 +190,15 @@ fn acting_words(upper: &str) -> Vec<&str> {
         for (at, word) in words.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|at| words.get(at)).copied();
             let before = before.unwrap_or_default();
-            let is_event = BEFORE_EVENT.contains(&before) || is_trigger && before == "OR";
+            let next = words.get(at + 1).copied().unwrap_or_default();
+            let is_event = match before {
+                "ON" => ACTIONS.contains(&next),
+                "AFTER" | "BEFORE" | "OF" | "OR" => is_trigger,
+                _ => false,
+            };
             let is_right = rights.is_some_and(|rights| {
                 let list = words.get(rights..at).unwrap_or_default();
-                at < on && !list.is_empty() && !list.contains(&"TO")
+                at < on && !list.is_empty() && !list.contains(&"TO") && !list.contains(&"FROM")
             });
             if !EVENTS.contains(word) || !is_event && !is_right {
                 acting.push(*word);
@@ -207,7 +211,17 @@ fn acting_words(upper: &str) -> Vec<&str> {
 /// Returns the names of the members and functions that code of the shell of MongoDB uses, or `None` if it is something else or may
 /// use others. What stands in its texts and filters is data.
 fn member_names<'a>(code: &str, upper: &'a str) -> Option<Vec<&'a str>> {
-    const OTHERS: [&str; 6] = ["COMMAND(", "EVAL", "LOAD(", "CONSTRUCTOR", "`", "\\"];
+    const OTHERS: [&str; 9] = [
+        "COMMAND",
+        "FINDANDMODIFY",
+        "EVAL",
+        "LOAD(",
+        "REQUIRE(",
+        "FS.",
+        "CONSTRUCTOR",
+        "`",
+        "\\",
+    ];
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let computes = upper.match_indices('[').any(|(at, _)| {
         let before = upper.get(..at).unwrap_or_default().trim_end();

@@ -13,14 +13,16 @@ pub struct StartedCommands {
 }
 
 /// Words that show that a command gets more than the code says: text to run, another program, other variables.
-const FEEDING: [&str; 7] = [
+const FEEDING: [&str; 9] = [
     "communicate",
     "env",
     "executable",
     "input",
+    "mode",
     "preexec_fn",
     "stdin",
     "write",
+    "writelines",
 ];
 
 /// Functions of a language that start a command. A name with a dot is one of a module.
@@ -165,6 +167,11 @@ pub fn started_commands(code: &str, language: CodeLanguage) -> Option<StartedCom
     if words.clone().any(|word| FEEDING.contains(&word)) {
         return None;
     }
+    // The shell that runs the text can be chosen, and of a list the first text is that of a shell.
+    let has_shell = words.clone().any(|word| word == "shell");
+    if has_shell && language == CodeLanguage::Script {
+        return None;
+    }
     let mut started = StartedCommands::default();
     let code = match language {
         CodeLanguage::Python => with_module_names(code),
@@ -184,6 +191,10 @@ pub fn started_commands(code: &str, language: CodeLanguage) -> Option<StartedCom
         let mut found = found.filter(|behind| !behind.starts_with(is_word));
         match found.next() {
             Some(behind) => {
+                let arguments = behind.trim_start().strip_prefix('(').unwrap_or_default();
+                if has_shell && arguments.trim_start().starts_with(['[', '(']) {
+                    return None;
+                }
                 started.commands.push(command(behind, language)?);
                 started.rest.push_str("print");
                 rest = behind;

@@ -175,7 +175,9 @@ impl<'a> ArgumentList<'a> {
     pub fn subcommands(&self) -> &[&'a str] {
         let own = self.own_operands();
         let mut verbs = own.iter().enumerate().skip(self.possible_values());
-        let shows = verbs.find(|(_, word)| selects(word));
+        // The first word can be the name of a group: `az search service delete`.
+        let is_group = |at: usize, word: &str| at == 0 && matches!(word, "list" | "search");
+        let shows = verbs.find(|(at, word)| selects(word) && !is_group(*at, word));
         own.get(..shows.map_or(own.len(), |(at, _)| at))
             .unwrap_or(own)
     }

@@ -156,7 +156,10 @@ pub fn judge(
             findings.add(Writes, "");
         }
         "submodule" => {
-            let each = arguments.iter().position(|argument| argument == "foreach");
+            let each = arguments
+                .iter()
+                .position(|argument| !argument.starts_with('-'));
+            let each = each.filter(|at| arguments.get(*at).is_some_and(|a| a == "foreach"));
             if let Some(each) = each {
                 let command = arguments.get(each + 1..).unwrap_or_default().iter();
                 let command = command.skip_while(|argument| argument.starts_with('-'));

@@ -59,6 +59,7 @@ pub(super) fn is_secret_suffix(suffix: &[u8]) -> bool {
         "class",
         "count",
         "digest",
+        "encryption",
         "endpoint",
         "expiration",
         "expires",

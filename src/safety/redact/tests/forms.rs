@@ -222,6 +222,11 @@ fn other_values_in_these_forms_stay() {
         "curl -sSf https://x.example:8080/a",
         "let token: Option<&str> = None;",
         "{\"d\": \"3d\", \"e\": 4}",
+        "user.signingkey=9F3B2C5D7E8A1B4C6D0E3F5A7B9C1D2E4F6A8B0C",
+        "--- PASS: TestHTTP2Server (0.00s)",
+        "ssh_key: \"AAAAC3NzaC1lZDI1NTE5AAAAIG1vZGVybmtleTEyMzQ1Njc4OTAxMjM0NTY3ODkw\"",
+        "masterKey: \"arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab\"",
+        "#password_encryption = scram-sha-256",
     ] {
         assert_eq!(redactor.redact(text), text);
     }
