@@ -2,6 +2,7 @@
 
 mod languages;
 mod literals;
+mod mongo;
 mod named;
 mod readable;
 mod sql;

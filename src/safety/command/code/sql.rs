@@ -1,5 +1,7 @@
 //! Queries: SQL, and commands of the shells of SQLite, PostgreSQL, Redis, MongoDB and memcached.
 
+use super::mongo::member_names;
+
 /// Effects of SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SqlEffect {
@@ -208,40 +210,6 @@ fn acting_words(upper: &str) -> Vec<&str> {
     acting
 }
 
-/// Returns the names of the members and functions that code of the shell of MongoDB uses, or `None` if it is something else or may
-/// use others. What stands in its texts and filters is data.
-fn member_names<'a>(code: &str, upper: &'a str) -> Option<Vec<&'a str>> {
-    const OTHERS: [&str; 9] = [
-        "COMMAND",
-        "FINDANDMODIFY",
-        "EVAL",
-        "LOAD(",
-        "REQUIRE(",
-        "FS.",
-        "CONSTRUCTOR",
-        "`",
-        "\\",
-    ];
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let computes = upper.match_indices('[').any(|(at, _)| {
-        let before = upper.get(..at).unwrap_or_default().trim_end();
-        before.ends_with(|c: char| is_name(c) || matches!(c, ')' | ']'))
-    });
-    let is_shell = upper.trim_start().starts_with("DB.");
-    let assigns = upper.replace("=>", "").contains('=');
-    let has_other = OTHERS.iter().any(|other| upper.contains(other));
-    if !is_shell || computes || assigns || has_other || code.contains("Function(") {
-        return None;
-    }
-    let is_used = |word: &&str| {
-        let at = word.as_ptr() as usize - upper.as_ptr() as usize;
-        let before = upper.get(..at).unwrap_or_default().trim_end();
-        let behind = upper.get(at + word.len()..).unwrap_or_default();
-        before.ends_with('.') || behind.trim_start().starts_with('(')
-    };
-    Some(words(upper).into_iter().filter(is_used).collect())
-}
-
 /// Judges SQL, or commands of the shell of a database.
 pub fn sql_effect(sql: &str) -> SqlEffect {
     let upper = sql.to_ascii_uppercase();
@@ -249,7 +217,7 @@ pub fn sql_effect(sql: &str) -> SqlEffect {
     let plain = plain.as_deref().unwrap_or(&upper);
     let all = words(plain);
     let has = |name: &str| all.contains(&name);
-    let members = member_names(sql, &upper);
+    let members = member_names(sql, &upper, words(&upper));
     let acting = members.unwrap_or_else(|| acting_words(plain));
     let updates_all = acting.contains(&"UPDATE") && has("SET") && !has("WHERE");
     let has_pair = |known: &[(&str, &str)]| {
