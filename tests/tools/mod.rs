@@ -247,10 +247,7 @@ impl Client {
                 self.seen.push(frame.clone());
                 return Some(frame);
             }
-            let n = self
-                .socket
-                .read(&mut buffer)
-                .expect("the daemon sends frames");
+            let n = read_available(&mut self.socket, &mut buffer);
             if n == 0 {
                 return None;
             }
@@ -359,10 +356,7 @@ impl Client {
                     _ => {}
                 }
             }
-            let n = self
-                .socket
-                .read(&mut buffer)
-                .expect("the daemon sends frames");
+            let n = read_available(&mut self.socket, &mut buffer);
             assert!(n > 0, "the daemon hung up");
             self.decoder.push(&buffer[..n]);
         }
@@ -430,5 +424,15 @@ impl Seen {
             Event::ToolCallFinished(e) => Some(format!("end {} {}", e.id, e.status.as_str())),
             _ => None,
         })
+    }
+}
+
+/// Reads what there is, or waits. With a time limit, a signal such as SIGCHLD interrupts the call.
+fn read_available(socket: &mut impl Read, buffer: &mut [u8]) -> usize {
+    loop {
+        match socket.read(buffer) {
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            read => return read.expect("the daemon sends frames"),
+        }
     }
 }
