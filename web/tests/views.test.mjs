@@ -639,6 +639,8 @@ test("Enter in the search opens the first session, and Escape empties it", async
   await page.locator("#search").fill("capybara");
   await page.keyboard.press("Enter");
   await page.waitForURL((address) => address.pathname === `/s/${id}`);
+  // A session that opens takes the focus.
+  await until(async () => await focused() === "prompt");
   await page.locator("#search").focus();
   await page.keyboard.press("Escape");
   assert.equal(await page.locator("#search").inputValue(), "");
