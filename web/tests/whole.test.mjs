@@ -48,7 +48,7 @@ test("a terminal and the page show the same session, through a crash of the daem
   await question.getByText(attach).waitFor();
   await terminal.line(attach);
   await terminal.shows("[?]");
-  await terminal.pressUntil("y", "[?] yes");
+  await terminal.pressUntil("y", "[?] help yes");
   await question.waitFor({ state: "detached" });
   const call = page.locator("details.call");
   await call.getByText("done").waitFor();
