@@ -249,34 +249,26 @@ fn a_file_named_in_a_prompt_is_attached() {
     ));
     std::fs::write(helper.home.path("notes.txt"), "buy milk\n").unwrap();
     let mut zsh = Zsh::start(&helper.home);
+    let is_attached = |zsh: &Zsh, prompt: &str| {
+        let (screen, content) = (zsh.screen(), helper.content());
+        assert!(
+            screen.contains("[aish] attached: notes.txt (9 bytes)"),
+            "{screen}"
+        );
+        assert!(
+            content.contains("<file name=\"notes.txt\">\nbuy milk\n</file>"),
+            "{content}"
+        );
+        assert!(content.ends_with(prompt), "{content}");
+    };
     zsh.send("llm what is in @not\t");
     zsh.wait_text("llm what is in @notes.txt");
     zsh.send("\r");
     zsh.prompt();
-    let screen = zsh.screen();
-    assert!(
-        screen.contains("[aish] attached: notes.txt (9 bytes)"),
-        "{screen}"
-    );
-    let content = helper.content();
-    assert!(
-        content.contains("<file name=\"notes.txt\">\nbuy milk\n</file>"),
-        "{content}"
-    );
-    assert!(content.ends_with("what is in @notes.txt"), "{content}");
+    is_attached(&zsh, "what is in @notes.txt");
     zsh.run("clear");
     zsh.run("llm what is in < notes.txt");
-    let screen = zsh.screen();
-    assert!(
-        screen.contains("[aish] attached: notes.txt (9 bytes)"),
-        "{screen}"
-    );
-    let content = helper.content();
-    assert!(
-        content.contains("<file name=\"notes.txt\">\nbuy milk\n</file>"),
-        "{content}"
-    );
-    assert!(content.ends_with("what is in"), "{content}");
+    is_attached(&zsh, "what is in");
     // A word that names no file is plain text, and so is every word that was not typed.
     zsh.run("llm ask @nobody and me@notes.txt");
     assert!(!helper.content().contains("<file"));

@@ -51,7 +51,7 @@ pub fn is_aish(line: &str) -> bool {
                 continue;
             }
         };
-        // The end of a loop is none of a pipeline of its own.
+        // These words end a compound command; they do not begin a pipeline.
         if matches!(word, "done" | "fi" | "esac" | "}" | ")") {
             continue;
         }
