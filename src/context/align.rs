@@ -252,7 +252,7 @@ pub fn cut(
         || next.prompt.is_doubtful
         || own.is_some_and(|own| region::may_hide_output(screen, own, &lines))
         // A transient prompt that Ctrl-L has moved leaves the line that runs now above it.
-        || (position.is_none() && current::stands_in(screen, running, start..end));
+        || (position.is_none() && current::occurs_in(screen, running, start..end));
     match own {
         None if !region::prompt_rows(&rows, &lines, next).is_empty() => return None,
         None => {}

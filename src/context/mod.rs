@@ -265,8 +265,8 @@ fn is_about(prompt: &str, command: &str) -> bool {
     })
 }
 
-/// Whether an exit code is that of a failure. Ctrl-C is none, and neither is Ctrl-Z, whose number differs between systems.
-fn is_failure(exit: i32) -> bool {
+/// Returns whether an exit code is that of a failure. Ctrl-C is none, and neither is Ctrl-Z, whose number differs between systems.
+pub fn is_failure(exit: i32) -> bool {
     !matches!(exit, 0 | 130 | 146 | 148)
 }
 

@@ -188,14 +188,14 @@ impl Index {
             watch,
         };
         let prepared = index.prepare();
-        index.mend(prepared, |_| Ok(()))?;
+        index.rebuild_and_retry(prepared, |_| Ok(()))?;
         Ok(index)
     }
 
     /// Runs a query; if the file turns out to be damaged, rebuilds it and repeats the query.
     fn ask<T>(&mut self, ask: impl Fn(&Index) -> IndexResult<T>) -> Result<T> {
         let answer = self.at_once(&ask);
-        self.mend(answer, ask)
+        self.rebuild_and_retry(answer, ask)
     }
 
     /// Runs a query in one transaction, so that all its reads see the same state.
@@ -209,7 +209,7 @@ impl Index {
         Ok(answer)
     }
 
-    fn mend<T>(
+    fn rebuild_and_retry<T>(
         &mut self,
         answer: IndexResult<T>,
         ask: impl Fn(&Index) -> IndexResult<T>,
@@ -217,7 +217,7 @@ impl Index {
         let mended = match answer {
             Ok(answer) => return Ok(answer),
             Err(fault) => match fault.with_file() {
-                Some(why) => self.anew(why, ask),
+                Some(why) => self.rebuild_and_query(why, ask),
                 None => Err(fault),
             },
         };
@@ -290,7 +290,7 @@ impl Index {
 
     /// Empties the file and rebuilds the index. The file is not replaced: another process may have it open, and SQLite's
     /// locks and journal depend on file and name.
-    fn anew<T>(
+    fn rebuild_and_query<T>(
         &mut self,
         why: &'static str,
         ask: impl Fn(&Index) -> IndexResult<T>,

@@ -147,7 +147,7 @@ impl HelperWorkers {
                 worker.process.end(self.limits.grace).await;
                 let subject = format!("the process of helper {name}");
                 let changes = guarded.changes().await;
-                Err(match told(fault, &subject) {
+                Err(match fault_for_model(fault, &subject) {
                     HelperFault::Failed(why) => {
                         HelperFault::Failed([vec![why], changes].concat().join("; "))
                     }
@@ -228,7 +228,10 @@ impl HelperWorkers {
             }),
             Err(fault) => {
                 let name = &function.record.name;
-                Err(told(fault, &format!("the process of helper {name}")))
+                Err(fault_for_model(
+                    fault,
+                    &format!("the process of helper {name}"),
+                ))
             }
         }
     }
@@ -263,7 +266,7 @@ impl HelperWorkers {
             () = scope.cancel.cancelled() => return Err(HelperFault::Interrupted),
             started = WorkerProcess::start(&spec) => started,
         };
-        let mut process = started.map_err(|fault| told(fault, subject))?;
+        let mut process = started.map_err(|fault| fault_for_model(fault, subject))?;
         let helpers: serde_json::Map<String, Value> = catalog
             .functions()
             .iter()
@@ -289,7 +292,7 @@ impl HelperWorkers {
         process.end(self.limits.grace).await;
         match answered {
             Ok(answer) => Ok(result(answer.message, answer.printed, true).0),
-            Err(fault) => Err(told(fault, subject)),
+            Err(fault) => Err(fault_for_model(fault, subject)),
         }
     }
 
@@ -412,7 +415,7 @@ pub(super) async fn describe_file(
 ) -> Result<Value, HelperFault> {
     let subject = format!("the process that imports {name}");
     let started = WorkerProcess::start(spec).await;
-    let mut process = started.map_err(|fault| told(fault, &subject))?;
+    let mut process = started.map_err(|fault| fault_for_model(fault, &subject))?;
     let request = json!({
         "describe": name,
         "file": name,
@@ -429,11 +432,11 @@ pub(super) async fn describe_file(
     process.end(spec.limits.grace).await;
     match answered {
         Ok(answer) => Ok(answer.message),
-        Err(fault) => Err(told(fault, &subject)),
+        Err(fault) => Err(fault_for_model(fault, &subject)),
     }
 }
 
-fn told(fault: WorkerFault, subject: &str) -> HelperFault {
+fn fault_for_model(fault: WorkerFault, subject: &str) -> HelperFault {
     match fault {
         WorkerFault::Cancelled => HelperFault::Interrupted,
         WorkerFault::Broken(what) => HelperFault::Failed(format!("{subject} {what}")),

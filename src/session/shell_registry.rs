@@ -83,6 +83,8 @@ struct ShellState {
     hosts_shell: bool,
     /// The user was notified that the text of the terminal cannot be read.
     told_unreadable: bool,
+    /// The start of the last command that a prompt was about, so that whether its output is sent is decided.
+    decided_output: Option<u64>,
     /// The key that decided the last proposal, and when.
     deciding_key: Option<(u8, Instant)>,
 }
@@ -309,6 +311,21 @@ impl ShellRegistry {
         });
         let all: Vec<_> = fresh.cloned().collect();
         all[all.len().saturating_sub(limit)..].to_vec()
+    }
+
+    /// Remembers that a prompt was about the command that started at `start_ms`.
+    pub fn decide_output(&mut self, shell: &ShellId, start_ms: u64) {
+        self.shells.entry(shell.clone()).or_default().decided_output = Some(start_ms);
+    }
+
+    /// Returns the last command of a shell that is not a call of aish itself, unless a prompt was about it.
+    pub fn undecided(&self, shell: &ShellId) -> Option<RecordBody> {
+        let decided = self.shells.get(shell)?.decided_output;
+        let last = self.since(shell, 0, 1).pop()?;
+        match last {
+            RecordBody::ShellCommand { start_ms, .. } if decided == Some(start_ms) => None,
+            last => Some(last),
+        }
     }
 
     /// Returns the last commands of a shell, oldest first, its terminal device, and the variables that identify its terminal.

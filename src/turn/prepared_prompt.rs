@@ -203,7 +203,7 @@ impl PreparedPrompt {
         };
         let told = ask
             .tells_context
-            .then(|| context.tell(&services.paths.state));
+            .then(|| context.announce_new_parts(&services.paths.state));
         let notices = [told.flatten(), content.notice, withheld];
         for text in notices.into_iter().flatten() {
             feed.notice(text);

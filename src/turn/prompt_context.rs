@@ -48,7 +48,7 @@ pub struct FailedAgain {
 }
 
 /// Returns the prompt with its context; `commands` are the [`recent_commands`]. Each command is part of one prompt only, so that a
-/// notice about it appears once.
+/// notice about it appears once, except for one that failed before a prompt with input.
 pub fn content(
     services: &SharedServices,
     session: &Session,
@@ -200,7 +200,31 @@ pub fn recent_commands(
         return Vec::new();
     };
     let last_prompt = session.last_prompt_ms(shell);
-    lock(&services.shells).since(shell, last_prompt, chosen.config.context.commands)
+    let asks_about_earlier = asks_about_earlier_failure(session, ask);
+    let shells = lock(&services.shells);
+    let limit = chosen.config.context.commands;
+    let mut commands = shells.since(shell, last_prompt, limit);
+    if commands.is_empty() && limit > 0 && asks_about_earlier {
+        commands.extend(shells.undecided(shell).filter(has_failed));
+    }
+    commands
+}
+
+/// Whether a prompt without new commands asks about a failure. Unless an earlier prompt was about it, it is that of the last
+/// command: `git diff | llm review this` was about its input.
+fn asks_about_earlier_failure(session: &Session, ask: &AskRequest) -> bool {
+    let has_run = |records: &[Record]| {
+        let newer = since_last_prompt(records).iter();
+        newer.filter_map(|r| exec_fact(&r.body)).next().is_some()
+    };
+    ask.output == OutputChoice::Auto
+        && ask.attachments.is_empty()
+        && context::is_about_failure(&ask.text)
+        && !session.with_records(has_run)
+}
+
+fn has_failed(command: &RecordBody) -> bool {
+    matches!(command, RecordBody::ShellCommand { exit, .. } if context::is_failure(*exit))
 }
 
 /// The output of the last command of the user.
@@ -238,7 +262,13 @@ pub async fn last_output(
         _ => None,
     };
     // If there is input, the prompt is about it.
-    let is_about = ask.attachments.is_empty()
+    let has_input = !ask.attachments.is_empty();
+    if let Some((_, _, start_ms)) = last
+        && (!has_input || ask.output != OutputChoice::Auto)
+    {
+        lock(&services.shells).decide_output(shell, start_ms);
+    }
+    let is_about = !has_input
         && last.is_some_and(|(command, exit, _)| context::wants_output(&ask.text, command, exit));
     let is_wanted = match ask.output {
         OutputChoice::Auto => is_about,
@@ -247,7 +277,7 @@ pub async fn last_output(
     };
     let is_missing = last.is_none()
         && ask.output == OutputChoice::Auto
-        && ask.attachments.is_empty()
+        && !has_input
         && context::is_about_failure(&ask.text)
         && !lock(&services.shells).has_greeted(shell);
     if is_missing && chosen.config.context.output_bytes > 0 {

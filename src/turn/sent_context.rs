@@ -41,7 +41,7 @@ impl SentContext {
     }
 
     /// Returns the line about the parts that were not named yet, and remembers them.
-    pub fn tell(&self, state: &Path) -> Option<String> {
+    pub fn announce_new_parts(&self, state: &Path) -> Option<String> {
         let file = state.join(TOLD);
         let told = match paths::read_own(&file).and_then(io::read_to_string) {
             Ok(told) if told.is_empty() => return None,

@@ -90,7 +90,7 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
                 is_partial: lacking.is_some(),
                 ..Doubts::default()
             };
-            let told = told(&commands, position, output, "recording", doubts)?;
+            let told = redacted_output(&commands, position, output, "recording", doubts)?;
             if lacking.is_none() {
                 return Ok(told);
             }
@@ -302,7 +302,7 @@ fn cut(
         ))
     };
     let output = output.ok_or_else(unclear)?;
-    told(
+    redacted_output(
         commands,
         position,
         RenderedOutput::of_lines(&output.lines, text.screen.columns),
@@ -354,7 +354,7 @@ struct Doubts {
 }
 
 /// Returns the output of a command without secrets.
-fn told(
+fn redacted_output(
     commands: &[KeptCommand],
     position: usize,
     output: RenderedOutput,

@@ -307,6 +307,34 @@ fn what_a_full_recording_lacks_is_read_from_the_screen_or_not_told() {
 }
 
 #[test]
+fn a_prompt_with_input_leaves_the_failure_before_it_to_the_next_prompt() {
+    let helper = Helper::saying("fine");
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("sh -c 'echo the cause; exit 2'");
+    shell.run("echo text | llm review this");
+    assert!(!helper.content().contains("<output"), "about its input");
+    shell.run("llm write a haiku");
+    assert!(
+        !helper.content().contains("<output"),
+        "about something else"
+    );
+    shell.run("echo text | llm review this");
+    shell.run("llm fix it");
+    assert!(
+        helper.content().contains("\nthe cause\n"),
+        "{}",
+        helper.content()
+    );
+    shell.run("llm why did it fail");
+    assert!(!helper.content().contains("<output"), "sent once");
+
+    shell.run("sh -c 'echo the secret; exit 2'");
+    shell.run("llm --no-output hello");
+    shell.run("llm fix it");
+    assert!(!helper.content().contains("<output"), "kept back by hand");
+}
+
+#[test]
 fn the_output_of_a_failed_command_goes_along_with_the_prompt() {
     let provider = Provider::answering(|_| Script::tokens(["fine"]));
     let helper = Helper::with(provider);

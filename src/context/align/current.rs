@@ -88,7 +88,7 @@ pub fn find<'a>(
 }
 
 /// Whether the line that runs now is also in `rows`, above it.
-pub fn stands_in(screen: &Screen, running: RunningLine<'_>, rows: Range<usize>) -> bool {
+pub fn occurs_in(screen: &Screen, running: RunningLine<'_>, rows: Range<usize>) -> bool {
     match (running.text, running.words) {
         (Some(text), _) => echoes(screen, &Expected::new(screen, text))
             .iter()

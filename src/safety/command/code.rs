@@ -246,7 +246,7 @@ fn effect_of(plain: &str, code: &str, language: Option<CodeLanguage>) -> CodeEff
                 .split('.')
                 .next()
                 .is_some_and(|top| top != "os" && COMPUTING.contains(&top))
-            || language == Some(CodeLanguage::Python) && readable::looks(code, name)
+            || language == Some(CodeLanguage::Python) && readable::is_side_effect_free(code, name)
     });
     // Loading JSON from the input is the usual harmless use of a few of the opaque words.
     let opaque = OPAQUE.iter().filter(|name| has(name));
@@ -261,7 +261,11 @@ fn effect_of(plain: &str, code: &str, language: Option<CodeLanguage>) -> CodeEff
         "base64" if language == Some(CodeLanguage::Script) => code.contains('['),
         // Elixir and Ruby print with it.
         "IO" => !readable::prints(code),
-        word if language == Some(CodeLanguage::Python) && readable::word_looks(code, word) => false,
+        word if language == Some(CodeLanguage::Python)
+            && readable::is_word_side_effect_free(code, word) =>
+        {
+            false
+        }
         "open" if matches!(language, Some(CodeLanguage::Python | CodeLanguage::Perl)) => false,
         "open" => {
             code.contains("'w")

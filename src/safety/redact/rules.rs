@@ -19,6 +19,7 @@ mod commands;
 mod context;
 mod context_table;
 mod custom_formats;
+mod files;
 mod line_prefix;
 mod secret_names;
 mod stored_secrets;

@@ -49,7 +49,7 @@ const PACKAGES: [&str; 16] = [
 ];
 
 /// Members of `socket`, `inspect` and others that have no side effects.
-const LOOKS: [(&str, &[&str]); 5] = [
+const SIDE_EFFECT_FREE: [(&str, &[&str]); 5] = [
     (
         "shutil",
         &[
@@ -94,9 +94,9 @@ const VERSIONS: [&str; 6] = [
 ];
 
 /// Whether Python code uses only members of a module that have no side effects.
-pub fn looks(code: &str, module: &str) -> bool {
+pub fn is_side_effect_free(code: &str, module: &str) -> bool {
     let top = module.split('.').next().unwrap_or(module);
-    let known = LOOKS.iter().find(|(name, _)| *name == top);
+    let known = SIDE_EFFECT_FREE.iter().find(|(name, _)| *name == top);
     if let Some((_, members)) = known
         && has_only(code, top, members)
     {
@@ -140,12 +140,12 @@ pub fn is_help(code: &str) -> bool {
 }
 
 /// Whether a word of Python code that may do anything is used without side effects.
-pub fn word_looks(code: &str, word: &str) -> bool {
+pub fn is_word_side_effect_free(code: &str, word: &str) -> bool {
     match word {
         "write" => after(code, word)
             .all(|(before, _)| before.ends_with("sys.stdout.") || before.ends_with("sys.stderr.")),
         "b64decode" | "decode" => true,
-        "base64" | "socket" | "urllib" | "requests" => looks(code, word),
+        "base64" | "socket" | "urllib" | "requests" => is_side_effect_free(code, word),
         _ => false,
     }
 }

@@ -299,6 +299,21 @@ pub(super) fn piped(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     is_accepted(line_start + start, line_start + word_end)
 }
 
+/// Whether the value of a cookie is a secret: that of a session, or one that a machine made.
+pub(super) fn is_session_value(name: &[u8], value: &[u8]) -> bool {
+    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+    let is_session = ["sess", "sid", "auth", "token", "jwt"]
+        .iter()
+        .any(|part| name.contains(part));
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let is_date = value.iter().any(|b| b" ,:".contains(b));
+    let is_value = match is_session {
+        true => digits > 0 || value.len() >= 16,
+        false => digits >= 2 || is_random(value),
+    };
+    is_value && !is_date && chosen_password(value, 8)
+}
+
 /// The values of a `Cookie` or `Set-Cookie` header.
 pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
@@ -307,21 +322,8 @@ pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     start += run_length(text, start, is_quote).min(6);
     let n = run_length(text, start, |b| !is_quote(b) && b != b'\n' && b != b'\r');
     let is_secret = |pair: &[u8]| {
-        let Some(sign) = pair.iter().position(|&b| b == b'=') else {
-            return false;
-        };
-        let (name, value) = (&pair[..sign], &pair[sign + 1..]);
-        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        let is_session = ["sess", "sid", "auth", "token", "jwt"]
-            .iter()
-            .any(|part| name.contains(part));
-        let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-        let is_date = value.iter().any(|b| b" ,:".contains(b));
-        let is_value = match is_session {
-            true => digits > 0 || value.len() >= 16,
-            false => digits >= 2 || is_random(value),
-        };
-        is_value && !is_date && chosen_password(value, 8)
+        let sign = pair.iter().position(|&b| b == b'=');
+        sign.is_some_and(|sign| is_session_value(&pair[..sign], &pair[sign + 1..]))
     };
     let header = &text[start..start + n];
     let mut pairs = header.split(|&b| b == b';');

@@ -8,6 +8,7 @@ use super::commands::{
     argument, cookie, curl_options, encoded_login, encoded_pem, option, pgpass, piped,
 };
 use super::context::{assigned, authorization, basic, bearer};
+use super::files::{cookie_jar, terraform_default, wifi};
 use super::urls::{oracle, url};
 use super::{FormatRule, SecretFinder};
 
@@ -53,6 +54,50 @@ const CONTEXTS: &[ContextRule] = &[
         "RFC 9110, 11.6.2",
     ),
     ("cookie", &["cookie"], cookie, "RFC 6265, 4.1 and 4.2"),
+    (
+        "cookie-jar",
+        // A terminal shows blanks in place of the tabs.
+        &[
+            "\ttrue\t/",
+            "true /",
+            "true  /",
+            "true   /",
+            "true    /",
+            "true     /",
+            "true      /",
+            "true       /",
+            "true        /",
+            "\tfalse\t/",
+            "false /",
+            "false  /",
+            "false   /",
+            "false    /",
+            "false     /",
+            "false      /",
+            "false       /",
+            "false        /",
+        ],
+        cookie_jar,
+        "curl.se/docs/http-cookies.html",
+    ),
+    (
+        "wifi-password",
+        &["wifi:"],
+        wifi,
+        "github.com/zxing/zxing/wiki/Barcode-Contents",
+    ),
+    (
+        "secret",
+        // As `terraform fmt` aligns it with other arguments.
+        &[
+            "default = \"",
+            "default  = \"",
+            "default   = \"",
+            "default     = \"",
+        ],
+        terraform_default,
+        "developer.hashicorp.com/terraform/language: variable blocks",
+    ),
     (
         "basic-auth",
         &["auth"],

@@ -231,3 +231,39 @@ fn other_values_in_these_forms_stay() {
         assert_eq!(redactor.redact(text), text);
     }
 }
+
+#[test]
+fn secrets_are_found_by_the_form_of_their_file() {
+    check(
+        "# Netscape HTTP Cookie File\n.example.com\tTRUE\t/\tFALSE\t1893456000\tlang\tde\n\
+         #HttpOnly_www.example.com\tFALSE\t/app\tTRUE\t0\tsid\t{}\n",
+        VALUE,
+    );
+    check(
+        ".example.com    TRUE    /       TRUE    1893456000      sessionid       {}",
+        VALUE,
+    );
+    check("WIFI:T:WPA;S:My\\;Home;P:{};H:false;;", "correct horse");
+    check("WIFI:S:Home;P:{};;", VALUE);
+    for password in CHOSEN {
+        check(
+            "variable \"db_password\" {\n  description = \"Of the database\"\n  type        = string\n  default     = \"{}\"\n}\n",
+            password,
+        );
+        check(
+            "variable \"api_token\" {\n  default = \"{}\"\n}\n",
+            password,
+        );
+    }
+    let harmless = [
+        "variable \"region\" {\n  default = \"eu-central-1\"\n}\nvariable \"db_password\" {}\n",
+        "variable \"db_password\" {\n}\nvariable \"zone\" {\n  default = \"Sommer2024\"\n}\n",
+        "wifi: the password is printed on the box",
+        "WIFI:T:nopass;S:Guests;;",
+        ".example.com\tTRUE\t/\tFALSE\t1893456000\tlang\tde\n",
+        "is it true / false",
+    ];
+    for text in harmless {
+        assert_eq!(Redactor::default().redact(text), text);
+    }
+}
