@@ -35,6 +35,16 @@ const MAX_UNRECOGNIZED_BYTES: usize = 64 << 10;
 /// faster one the pieces in between travel together, since a delivery costs more than many events.
 const DELIVERY_INTERVAL: Duration = Duration::from_millis(4);
 
+/// Number of reads for one delivery after which the server counts as one that writes each piece by itself, faster than it is read:
+/// from then on the reads wait for [`READ_INTERVAL`], because waking up for a piece costs more than to read it.
+const QUICK_READS: usize = 8;
+
+/// Minimum time between two reads after [`QUICK_READS`].
+const READ_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Size of a read from which the next one does not wait, so that the server never waits for room in the buffer of the connection.
+const LARGE_READ: usize = 16 << 10;
+
 /// Maximum number of wire bytes delivered at once.
 const MAX_BATCH: usize = 256 << 10;
 
@@ -204,12 +214,17 @@ impl<'a> AnswerReader<'a> {
                 // The first words are delivered alone.
                 _ => self.last_received,
             };
-            let mut size = 0;
+            let (mut size, mut reads) = (0, 0);
             loop {
                 size += bytes.len();
+                reads += 1;
                 self.take(&bytes)?;
                 if self.answer.progress().done || size > MAX_BATCH {
                     break;
+                }
+                if reads > QUICK_READS && bytes.len() < LARGE_READ {
+                    let pause = Instant::now() + READ_INTERVAL;
+                    tokio::time::sleep_until(pause.min(next_delivery)).await;
                 }
                 match self.next_until(next_delivery).await {
                     Some(more) => bytes = more,

@@ -38,7 +38,7 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
         .iter()
         .filter(|&&n| n > 0)
         .map(|&n| f64::from(n) / total);
-    -probabilities.map(|p| p * p.log2()).sum::<f64>()
+    -probabilities.map(|p| p * libm::log2(p)).sum::<f64>()
 }
 
 /// Whether the value looks random rather than written by a person: a key, a digest, an id.

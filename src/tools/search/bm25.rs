@@ -71,7 +71,7 @@ impl Bm25Index {
             };
             let containing = list.len() as f32;
             let others = self.documents as f32 - containing;
-            let idf = (1.0 + (others + 0.5) / (containing + 0.5)).ln();
+            let idf = libm::logf(1.0 + (others + 0.5) / (containing + 0.5));
             for posting in list {
                 if let Some(score) = scores.get_mut(posting.document as usize) {
                     *score += idf * posting.weight;
