@@ -5,12 +5,16 @@
 
 use std::io;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// Time between two looks at a leader whose exit no signal tells: there is no file descriptor left for it.
+const UNTOLD: Duration = Duration::from_millis(100);
 
 /// The process group of a child that was started as its leader.
 #[derive(Debug, Clone, Copy)]
@@ -45,12 +49,14 @@ impl ChildGroup {
     /// Waits until the leader has exited, without reaping it. Must run in a runtime. Cancel-safe.
     pub async fn ended(&self) {
         // Before the state is read, so that no exit is missed.
-        let Ok(mut exits) = signal(SignalKind::child()) else {
-            return;
-        };
+        let mut exits = signal(SignalKind::child()).ok();
         while !self.has_ended() {
-            if exits.recv().await.is_none() {
-                return;
+            let is_told = match &mut exits {
+                Some(exits) => exits.recv().await.is_some(),
+                None => false,
+            };
+            if !is_told {
+                tokio::time::sleep(UNTOLD).await;
             }
         }
     }

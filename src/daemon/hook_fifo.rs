@@ -49,7 +49,13 @@ async fn read_events<R: AsyncRead + Unpin, H>(
     let mut last_failure = None;
     loop {
         let failure = match open() {
-            Ok((reader, _held)) => read_to_failure(reader, &mut take).await,
+            Ok((reader, _held)) => {
+                let mut take = |shell: &ShellId, event| {
+                    last_failure = None;
+                    take(shell, event);
+                };
+                read_to_failure(reader, &mut take).await
+            }
             Err(e) => e,
         };
         let failure = failure.to_string();

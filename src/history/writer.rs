@@ -66,10 +66,10 @@ impl LogFile {
 
     fn append(&self, bytes: &[u8]) -> Result<()> {
         let file = self.file()?;
-        let length = file.metadata().map_or(0, |m| m.len());
+        let length = file.metadata().ok().map(|m| m.len());
         (&*file).write_all(bytes).map_err(|e| {
             // A part of a line would spoil the next record. `/dev/full` and the like cannot be cut.
-            let _ = file.set_len(length);
+            let _ = length.map(|length| file.set_len(length));
             unwritable(&self.path, &e)
         })
     }

@@ -9,6 +9,7 @@ use super::share::{self, CredentialSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::services::SharedServices;
 use crate::session::store::SessionStore;
+use crate::share::publisher::HeldSession;
 use crate::workspace::undo::UndoStore;
 
 /// How long a deletion waits for requests that use the session: a reader that is about to reply, or a turn whose answer was sent
@@ -32,17 +33,30 @@ pub async fn delete_session(
     let held = share::hold(&id).await;
     when_unused(services, &id, SessionStore::check_unused).await?;
     // Before the session, so that no page is left whose session is gone.
-    share::remove(services, source, &held).await?;
-    when_unused(services, &id, SessionStore::delete).await?;
+    let removed = share::remove(services, source, &held).await?;
+    // In a task of its own: a client that hangs up would leave parts of a session that nobody can delete.
+    let deleted = share::complete(services, delete(services.clone(), held, id)).await;
+    deleted.map_err(|e| match removed.count {
+        0 => e,
+        _ => Error {
+            message: format!("{}; its shared page is removed", e.message),
+            ..e
+        },
+    })
+}
+
+/// Deletes a session whose pages are removed, with all that belongs to it.
+async fn delete(services: Arc<SharedServices>, held: HeldSession, id: String) -> Result<()> {
+    when_unused(&services, &id, SessionStore::delete).await?;
     let (undo, deleted) = (UndoStore::new(services.paths.undo()), id.clone());
     let forgotten = super::blocking(move || {
         let forgotten = undo.forget(&deleted);
         forgotten.map_err(|e| Error::runtime(e.message))
     });
-    forgotten.await?;
-    share::forget(services, &held).await;
+    let forgotten = forgotten.await;
+    share::forget(&services, &held).await;
     services.helpers.workers.end_session(&id).await;
-    Ok(())
+    forgotten
 }
 
 /// Repeats an attempt for a while if a request uses the session.

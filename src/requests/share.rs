@@ -251,7 +251,7 @@ async fn keys(
 }
 
 /// Completes the work even if the client hangs up, unless the daemon must end immediately.
-async fn complete<T: Send + 'static>(
+pub(super) async fn complete<T: Send + 'static>(
     services: &SharedServices,
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -263,7 +263,7 @@ async fn complete<T: Send + 'static>(
             () = ending.cancelled() => Err(Error::runtime(
                 "the daemon has ended before the request was complete",
             )
-            .hint("see what is shared: aish-helper session shares")),
+            .hint("see what is left: aish-helper session list, aish-helper session shares")),
         }
     });
     done.await

@@ -54,6 +54,8 @@ pub struct Spending {
 struct Ledger {
     /// `None` before the first use.
     file: Option<File>,
+    /// Another file has taken the place of `file`, which could not be opened.
+    is_replaced: bool,
     /// Length of the file from which it is replaced by its sums.
     compact_from: u64,
     /// By day and session.
@@ -253,6 +255,7 @@ impl Ledger {
                 self.compact_from = 2 * length;
             }
         }
+        self.reopen(path)?;
         let Some(file) = &mut self.file else {
             return Ok(());
         };
@@ -268,12 +271,20 @@ impl Ledger {
 
     /// Replaces the file by the sums of its lines and the open reservations.
     fn compact(&mut self, path: &Path) -> Result<()> {
-        let failed = || format!("cannot use {}", path.display());
         let sums = self.sums();
         paths::replace_file(path, &sums)?;
-        let file = paths::open_own(OpenOptions::new().append(true), path);
-        self.file = Some(file.context(failed)?);
+        self.is_replaced = true;
         self.compact_from = MAX_BYTES.max(2 * sums.len() as u64);
+        self.reopen(path)
+    }
+
+    /// Opens the file that has taken the place of the open one. Until that succeeds nothing is appended.
+    fn reopen(&mut self, path: &Path) -> Result<()> {
+        if self.is_replaced {
+            let file = paths::open_own(OpenOptions::new().append(true), path);
+            self.file = Some(file.context(|| format!("cannot use {}", path.display()))?);
+            self.is_replaced = false;
+        }
         Ok(())
     }
 
@@ -287,10 +298,10 @@ impl Ledger {
         let file = paths::open_own(options.read(true).append(true).create(true), path);
         let mut file = file.context(failed)?;
         let text = std::io::read_to_string(&file).context(failed)?;
-        // Nothing below fails: after a failure the lines would be read and added again.
         if !text.is_empty() && !text.ends_with('\n') {
             file.write_all(b"\n").context(failed)?;
         }
+        // Nothing below fails: after a failure the lines would be read and added again.
         for line in text.lines() {
             match serde_json::from_str(line) {
                 Ok(line) => self.add(line),

@@ -83,8 +83,8 @@ struct ShellState {
     hosts_shell: bool,
     /// The user was notified that the text of the terminal cannot be read.
     told_unreadable: bool,
-    /// The start of the last command that a prompt was about, so that whether its output is sent is decided.
-    decided_output: Option<u64>,
+    /// When a prompt last was about the last command, so that whether its output is sent was decided: milliseconds since 1970.
+    decided_ms: u64,
     /// The key that decided the last proposal, and when.
     deciding_key: Option<(u8, Instant)>,
 }
@@ -313,19 +313,15 @@ impl ShellRegistry {
         all[all.len().saturating_sub(limit)..].to_vec()
     }
 
-    /// Remembers that a prompt was about the command that started at `start_ms`.
-    pub fn decide_output(&mut self, shell: &ShellId, start_ms: u64) {
-        self.shells.entry(shell.clone()).or_default().decided_output = Some(start_ms);
+    /// Remembers that a prompt was about the last command, or about none.
+    pub fn decide_output(&mut self, shell: &ShellId, now_ms: u64) {
+        self.shells.entry(shell.clone()).or_default().decided_ms = now_ms;
     }
 
     /// Returns the last command of a shell that is not a call of aish itself, unless a prompt was about it.
     pub fn undecided(&self, shell: &ShellId) -> Option<RecordBody> {
-        let decided = self.shells.get(shell)?.decided_output;
-        let last = self.since(shell, 0, 1).pop()?;
-        match last {
-            RecordBody::ShellCommand { start_ms, .. } if decided == Some(start_ms) => None,
-            last => Some(last),
-        }
+        let decided_ms = self.shells.get(shell)?.decided_ms;
+        self.since(shell, decided_ms, 1).pop()
     }
 
     /// Returns the last commands of a shell, oldest first, its terminal device, and the variables that identify its terminal.

@@ -77,6 +77,8 @@ pub struct PreparedPrompt {
     pub request: RequestContext,
     /// Whether images are sent.
     pub has_images: bool,
+    /// Whether it decides about the output of the last command: it is not about its input only.
+    pub decides_output: bool,
     /// A failed command of the user that the prompt asks about and whose output is missing.
     pub again: Option<FailedAgain>,
 }
@@ -214,6 +216,8 @@ impl PreparedPrompt {
         request.terminal = terminal;
         request.work = work;
         let has_images = !ask.images.is_empty();
+        let is_about_commands = ask.attachments.is_empty() && !commands.is_empty();
+        let decides_output = is_about_commands || ask.output != OutputChoice::Auto;
         let user = RecordBody::User {
             text: ask.text,
             content: content.text,
@@ -229,6 +233,7 @@ impl PreparedPrompt {
             tools: with_tools.then_some((catalog, selected)),
             request,
             has_images,
+            decides_output,
             again: content.again,
         })
     }

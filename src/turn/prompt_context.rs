@@ -262,13 +262,7 @@ pub async fn last_output(
         _ => None,
     };
     // If there is input, the prompt is about it.
-    let has_input = !ask.attachments.is_empty();
-    if let Some((_, _, start_ms)) = last
-        && (!has_input || ask.output != OutputChoice::Auto)
-    {
-        lock(&services.shells).decide_output(shell, start_ms);
-    }
-    let is_about = !has_input
+    let is_about = ask.attachments.is_empty()
         && last.is_some_and(|(command, exit, _)| context::wants_output(&ask.text, command, exit));
     let is_wanted = match ask.output {
         OutputChoice::Auto => is_about,
@@ -277,7 +271,7 @@ pub async fn last_output(
     };
     let is_missing = last.is_none()
         && ask.output == OutputChoice::Auto
-        && !has_input
+        && ask.attachments.is_empty()
         && context::is_about_failure(&ask.text)
         && !lock(&services.shells).has_greeted(shell);
     if is_missing && chosen.config.context.output_bytes > 0 {

@@ -15,6 +15,7 @@ use super::{background_notice, compaction, prompt_context, tool_exposure, turn_s
 use crate::chat::tokens::message_tokens;
 use crate::chat::{CallStatus, ChatMessage, FinishReason};
 use crate::error::{Error, Result};
+use crate::history::journal::now_ms;
 use crate::history::record::{Record, RecordBody};
 use crate::mcp::ToolCatalog;
 use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId, ShownCost};
@@ -23,7 +24,7 @@ use crate::services::model::{self, ChosenModel};
 use crate::services::{AnsweredTurn, SharedServices};
 use crate::session::conversation::{Session, since_last_prompt};
 use crate::session::feed::{HangUpPolicy, TurnEvent, TurnFeed};
-use crate::session::short_id;
+use crate::session::{lock, short_id};
 use crate::tools::builtin::{OfferedWork, PYTHON, TERMINAL_OUTPUT};
 use crate::turn::machine::TurnSettings;
 
@@ -183,8 +184,12 @@ async fn converse(
         mut tools,
         mut request,
         has_images,
+        decides_output,
         again,
     } = prompt;
+    if let Some(shell) = shell.as_ref().filter(|_| decides_output) {
+        lock(&services.shells).decide_output(shell, now_ms());
+    }
     if services.models.takes_no_tools(&chosen.endpoint) && only_builtin(&tools) {
         (tools, request.terminal, request.work) = (None, None, None);
     }

@@ -257,3 +257,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn nothing_is_appended_to_a_file_that_another_one_has_replaced() {
+    let state = tempfile::tempdir().unwrap();
+    let path = state.path().join(FILE);
+    let price = price();
+    let spending = Spending::new(state.path());
+    assert_eq!(spending.session("s"), 0.0);
+    let moved = state.path().join("moved");
+    fs::rename(&path, &moved).unwrap();
+    lock(&spending.ledger).is_replaced = true;
+    let reserve = || spending.reserve(&day(1.0), "s", 0.0, bound(&price, 1024));
+    assert!(matches!(reserve(), Err(ReserveError::File(_))));
+    fs::write(&path, "").unwrap();
+    let reserved = reserve().unwrap();
+    spending.settle(reserved, 0.001);
+    assert_eq!(fs::read(&moved).unwrap(), b"");
+    drop(spending);
+    assert!((Spending::new(state.path()).session("s") - 0.001).abs() < 1e-9);
+}
