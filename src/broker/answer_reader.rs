@@ -16,9 +16,9 @@ use super::endpoint::{ModelEndpoint, authority, place};
 use super::provider::{AnswerCodec, StreamError};
 use super::sse::SseDecoder;
 use super::transport::HttpResponse;
-use super::transport_error::TransportError;
+use super::transport_error::{TransportError, silence_error};
 use super::wire_names::WireNames;
-use super::{StreamItem, retry, send, server_error};
+use super::{StreamItem, send, server_error};
 use crate::chat::{ChatMessage, FinishReason, NativeAnswer};
 use crate::error::{Error, Result};
 
@@ -53,14 +53,6 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum wait for the end of the body, after which the connection can be used again.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// Returns the error for a server that sent nothing for `timeout`.
-pub fn silence_error(url: &Url, timeout: Duration) -> Error {
-    let (at, time) = (authority(url), retry::readable(timeout));
-    Error::runtime(format!("{at} has been silent for {time}")).hint(
-        "the server may be overloaded or loading the model; `timeout` of the model sets how long to wait",
-    )
-}
 
 /// Reads the rest of a body, so that the connection can be used again.
 async fn drain(mut response: HttpResponse) {

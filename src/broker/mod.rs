@@ -171,7 +171,7 @@ impl Broker {
             let response = match tokio::time::timeout(endpoint.idle_timeout, request).await {
                 Ok(response) => response.map_err(Error::outage)?,
                 Err(_) => {
-                    let silent = answer_reader::silence_error(&url, endpoint.idle_timeout);
+                    let silent = transport_error::silence_error(&url, endpoint.idle_timeout);
                     return Err(silent.outage());
                 }
             };

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::endpoint::{authority, place};
 use super::retry::{self, GiveUpReason};
 use super::transport::{BodyEnd, HttpResponse};
-use super::{Broker, ModelEndpoint, answer_reader, read_error};
+use super::{Broker, ModelEndpoint, read_error, transport_error};
 use crate::error::{Error, Result};
 
 /// Maximum size of a list of models; the longest known list is under 1 MiB.
@@ -81,7 +81,7 @@ impl Broker {
         let headers = endpoint.header_map()?;
         let request = self.transport.send(Method::GET, &url, headers, Vec::new());
         let Ok(response) = tokio::time::timeout(timeout, request).await else {
-            return Err(answer_reader::silence_error(&url, timeout));
+            return Err(transport_error::silence_error(&url, timeout));
         };
         let response = response?;
         if !matches!(response.status(), 200..=299) {

@@ -2,11 +2,12 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::time::Duration;
 
 use reqwest::Url;
 
 use super::endpoint::authority;
-use super::http1;
+use super::{http1, retry};
 use crate::error::Error;
 use crate::http_client::tls_failure::{TlsFailure, causes, innermost, tls_failure};
 
@@ -104,4 +105,12 @@ fn io_words(error: &io::Error) -> String {
 
 fn io_kind(error: &(dyn StdError + 'static)) -> Option<io::ErrorKind> {
     innermost(error).downcast_ref().map(io::Error::kind)
+}
+
+/// Returns the error for a server that sent nothing for `timeout`.
+pub fn silence_error(url: &Url, timeout: Duration) -> Error {
+    let (at, time) = (authority(url), retry::readable(timeout));
+    Error::runtime(format!("{at} has been silent for {time}")).hint(
+        "the server may be overloaded or loading the model; `timeout` of the model sets how long to wait",
+    )
 }

@@ -113,9 +113,19 @@ pub fn run(args: LauncherArgs) -> Result<u8> {
                 .hint("in a script use: aish-helper ask"),
         );
     }
-    if runs_here() {
-        notice("this shell was started by aish already");
-        return Ok(0);
+    match starter_here() {
+        None => {}
+        Some(pid) if pid == Pid::this() => {
+            // Nothing else is left in this terminal.
+            notice(
+                "your .zshrc has replaced the shell that aish started by aish again (exec): zsh starts without .zshrc; write aish there without exec",
+            );
+            return Err(find_shell(&args)?.exec_plain(&["-f".into()]));
+        }
+        Some(_) => {
+            notice("this shell was started by aish already");
+            return Ok(0);
+        }
     }
     let shell = find_shell(&args)?;
     let (paths, settings) = match Paths::from_env() {
@@ -198,18 +208,14 @@ fn notice(line: &str) {
 /// Maximum length of a notice, in columns.
 const MAX_NOTICE: usize = 400;
 
-/// Returns whether the shell of this terminal was started by the launcher.
-fn runs_here() -> bool {
-    let Some(mark) = variable(LAUNCHED).and_then(|mark| mark.into_string().ok()) else {
-        return false;
-    };
-    let Some((pid, tty)) = mark.split_once(':') else {
-        return false;
-    };
+/// Returns the shell of this terminal that the launcher has started.
+fn starter_here() -> Option<Pid> {
+    let mark = variable(LAUNCHED)?.into_string().ok()?;
+    let (pid, tty) = mark.split_once(':')?;
+    let pid = Pid::from_raw(pid.parse().ok()?);
     // The variable survives in a terminal that was started from such a shell, and the name of a terminal is used again.
-    let is_alive = |pid| kill(Pid::from_raw(pid), None).is_ok();
-    ttyname(std::io::stdin()).is_ok_and(|name| name == Path::new(tty))
-        && pid.parse().is_ok_and(is_alive)
+    let is_here = ttyname(std::io::stdin()).is_ok_and(|name| name == Path::new(tty));
+    (is_here && kill(pid, None).is_ok()).then_some(pid)
 }
 
 /// Reads the settings; a configuration that cannot be read is said and does not keep the shell from starting.

@@ -61,8 +61,8 @@ use crate::safety::text;
 
 /// Parses the command line; `--help` and `--version` print and exit.
 ///
-/// `ask` is the hot path, a recorder is kept as long as its shell, and a sandbox runs three stages: only their own parsers are built. If such a parser fails,
-/// the full parser runs and reports the error.
+/// `ask` and what the plugin runs for an approved command are the hot path, a daemon and a recorder run for long, and a sandbox runs
+/// three stages: only their own parsers are built. If such a parser fails, the full parser runs and reports the error.
 ///
 /// # Errors
 /// The command line is invalid.
@@ -77,6 +77,11 @@ pub fn parse() -> Result<Cli> {
     }
     let command = match words.first().and_then(|word| word.to_str()) {
         Some("ask") => parse_alone(words).map(CliCommand::Ask),
+        Some("propose") => parse_alone(words).map(CliCommand::Propose),
+        Some("capture") => parse_alone(words).map(CliCommand::Capture),
+        Some("exec-done") => parse_alone(words).map(CliCommand::ExecDone),
+        Some("fix") => parse_alone(words).map(CliCommand::Fix),
+        Some("daemon") => parse_alone(words).map(CliCommand::Daemon),
         Some("record") => parse_alone(words).map(CliCommand::Record),
         Some("sandbox") => parse_alone(words).map(CliCommand::Sandbox),
         Some("record-pane") => parse_alone(words).map(CliCommand::RecordPane),

@@ -74,6 +74,8 @@ pub struct FinishedCommand<'a> {
     pub exit: i32,
     /// Its output, if captured.
     pub output: Option<&'a CommandOutput>,
+    /// No command of the user began after it.
+    pub is_last: bool,
 }
 
 /// Instructions at the start of every conversation, unless `system_prompt` replaces them.
@@ -304,7 +306,8 @@ pub fn withheld_output(prompt: &str, command: &str) -> Option<String> {
 /// Returns whether a user asks about a failed command, so that missing output is worth a notice: nothing else was sent along that
 /// could explain the failure.
 pub fn asks_about_failure(prompt: &str, facts: &ShellContext<'_>) -> bool {
-    let captured = facts.finished.iter().any(|e| e.output.is_some());
+    let mut finished = facts.finished.iter();
+    let captured = finished.any(|e| e.output.is_some() && e.is_last);
     if captured || !facts.attachments.is_empty() || facts.output.is_some() {
         return false;
     }
@@ -396,6 +399,7 @@ mod tests {
                 command: "ls",
                 exit: 0,
                 output: Some(&output),
+                is_last: true,
             }],
             undone: vec!["/b", "/a", "/b"],
             attachments: vec![("err.log", "boom\n")],
@@ -518,6 +522,7 @@ mod tests {
             command: "vim x",
             exit: 1,
             output,
+            is_last: true,
         };
         let facts = |attachments, execs| ShellContext {
             commands: vec![command("make", 2)],
@@ -534,6 +539,11 @@ mod tests {
             None
         );
         assert!(unseen_failure("why", &facts(vec![], vec![exec(None)]), REASON).is_some());
+        let before = FinishedCommand {
+            is_last: false,
+            ..exec(Some(&output))
+        };
+        assert!(unseen_failure("why", &facts(vec![], vec![before]), REASON).is_some());
         let alone = ShellContext {
             finished: vec![exec(None)],
             ..ShellContext::default()

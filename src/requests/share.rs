@@ -328,7 +328,19 @@ pub async fn unshare(
         [session] => session.clone(),
         _ => services.sessions.find(session).await?,
     };
-    remove(services, source, &hold(&id).await).await
+    unshare_id(services, source, &id).await
+}
+
+/// Removes the shares of the session of this id, if it has any.
+///
+/// # Errors
+/// A page cannot be removed.
+pub async fn unshare_id(
+    services: &Arc<SharedServices>,
+    source: CredentialSource<'_>,
+    id: &str,
+) -> Result<RemovedShares> {
+    remove(services, source, &hold(id).await).await
 }
 
 /// Removes the shares of a session, which is not shared automatically again.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::prompt_context::{self, FailedAgain, LastOutput};
+use super::last_command::{self, LastOutput};
+use super::prompt_context::{self, FailedAgain};
 use super::rules_in_force::{self, RequestContext};
 use super::sent_context::SentContext;
 use super::surroundings::Surroundings;
@@ -161,10 +162,10 @@ impl PreparedPrompt {
         }
         let read = prompt_context::resources(services, feed, &ask.resources).await?;
         ask.attachments.extend(read);
-        let commands = prompt_context::recent_commands(services, session, chosen, &ask);
+        let commands = last_command::recent(services, session, chosen, &ask);
         let (mut surroundings, mut last) = tokio::join!(
             Surroundings::look(&chosen.config.context, &ask.cwd),
-            prompt_context::last_output(services, chosen, &ask, &commands)
+            last_command::output(services, chosen, &ask, &commands)
         );
         if is_small {
             surroundings.git = None;
@@ -189,7 +190,7 @@ impl PreparedPrompt {
             last,
         );
         let withheld = match withholds_output {
-            true => prompt_context::withheld_output(&ask, &commands),
+            true => last_command::withheld_output(&ask, &commands),
             false => None,
         };
         let has_commands = !surroundings.without_commands && !commands.is_empty();

@@ -1,5 +1,6 @@
 //! Builds the context that is sent with a prompt: recent commands, attachments, instructions.
 
+use super::last_command::{self, LastOutput};
 use super::rules_in_force::RequestContext;
 use super::surroundings::{self, Surroundings};
 use super::terminal_output::{self, WantedOutput};
@@ -47,7 +48,7 @@ pub struct FailedAgain {
     pub is_untold: bool,
 }
 
-/// Returns the prompt with its context; `commands` are the [`recent_commands`]. Each command is part of one prompt only, so that a
+/// Returns the prompt with its context; `commands` are the [`last_command::recent`]. Each command is part of one prompt only, so that a
 /// notice about it appears once, except for one that failed before a prompt with input.
 pub fn content(
     services: &SharedServices,
@@ -79,6 +80,10 @@ pub fn content(
         LastOutput::Unread(reason) => (None, Some((reason, false))),
         LastOutput::Unreadable(reason) => (None, Some((reason, true))),
         LastOutput::UnknownShell => (None, None),
+    };
+    let last_start_ms = match commands.last() {
+        Some(RecordBody::ShellCommand { start_ms, .. }) => *start_ms,
+        _ => 0,
     };
     let is_untold = matches!(failure, Some((_, true)));
     session.with_records(|records| {
@@ -113,7 +118,7 @@ pub fn content(
             }),
             finished: since_last_prompt(records)
                 .iter()
-                .filter_map(|r| exec_fact(&r.body))
+                .filter_map(|r| exec_fact(r, last_start_ms))
                 .collect(),
             undone: since_last_prompt(records)
                 .iter()
@@ -148,6 +153,7 @@ pub fn content(
         let last = facts.commands.last();
         // Output that the user has turned off is not missing.
         let is_missing = ask.output != OutputChoice::Never
+            && !last_command::is_denied(chosen, ask)
             && chosen.config.context.output_bytes > 0
             && context::asks_about_failure(&ask.text, &facts);
         PromptContent {
@@ -186,132 +192,6 @@ fn has_asked(records: &[Record], line: Option<&RecordBody>) -> bool {
     let id = format!("{shell}@{start_ms}");
     let mut newest = records.iter().rev();
     newest.any(|record| record.ids.command.as_ref() == Some(&id))
-}
-
-/// Returns the commands of the shell that are sent with the prompt. Called once for a prompt, before anything is waited for: the
-/// daemon forgets the commands of a shell that exits.
-pub fn recent_commands(
-    services: &SharedServices,
-    session: &Session,
-    chosen: &ChosenModel,
-    ask: &AskRequest,
-) -> Vec<RecordBody> {
-    let Some(shell) = &ask.shell else {
-        return Vec::new();
-    };
-    let last_prompt = session.last_prompt_ms(shell);
-    let asks_about_earlier = asks_about_earlier_failure(session, ask);
-    let shells = lock(&services.shells);
-    let limit = chosen.config.context.commands;
-    let mut commands = shells.since(shell, last_prompt, limit);
-    if commands.is_empty() && limit > 0 && asks_about_earlier {
-        commands.extend(shells.undecided(shell).filter(has_failed));
-    }
-    commands
-}
-
-/// Whether a prompt without new commands asks about a failure. Unless an earlier prompt was about it, it is that of the last
-/// command: `git diff | llm review this` was about its input.
-fn asks_about_earlier_failure(session: &Session, ask: &AskRequest) -> bool {
-    let has_run = |records: &[Record]| {
-        let newer = since_last_prompt(records).iter();
-        newer.filter_map(|r| exec_fact(&r.body)).next().is_some()
-    };
-    ask.output == OutputChoice::Auto
-        && ask.attachments.is_empty()
-        && context::is_about_failure(&ask.text)
-        && !session.with_records(has_run)
-}
-
-fn has_failed(command: &RecordBody) -> bool {
-    matches!(command, RecordBody::ShellCommand { exit, .. } if context::is_failure(*exit))
-}
-
-/// The output of the last command of the user.
-#[derive(Debug)]
-pub enum LastOutput {
-    /// It is not sent.
-    NotWanted,
-    /// It is sent.
-    Read(TerminalOutput),
-    /// It would be sent but cannot be read, for this reason.
-    Unread(String),
-    /// The same, and it stays so as long as the shell runs.
-    Unreadable(String),
-    /// It would be sent, but no event of the shell has reached this daemon, so that its last command is not known.
-    UnknownShell,
-}
-
-/// Reads the output of the last command if it is sent with the prompt.
-pub async fn last_output(
-    services: &SharedServices,
-    chosen: &ChosenModel,
-    ask: &AskRequest,
-    commands: &[RecordBody],
-) -> LastOutput {
-    let Some(shell) = &ask.shell else {
-        return LastOutput::NotWanted;
-    };
-    let last = match commands.last() {
-        Some(RecordBody::ShellCommand {
-            command,
-            exit,
-            start_ms,
-            ..
-        }) => Some((command, *exit, *start_ms)),
-        _ => None,
-    };
-    // If there is input, the prompt is about it.
-    let is_about = ask.attachments.is_empty()
-        && last.is_some_and(|(command, exit, _)| context::wants_output(&ask.text, command, exit));
-    let is_wanted = match ask.output {
-        OutputChoice::Auto => is_about,
-        OutputChoice::Always => true,
-        OutputChoice::Never => false,
-    };
-    let is_missing = last.is_none()
-        && ask.output == OutputChoice::Auto
-        && ask.attachments.is_empty()
-        && context::is_about_failure(&ask.text)
-        && !lock(&services.shells).has_greeted(shell);
-    if is_missing && chosen.config.context.output_bytes > 0 {
-        return LastOutput::UnknownShell;
-    }
-    if !is_wanted || chosen.config.context.output_bytes == 0 {
-        return LastOutput::NotWanted;
-    }
-    let wanted = WantedOutput::of(shell, ask);
-    // Before the terminal is read: a shell whose pane is closed meanwhile is forgotten, with its terminal.
-    let unreadable = terminal_output::unreadable(services, &wanted);
-    match terminal_output::read(services, wanted).await {
-        Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
-            LastOutput::Read(output)
-        }
-        Ok(_) => LastOutput::NotWanted,
-        // Asked last: the recording of a shell is readable in every terminal.
-        Err(e) => match unreadable {
-            // There the way out that the line names does not help.
-            Some(_) if terminal_output::is_recorded(services, shell).await => {
-                LastOutput::Unreadable(e.message)
-            }
-            Some(terminal) => LastOutput::Unreadable(format!(
-                "{terminal} does not let aish read its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
-            )),
-            None => LastOutput::Unread(e.message),
-        },
-    }
-}
-
-/// Returns the notice that the output of the last command stays here, if the prompt points at it.
-pub fn withheld_output(ask: &AskRequest, commands: &[RecordBody]) -> Option<String> {
-    match commands.last() {
-        Some(RecordBody::ShellCommand { command, .. })
-            if !ask.follows && ask.attachments.is_empty() =>
-        {
-            context::withheld_output(&ask.text, command)
-        }
-        _ => None,
-    }
 }
 
 fn count(n: usize, what: &str) -> String {
@@ -357,8 +237,9 @@ fn attached_line(output: &TerminalOutput) -> String {
     format!("with the output of {command} ({})", parts.join(", "))
 }
 
-fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {
-    match body {
+/// Returns the result that a record has; `last_start_ms` is the start of the last command of the user.
+fn exec_fact(record: &Record, last_start_ms: u64) -> Option<FinishedCommand<'_>> {
+    match &record.body {
         RecordBody::CommandResult {
             command,
             exit,
@@ -368,6 +249,7 @@ fn exec_fact(body: &RecordBody) -> Option<FinishedCommand<'_>> {
             command,
             exit: *exit,
             output: output.as_ref(),
+            is_last: record.timestamp_ms >= last_start_ms,
         }),
         _ => None,
     }

@@ -220,6 +220,10 @@ fn output_that_is_turned_off_is_not_offered_again() {
     for (config, ask) in [
         ("", "llm --no-output why did that fail"),
         ("[context]\noutput_bytes = 0\n", "llm why did that fail"),
+        (
+            "[policy.rules]\n\"shell.output\" = \"deny\"\n",
+            "llm why did that fail",
+        ),
     ] {
         let helper = explaining();
         helper.config(config);
@@ -257,6 +261,12 @@ fn a_failed_command_is_offered_again_where_the_model_proposes_nothing() {
     // Neither is after another prompt: the last line, whose exit code is 3 as well, is the one that asked.
     zsh.run("llm why did that fail");
     assert_eq!(helper.records_of("command_approval").len(), 1);
+    // Its next failure is another one.
+    zsh.run(FAILS);
+    zsh.send("clear; llm why did that fail\r");
+    zsh.wait_text("run it again, for its output?");
+    zsh.press_until("n", "no\r\n");
+    zsh.prompt();
 }
 
 #[test]

@@ -356,6 +356,16 @@ fn in_a_recorded_terminal_the_shell_is_not_recorded_twice() {
 }
 
 #[test]
+fn a_zshrc_that_replaces_the_shell_by_aish_still_gives_a_zsh() {
+    let terminals = Terminals::new();
+    std::fs::write(terminals.home.path(".zshrc"), "exec aish --no-tmux").expect(".zshrc");
+    let zsh = terminals.start(&["--no-tmux"]);
+    zsh.wait_text("zsh starts without .zshrc");
+    zsh.send("print alive$((1+1))\r");
+    zsh.wait_text("alive2");
+}
+
+#[test]
 fn a_call_in_a_session_of_aish_does_nothing() {
     let terminals = Terminals::new();
     let zsh = terminals.start(&[]);

@@ -427,6 +427,50 @@ fn a_model_may_ask_for_output_and_the_question_shows_it() {
 }
 
 #[test]
+fn an_edited_request_for_output_is_asked_about_again() {
+    let provider = Provider::answering(|request| {
+        let messages = request.json["messages"].to_string();
+        match messages.contains("\"role\":\"tool\"") {
+            true => Script::tokens(["I have seen it."]),
+            false => Script::calls("", &[("c1", "terminal_output", r#"{"lines":2}"#)]),
+        }
+    });
+    let helper = Helper::with(provider);
+    let prompt = format!("{PROMPT}\nexport EDITOR='sed -i s/2/3/'");
+    let mut shell = Shell::start(&helper, Kind::Tmux, &prompt);
+    shell.run("seq 5");
+    shell.keys("llm tell me about numbers");
+    shell.press("Enter");
+    shell.wait_text("5 lines; the last 2]");
+    shell.answer("e", "edited");
+    shell.answer("y", "5 lines; the last 3]");
+    shell.answer("y", "I have seen it.");
+    let last = helper.provider.requests().pop().expect("a request");
+    let messages = last.json["messages"].to_string();
+    assert!(messages.contains("the last 3]\\n3\\n4\\n5"), "{messages}");
+}
+
+#[test]
+fn a_rule_that_denies_outputs_keeps_them_here() {
+    let helper = Helper::saying("fine");
+    helper.config("[policy.rules]\n\"shell.output\" = \"deny\"\n");
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("sh -c 'echo the cause; exit 2'");
+    shell.run("llm fix it");
+    assert!(
+        !helper.content().contains("<output"),
+        "{}",
+        helper.content()
+    );
+    shell.run("llm --output fix it");
+    assert!(
+        helper.content().contains("\nthe cause\n"),
+        "{}",
+        helper.content()
+    );
+}
+
+#[test]
 fn a_model_that_asks_for_an_output_that_is_gone_answers_without_it() {
     let provider = Provider::answering(|request| {
         let messages = request.json["messages"].to_string();

@@ -265,7 +265,11 @@ async fn session(state: &ApiState, id: &str) -> Answer<SharedSession> {
             return Ok(session);
         }
         if sessions.journal.has(id) {
-            return Ok(sessions.get(id).await?);
+            match sessions.get(id).await {
+                // It was deleted meanwhile.
+                Err(_) if !sessions.journal.has(id) => {}
+                found => return Ok(found?),
+            }
         }
     }
     let message = "there is no session with this id";

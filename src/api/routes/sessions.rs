@@ -391,7 +391,7 @@ async fn apply(state: &ApiState, id: &str, change: SessionChange) -> Answer<()> 
     records.extend(changes.into_iter().map(session_settings::setting_record));
     records.extend(title(&change).map(|title| RecordBody::Title { title }));
     if change.share_state == Some(ShareStateChange::Private) {
-        requests::share::unshare(&state.services, CredentialSource::Kept, id).await?;
+        requests::share::unshare_id(&state.services, CredentialSource::Kept, id).await?;
     }
     let session = super::session(state, id).await?;
     records.retain(|record| !is_in_force(&session, record));

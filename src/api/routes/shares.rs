@@ -106,7 +106,7 @@ pub async fn unshare(
     InPath(id): InPath<String>,
 ) -> Answer<Json<Unshared>> {
     super::session(&state, &id).await?;
-    let removed = share::unshare(&state.services, CredentialSource::Kept, &id).await?;
+    let removed = share::unshare_id(&state.services, CredentialSource::Kept, &id).await?;
     Ok(Json(Unshared {
         removed: removed.count,
     }))

@@ -270,6 +270,16 @@ impl RuleSet {
         found.next()
     }
 
+    /// Whether a rule denies a tool by its name.
+    pub fn denies_tool(&self, (server, tool): (&str, &str)) -> bool {
+        self.with_effect(RuleEffect::Deny)
+            .any(|rule| match &rule.subject {
+                RuleSubject::Tool(denied, name) => denied == server && name == tool,
+                RuleSubject::Server(denied) => denied == server,
+                _ => false,
+            })
+    }
+
     /// Whether a rule of the user allows calls and commands that may destroy something.
     pub fn allows_destructive(&self) -> bool {
         let subject = RuleSubject::Operation(OperationClass::Destructive);

@@ -338,11 +338,7 @@ impl<'a> CallGate<'a> {
                     Ok(yes) => yes,
                     Err(no) => return Err((self.deny(call, at, no), account)),
                 };
-                if prepared.is_some() && arguments != resolved.arguments {
-                    let why = "the arguments of this tool cannot be edited".to_owned();
-                    return Err((self.report(call, at, CallEnd::Failed(why)), account));
-                }
-                if resolved.is_work() && arguments != resolved.arguments {
+                if (prepared.is_some() || resolved.is_work()) && arguments != resolved.arguments {
                     return Ok(Admission::Edited(arguments));
                 }
                 let request = self.call_request(resolved, &arguments);

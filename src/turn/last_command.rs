@@ -1,0 +1,145 @@
+//! The last commands of the user, and the output of the last one, as they are sent with a prompt.
+
+use super::terminal_output::{self, WantedOutput};
+use crate::context;
+use crate::history::record::{Record, RecordBody};
+use crate::protocol::{AskRequest, OutputChoice, TerminalOutput};
+use crate::safety::policy::TERMINAL_OUTPUT_RULE;
+use crate::services::SharedServices;
+use crate::services::model::ChosenModel;
+use crate::session::conversation::{Session, since_last_prompt};
+use crate::session::lock;
+
+/// Returns the commands of the shell that are sent with the prompt. Called once for a prompt, before anything is waited for: the
+/// daemon forgets the commands of a shell that exits.
+pub fn recent(
+    services: &SharedServices,
+    session: &Session,
+    chosen: &ChosenModel,
+    ask: &AskRequest,
+) -> Vec<RecordBody> {
+    let Some(shell) = &ask.shell else {
+        return Vec::new();
+    };
+    let last_prompt = session.last_prompt_ms(shell);
+    let asks_about_earlier = asks_about_earlier_failure(session, ask);
+    let shells = lock(&services.shells);
+    let limit = chosen.config.context.commands;
+    let mut commands = shells.since(shell, last_prompt, limit);
+    if commands.is_empty() && limit > 0 && asks_about_earlier {
+        commands.extend(shells.undecided(shell).filter(has_failed));
+    }
+    commands
+}
+
+/// Whether a prompt without new commands asks about a failure. Unless an earlier prompt was about it, it is that of the last
+/// command: `git diff | llm review this` was about its input.
+fn asks_about_earlier_failure(session: &Session, ask: &AskRequest) -> bool {
+    let has_run = |records: &[Record]| {
+        let mut newer = since_last_prompt(records).iter();
+        newer.any(|r| matches!(r.body, RecordBody::CommandResult { .. }))
+    };
+    ask.output == OutputChoice::Auto
+        && ask.attachments.is_empty()
+        && context::is_about_failure(&ask.text)
+        && !session.with_records(has_run)
+}
+
+fn has_failed(command: &RecordBody) -> bool {
+    matches!(command, RecordBody::ShellCommand { exit, .. } if context::is_failure(*exit))
+}
+
+/// The output of the last command of the user.
+#[derive(Debug)]
+pub enum LastOutput {
+    /// It is not sent.
+    NotWanted,
+    /// It is sent.
+    Read(TerminalOutput),
+    /// It would be sent but cannot be read, for this reason.
+    Unread(String),
+    /// The same, and it stays so as long as the shell runs.
+    Unreadable(String),
+    /// It would be sent, but no event of the shell has reached this daemon, so that its last command is not known.
+    UnknownShell,
+}
+
+/// Whether a rule denies the model the output of commands, and the user has not asked to send it.
+pub fn is_denied(chosen: &ChosenModel, ask: &AskRequest) -> bool {
+    ask.output != OutputChoice::Always && chosen.config.policy.denies_tool(TERMINAL_OUTPUT_RULE)
+}
+
+/// Reads the output of the last command if it is sent with the prompt.
+pub async fn output(
+    services: &SharedServices,
+    chosen: &ChosenModel,
+    ask: &AskRequest,
+    commands: &[RecordBody],
+) -> LastOutput {
+    let Some(shell) = &ask.shell else {
+        return LastOutput::NotWanted;
+    };
+    let last = match commands.last() {
+        Some(RecordBody::ShellCommand {
+            command,
+            exit,
+            start_ms,
+            ..
+        }) => Some((command, *exit, *start_ms)),
+        _ => None,
+    };
+    // If there is input, the prompt is about it.
+    let is_about = ask.attachments.is_empty()
+        && last.is_some_and(|(command, exit, _)| context::wants_output(&ask.text, command, exit));
+    if is_denied(chosen, ask) {
+        return LastOutput::NotWanted;
+    }
+    let is_wanted = match ask.output {
+        OutputChoice::Auto => is_about,
+        OutputChoice::Always => true,
+        OutputChoice::Never => false,
+    };
+    let is_missing = last.is_none()
+        && ask.output == OutputChoice::Auto
+        && ask.attachments.is_empty()
+        && context::is_about_failure(&ask.text)
+        && !lock(&services.shells).has_greeted(shell);
+    if is_missing && chosen.config.context.output_bytes > 0 {
+        return LastOutput::UnknownShell;
+    }
+    if !is_wanted || chosen.config.context.output_bytes == 0 {
+        return LastOutput::NotWanted;
+    }
+    let wanted = WantedOutput::of(shell, ask);
+    // Before the terminal is read: a shell whose pane is closed meanwhile is forgotten, with its terminal.
+    let unreadable = terminal_output::unreadable(services, &wanted);
+    match terminal_output::read(services, wanted).await {
+        Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
+            LastOutput::Read(output)
+        }
+        Ok(_) => LastOutput::NotWanted,
+        // Asked last: the recording of a shell is readable in every terminal.
+        Err(e) => match unreadable {
+            // There the way out that the line names does not help.
+            Some(_) if terminal_output::is_recorded(services, shell).await => {
+                LastOutput::Unreadable(e.message)
+            }
+            Some(terminal) => LastOutput::Unreadable(format!(
+                "{terminal} does not let aish read its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
+            )),
+            None => LastOutput::Unread(e.message),
+        },
+    }
+}
+
+/// Returns the notice that the output of the last command stays here, if the prompt points at it.
+pub fn withheld_output(ask: &AskRequest, commands: &[RecordBody]) -> Option<String> {
+    match commands.last() {
+        Some(RecordBody::ShellCommand { command, .. })
+            if !ask.follows && ask.attachments.is_empty() =>
+        {
+            context::withheld_output(&ask.text, command)
+        }
+        _ => None,
+    }
+}
