@@ -186,6 +186,7 @@ pub struct Assessor<'p> {
     /// Arguments of the command being judged are the output of one that downloads.
     argument_downloads: bool,
     reads_secret: bool,
+    has_added_secret: bool,
     /// A literal text has a substitution, which runs if it is expanded once more.
     has_substitution: bool,
     /// A variable gets a value that is not known.
@@ -219,6 +220,7 @@ impl<'p> Assessor<'p> {
             has_cloned: false,
             argument_downloads: false,
             reads_secret: false,
+            has_added_secret: false,
             has_substitution: false,
             has_unknown_value: false,
             values: Vec::new(),
@@ -361,6 +363,7 @@ impl<'p> Assessor<'p> {
             self.redirection(&script, redirection);
         }
         self.piped_downloads(&script);
+        self.texts_of_tee(&script);
         for index in script.order() {
             self.command(&script, index);
         }
@@ -415,6 +418,7 @@ impl<'p> Assessor<'p> {
                 .facts
                 .get(redirection.commands.clone())
                 .unwrap_or_default();
+            self.sent_output(script, &redirection.commands);
             match facts.iter().any(CommandFacts::runs_input) {
                 true => self
                     .findings

@@ -86,3 +86,8 @@ pub fn code_options(name: &str) -> Option<&'static [&'static str]> {
         _ => return None,
     })
 }
+
+/// Whether a file is a script of a project that has subcommands: `python manage.py migrate`.
+pub fn is_project_script(file: &str) -> bool {
+    matches!(file, "artisan" | "console" | "manage.py" | "spark")
+}

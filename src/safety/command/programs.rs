@@ -405,12 +405,13 @@ impl ProgramRule {
 
     /// Whether the rule holds. An option that lowers the class must be an option for certain: `-onotify` has no `-n`.
     fn applies(&self, list: &ArgumentList<'_>, lowers: bool) -> bool {
-        let is_path = holds_path(&self.path, list);
+        let (own, destroys) = (list.own_operands(), self.class == CommandClass::Destroys);
+        let is_path = holds_path(&self.path, list) && (!destroys || self.path.len() <= own.len());
         let is_verb = |condition: &&str| matches!(*condition, "@deletes" | "@stops");
-        let operands = match self.class == CommandClass::Destroys {
+        let operands = match destroys {
             true if self.any.iter().any(is_verb) => list.subcommands(),
             // What the command does that it runs is said of that command.
-            true => list.own_operands(),
+            true => own,
             false => &list.operands,
         };
         let rest = operands.get(self.path.len()..).unwrap_or_default();

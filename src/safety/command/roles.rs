@@ -233,6 +233,16 @@ pub fn output_role(arguments: &[String]) -> OutputRole {
     let rest = innermost(arguments);
     let (name, operands) = program_of(&rest);
     match name {
+        // Files of this machine only.
+        "curl" | "wget"
+            if operands.iter().any(|url| url.starts_with("file://"))
+                && operands.iter().all(|word| {
+                    let is_option = word.starts_with('-') && !word.contains("://");
+                    is_option || word.starts_with("file://")
+                }) =>
+        {
+            OutputRole::Local
+        }
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" | "httpie"
         | "fetch" | "nc" | "ncat" | "netcat" | "socat" | "telnet" | "ssh" | "lynx" | "w3m"
         | "links" | "lwp-request" | "GET" | "scp" | "ftp" | "tftp" | "dig" | "websocat" => {

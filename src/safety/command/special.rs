@@ -215,6 +215,14 @@ pub fn judge(
             runs_rest(call, 0)
         }
         "make" | "gmake" => languages::make(call),
+        "java" => packages::java(call),
+        // In the directory of the passwords.
+        "pass" | "gopass" | "passage" if call.arguments.first().is_some_and(|sub| sub == "git") => {
+            CallOutcome {
+                inner: vec![InnerCommand::Arguments(call.arguments.to_vec())],
+                ..CallOutcome::complete()
+            }
+        }
         "gh" => transfer::published(call, findings),
         // The browser shows it.
         "open" | "xdg-open" | "gio"

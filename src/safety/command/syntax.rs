@@ -426,26 +426,6 @@ impl SyntaxBuilder<'_> {
         }
     }
 
-    fn open_redirect(&mut self, node: Node<'_>) {
-        let mut cursor = node.walk();
-        let operator = node
-            .children(&mut cursor)
-            .find(|child| !child.is_named())
-            .map(|child| self.slice(child).to_owned());
-        let last = self.script.commands.len();
-        let open = self.frames.iter().rev().find_map(|frame| match frame {
-            SyntaxFrame::Command(index) => Some(*index..*index + 1),
-            SyntaxFrame::Redirected { start, end } => Some(*start..(*end).max(last)),
-            _ => None,
-        });
-        self.frames.push(SyntaxFrame::Redirect {
-            operator: operator.unwrap_or_default(),
-            targets: Vec::new(),
-            commands: open.unwrap_or(last..last),
-            is_text: node.kind() == "heredoc_redirect",
-        });
-    }
-
     fn add_command(&mut self) -> usize {
         let index = self.script.commands.len();
         self.script.commands.push(SimpleCommand::default());

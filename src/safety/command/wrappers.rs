@@ -61,13 +61,15 @@ pub enum WrappedCommand {
 
 /// Whether a program runs a command with some arguments.
 pub fn is_wrapper(name: &str) -> bool {
-    BY_NAME.contains_key(name) || name == "zargs"
+    BY_NAME.contains_key(name) || matches!(name, "nix" | "zargs")
 }
 
 /// Returns what a wrapper runs, or `None` if the program is not a wrapper. `arguments` begin with the name.
 pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
-    if name == "zargs" {
-        return Some(zargs(arguments));
+    match name {
+        "zargs" => return Some(zargs(arguments)),
+        "nix" => return nix(arguments),
+        _ => {}
     }
     let known = BY_NAME.get(name)?;
     let (wrapper, mut at) = known.iter().find_map(|wrapper| {
@@ -185,6 +187,21 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
     Some(WrappedCommand::Arguments(
         program.chain(rest.iter().cloned()).collect(),
     ))
+}
+
+/// Returns the command of `nix develop -c COMMAND`, with its arguments.
+fn nix(arguments: &[String]) -> Option<WrappedCommand> {
+    let is_option = |argument: &String| matches!(argument.as_str(), "-c" | "--command");
+    let at = arguments.iter().position(is_option)? + 1;
+    let mut own = arguments.iter().take(at);
+    if !own.any(|argument| matches!(argument.as_str(), "develop" | "shell")) {
+        return None;
+    }
+    let is_text = arguments.get(at)?.contains(char::is_whitespace);
+    Some(match is_text {
+        true => WrappedCommand::Text(arguments.get(at..)?.join(" ")),
+        false => WrappedCommand::At(at),
+    })
 }
 
 /// Returns the command of `zargs [OPTION… --] [ARGUMENT…] -- COMMAND`, with its arguments.

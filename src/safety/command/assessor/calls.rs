@@ -71,7 +71,7 @@ impl UnwrappedCall {
 }
 
 /// Returns what `xargs` puts arguments in place of; its command begins at an index.
-fn placeholder(arguments: &[String], at: usize) -> String {
+pub(super) fn placeholder(arguments: &[String], at: usize) -> String {
     let own = arguments.get(1..at).unwrap_or_default();
     let others = ["-n", "-P", "-L", "-d", "-s", "-E", "-a", "-R", "-S"];
     let mut found = ["-I", "-J", "--replace"]

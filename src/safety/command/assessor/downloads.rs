@@ -182,12 +182,47 @@ impl Assessor<'_> {
         redirection: &Redirection,
         path: &str,
     ) {
-        let facts = script.facts.get(redirection.commands.clone());
-        if let [facts] = facts.unwrap_or_default()
-            && let OutputRole::Constant(text) = &facts.output
-        {
+        if let Some(text) = self.printed_text(script, &redirection.commands) {
             let name = file_name(path).to_owned();
-            self.texts_of_files.push((name, text.clone()));
+            self.texts_of_files.push((name, text));
+        }
+    }
+
+    /// Returns the constant text that a command prints: its own, or that of a here-document or here-string that it passes on.
+    fn printed_text(&self, script: &ScriptFacts, commands: &Range<usize>) -> Option<String> {
+        let facts = script.facts.get(commands.clone());
+        let [facts] = facts.unwrap_or_default() else {
+            return None;
+        };
+        match &facts.output {
+            OutputRole::Constant(text) => Some(text.clone()),
+            OutputRole::Passes { changes: false } => self.here_text(script, commands),
+            _ => None,
+        }
+    }
+
+    /// Notes the constant texts that `tee` writes to files.
+    pub(super) fn texts_of_tee(&mut self, script: &ScriptFacts) {
+        for (at, facts) in script.facts.iter().enumerate() {
+            if !facts
+                .values
+                .iter()
+                .any(|word| matches!(word.as_str(), "tee" | "sponge"))
+            {
+                continue;
+            }
+            let own = at..at + 1;
+            let before = script.script.pipelines.iter().find_map(|stages| {
+                let at = stages.iter().position(|stage| *stage == own)?;
+                stages.get(at.checked_sub(1)?)
+            });
+            let text = self.printed_text(script, before.unwrap_or(&own));
+            let files = innermost(&facts.values);
+            let files = files.iter().skip(1).filter(|file| !file.starts_with('-'));
+            if let Some(text) = text {
+                let texts = files.map(|file| (file_name(file).to_owned(), text.clone()));
+                self.texts_of_files.extend(texts);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::secrets::puts_secret;
 use super::{Assessor, CommandFacts, InputRole, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Network, RunsDownloadedCode, Unknown, Writes,
@@ -12,6 +13,7 @@ use crate::safety::command::code::{
 };
 use crate::safety::command::interpreters::has_other_language;
 use crate::safety::command::roles::{innermost, program_name};
+use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::targets::{PathReach, written};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 use crate::safety::command::wrappers::elsewhere;
@@ -43,10 +45,10 @@ impl Assessor<'_> {
     /// Judges a pipeline: a stage that runs its input.
     pub(super) fn pipeline(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
         self.sent_secrets(script, stages);
-        let mut stream = match stages.first() {
-            Some(first) => self.here_text(script, first),
-            None => StreamContent::Local,
-        };
+        let text = stages
+            .first()
+            .and_then(|first| self.here_text(script, first));
+        let mut stream = text.map_or(StreamContent::Local, StreamContent::Text);
         for (number, stage) in stages.iter().enumerate() {
             let facts = script.facts.get(stage.clone()).unwrap_or_default();
             let before = number.checked_sub(1).and_then(|before| stages.get(before));
@@ -88,13 +90,12 @@ impl Assessor<'_> {
     }
 
     /// Returns the text of a here-document or here-string that a command gets.
-    fn here_text(&self, script: &ScriptFacts, command: &Range<usize>) -> StreamContent {
+    pub(super) fn here_text(&self, script: &ScriptFacts, command: &Range<usize>) -> Option<String> {
         let mut redirections = script.script.redirections.iter();
-        let text = redirections
+        redirections
             .find(|input| input.operator.starts_with("<<") && input.commands == *command)
             .map(|input| self.value(&input.target))
-            .filter(|text| !text.contains(UNKNOWN));
-        text.map_or(StreamContent::Local, StreamContent::Text)
+            .filter(|text| !text.contains(UNKNOWN))
     }
 
     /// Judges what commands read from `< <(…)`; after `exec`, all later commands read it.
@@ -133,7 +134,8 @@ impl Assessor<'_> {
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),
             (InputRole::Installs, _) => {}
-            (InputRole::Lines | InputRole::Server, StreamContent::Text(text)) => self.lines(text),
+            (InputRole::Lines, StreamContent::Text(text)) => self.lines(text),
+            (InputRole::Server, StreamContent::Text(text)) => self.server_lines(text),
             (InputRole::Lines, _) => {}
             (InputRole::Query, StreamContent::Text(text)) => self.query(text),
             (InputRole::Query, _) => self
@@ -180,7 +182,8 @@ impl Assessor<'_> {
                 InputRole::Opaque if only_prints(facts, text) => {}
                 InputRole::OtherCode => self.other_code(text),
                 InputRole::Installs => {}
-                InputRole::Lines | InputRole::Server => self.lines(text),
+                InputRole::Lines => self.lines(text),
+                InputRole::Server => self.server_lines(text),
                 InputRole::Opaque => self
                     .findings
                     .add_text("it runs the text of a here-document", text),
@@ -324,6 +327,14 @@ impl Assessor<'_> {
             Destroys,
             "confirms a question about overwriting or changing something",
         );
+    }
+
+    /// Judges commands of a client of a file server.
+    fn server_lines(&mut self, text: &str) {
+        if puts_secret(text) {
+            self.findings.add_grave(Destroys, SENDS_SECRET);
+        }
+        self.lines(text);
     }
 
     /// Judges commands of a protocol of lines.

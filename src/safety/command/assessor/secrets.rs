@@ -2,16 +2,19 @@
 
 use std::ops::Range;
 
+use super::calls::placeholder;
 use super::{Assessor, CommandFacts, Redirection, ScriptFacts, SimpleCommand};
 use crate::safety::command::class::CommandClass::Destroys;
-use crate::safety::command::programs;
+use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::roles::{innermost, program_name};
 use crate::safety::command::special::{SENDS_SECRET, sent_files};
 use crate::safety::command::targets::{is_private, is_secret};
 use crate::safety::command::word::ShellWord;
 
 /// Programs that do not send the contents of the files among their arguments.
-const OTHERS: [&str; 24] = [
+const OTHERS: [&str; 26] = [
+    "cd",
+    "pushd",
     "ssh",
     "scp",
     "sftp",
@@ -69,7 +72,7 @@ fn names_secret(name: &str) -> bool {
     .any(|part| name.contains(part))
 }
 
-/// Whether a command prints a secret.
+/// Whether a command prints a secret: the table knows the programs that keep them.
 fn prints_secret(facts: &CommandFacts, words: &[ShellWord]) -> bool {
     let values = innermost(&facts.values);
     let Some((path, arguments)) = values.split_first() else {
@@ -80,22 +83,58 @@ fn prints_secret(facts: &CommandFacts, words: &[ShellWord]) -> bool {
         "env" | "printenv" | "set" | "export" => {
             arguments.is_empty() || has(&["-p"]) || arguments.iter().any(|name| names_secret(name))
         }
-        "gpg" | "gpg2" => has(&["--export-secret-keys", "--export-secret-subkeys"]),
-        "kubectl" | "oc" | "k" => {
-            arguments.iter().any(|argument| {
+        "kubectl" | "oc" | "k"
+            if arguments.iter().any(|argument| {
                 let kind = argument.split('/').next().unwrap_or_default();
                 matches!(kind, "secret" | "secrets")
-            }) && arguments
-                .iter()
-                .any(|argument| argument.starts_with("-o") || argument.starts_with("--output"))
+            }) =>
+        {
+            let mut arguments = arguments.iter();
+            arguments.any(|argument| argument.starts_with("-o") || argument.starts_with("--output"))
         }
         "echo" | "printf" | "print" => {
             let mut names = words.iter().flat_map(ShellWord::variables);
             names.any(names_secret)
         }
         "ls" | "stat" | "test" | "grep" => false,
-        _ => arguments.iter().any(|path| is_private(path)),
+        name => {
+            let entry = programs::find(name);
+            entry.is_some_and(|entry| entry.prints_secrets(&entry.arguments(arguments)))
+                || arguments.iter().any(|path| is_private(path))
+        }
     }
+}
+
+/// Whether `xargs` puts its input into a request, other than into a header.
+fn sends_arguments(facts: &CommandFacts) -> bool {
+    let request = innermost(&facts.values);
+    let name = request.first().map_or("", |path| program_name(path));
+    let outer = facts.values.first().map_or("", |path| program_name(path));
+    if !matches!(outer, "xargs" | "gxargs") || !is_http(name) {
+        return false;
+    }
+    let at = facts.values.len().saturating_sub(request.len());
+    let placeholder = placeholder(&facts.values, at);
+    let mut arguments = request.iter().zip(request.iter().skip(1));
+    let is_replaced = |(_, value): &(&String, &String)| value.contains(&placeholder);
+    match arguments.clone().any(|pair| is_replaced(&pair)) {
+        true => arguments.any(|pair| is_replaced(&pair) && !is_header(name, pair.0, pair.1)),
+        false => true,
+    }
+}
+
+/// Whether a program sends requests whose headers log in.
+fn is_http(name: &str) -> bool {
+    matches!(name, "curl" | "wget" | "wget2" | "http" | "https" | "xh")
+}
+
+/// Whether commands of a file server send a file with keys or passwords.
+pub(super) fn puts_secret(text: &str) -> bool {
+    const SENDING: [&str; 6] = ["put", "mput", "reput", "send", "append", "mirror"];
+    text.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        words.next().is_some_and(|verb| SENDING.contains(&verb)) && words.any(is_secret)
+    })
 }
 
 /// Whether a command sends its input over the network.
@@ -107,9 +146,10 @@ fn sends_input(facts: &CommandFacts) -> bool {
     let name = program_name(path);
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
     match name {
-        "nc" | "ncat" | "netcat" | "socat" | "telnet" | "http" | "https" | "xh" | "pastebinit" => {
-            true
-        }
+        "nc" | "ncat" | "netcat" | "socat" | "telnet" | "http" | "https" | "xh" | "pastebinit"
+        | "mail" | "mailx" | "mutt" | "msmtp" | "sendmail" => true,
+        _ if sends_arguments(facts) => true,
+        "openssl" => has("s_client"),
         "curl" | "wget" | "wget2" => {
             let mut files = sent_files(name, arguments).into_iter();
             files.any(|file| matches!(file, "-" | "." | "/dev/stdin"))
@@ -178,6 +218,9 @@ impl Assessor<'_> {
         if OTHERS.contains(&name) {
             return;
         }
+        if name == "git" {
+            self.committed_secrets(arguments);
+        }
         let mut is_login = false;
         for argument in arguments {
             let option = argument.split('=').next().unwrap_or_default();
@@ -185,6 +228,31 @@ impl Assessor<'_> {
                 self.secret(argument);
             }
             is_login = LOGINS.contains(&argument.as_str());
+        }
+    }
+
+    /// Judges files with secrets that are added to a repository and sent by a later `git push`.
+    fn committed_secrets(&mut self, arguments: &[String]) {
+        let list = programs::find("git").map(|entry| entry.arguments(arguments));
+        let operands = list.map(|list| list.operands).unwrap_or_default();
+        match operands.as_slice() {
+            ["add" | "stage" | "commit", files @ ..] => {
+                self.has_added_secret |= files.iter().any(|file| is_private(file));
+            }
+            ["push", ..] if self.has_added_secret => {
+                self.findings.add_grave(Destroys, SENDS_SECRET);
+            }
+            _ => {}
+        }
+    }
+
+    /// Judges what the commands that end with a redirected one print to a connection: `> /dev/tcp/HOST/PORT`.
+    pub(super) fn sent_output(&mut self, script: &ScriptFacts, commands: &Range<usize>) {
+        let mut pipelines = script.script.pipelines.iter();
+        let own = pipelines.find(|stages| stages.contains(commands));
+        let first = own.and_then(|stages| stages.first()).unwrap_or(commands);
+        if self.print_secret(script, &(first.start..commands.end)) {
+            self.findings.add_grave(Destroys, SENDS_SECRET);
         }
     }
 
@@ -253,17 +321,29 @@ impl Assessor<'_> {
         command: &SimpleCommand,
         facts: &CommandFacts,
     ) {
+        let mut options = ["-a", "--arg-file"].into_iter();
+        let is_fed = options.any(|option| {
+            let found = find_option(&facts.values, option, &["-I", "-d"], false);
+            found
+                .iter()
+                .any(|found| is_private(found.value(&facts.values)))
+        });
+        if is_fed && sends_arguments(facts) {
+            self.findings.add_grave(Destroys, SENDS_SECRET);
+        }
         let request = innermost(&facts.values);
         let name = request.first().map_or("", |path| program_name(path));
-        let is_request = matches!(name, "curl" | "wget" | "wget2" | "http" | "https" | "xh");
-        if !is_request || !facts.values.ends_with(&request) {
+        // The name of a host is sent as well.
+        let asks = matches!(name, "dig" | "drill" | "host" | "nslookup" | "ping");
+        if !asks && !is_http(name) || !facts.values.ends_with(&request) {
             return;
         }
         let from = facts.values.len() - request.len();
         let values = facts.values.iter().skip(from);
         let words = command.words.iter().skip(from + 1);
         let sends = values.clone().zip(values.skip(1)).zip(words);
-        let mut sends = sends.filter(|((before, value), _)| !is_header(name, before, value));
+        let mut sends =
+            sends.filter(|((before, value), _)| asks || !is_header(name, before, value));
         if sends.any(|(_, word)| self.holds_secret(script, word)) {
             self.findings.add_grave(Destroys, SENDS_SECRET);
         }

@@ -4,8 +4,10 @@ use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
 };
-use crate::safety::command::interpreters::{code_options, is_shell, value_options};
-use crate::safety::command::programs::find_option;
+use crate::safety::command::interpreters::{
+    code_options, is_project_script, is_shell, value_options,
+};
+use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 use crate::safety::command::wrappers::elsewhere;
@@ -157,8 +159,12 @@ impl Assessor<'_> {
             {
                 self.findings.add(Destroys, "deletes files");
             }
-            "su" | "runuser" | "script" | "flock" | "nix-shell" | "nix" | "vagrant"
-            | "machinectl" | "sg" | "newgrp" => {
+            "zmv" | "zcp" | "zln" => {
+                self.evaluated_name(call);
+                return false;
+            }
+            "su" | "runuser" | "script" | "flock" | "nix-shell" | "vagrant" | "machinectl"
+            | "sg" | "newgrp" => {
                 // The words after `--` are options of the shell that `su` starts.
                 let arguments = call.arguments.iter().filter(|argument| *argument != "--");
                 let arguments: Vec<String> = arguments.cloned().collect();
@@ -175,13 +181,23 @@ impl Assessor<'_> {
                 self.set_elsewhere(before);
                 self.findings.add(Writes, "");
                 // The package in whose environment the text runs counts as well.
-                return !matches!(call.name, "nix" | "nix-shell");
+                return call.name != "nix-shell";
             }
             "tmux" | "byobu" => self.tmux(call),
             "screen" => return self.screen(call),
             _ => return false,
         }
         true
+    }
+
+    /// Judges the new name of `zmv`, whose substitutions run for each file.
+    fn evaluated_name(&mut self, call: &ShellCall<'_>) {
+        let entry = programs::find(call.name);
+        let list = entry.map(|entry| entry.arguments(call.arguments));
+        let name = list.and_then(|list| list.operands.get(1).copied());
+        if let Some(name) = name.filter(|name| name.contains("$(") || name.contains('`')) {
+            self.shell_text(&format!(": \"{}\"", name.replace('"', "")));
+        }
     }
 
     /// Judges the text or file that an argument at `at` gives to something that runs it.
@@ -388,7 +404,7 @@ impl Assessor<'_> {
             .arguments
             .get(at)
             .map(|file| file.rsplit('/').next().unwrap_or_default());
-        if let Some(name @ ("manage.py" | "artisan" | "console")) = file {
+        if let Some(name) = file.filter(|name| is_project_script(name)) {
             let rest = call.arguments.get(at + 1..).unwrap_or_default();
             self.table(name, rest);
         }

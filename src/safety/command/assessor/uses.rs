@@ -88,6 +88,7 @@ impl Assessor<'_> {
                 ArgumentUse::Sends => self.lines(&value),
                 ArgumentUse::Installs => self.installed(&value),
                 ArgumentUse::Fetches => self.has_unpacked |= value.is_empty(),
+                ArgumentUse::PrintsSecrets => {}
                 ArgumentUse::Loads => self.findings.add_text(
                     format!("{name} runs code or a program that is not known"),
                     value,

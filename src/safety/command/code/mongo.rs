@@ -1,5 +1,7 @@
 //! The shell of MongoDB.
 
+use std::ops::Range;
+
 /// Returns the names of the members and functions that code of the shell of MongoDB uses, or `None` if it is something else or may
 /// use others. Its texts and filters are data. `words` are those of `upper`, the code in upper case.
 pub(super) fn member_names<'a>(
@@ -23,17 +25,44 @@ pub(super) fn member_names<'a>(
         let before = upper.get(..at).unwrap_or_default().trim_end();
         before.ends_with(|c: char| is_name(c) || matches!(c, ')' | ']'))
     });
-    let is_shell = upper.trim_start().starts_with("DB.");
+    let starts = ["DB.", "PRINT(", "PRINTJSON("];
+    let is_shell = starts
+        .iter()
+        .any(|start| upper.trim_start().starts_with(start));
     let assigns = upper.replace("=>", "").contains('=');
     let has_other = OTHERS.iter().any(|other| upper.contains(other));
     if !is_shell || computes || assigns || has_other || code.contains("Function(") {
         return None;
     }
+    let texts = texts(upper);
     let is_used = |word: &&str| {
         let at = word.as_ptr() as usize - upper.as_ptr() as usize;
+        if texts.iter().any(|text| text.contains(&at)) {
+            return false;
+        }
         let before = upper.get(..at).unwrap_or_default().trim_end();
         let behind = upper.get(at + word.len()..).unwrap_or_default();
         before.ends_with('.') || behind.trim_start().starts_with('(')
     };
     Some(words.into_iter().filter(is_used).collect())
+}
+
+/// Returns where the texts of code without escapes are, or none if it is not certain.
+fn texts(code: &str) -> Vec<Range<usize>> {
+    let mut texts = Vec::new();
+    let mut open = None;
+    for (at, c) in code.char_indices().filter(|(_, c)| matches!(c, '"' | '\'')) {
+        match open {
+            None => open = Some((at, c)),
+            Some((start, quote)) if quote == c => {
+                texts.push(start..at);
+                open = None;
+            }
+            Some(_) => {}
+        }
+    }
+    match open {
+        Some(_) => Vec::new(),
+        None => texts,
+    }
 }

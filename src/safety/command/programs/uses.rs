@@ -62,11 +62,13 @@ pub enum ArgumentUse {
     Evaluates,
     /// It is commands of a protocol or of a file server.
     Sends,
+    /// Nothing: with such arguments, the program prints secrets.
+    PrintsSecrets,
 }
 
 impl ArgumentUse {
     /// The words of the table.
-    pub(super) const WORDS: [(&'static str, ArgumentUse); 11] = [
+    pub(super) const WORDS: [(&'static str, ArgumentUse); 12] = [
         (" writes to ", ArgumentUse::Writes),
         (" runs ", ArgumentUse::Runs),
         (" feeds ", ArgumentUse::Feeds),
@@ -78,6 +80,7 @@ impl ArgumentUse {
         (" queries ", ArgumentUse::Queries),
         (" evaluates ", ArgumentUse::Evaluates),
         (" sends ", ArgumentUse::Sends),
+        (" prints secrets", ArgumentUse::PrintsSecrets),
     ];
 }
 
@@ -98,9 +101,15 @@ pub(super) struct UseRule {
 
 impl UseRule {
     fn holds(&self, list: &ArgumentList<'_>) -> bool {
+        let is_given = |condition: &&str, for_certain: bool| match *condition {
+            "@bare" => list.options.is_empty() && list.operands.len() == self.path.len(),
+            option if option.starts_with('-') && for_certain => list.has_surely(option),
+            option if option.starts_with('-') => list.has(option),
+            word => list.operands.get(self.path.len()) == Some(&word),
+        };
         holds_path(&self.path, list)
-            && (self.any.is_empty() || list.has_any(&self.any))
-            && !self.none.iter().any(|option| list.has_surely(option))
+            && (self.any.is_empty() || self.any.iter().any(|given| is_given(given, false)))
+            && !self.none.iter().any(|given| is_given(given, true))
     }
 }
 
@@ -197,6 +206,12 @@ impl ProgramEntry {
             }
         }
         found
+    }
+
+    /// Whether the program prints secrets.
+    pub fn prints_secrets(&self, list: &ArgumentList<'_>) -> bool {
+        let mut uses = self.uses.iter();
+        uses.any(|rule| rule.purpose == ArgumentUse::PrintsSecrets && rule.holds(list))
     }
 
     /// Whether the files of the directory where the program runs decide which programs it runs.

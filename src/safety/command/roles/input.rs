@@ -126,7 +126,12 @@ fn is_input(file: &str) -> bool {
 /// Returns what a command does with its input.
 pub fn input_role(arguments: &[String]) -> InputRole {
     let rest = innermost(arguments);
-    let (name, operands) = program_of(&rest);
+    let (name, operands) = match program_of(&rest) {
+        ("docker" | "podman" | "nerdctl", [sub, operands @ ..]) if sub == "compose" => {
+            ("docker-compose", operands)
+        }
+        program => program,
+    };
     let first = operands
         .iter()
         .find(|operand| !operand.starts_with('-') || *operand == "-");
@@ -159,7 +164,7 @@ fn role_of(table: &[(&[&str], InputRole)], name: &str) -> Option<InputRole> {
 /// Returns a script of a project with its arguments, of an interpreter that runs one: `python manage.py shell`.
 fn project_script(operands: &[String], first: Option<&String>) -> Option<Vec<String>> {
     let script = first?.rsplit('/').next()?;
-    if !matches!(script, "manage.py" | "artisan" | "console") {
+    if !interpreters::is_project_script(script) {
         return None;
     }
     let rest = operands
@@ -248,7 +253,18 @@ fn special_role(name: &str, operands: &[String]) -> Option<InputRole> {
             has(&["console", "c", "shell", "tinker", "runner"]),
             InputRole::OtherCode,
         ),
-        "make" | "gmake" => (reads_makefile(operands), InputRole::Opaque),
+        "make" | "gmake" => (
+            reads_rules(operands, &["-f", "--file", "--makefile"]),
+            InputRole::Opaque,
+        ),
+        "just" => (
+            reads_rules(operands, &["-f", "--justfile"]),
+            InputRole::Opaque,
+        ),
+        "task" => (
+            reads_rules(operands, &["-t", "--taskfile"]),
+            InputRole::Opaque,
+        ),
         "ssh-keygen" => (
             !has_letters(&['l', 'y', 'Y', 'i', 'e', 'F', 'H', 'B', 'R', 'D', 'r']),
             InputRole::Answers,
@@ -262,12 +278,11 @@ fn special_role(name: &str, operands: &[String]) -> Option<InputRole> {
     holds.then_some(role)
 }
 
-/// Whether `make` reads its rules from the input.
-fn reads_makefile(operands: &[String]) -> bool {
-    ["-f", "--file", "--makefile"].iter().any(|option| {
-        let found = programs::find_option(operands, option, &["-C", "-j", "-I"], false);
-        let mut files = found.iter().map(|found| found.value(operands));
-        files.any(|file| matches!(file, "-" | "/dev/stdin"))
+/// Whether a program such as `make` reads its rules from the input: it is the value of one of these options.
+fn reads_rules(operands: &[String], options: &[&str]) -> bool {
+    options.iter().any(|option| {
+        let found = programs::find_option(operands, option, &["-C", "-j", "-I", "-d"], false);
+        found.iter().any(|found| is_input(found.value(operands)))
     })
 }
 

@@ -215,11 +215,20 @@ pub fn permissions(
 ) -> CallOutcome {
     let list = call.list();
     let is_recursive = list.has_any(&["-R", "--recursive"]);
-    let mode = list.operands.first().copied().unwrap_or_default();
+    // `chmod -x FILE`
+    let is_mode = |option: &&&str| {
+        let letters = option.trim_start_matches('-');
+        letters.chars().all(|c| "rwxXst".contains(c))
+    };
+    let removed = list.options.iter().find(is_mode);
+    let removed = removed.filter(|_| call.name == "chmod").copied();
+    let mode = removed.or(list.operands.first().copied());
+    let mode = mode.unwrap_or_default();
     if call.name == "chmod" && sets_id(mode) {
         findings.add(Destroys, "makes a program run with the rights of its owner");
     }
-    let paths = list.operands.get(1..).unwrap_or_default();
+    let modes = usize::from(removed.is_none());
+    let paths = list.operands.get(modes..).unwrap_or_default();
     let reach = paths.iter().map(|path| call.reach(path, place)).max();
     let here = paths.iter().map(|path| place.reach(path)).max();
     if is_recursive && reach > Some(PathReach::Whole) {

@@ -426,7 +426,12 @@ pub fn other(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
 
 /// Judges nix: packages and shells of a flake.
 pub fn nix(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
-    let list = call.list();
+    let mut own = call.arguments.split(|a| a == "-c" || a == "--command");
+    let own = ProgramCall {
+        arguments: own.next().unwrap_or_default(),
+        ..*call
+    };
+    let list = own.list();
     let (first, second) = (
         list.operands.first().copied().unwrap_or_default(),
         list.operands.get(1).copied().unwrap_or_default(),
@@ -440,5 +445,26 @@ pub fn nix(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
         }
         _ => {}
     }
-    CallOutcome::default()
+    // The table is not asked about the command behind `-c`.
+    CallOutcome {
+        rewritten: Some(("nix", own.arguments.to_vec())),
+        ..CallOutcome::default()
+    }
+}
+
+/// Judges `java`: an archive that is a program of the table gets the arguments of that program.
+pub fn java(call: &ProgramCall<'_>) -> CallOutcome {
+    let mut arguments = call.arguments.iter();
+    let archive = arguments
+        .find(|argument| *argument == "-jar")
+        .and_then(|_| arguments.next());
+    let name = archive.and_then(|path| path.rsplit('/').next()?.strip_suffix(".jar"));
+    let Some(name) = name.filter(|name| programs::find(name).is_some()) else {
+        return CallOutcome::default();
+    };
+    let program = std::iter::once(name.to_owned()).chain(arguments.cloned());
+    CallOutcome {
+        inner: vec![InnerCommand::Arguments(program.collect())],
+        ..CallOutcome::default()
+    }
 }

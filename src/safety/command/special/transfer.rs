@@ -1,12 +1,12 @@
 //! Programs that download or upload.
 
-use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
+use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::code::commands_change;
 use crate::safety::command::targets::{PathReach, is_private, written};
 
-/// The reason of what sends a file that nobody else should get.
-pub const SENDS_SECRET: &str = "sends a file with keys or passwords over the network";
+/// The reason of what sends something that nobody else should get.
+pub const SENDS_SECRET: &str = "sends keys or passwords over the network";
 
 /// Options whose value is the body of a request.
 const BODIES: [&str; 8] = [
@@ -291,11 +291,15 @@ pub fn netcat(
     findings: &mut Findings,
 ) -> CallOutcome {
     let list = call.list();
+    let mut outcome = CallOutcome::default();
     let runs = match call.name {
-        "socat" => call.arguments.iter().any(|a| {
-            let a = a.to_ascii_uppercase();
-            a.contains("EXEC:") || a.contains("SYSTEM:") || a.contains("SHELL:")
-        }),
+        "socat" => match local_commands(&list.operands) {
+            Some(commands) => {
+                outcome.inner = commands;
+                false
+            }
+            None => call.arguments.iter().any(|argument| is_command(argument)),
+        },
         _ => list.has_any(&["-e", "-c", "--exec", "--sh-exec", "--lua-exec"]),
     };
     if runs {
@@ -312,7 +316,29 @@ pub fn netcat(
             written(path.split(',').next().unwrap_or(path), place, findings);
         }
     }
-    CallOutcome::default()
+    outcome
+}
+
+/// Whether an address of `socat` is a command.
+fn is_command(address: &str) -> bool {
+    let address = address.to_ascii_uppercase();
+    let kinds = ["EXEC:", "SYSTEM:", "SHELL:"];
+    kinds.iter().any(|kind| address.contains(kind))
+}
+
+/// Returns the commands of `socat` if it connects each only with its own input and output.
+fn local_commands(addresses: &[&str]) -> Option<Vec<InnerCommand>> {
+    let is_own =
+        |address: &&&str| matches!(**address, "-" | "STDIO" | "stdio" | "STDIN" | "STDOUT");
+    let (own, others): (Vec<&&str>, Vec<&&str>) = addresses.iter().partition(is_own);
+    let [address] = others.as_slice() else {
+        return None;
+    };
+    let (kind, command) = address.split_once(':')?;
+    let command = command.split(',').next().unwrap_or(command);
+    let is_plain = kind.chars().all(|c| c.is_ascii_alphabetic());
+    let is_local = own.len() == 1 && is_plain && is_command(&format!("{kind}:"));
+    is_local.then(|| vec![InnerCommand::Fed(command.to_owned())])
 }
 
 /// Judges the file of `ssh-keygen`: a key among the others is usual, a file of settings is not.

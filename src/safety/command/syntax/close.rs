@@ -1,9 +1,12 @@
-//! The part of the builder that closes nodes: words, redirections, pipelines and functions are complete then.
+//! The part of the builder that closes nodes: words, redirections, pipelines and functions are complete then. Redirections are
+//! opened here as well.
+
+use std::ops::Range;
 
 use tree_sitter::Node;
 
 use super::{Redirection, SyntaxBuilder, SyntaxFrame, WORDS, is_child_of};
-use crate::safety::command::word::{WordPart, unescape_quoted};
+use crate::safety::command::word::{ShellWord, WordPart, unescape_quoted};
 
 impl SyntaxBuilder<'_> {
     /// Closes a node.
@@ -132,6 +135,40 @@ impl SyntaxBuilder<'_> {
             Some(SyntaxFrame::Assignment { value, .. }) => *value = word,
             Some(SyntaxFrame::Redirect { targets, .. }) if !is_descriptor => targets.push(word),
             _ => {}
+        }
+    }
+
+    pub(super) fn open_redirect(&mut self, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let operator = node
+            .children(&mut cursor)
+            .find(|child| !child.is_named())
+            .map(|child| self.slice(child).trim_start_matches('-').to_owned());
+        let last = self.script.commands.len();
+        let open = self.frames.iter().rev().find_map(|frame| match frame {
+            SyntaxFrame::Command(index) => Some(*index..*index + 1),
+            SyntaxFrame::Redirected { start, end } => Some(*start..(*end).max(last)),
+            _ => None,
+        });
+        let commands = open.unwrap_or(last..last);
+        self.lost_dash(node, &commands);
+        self.frames.push(SyntaxFrame::Redirect {
+            operator: operator.unwrap_or_default(),
+            targets: Vec::new(),
+            commands,
+            is_text: node.kind() == "heredoc_redirect",
+        });
+    }
+
+    /// Adds a lone `-` that the scanner of the grammar drops before a here-document or a descriptor, or takes for a part of the
+    /// operator, to the words of the command.
+    fn lost_dash(&mut self, node: Node<'_>, commands: &Range<usize>) {
+        let from = node.prev_sibling().map(|before| before.end_byte());
+        let gap = self
+            .text
+            .get(from.unwrap_or(node.start_byte())..node.start_byte());
+        if gap.is_some_and(|gap| gap.contains('-')) || self.slice(node).starts_with('-') {
+            self.push_word(commands.end.saturating_sub(1), ShellWord::literal_of("-"));
         }
     }
 

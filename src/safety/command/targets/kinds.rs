@@ -120,18 +120,36 @@ pub fn is_private(path: &str) -> bool {
     let is_example = ["example", "sample", "template", "dist"]
         .iter()
         .any(|end| name.ends_with(end));
+    // A store of passwords of which each file is encrypted, and profiles of a browser.
+    const DIRECTORIES: [&str; 2] = ["/.password-store", "/.mozilla/firefox"];
+    let is_directory = |directory: &&str| path.trim_end_matches('/').ends_with(*directory);
     is_secret(path)
         || path == "/etc/passwd"
+        || path.starts_with("/proc/") && path.ends_with("/environ")
+        || path.contains("/.password-store/")
+        || DIRECTORIES.iter().any(is_directory)
+        || [".tfstate", ".tfstate.backup"]
+            .iter()
+            .any(|end| name.ends_with(end))
         || (name == ".env" || name.starts_with(".env.")) && !is_example
         || matches!(
             name,
-            ".zsh_history" | ".bash_history" | ".histfile" | "fish_history"
+            ".zsh_history"
+                | ".bash_history"
+                | ".histfile"
+                | "fish_history"
+                | ".vault-token"
+                | "cookies.sqlite"
+                | "Cookies"
+                | "Login Data"
+                | "logins.json"
+                | "key4.db"
         )
 }
 
 /// Whether a file holds keys or passwords.
 pub fn is_secret(path: &str) -> bool {
-    const SECRETS: [&str; 12] = [
+    const SECRETS: [&str; 17] = [
         "/.ssh/id_",
         "/.aws/credentials",
         "/.gnupg/",
@@ -144,8 +162,13 @@ pub fn is_secret(path: &str) -> bool {
         "/.pypirc",
         "/.git-credentials",
         "/.config/gh/hosts.yml",
+        "/.config/rclone/rclone.conf",
+        "/.terraform.d/credentials.tfrc.json",
+        "/.config/gcloud/credentials.db",
+        "/.config/gcloud/access_tokens.db",
+        "/.config/gcloud/application_default_credentials.json",
     ];
-    const DIRECTORIES: [&str; 4] = ["/.ssh", "/.aws", "/.gnupg", "/.kube"];
+    const DIRECTORIES: [&str; 5] = ["/.ssh", "/.aws", "/.gnupg", "/.kube", "/.config/gcloud"];
     let path = path.trim_end_matches('/');
     let is_directory = DIRECTORIES
         .iter()
