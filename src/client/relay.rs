@@ -122,7 +122,7 @@ pub fn run(place: &RecordingPlace, command: &RecordedCommand) -> Result<u8> {
 pub fn refuse_nested(place: &RecordingPlace) -> Result<()> {
     match recorded_here(&place.recordings, place.within.as_deref()) {
         Some(start) => Err(Error::usage(format!(
-            "this shell is already recorded: {}",
+            "this shell is already recorded: {0}; exit ends that recording, and aish-helper recording show {0} describes it",
             short_id(&start.id)
         ))),
         None => Ok(()),

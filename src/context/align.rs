@@ -14,6 +14,7 @@ mod current;
 mod earlier;
 mod echo;
 mod prompt;
+mod redrawn;
 mod region;
 mod text;
 mod unrecorded;
@@ -206,7 +207,7 @@ pub fn cut(
     let lines: Vec<&Found<'_>> = std::iter::once(&current.found)
         .chain(matched.iter().flatten())
         .collect();
-    let (height, is_doubtful) = region::height(screen, &lines);
+    let (height, mut is_doubtful) = region::height(screen, &lines);
     // The next command whose line was found, and the known ones between the two.
     let newer = matched.get(..wanted - 1)?;
     let position = newer.iter().rposition(Option::is_some);
@@ -232,8 +233,8 @@ pub fn cut(
         }
         None => return None,
     };
-    let end = next.echo.first_row.checked_sub(height)?.max(start);
-    let mut is_partial = is_doubtful;
+    let mut end = next.echo.first_row.checked_sub(height)?.max(start);
+    let mut is_partial = false;
     if own.is_some() && earlier::may_be_taken(all, known, &matched, wanted) {
         match earlier::own_line(screen, start..end, &with_text, &lines, next) {
             OwnLine::Taken => {}
@@ -241,13 +242,32 @@ pub fn cut(
             OwnLine::Unknown => return None,
         }
     }
-    let mut rows = screen.rows.get(start..end)?.to_vec();
     let mut rest = next.prompt.output_before;
+    if between.is_empty() {
+        let text = match position {
+            Some(_) => Some(next.command),
+            None => running.text,
+        };
+        let rows = start..next.echo.first_row;
+        let redrawn = redrawn::find(screen, rows, &lines, next, text, height);
+        if redrawn.is_doubtful && own.is_none() {
+            return None;
+        }
+        if let Some(row) = redrawn.first_row {
+            end = end.min(row);
+            rest = None;
+            // The row that may have been one of the prompt is this line.
+            is_doubtful &= height > 0 || position.is_some();
+        }
+        is_partial |= redrawn.is_doubtful;
+    }
+    let mut rows = screen.rows.get(start..end)?.to_vec();
     // A command that shows the screen or a transcript repeats its own line, and the lower one was taken.
     let older = matched.get(wanted..)?.iter().flatten().next();
     let repeats_itself =
         own.is_some_and(|own| region::repeats(screen, own, older, &shown, same_text));
     is_partial = is_partial
+        || is_doubtful
         || command.open_line == OpenLine::Overdrawn
         || next.prompt.is_doubtful
         || own.is_some_and(|own| region::may_hide_output(screen, own, &lines))
@@ -277,6 +297,12 @@ pub fn cut(
                 unrecorded::first_line(screen, rows_between, &lines, next, &between)?;
             is_partial |= is_early;
             rows.truncate((line - start).saturating_sub(height));
+            // A transient prompt had another form before the line was entered.
+            let text = screen.rows.get(line).map_or("", |row| &row.text);
+            let frame = Some(text).filter(|text| redrawn::closes_frame(text));
+            let frame = frame.and_then(|text| PromptLine::new(text, next.prompt.cwd));
+            let top = frame.and_then(|text| redrawn::top_of_prompt(screen, start..line, &text));
+            rows.truncate(top.map_or(rows.len(), |row| row - start));
             rest = None;
         }
     }

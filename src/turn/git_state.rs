@@ -1,8 +1,8 @@
 //! The branch and the state of the git repository around a directory.
 //!
-//! A repository can name programs that git runs. So git itself is asked first what the repository's configuration has, which
-//! runs nothing, and `git status` runs only where none of it can run a program. Files of the repository are not read here:
-//! links, pipes and foreign files are git's business.
+//! A repository can name programs that git runs, and files anywhere that git reads. So git itself is asked first what the repository's
+//! configuration has without its includes, which runs nothing and reads no other file, and `git status` runs only where none of it can do
+//! either. Files of the repository are not read here: links, pipes and foreign files are git's business.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,21 @@ use crate::paths::child_environment;
 /// Maximum time for git. In a repository that takes longer, the state is left out.
 const TIME_LIMIT: Duration = Duration::from_millis(50);
 
-/// Beginnings of keys with which `git status` could run a program or read from the network, where the repository sets them.
+/// Beginnings of keys with which `git status` could run a program or read a file elsewhere or from the network, where the repository
+/// sets them.
 const RISKY: &[&str] = &[
+    "core.attributesfile",
+    "core.excludesfile",
     "core.fsmonitor",
     "extensions.partialclone",
     "filter.",
     "lfs.",
 ];
 
-/// Ends of such keys.
+/// Beginnings of keys with which git reads a file elsewhere whatever it is asked.
+const INCLUDES: &[&str] = &["include.", "includeif."];
+
+/// Ends of risky keys.
 const RISKY_ENDS: &[&str] = &[".promisor", ".partialclonefilter"];
 
 /// Variables that git gets.
@@ -50,7 +56,8 @@ pub fn top(cwd: &Path) -> Option<&Path> {
 }
 
 /// Returns the branch and the state, such as `branch "main"; 2 changed, 1 untracked`; only the branch where the configuration
-/// of the repository could make git run a program, and `None` outside of a repository.
+/// of the repository could make git run a program or read a foreign file, and `None` outside of a repository, or where its configuration
+/// has includes.
 pub async fn of(cwd: &Path) -> Option<String> {
     let dir = cwd.to_path_buf();
     let look = tokio::task::spawn_blocking(move || {
@@ -107,6 +114,8 @@ impl Repository {
             .envs(child_environment(ENVIRONMENT))
             // An invalid `.git` here must not lead to the configuration of another repository above.
             .env("GIT_CEILING_DIRECTORIES", &self.above)
+            // `core.worktree` could name any directory.
+            .env("GIT_WORK_TREE", &self.top)
             .env("GIT_NO_LAZY_FETCH", "1")
             .env("GIT_TERMINAL_PROMPT", "0")
             .stdin(Stdio::null())
@@ -117,20 +126,27 @@ impl Repository {
         output.status.success().then_some(text)
     }
 
-    /// Whether nothing that the repository configures makes `git status` run a program.
+    /// Whether nothing that the repository configures makes `git status` run a program or read a foreign file; `None` if every
+    /// command of git could.
     async fn is_harmless(&self) -> Option<bool> {
-        let list = ["config", "--list", "--show-scope", "--name-only", "-z"];
-        let keys = self.git(&list).await?;
-        let mut words = keys.split('\0');
-        while let (Some(scope), Some(key)) = (words.next(), words.next()) {
+        let list = ["config", "--list", "--no-includes", "--show-scope", "-z"];
+        let settings = self.git(&list).await?;
+        let mut words = settings.split('\0');
+        let mut is_harmless = true;
+        while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
+            let (key, value) = setting.split_once('\n').unwrap_or((setting, ""));
             let key = key.to_ascii_lowercase();
-            let is_risky = RISKY.iter().any(|start| key.starts_with(start))
-                || RISKY_ENDS.iter().any(|end| key.ends_with(end));
-            if is_risky && matches!(scope, "local" | "worktree") {
-                return Some(false);
+            if !matches!(scope, "local" | "worktree") {
+                continue;
             }
+            let is_in = |starts: &[&str]| starts.iter().any(|start| key.starts_with(start));
+            // References can be in another place, which is a URL.
+            if is_in(INCLUDES) || key == "extensions.refstorage" && value.contains(':') {
+                return None;
+            }
+            is_harmless &= !is_in(RISKY) && !RISKY_ENDS.iter().any(|end| key.ends_with(end));
         }
-        Some(true)
+        Some(is_harmless)
     }
 
     async fn status(&self) -> Option<String> {
@@ -257,12 +273,38 @@ mod tests {
             ("core.fsmonitor", &program),
             ("lfs.extension.x.clean", &program),
             ("remote.o.promisor", &"true".to_owned()),
+            ("core.excludesFile", &"/etc/passwd".to_owned()),
+            ("core.attributesFile", &"/etc/passwd".to_owned()),
         ] {
             git(at, &["config", key, value]);
             fs::write(at.join("a"), "b").unwrap();
             assert_eq!(of(at).await.unwrap(), "branch \"main\"", "{key}");
             assert!(!ran.exists(), "{key}");
             git(at, &["config", "--unset", key]);
+        }
+    }
+
+    #[tokio::test]
+    async fn files_elsewhere_are_not_read() {
+        let (dir, other) = (repository(), tempfile::tempdir().unwrap());
+        let at = dir.path();
+        fs::write(other.path().join("file"), "").unwrap();
+        // The files of another directory are not counted.
+        let elsewhere = other.path().to_str().unwrap();
+        git(at, &["config", "core.worktree", elsewhere]);
+        assert_eq!(of(at).await.unwrap(), "branch \"main\"; no changes");
+        git(at, &["config", "--unset", "core.worktree"]);
+        let branch = "[branch \"main\"]\nremote = .\nmerge = refs/heads/x\n";
+        fs::write(other.path().join("config"), branch).unwrap();
+        let config = at.join(".git/config");
+        let before = fs::read_to_string(&config).unwrap();
+        // A state that depends on whether the file exists, or is a configuration, would reveal that.
+        for key in ["include", "includeIf \"onbranch:main\""] {
+            for name in ["missing", "file", "config"] {
+                let include = format!("[{key}]\npath = {elsewhere}/{name}\n");
+                fs::write(&config, before.clone() + &include).unwrap();
+                assert_eq!(of(at).await, None, "{key} {name}");
+            }
         }
     }
 

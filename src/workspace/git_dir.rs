@@ -13,7 +13,8 @@ use std::path::{Component, Path, PathBuf};
 use nix::fcntl::OFlag;
 
 use super::path_error::{PathError, PathFault, PathResult};
-use super::root::Workspace;
+use super::read_context::ReadContext;
+use super::root::{ResolvedPath, Workspace};
 
 /// Maximum size of the files that name a directory.
 const MAX_LINK_BYTES: u64 = 16 * 1024;
@@ -52,12 +53,31 @@ pub(super) struct GitPlace {
     pub git_dir: PathBuf,
     /// The directory with the objects and references.
     pub common_dir: PathBuf,
-    /// `info/exclude` is a link to a file that does not belong to the repository, or the repository's own configuration names a file of
-    /// such lines. Which untracked files `git status` leaves out would reveal whether a line of that file is their name.
+    /// `info/exclude` is a link to a file that does not belong to the repository. Which untracked files `git status` leaves out would
+    /// reveal whether a line of that file is their name.
     pub has_foreign_exclude: bool,
 }
 
 impl GitPlace {
+    /// Finds the repository around a path, or the shell's directory.
+    ///
+    /// # Errors
+    /// There is none, or its files are outside of the workspace.
+    pub fn around(context: &ReadContext<'_>, path: Option<&ResolvedPath>) -> PathResult<GitPlace> {
+        let start = path.map_or(context.workspace.cwd(), |path| &path.absolute);
+        GitPlace::find(context.workspace, start)
+    }
+
+    /// Whether a path leads to an existing regular file of the workspace or of the repository.
+    pub fn has_file(&self, workspace: &Workspace, path: &Path) -> bool {
+        let is_inside = |real: &Path| {
+            workspace.roots().any(|root| real.starts_with(root))
+                || real.starts_with(&self.common_dir)
+        };
+        let real = fs::canonicalize(path);
+        !enters_proc(path) && real.is_ok_and(|real| is_inside(&real) && real.is_file())
+    }
+
     /// Finds the repository around `start`, a real path in the workspace.
     ///
     /// # Errors

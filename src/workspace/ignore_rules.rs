@@ -17,7 +17,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use nix::fcntl::OFlag;
 
 use super::beneath::{OpenMethod, open_beneath, open_regular, search_flags};
-use super::git::settings;
+use super::git_repository::{settings, users_file};
 use super::read_context::ReadContext;
 use super::root::ResolvedPath;
 
@@ -168,33 +168,23 @@ impl IgnoreSettings {
         let keys = r"^core\.(excludesfile|ignorecase)$";
         let (found, top) = settings(context, dir, keys)?;
         let mut settings = IgnoreSettings::default();
-        let words: Vec<&[u8]> = found.split(|&b| b == 0).collect();
-        let (entries, _) = words.as_chunks();
-        for [scope, entry] in entries {
-            let mut parts = entry.splitn(2, |&b| b == b'\n');
-            let is_users = !matches!(*scope, b"local" | b"worktree");
-            match (parts.next(), parts.next()) {
-                (Some(b"core.excludesfile"), Some(value)) => {
-                    let home = variable(context, "HOME").zip(value.strip_prefix(b"~/"));
-                    let file = match home {
-                        Some((home, rest)) => home.join(OsStr::from_bytes(rest)),
+        for setting in found {
+            match setting.key.as_slice() {
+                b"core.excludesfile" => {
+                    let path = setting.path();
+                    let home = context.variable("HOME").zip(path.strip_prefix("~").ok());
+                    settings.excludes_file = Some(match home {
+                        Some((home, rest)) => home.join(rest),
                         // Relative to where git runs.
-                        None => top.join(OsStr::from_bytes(value)),
-                    };
-                    // A repository could name any file, and what is ignored would reveal its lines.
-                    let is_inside = |real: PathBuf| {
-                        let mut roots = context.workspace.roots();
-                        roots.any(|root| real.starts_with(root))
-                    };
-                    if is_users || std::fs::canonicalize(&file).is_ok_and(is_inside) {
-                        settings.excludes_file = Some(file);
-                    }
+                        None => top.join(path),
+                    });
                 }
-                // A key without a value is true.
-                (Some(b"core.ignorecase"), value) => {
-                    let value = value.unwrap_or(b"true").to_ascii_lowercase();
-                    settings.ignore_case =
-                        matches!(value.as_slice(), b"true" | b"yes" | b"on" | b"1");
+                b"core.ignorecase" => {
+                    let value = setting.value.as_deref().unwrap_or(b"true");
+                    settings.ignore_case = matches!(
+                        value.to_ascii_lowercase().as_slice(),
+                        b"true" | b"yes" | b"on" | b"1"
+                    );
                 }
                 _ => {}
             }
@@ -227,7 +217,9 @@ impl UserRules {
             kind,
             ignore_case: settings.ignore_case,
         };
-        let file = settings.excludes_file.or_else(|| default_file(context));
+        let file = settings
+            .excludes_file
+            .or_else(|| users_file(context, "ignore"));
         // Unlike the files of the project, it may be a link.
         let file = file.and_then(|path| plain_file(&std::fs::canonicalize(path).ok()?));
         let rules = file.and_then(|file| reader.parsed(file, &root.absolute));
@@ -263,20 +255,6 @@ impl RulesReader {
         }
         builder.build().ok().filter(|rules| !rules.is_empty())
     }
-}
-
-/// Returns the file that git reads where `core.excludesFile` is not set.
-fn default_file(context: &ReadContext<'_>) -> Option<PathBuf> {
-    let in_home = || Some(variable(context, "HOME")?.join(".config"));
-    let config = variable(context, "XDG_CONFIG_HOME").or_else(in_home);
-    Some(config?.join("git/ignore"))
-}
-
-/// Returns a variable of the shell that holds a path.
-fn variable(context: &ReadContext<'_>, wanted: &str) -> Option<PathBuf> {
-    let mut variables = context.variables.iter();
-    let found = variables.find(|(name, value)| name == wanted && !value.is_empty());
-    found.map(|(_, value)| PathBuf::from(value))
 }
 
 /// Opens `info/exclude` of the repository at `dir`; that of the main work tree for one added by `git worktree`.

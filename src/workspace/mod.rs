@@ -13,6 +13,7 @@ mod file_kind;
 pub mod find;
 pub mod git;
 mod git_dir;
+mod git_repository;
 pub mod grep;
 mod ignore_rules;
 mod line_window;

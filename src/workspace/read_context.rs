@@ -1,7 +1,7 @@
 //! Context in which the reading tools are called, and the writing of results within their limits.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -37,6 +37,15 @@ pub struct ReadContext<'a> {
     pub limits: OutputLimits,
     /// Ends the call early when set.
     pub cancelled: &'a AtomicBool,
+}
+
+impl ReadContext<'_> {
+    /// Returns a variable that holds a path; `None` if it is empty.
+    pub fn variable(&self, wanted: &str) -> Option<PathBuf> {
+        let mut variables = self.variables.iter();
+        let found = variables.find(|(name, value)| name == wanted && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    }
 }
 
 /// Says which paths a search leaves out.

@@ -109,7 +109,7 @@ fn follow(
     let whole = cwd.join(path);
     let mut real = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = whole.iter().map(OsStr::to_owned).collect();
-    let ends_in_slash = path.as_os_str().as_bytes().ends_with(b"/");
+    let mut needs_dir = names_directory(path);
     let mut links = 0;
     let mut missing = false;
     while let Some(name) = rest.pop_front() {
@@ -146,12 +146,13 @@ fn follow(
                         }
                         refuse_process_link(&next)?;
                         let target = fs::read_link(&next).map_err(|e| link_error(&next, &e))?;
+                        needs_dir |= rest.is_empty() && names_directory(&target);
                         for name in target.iter().rev() {
                             rest.push_front(name.to_owned());
                         }
                     }
                     Ok(found) => {
-                        let passed = !rest.is_empty() || ends_in_slash;
+                        let passed = !rest.is_empty() || needs_dir;
                         if passed && !found.is_dir() {
                             return Err(PathError::new(
                                 PathFault::WrongKind,
@@ -172,6 +173,12 @@ fn follow(
     }
     refuse_own_process(&real)?;
     Ok(real)
+}
+
+/// Whether a path ends so that the kernel takes it only for a directory. Its components do not show that.
+fn names_directory(path: &Path) -> bool {
+    let text = path.as_os_str().as_bytes();
+    text.ends_with(b"/") || text.ends_with(b"/.")
 }
 
 /// Refuses a link in `/proc`: many are not texts but doors into another process's files.

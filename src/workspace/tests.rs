@@ -127,6 +127,18 @@ fn paths_that_lead_outside_are_resolved_to_where_they_lead() {
     assert_eq!((new.absolute, new.workspace), (f.outside.join("new"), None));
     let new = f.workspace.resolve("dirlink/x/y").unwrap();
     assert_eq!(new.absolute, f.outside.join("x/y"));
+    // A path behind which the kernel expects a directory.
+    symlink("a.txt/", f.inside.join("slash")).unwrap();
+    symlink("a.txt/.", f.inside.join("dot")).unwrap();
+    for path in ["a.txt/", "a.txt/.", "a.txt/./", "a.txt/..", "slash", "dot"] {
+        assert!(fs::metadata(f.inside.join(path)).is_err(), "{path}");
+        assert_eq!(
+            fault(f.workspace.resolve(path)),
+            PathFault::WrongKind,
+            "{path}"
+        );
+    }
+    assert!(f.workspace.resolve("sub/.").is_ok());
     // The same shapes that stay inside.
     for path in [
         "a.txt",

@@ -473,7 +473,8 @@ fn a_recorded_shell_is_not_recorded_again() {
     }
     let refused = zsh.eval("apart/bin/aish-helper record 2>&1");
     assert!(
-        refused.starts_with("aish: this shell is already recorded"),
+        refused.starts_with("aish: this shell is already recorded")
+            && refused.contains("exit ends that recording"),
         "{refused}"
     );
     // Another terminal with the same variable, as in a multiplexer.

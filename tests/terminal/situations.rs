@@ -146,6 +146,67 @@ fn a_command_that_clears_the_screen_first_has_an_output() {
     }
 }
 
+/// In the first row of the screen, zsh clears all of it to draw the short form of the prompt, and tmux keeps the long one above.
+#[test]
+fn a_line_behind_the_long_form_of_a_transient_prompt_is_no_output() {
+    for long in [
+        "╭─ %~ on main %(?..✘ %?)\\n╰─❯ ",
+        "%n %~\\n❯ ",
+        "[%*] %~ ❯ ",
+    ] {
+        let prompt = format!(
+            "setopt hist_ignore_space\nlong() {{ PROMPT=$'\\n{long}' RPROMPT='%*' }}; precmd_functions+=( long )\n\
+             short() {{ PROMPT='❯ ' RPROMPT=; zle reset-prompt }}; zle -N zle-line-finish short"
+        );
+        let helper = Helper::saying("fine");
+        let mut shell = Shell::start(&helper, Kind::Tmux, &prompt);
+        let nothing = |told: &serde_json::Value| {
+            assert!(matches!(told["output"].as_str(), None | Some("")), "{told}");
+        };
+        shell.run("echo other");
+        shell.run("clear; false");
+        nothing(&shell.output(1));
+        shell.run("clear && true");
+        shell.run("ls /nope");
+        nothing(&shell.output(2));
+        let told = shell.output(1);
+        assert!(told["output"].to_string().contains("/nope"), "{told}");
+        shell.run("clear");
+        shell.run(" echo private");
+        nothing(&shell.output(1));
+        shell.run("clear; echo left");
+        let told = shell.output(1);
+        assert_eq!(told["output"], "left\n", "{told}\n{}", shell.screen());
+        shell.run("clear; false");
+        shell.run("llm fix it");
+        let content = helper.content();
+        assert!(!content.contains("<output"), "{content}");
+        // Ctrl-L leaves a prompt above the screen, and the same happens below.
+        shell.run("echo before; false");
+        shell.press("C-l");
+        shell.run("true");
+        let told = shell.output(2);
+        assert_eq!(told["output"], "before\n", "{told}\n{}", shell.screen());
+    }
+}
+
+#[test]
+fn the_beginning_of_a_line_that_ctrl_l_leaves_is_no_output() {
+    for prompt in [PROMPT, "PROMPT='$ '"] {
+        let helper = Helper::saying("fine");
+        let mut shell = Shell::start(&helper, Kind::Tmux, prompt);
+        shell.run("echo before; false");
+        shell.keys("echo par");
+        shell.wait_text("$ echo par");
+        shell.press("C-l");
+        shell.run("tial");
+        let told = shell.output(2);
+        assert_eq!(told["output"], "before\n", "{told}\n{}", shell.screen());
+        let told = shell.output(1);
+        assert_eq!(told["output"], "partial\n", "{told}\n{}", shell.screen());
+    }
+}
+
 #[test]
 fn an_output_with_a_line_like_the_prompt_is_not_told_as_whole() {
     let helper = Helper::saying("fine");

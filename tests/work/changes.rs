@@ -243,6 +243,23 @@ fn a_file_that_moves_is_shown_as_one() {
 }
 
 #[test]
+fn a_move_to_the_same_file_by_another_path_is_a_change() {
+    let patch = "*** Begin Patch\n*** Update File: a\n*** Move to: sub/../a\n@@\n-1\n+2\n*** Update File: ./b\n*** Move to: b\n@@\n-1\n+2\n*** End Patch";
+    let work = Work::calling(&[("patch", json!({"patch": patch}))], READS);
+    std::fs::create_dir(work.path("sub")).expect("a directory");
+    work.write("a", "1\n");
+    work.write("b", "1\n");
+    let mut client = work.ask("x");
+    answer_all(&mut client, &ApprovalVerdict::Once);
+    assert_eq!(
+        (work.read("a"), work.read("b")),
+        ("2\n".into(), "2\n".into()),
+        "{:?}",
+        work.results()
+    );
+}
+
+#[test]
 fn a_patch_changes_all_files_or_none_and_deletions_count_as_destructive() {
     let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Add File: new/b.txt\n+b\n*** Delete File: c.txt\n*** Delete File: link\n*** End Patch";
     let broken = "*** Begin Patch\n*** Add File: d.txt\n+d\n*** Update File: a.txt\n@@\n-absent\n+x\n*** End Patch";

@@ -13,11 +13,11 @@ use super::prompt::{
 use super::{Found, KnownCommand, Screen, ScreenRow};
 
 /// Maximum number of rows above the last one of a prompt.
-const MAX_HEIGHT: usize = 6;
+pub const MAX_HEIGHT: usize = 6;
 /// Number of programs above whose prompts a row without a directory or a sign must be to count as part of the prompt.
 const PROGRAMS: usize = 3;
 /// Blanks between a command line and a right prompt.
-const RIGHT_PROMPT: &str = "        ";
+pub const RIGHT_PROMPT: &str = "        ";
 /// Number of blanks after the mark of zsh that distinguish it from a blank that was printed.
 const FILLER: usize = 10;
 

@@ -368,6 +368,111 @@ fn a_command_that_clears_the_screen_is_found_by_what_is_left() {
     assert_eq!(cleared(&["$ llm fix it"], &["ls", "clear; make"], 1), None);
 }
 
+/// tmux keeps the line as it was drawn before it was entered, with the long form of a transient prompt.
+#[test]
+fn a_line_that_was_drawn_again_in_the_first_row_is_no_output() {
+    let long = ["", "╭─ ~ on main ✘ 1"];
+    let copy = |line: &str| format!("╰─❯ {line}          11:26:35");
+    let found = |rows: &[&str], known: &[&str], words: Option<&str>, wanted| {
+        let screen = Screen {
+            is_confirmed: true,
+            ..screen(100, rows)
+        };
+        let running = RunningLine {
+            text: words.is_none().then_some("llm fix it"),
+            words,
+            cwd: "/home/me",
+        };
+        let output = cut(&screen, &commands(known), running, wanted)?;
+        Some((output.lines.join("\n"), output.is_partial))
+    };
+    let entered = ["❯ llm fix it"];
+    let copied = copy("llm fix it");
+    let copied = [copied.as_str()];
+    let rows = [&long[..], &copied, &entered].concat();
+    assert_eq!(found(&rows, &["ls", "clear; false"], None, 1), None);
+    // What the command printed stays.
+    let rows = [&["no rule"], &long[..], &copied, &entered].concat();
+    let output = found(&rows, &["ls", "clear; make"], None, 1);
+    assert_eq!(output.unwrap().0, "no rule");
+    // The first line below is that of another command.
+    let listed = copy("ls /x");
+    let below = [&listed, "❯ ls /x", "no such file", "❯ llm fix it"];
+    let rows = [&long[..], &below].concat();
+    assert_eq!(
+        found(&rows, &["pwd", "clear && true", "ls /x"], None, 2),
+        None
+    );
+    let output = found(&rows, &["pwd", "clear && true", "ls /x"], None, 1);
+    assert_eq!(output.unwrap(), ("no such file".to_owned(), false));
+    // A private line, of which only the arguments of its program are known.
+    let private = copy(" aish-helper output --json > out");
+    let rows = [&long[..], &[&private, "❯  aish-helper output --json > out"]].concat();
+    assert_eq!(
+        found(&rows, &["ls", "clear"], Some("output --json"), 1),
+        None
+    );
+    // Ctrl-L has left the prompt above it.
+    let bare = copy("");
+    let rows = [
+        &["❯ make", "no rule"],
+        &long[..],
+        &[&bare],
+        &long,
+        &copied,
+        &entered,
+    ]
+    .concat();
+    assert_eq!(
+        found(&rows, &["make"], None, 1).unwrap(),
+        ("no rule".to_owned(), false)
+    );
+    // A long prompt of one row that looks otherwise: its line is given to no command that cleared the screen.
+    let rows = ["me@host ~ > llm fix it", "$ llm fix it"];
+    assert_eq!(found(&rows, &["ls", "clear"], None, 1), None);
+    // A message that ends with the next line stays, in doubt.
+    let rows = ["$ make", "to fix: llm fix it", "$ llm fix it"];
+    let output = found(&rows, &["make"], None, 1).unwrap();
+    assert_eq!(output, ("to fix: llm fix it".to_owned(), true));
+}
+
+#[test]
+fn a_line_of_which_ctrl_l_has_left_the_beginning_is_no_output() {
+    let rows = ["$ make", "no rule", "$ llm", "$ llm fix it"];
+    assert_eq!(
+        last_after(&rows, &[("make", &[])]).unwrap(),
+        ("no rule".to_owned(), false)
+    );
+    let rows = ["$ make", "no rule", "$ ls", "$ ls x", "$ llm fix it"];
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    let output = cut(&screen(80, &rows), &commands(&["make", "ls x"]), running, 2);
+    assert_eq!(output.unwrap().lines, ["no rule"]);
+    let rows = [
+        "~ on main",
+        "$ make",
+        "no rule",
+        "~ on main",
+        "$ llm f",
+        "~ on main",
+        "$ llm fix it",
+    ];
+    assert_eq!(
+        last_after(&rows, &[("make", &[])]).unwrap(),
+        ("no rule".to_owned(), false)
+    );
+    // It was edited after that, or the command has printed it.
+    for rows in [
+        ["$ make", "no rule", "$ private", "$ llm fix it"],
+        ["$ make", "no rule", "$ llm fix it", "$ llm fix it"],
+    ] {
+        assert!(last_after(&rows, &[("make", &[])]).unwrap().1, "{rows:?}");
+    }
+}
+
 #[test]
 fn a_prompt_that_was_left_behind_is_no_output() {
     for (rows, known, wanted, is_partial) in [

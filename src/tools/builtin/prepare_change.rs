@@ -182,7 +182,12 @@ fn edited(
 }
 
 pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
-    let operations = parse_patch(&call.patch).map_err(|e| failed(e, None))?;
+    let mut operations = parse_patch(&call.patch).map_err(|e| failed(e, None))?;
+    for operation in &mut operations {
+        if let PatchOperation::Update { path, move_to, .. } = operation {
+            move_to.take_if(|target| is_same_entry(scope, path, target));
+        }
+    }
     let named = operations.iter().flat_map(|operation| match operation {
         PatchOperation::Add { path, .. } | PatchOperation::Delete { path } => vec![path],
         PatchOperation::Update { path, move_to, .. } => {
@@ -282,6 +287,12 @@ fn patched(
         return Err(PrepareError::from("the patch changes nothing".to_owned()));
     }
     change_call(scope, changes, known, &moves, named)
+}
+
+/// Whether two paths name the same directory entry, such as `a` and `./a`.
+fn is_same_entry(scope: &WorkScope, path: &str, other: &str) -> bool {
+    let entry = |path| Some(scope.workspace.resolve_entry(path).ok()?.absolute);
+    entry(path).is_some_and(|found| entry(other) == Some(found))
 }
 
 /// Resolves a path of a patch, and reads the file there.

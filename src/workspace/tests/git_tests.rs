@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use super::*;
 use crate::workspace::git::{GitCommand, GitRequest, GitText, git};
+use crate::workspace::git_repository::settings;
 use crate::workspace::read_context::{OutputLimits, ReadContext};
 
 fn run_git(dir: &Path, args: &[&str]) {
@@ -283,6 +285,168 @@ fn files_outside_are_not_shown() {
     fs::write(at.join(".git/packed-refs"), "secret line\n").unwrap();
     let error = ask(&workspace, &GitRequest::new(GitCommand::Log)).unwrap_err();
     assert!(!error.message.contains("secret"), "{error}");
+}
+
+/// A repository can name any file in its configuration: answers that depend on the file would reveal its lines.
+#[test]
+fn settings_of_a_repository_name_no_files_outside() {
+    let f = fixture();
+    let workspace = repository(&f);
+    let at = &f.inside;
+    run_git(at, &["config", "user.name", "a"]);
+    let config = at.join(".git/config");
+    let plain = fs::read_to_string(&config).unwrap();
+    fs::write(at.join("pin1234"), "").unwrap();
+    let commit = Command::new("git")
+        .args(["rev-parse", "HEAD"])
+        .current_dir(at)
+        .output()
+        .unwrap();
+    for (name, text) in [
+        ("ignored", "pin1234\n"),
+        ("attributes", "a.txt -diff\n"),
+        ("revisions", &String::from_utf8(commit.stdout).unwrap()),
+    ] {
+        fs::write(f.outside.join(name), text).unwrap();
+        fs::write(at.join("sub").join(name), text).unwrap();
+    }
+    symlink(f.outside.join("ignored"), at.join("link")).unwrap();
+    let answers = || -> Vec<String> {
+        let asked = questions(&workspace);
+        let asked = asked.iter().map(|request| ask(&workspace, request));
+        asked
+            .map(|found| found.map_or_else(|error| error.message, |found| found.text))
+            .collect()
+    };
+    let usual = answers();
+    assert!(usual.concat().contains("?? pin1234"), "{usual:?}");
+    assert!(!usual.concat().contains("not listed"), "{usual:?}");
+    let outside = |name: &str| f.outside.join(name).display().to_string();
+    let mut refused = BTreeSet::new();
+    for (key, name) in [
+        ("core.excludesFile", "ignored"),
+        ("core.attributesFile", "attributes"),
+        ("blame.ignoreRevsFile", "revisions"),
+    ] {
+        for value in [
+            outside(name),
+            format!("../out/{name}"),
+            format!("~nobody/{name}"),
+            format!(":(optional)../out/{name}"),
+            "/proc/self/cwd/a.txt".to_owned(),
+            "missing".to_owned(),
+            "link".to_owned(),
+            String::new(),
+        ] {
+            fs::write(&config, &plain).unwrap();
+            run_git_config(at, key, &value);
+            let mut found = answers();
+            if name == "revisions" && !value.is_empty() {
+                // Git reads each of these files, whatever is set after it.
+                refused.extend(found.drain(8..));
+            }
+            assert_eq!(found, usual[..found.len()], "{key} {value:?}");
+        }
+        // Files of the workspace count.
+        run_git_config(at, key, &format!("sub/{name}"));
+        assert_ne!(answers(), usual, "{key}");
+        fs::write(&config, &plain).unwrap();
+    }
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    let refused = refused.pop_first().unwrap();
+    assert!(
+        refused.contains("blame.ignoreRevsFile is missing or outside"),
+        "{refused}"
+    );
+    // What `git show` writes is not the repository's to decide.
+    for (key, value) in [
+        ("format.pretty", "%G? %GS"),
+        ("color.ui", "always"),
+        ("color.status", "always"),
+    ] {
+        run_git_config(at, key, value);
+        assert_eq!(answers(), usual, "{key}");
+    }
+}
+
+#[test]
+fn a_repository_includes_no_configuration_from_outside() {
+    let f = fixture();
+    let workspace = repository(&f);
+    let at = &f.inside;
+    let config = at.join(".git/config");
+    let plain = fs::read_to_string(&config).unwrap();
+    let setting =
+        "[diff]\nsrcPrefix = x\n[branch \"main\"]\nremote = .\nmerge = refs/heads/included\n";
+    fs::write(f.outside.join("config"), setting).unwrap();
+    fs::write(f.outside.join("text"), "no configuration").unwrap();
+    fs::write(at.join("sub/config"), setting).unwrap();
+    symlink(f.outside.join("config"), at.join("link")).unwrap();
+    let outside = |name: &str| f.outside.join(name).display().to_string();
+    let (other, text, missing) = (outside("config"), outside("text"), outside("missing"));
+    let nested = format!("[include]\npath = {other}\n");
+    fs::write(at.join("sub/nested"), nested).unwrap();
+    fs::write(at.join("sub/worktree"), "[include]\npath = config\n").unwrap();
+    let ask_all = || -> Vec<PathResult<GitText>> {
+        let asked = questions(&workspace);
+        asked
+            .iter()
+            .map(|request| ask(&workspace, request))
+            .collect()
+    };
+    let mut errors = BTreeSet::new();
+    for key in [
+        "include",
+        "includeIf \"onbranch:other\"",
+        "includeIf \"gitdir:/\"",
+    ] {
+        for value in [
+            other.as_str(),
+            &text,
+            &missing,
+            "../../out/config",
+            "../link",
+            "../missing",
+            "~nobody/config",
+            "/proc/self/cwd/sub/config",
+            "../sub/nested",
+        ] {
+            fs::write(&config, format!("{plain}[{key}]\npath = {value}\n")).unwrap();
+            let refused = ask_all()
+                .into_iter()
+                .map(|found| found.unwrap_err().message);
+            errors.extend(refused);
+        }
+    }
+    // One message, whatever the file is.
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let error = errors.pop_first().unwrap();
+    assert!(
+        error.contains("missing or outside of the workspace"),
+        "{error}"
+    );
+    let variables = variables();
+    let context = ReadContext {
+        workspace: &workspace,
+        variables: &variables,
+        limits: OutputLimits::default(),
+        cancelled: &AtomicBool::new(false),
+    };
+    let keys = r"^branch\.";
+    assert!(settings(&context, &workspace.top(), keys).is_none());
+    // References in another place, which newer versions of git read.
+    let storage = format!("[extensions]\nrefStorage = files://{other}\n");
+    fs::write(&config, plain.clone() + &storage).unwrap();
+    assert!(settings(&context, &workspace.top(), keys).is_none());
+    // One of the workspace counts, also where that includes another one.
+    for name in ["config", "worktree"] {
+        fs::write(&config, format!("{plain}[include]\npath = ../sub/{name}\n")).unwrap();
+        let status = ask(&workspace, &GitRequest::new(GitCommand::Status)).unwrap();
+        assert!(status.text.contains("...included"), "{status:?}");
+        let (mut found, _) = settings(&context, &workspace.top(), keys).unwrap();
+        found.retain(|setting| setting.key.starts_with(b"branch."));
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
 }
 
 #[test]
