@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::chat::DataSensitivity;
 use crate::protocol::tools::{ApprovalRequest, ToolDiffLine, UnseenTool};
 use crate::safety::confusables::{marked_name, marked_text};
+use crate::safety::policy::DEFAULT_RULE;
 use crate::safety::redact::global_redactor;
 use crate::session::feed::TurnEvent;
 
@@ -143,6 +144,11 @@ fn view(request: &ApprovalRequest) -> Value {
         None => None,
     };
     put("New", news.map(str::to_owned));
+    let is_again = effect.is_second_run;
+    put(
+        "Second run",
+        is_again.then(|| "outside of the sandbox".to_owned()),
+    );
     put("On", marked(&effect.statement));
     put("In", marked(&effect.workspace));
     if let Some(intent) = &request.intent {
@@ -152,7 +158,12 @@ fn view(request: &ApprovalRequest) -> Value {
         put("Declared by the model", Some(declared));
         put("Reason of the model", marked(&intent.reason));
     }
-    put("Asked because of", Some(marked_text(&request.why)));
+    // The danger is the stronger reason.
+    let is_default = effect.danger.is_some() && request.why.starts_with(DEFAULT_RULE);
+    put(
+        "Asked because of",
+        (!is_default).then(|| marked_text(&request.why)),
+    );
     put("Server", Some(marked_text(&request.target)));
     put("The tool has changed", Some(difference(&request.changes)));
     if request.unseen.is_some() || is_changed {
@@ -286,6 +297,23 @@ mod tests {
         let question = question(&event).unwrap();
         assert_eq!(question["answers"], json!(["no"]));
         assert_eq!(fact(&question, "Danger").unwrap(), "deletes files");
+        // Of two reasons the stronger one is named.
+        assert_eq!(fact(&question, "Asked because of"), None);
+        let ordinary = super::question(&asked(&json!({}))).unwrap();
+        assert_eq!(
+            fact(&ordinary, "Asked because of").unwrap(),
+            "policy.default"
+        );
+    }
+
+    #[test]
+    fn a_second_run_of_a_command_is_named() {
+        let again = effect(&json!({ "is_second_run": true }));
+        let question = question(&asked(&again)).unwrap();
+        assert_eq!(
+            fact(&question, "Second run").unwrap(),
+            "outside of the sandbox"
+        );
     }
 
     #[test]

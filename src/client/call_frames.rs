@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use unicode_width::UnicodeWidthStr;
 
 use super::operation::marked;
-use super::styled_line::{SpanStyle, StyledLine, columns, span};
+use super::styled_line::{SpanStyle, StyledLine, columns, fold, span};
 use super::text_format::{cut, grouped, time, untabbed};
 use crate::chat::CallStatus;
 use crate::protocol::tools::{CallFinished, CallStarted};
@@ -16,6 +16,8 @@ use crate::safety::text::{one_line, prose};
 
 /// Longest line without an end that is kept, in bytes.
 const MAX_PARTIAL: usize = 64 << 10;
+/// Most rows of a notice and of a reason: what to do often stands at the end.
+const MAX_ROWS: usize = 3;
 /// Columns and rows of the screen that draws one line of output: as wide as the terminal of the tool `shell`.
 const LINE_SIZE: (usize, usize) = (200, 2);
 
@@ -130,11 +132,16 @@ impl CallFrames {
         if !known && (!head.is_empty() || !end.notes.is_empty()) {
             lines.push(dim(&format!("  ┌ {name}"), width));
         }
+        let most = match end.status {
+            CallStatus::ToolError => MAX_ROWS,
+            _ => 1,
+        };
         for line in head {
-            lines.push(dim(&format!("  │ {}", untabbed(&prose(line))), width));
+            lines.extend(rows("  │ ", "  │ ", &untabbed(&prose(line)), width, most));
         }
         for note in &end.notes {
-            lines.push(dim(&format!("  │ [{}]", one_line(note, 200)), width));
+            let note = format!("[{}]", one_line(note, 300));
+            lines.extend(rows("  │ ", "  │ ", &note, width, MAX_ROWS));
         }
         if end.more > 0 {
             let s = if end.more == 1 { "" } else { "s" };
@@ -161,7 +168,8 @@ impl CallFrames {
             let s = if end.bytes == 1 { "" } else { "s" };
             parts.push(format!("{} byte{s}", grouped(end.bytes)));
         }
-        lines.push(dim(&format!("  └ {}", parts.join(" · ")), width));
+        let last = parts.join(" · ");
+        lines.extend(rows("  └ ", "    ", &last, width, MAX_ROWS));
         lines
     }
 }
@@ -182,6 +190,37 @@ fn status_words(status: CallStatus) -> &'static str {
         CallStatus::InvalidCall => "invalid call",
         other => other.as_str(),
     }
+}
+
+/// Returns dim rows of `width` columns with a text that is broken at spaces, after `first` and in the rows below after `next`. The rest
+/// is cut off after `most` rows.
+fn rows(first: &str, next: &str, text: &str, width: usize, most: usize) -> Vec<StyledLine> {
+    let room = width.saturating_sub(first.width()).max(1);
+    let mut rows: Vec<String> = Vec::new();
+    if most > 1 {
+        let folded = fold(&[span(text, SpanStyle::Dim)], room, 0);
+        rows.extend(
+            folded
+                .iter()
+                .map(|line| line.iter().map(|s| s.text.as_str()).collect()),
+        );
+    }
+    if rows.len() <= 1 {
+        rows = vec![text.to_owned()];
+    }
+    if rows.len() > most {
+        let rest = rows.split_off(most - 1).join(" ");
+        rows.push(rest);
+    }
+    let numbered = rows.iter().enumerate();
+    numbered
+        .map(|(n, row)| {
+            dim(
+                &format!("{}{row}", if n == 0 { first } else { next }),
+                width,
+            )
+        })
+        .collect()
 }
 
 /// Returns a dim line, cut to `width` columns.
@@ -330,6 +369,51 @@ mod tests {
     }
 
     #[test]
+    fn what_to_do_is_not_cut_off() {
+        let mut frames = CallFrames::default();
+        let note = "image not sent: this model is not configured for images (images = true in its [models] section)";
+        let noted = CallFinished {
+            notes: vec![note.into()],
+            ..end(CallStatus::Success, "", 0)
+        };
+        assert_eq!(
+            text(frames.end(&noted, 60))[1..],
+            [
+                "  │ [image not sent: this model is not configured for images",
+                "  │ (images = true in its [models] section)]",
+                "  └ 1.2 s · 1,204 bytes"
+            ]
+        );
+        let why =
+            "lib/add.zsh: hunk at line 3 of the patch: its unchanged lines are not in the file";
+        assert_eq!(
+            text(frames.end(&end(CallStatus::InvalidCall, why, 0), 50)),
+            [
+                "  └ fs.read · invalid call: lib/add.zsh: hunk at",
+                "    line 3 of the patch: its unchanged lines are",
+                "    not in the file"
+            ]
+        );
+        let error = "x.pdf is a PDF document; reading its text needs pdftotext";
+        assert_eq!(
+            text(frames.end(&end(CallStatus::ToolError, error, 0), 50))[1..3],
+            [
+                "  │ x.pdf is a PDF document; reading its text",
+                "  │ needs pdftotext"
+            ]
+        );
+        // A result is cut to one row each line, and a text without end to three.
+        let long = "word ".repeat(100);
+        assert_eq!(
+            text(frames.end(&end(CallStatus::Success, &long, 0), 50)).len(),
+            3
+        );
+        let many = text(frames.end(&end(CallStatus::Blocked, &long, 0), 50));
+        assert_eq!(many.len(), 3);
+        assert!(many[2].ends_with('…') && many.iter().all(|row| row.width() <= 50));
+    }
+
+    #[test]
     fn of_a_line_that_is_drawn_over_the_last_state_is_shown() {
         for (output, shown) in [
             ("10 %\r 50 %\r100 %\r\n", "100 %"),
@@ -409,7 +493,11 @@ mod tests {
         );
         assert_eq!(
             text(frames.end(&end(CallStatus::Blocked, why, 0), 40)),
-            ["  └ fs.read · blocked: Intent mismatch:…"]
+            [
+                "  └ fs.read · blocked: Intent mismatch:",
+                "    tool is call_tool_read but intent",
+                "    declares write"
+            ]
         );
     }
 }

@@ -53,6 +53,10 @@ pub(super) fn statement(tool: &ToolInfo, operation: OperationClass) -> String {
     if reads_output(tool) {
         return "reads the output of your commands".to_owned();
     }
+    // What aish itself declares of the tool is not a claim to weigh: the class of this call is all that counts.
+    if tool.server == BUILTIN_SERVER {
+        return word(operation).to_owned();
+    }
     let treated = match operation {
         OperationClass::Read => "treated as a read",
         OperationClass::Write => "treated as a write",
@@ -70,8 +74,6 @@ pub(super) fn statement(tool: &ToolInfo, operation: OperationClass) -> String {
         _ if operation == claimed => return format!("{claim}, says {server}"),
         true if !tool.trusted => "trust_annotations is off",
         true => "by the name of the tool",
-        // The command that a built-in tool runs is analysed.
-        false if tool.server == BUILTIN_SERVER => "by what the command does",
         false => "as the model declares",
     };
     format!("{claim}, says {server}; {treated} ({reason})")
@@ -139,6 +141,8 @@ mod tests {
             (tool.read_only, tool.destructive, tool.operation) = (read_only, destructive, own);
             assert_eq!(statement(&tool, operation), statement_text);
         }
+        tool.server = BUILTIN_SERVER.into();
+        assert_eq!(statement(&tool, Destructive), "destructive");
         tool.server = "f\x1b".into();
         assert_eq!(
             statement(&tool, Write),

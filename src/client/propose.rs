@@ -11,10 +11,12 @@ use super::approve::type_yes;
 use super::connect;
 use super::output::print_notice;
 use super::signals::SignalPipes;
-use super::styled_line::{SpanStyle, StyledLine, span, wrap};
+use super::styled_line::{SpanStyle, StyledLine, fold, span, wrap};
 use super::terminal::ControllingTty;
 use super::terminal_prompt::pager::{PagerEnd, PagerKeys, read_or_leave};
-use super::terminal_prompt::{PromptEnd, PromptKey, PromptResult, TerminalPrompt, key_events};
+use super::terminal_prompt::{
+    PromptEnd, PromptKey, PromptResult, TerminalPrompt, key_events, key_fault,
+};
 use crate::config::env_overrides;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::{self, Paths};
@@ -33,15 +35,17 @@ const CTRL_D: u8 = 4;
 /// The question about a failed command of the user whose output the terminal did not report.
 const AGAIN_QUESTION: &str = "run it again, for its output?";
 
-const KEYS: &str = "[y] run  [e] edit  [i] put on the command line  [n] no  [q] quit ";
+const KEYS: &str = "[y] run  [e] edit  [i] put on the command line  [n] no  [q] quit  [?] ";
 /// The keys where the output can go back to the model immediately.
 const CONTINUE_KEYS: &str =
-    "[y] run  [c] run and continue  [e] edit  [i] to the prompt  [n] no  [q] quit ";
+    "[y] run  [c] run and continue  [e] edit  [i] insert  [n] no  [q] quit  [?] ";
 /// The keys where it always does.
-const ALWAYS_KEYS: &str =
-    "[y] run and continue  [e] edit  [i] put on the command line  [n] no  [q] quit ";
+const ALWAYS_KEYS: &str = "[y] run and continue  [e] edit  [i] insert  [n] no  [q] quit  [?] ";
 /// The keys for a command that zsh cannot parse.
-const INCOMPLETE_KEYS: &str = "[e] edit  [i] put on the command line  [n] no  [q] quit ";
+const INCOMPLETE_KEYS: &str = "[e] edit  [i] put on the command line  [n] no  [q] quit  [?] ";
+
+/// Width of the column of keys in the help.
+const KEY_WIDTH: usize = 10;
 
 /// What to do with the next proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,7 +221,8 @@ pub fn propose(
             decide(CommandChoice::No, false)?;
             ProposalOutcome::Refused(token)
         }
-        ProposalKey::Quit => {
+        // The question itself explains the keys.
+        ProposalKey::Quit | ProposalKey::Help => {
             decide(CommandChoice::Quit, false)?;
             ProposalOutcome::Quit
         }
@@ -233,6 +238,8 @@ enum ProposalKey {
     Insert,
     No,
     Quit,
+    /// Explain the keys.
+    Help,
 }
 
 /// Keys that refuse the command. Enter alone refuses: it is the key that is pressed without reading.
@@ -251,6 +258,7 @@ fn answer(key: PromptKey) -> Option<(ProposalKey, &'static str)> {
         PromptKey::Byte(b'r' | b'R') => Some((ProposalKey::Again, "again")),
         PromptKey::Byte(b'e' | b'E') => Some((ProposalKey::Edit, "edit")),
         PromptKey::Byte(b'i' | b'I') => Some((ProposalKey::Insert, "insert")),
+        PromptKey::Byte(b'?') => Some((ProposalKey::Help, "?")),
         key => refusal(key),
     }
 }
@@ -370,10 +378,18 @@ fn ask(
                 Some((ProposalKey::Yes, _)) if is_typed => Some((ProposalKey::Yes, "")),
                 answer => answer,
             };
-            if let Some(key) = prompt.choose(&keys, &meaning)? {
+            let fault = |key| key_fault(key, is_typed);
+            while let Some(key) = prompt.choose_or_report(&keys, &meaning, &fault)? {
                 let begun = match key {
                     ProposalKey::Yes => "y",
                     ProposalKey::Continue => "",
+                    ProposalKey::Help => {
+                        let is_offered = |key| is_offered(key, proposal, is_incomplete);
+                        for line in key_lines(&is_offered, is_typed, prompt.width()) {
+                            prompt.frame_line("│", &line)?;
+                        }
+                        continue;
+                    }
                     _ => return Ok(key),
                 };
                 if !is_typed || type_yes(prompt, begun)? {
@@ -387,6 +403,59 @@ fn ask(
         prompt.write("\n")?;
     }
     result
+}
+
+/// Returns the effect of each offered key.
+fn key_lines(
+    is_offered: &dyn Fn(ProposalKey) -> bool,
+    is_typed: bool,
+    width: usize,
+) -> Vec<StyledLine> {
+    let yes = if is_typed { "yes" } else { "y" };
+    let keys = [
+        (
+            ProposalKey::Again,
+            "r",
+            "first run your command again, for its output",
+        ),
+        (
+            ProposalKey::Yes,
+            yes,
+            "run the command, exactly as shown, in this shell",
+        ),
+        (
+            ProposalKey::Continue,
+            "c",
+            "run it, then send its output to the model, which goes on",
+        ),
+        (
+            ProposalKey::Edit,
+            "e",
+            "edit the command; the edited command is asked about again",
+        ),
+        (
+            ProposalKey::Insert,
+            "i",
+            "put the command on the command line and run nothing",
+        ),
+        (
+            ProposalKey::No,
+            "n, Enter",
+            "do not run this command; the next one is asked about",
+        ),
+        (
+            ProposalKey::Quit,
+            "q",
+            "run neither this command nor those after it",
+        ),
+        (ProposalKey::Quit, "Ctrl-C", "the same"),
+    ];
+    let offered = keys.into_iter().filter(|(key, ..)| is_offered(*key));
+    let lines = offered.map(|(_, name, does)| {
+        let name = span(format!("{name:<KEY_WIDTH$}"), SpanStyle::Name);
+        fold(&[name, span(does, SpanStyle::Plain)], width, KEY_WIDTH)
+    });
+    lines.flatten().collect()
 }
 
 /// Lays the command out in `width` columns; a newline in the command is marked and also breaks the line.

@@ -28,7 +28,7 @@ pub struct AnswerSummary {
     /// Completion tokens of the reasoning.
     #[serde(default)]
     pub reasoning_tokens: u64,
-    /// Seconds from the request to the last token.
+    /// Seconds from the request to the last token, without those in which a question was open.
     pub seconds: f64,
     /// Cost in US dollars, where the price is known.
     pub cost: Option<f64>,

@@ -19,6 +19,9 @@ pub struct ShownEffect {
     /// The answer `yes` must be typed in full.
     #[serde(default)]
     pub typed_yes: bool,
+    /// The call runs a command again that the sandbox blocked, outside of it.
+    #[serde(default)]
+    pub is_second_run: bool,
 }
 
 /// The parts of a tool that were not shown to the person before its question.

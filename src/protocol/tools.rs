@@ -151,13 +151,16 @@ pub struct ToolInfo {
     pub schema: serde_json::Value,
 }
 
+/// Word for an annotation that the server does not give.
+pub const NOT_DECLARED: &str = "not declared";
+
 impl ToolInfo {
     /// Returns the annotations and whether they are trusted, as names and text for the user.
     pub fn annotation_words(&self) -> [(&'static str, &'static str); 5] {
         let word = |value: Option<bool>| match value {
             Some(true) => "yes",
             Some(false) => "no",
-            None => "not declared",
+            None => NOT_DECLARED,
         };
         let trusted = match self.trusted {
             // The reserved aliases.

@@ -177,6 +177,9 @@ impl PolicyDecision {
     }
 }
 
+/// Rule that asks about every call. The question does not mention it.
+pub const DEFAULT_RULE: &str = "policy.default";
+
 /// Reason for asking about a changed tool.
 pub const CHANGED: &str = "the tool has changed since you allowed it";
 

@@ -115,6 +115,7 @@ struct FeedState {
     /// Change counter and text of the latest progress; the text is empty after its call has ended.
     progress: (u64, String),
     questions: Vec<OpenQuestion>,
+    question_time: attendance::QuestionTime,
     watchers: HashMap<u64, WatcherInfo>,
     last_watcher: u64,
     end: Option<TurnEnd>,
@@ -425,6 +426,7 @@ impl TurnFeed {
             reply,
         });
         state.update_attendance();
+        state.update_question_time();
         drop(state);
         self.push(event);
         self.announce();
@@ -433,7 +435,10 @@ impl TurnFeed {
 
     /// Closes a question and reports its outcome to every watcher.
     pub fn close_question(&self, id: &str, answered_in: Option<String>, outcome: QuestionOutcome) {
-        lock(&self.state).questions.retain(|q| q.id != id);
+        let mut state = lock(&self.state);
+        state.questions.retain(|q| q.id != id);
+        state.update_question_time();
+        drop(state);
         self.push(TurnEvent::QuestionClosed {
             id: id.to_owned(),
             answered_in,

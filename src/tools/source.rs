@@ -131,6 +131,8 @@ pub struct NestedRequest {
     pub name: String,
     /// The arguments, a JSON object.
     pub arguments: String,
+    /// What the sandbox blocked, in one line, if the call runs a command again outside of it.
+    pub blocked: Option<String>,
     /// Receives the result.
     pub reply: oneshot::Sender<NestedResult>,
 }

@@ -435,7 +435,7 @@ impl<'a> TurnRun<'a> {
 
     /// Hands an input to the machine and performs its effects.
     async fn take(&mut self, input: TurnInput) -> Result<NextStep> {
-        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let elapsed = self.feed.working_ms(self.start.elapsed());
         // The model's text as received: the journal keeps proposed commands too, which are not shown as text.
         if let TurnInput::Chunk(StreamItem::Text(text)) = &input {
             self.partial.append(self.turn.kept(text));

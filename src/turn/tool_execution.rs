@@ -212,11 +212,16 @@ pub async fn run<'c>(
             more: 0,
             notes: Vec::new(),
         };
+        let has_shown_output = ended.as_ref().is_ok_and(|result| result.terminal.is_some());
         let outcome = outcome(context, ended, edited, &mut end).await;
         end.status = outcome.status();
-        // Lists of tools and pages of earlier results are for the model, not for the terminal.
+        // Lists of tools and pages of earlier results are for the model, not for the terminal; an error says what to do.
         if is_builtin {
-            (end.head, end.more) = (String::new(), 0);
+            let error = match end.status {
+                CallStatus::ToolError if !has_shown_output => end.head.lines().next(),
+                _ => None,
+            };
+            (end.head, end.more) = (error.unwrap_or_default().to_owned(), 0);
         }
         feed.push(TurnEvent::CallFinished(end));
         outcomes.push(CallOutcome {

@@ -207,6 +207,14 @@ async fn added_dirs(session: &Session, ask: &AskRequest) -> Result<Vec<PathBuf>>
                 "--add-dir: the name of the directory has a line break",
             ));
         }
+        // Before it is recorded: later prompts of the session would have no tools.
+        let meta = tokio::fs::metadata(&dir).await;
+        if !meta.is_ok_and(|meta| meta.is_dir()) {
+            let error = Error::usage(format!(
+                "--add-dir: {dir} is not a directory that can be read"
+            ));
+            return Err(error.hint("give an existing directory, such as --add-dir ../lib"));
+        }
         if !dirs.contains(&dir) {
             dirs.push(dir);
         }

@@ -214,6 +214,8 @@ impl FileDifference {
         }
         let removed = old.get(from.clone()).unwrap_or_default();
         let added = new.get(to.clone()).unwrap_or_default();
+        let keeps_open_end = keeps_open_end(removed, added);
+        let note = |line: &[u8]| note_of(line, shows_ends, keeps_open_end);
         for (offset, line) in removed.iter().enumerate() {
             self.removed += 1;
             self.lines.push(DifferenceLine {
@@ -221,7 +223,7 @@ impl FileDifference {
                 old_number: Some(from.start + offset + 1),
                 new_number: None,
                 text: text_of(line),
-                note: note_of(line, shows_ends),
+                note: note(line),
             });
         }
         for (offset, line) in added.iter().enumerate() {
@@ -231,10 +233,22 @@ impl FileDifference {
                 old_number: None,
                 new_number: Some(to.start + offset + 1),
                 text: text_of(line),
-                note: note_of(line, shows_ends),
+                note: note(line),
             });
         }
     }
+}
+
+/// Whether the last line has no newline before and after the change. Where one of the two lines only gets or loses its newline, the note
+/// is what tells them apart.
+fn keeps_open_end(removed: &[&[u8]], added: &[&[u8]]) -> bool {
+    let (Some(old), Some(new)) = (removed.last(), added.last()) else {
+        return false;
+    };
+    let ((old, old_end), (new, new_end)) = (split_end(old), split_end(new));
+    let has_text = |lines: &[&[u8]], text| lines.iter().any(|line| split_end(line).0 == text);
+    let is_open = old_end.is_empty() && new_end.is_empty();
+    is_open && !has_text(added, old) && !has_text(removed, new)
 }
 
 /// Splits a line into its text and its end.
@@ -267,7 +281,7 @@ fn text_of(line: &[u8]) -> String {
     text
 }
 
-fn note_of(line: &[u8], shows_ends: bool) -> Option<String> {
+fn note_of(line: &[u8], shows_ends: bool, keeps_open_end: bool) -> Option<String> {
     let (text, end) = split_end(line);
     let mut notes = Vec::new();
     let (bytes, mark) = (text, "\u{FEFF}".as_bytes());
@@ -293,6 +307,7 @@ fn note_of(line: &[u8], shows_ends: bool) -> Option<String> {
         });
     }
     match end {
+        b"" if keeps_open_end => {}
         b"" => notes.push("no newline at end of file".to_owned()),
         b"\n" if shows_ends => notes.push("LF".to_owned()),
         b"\r\n" if shows_ends => notes.push("CRLF".to_owned()),

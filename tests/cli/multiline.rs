@@ -58,7 +58,7 @@ fn an_incomplete_command_cannot_be_run_but_edited() {
     // Asked about although the configuration allows commands.
     zsh.wait_text("┌ incomplete command  1 of 2");
     zsh.wait_text("└ [e] edit  [i] put on the command line  [n] no  [q] quit");
-    zsh.press_until("y", "[e] edit");
+    zsh.press_until("y", "not one of the keys; press ? for help");
     assert_eq!(helper.home.read("said"), "");
     assert!(helper.records_of("command_approval").is_empty());
     zsh.press_until("e", "edit> ");

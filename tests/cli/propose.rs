@@ -291,10 +291,14 @@ fn yes_is_typed(rest: &str) {
     helper.until("the keys are visible", || {
         offer.shown().contains("[yes] run")
     });
+    offer.press_until("yes", &|shown| shown.contains("it must not be pasted"));
     // One key is not enough, and Enter after it returns to the question.
     offer.press_until("y", &|shown| shown.contains("> y"));
     assert!(offer.shown().contains("type yes to run it"));
     offer.zsh.send("\r");
+    helper.until("the reason is visible", || {
+        offer.shown().contains("not run: type the whole word yes")
+    });
     helper.until("the question is visible again", || {
         offer.shown().matches(QUESTION).count() == 2
     });
@@ -304,6 +308,27 @@ fn yes_is_typed(rest: &str) {
     helper.until("the command is accepted", || code.exists());
     offer.zsh.prompt();
     assert_eq!(offer.verdict().words[0], "run");
+}
+
+#[test]
+fn the_keys_are_explained() {
+    let helper = proposing(&["print one"]);
+    let mut offer = Offer::new(&helper);
+    offer.propose("", "");
+    offer.question();
+    offer.press_until("x", &|shown| {
+        shown.contains("not one of the keys; press ? for help")
+    });
+    offer.press_until("?", &|shown| shown.matches(QUESTION).count() == 2);
+    let shown = offer.shown();
+    assert!(
+        shown.contains("put the command on the command line and run nothing"),
+        "{shown}"
+    );
+    // Not offered here.
+    assert!(!shown.contains("first run your command"), "{shown}");
+    assert_eq!(shown.matches("run this command?").count(), 1, "{shown}");
+    assert_eq!(offer.press("n").words[0], "no");
 }
 
 #[test]

@@ -47,6 +47,10 @@ fn other_keys_and_pastes_do_not_answer() {
     zsh.wait_text(KEYS);
     zsh.press_until("x", "not one of the keys; press ? for help");
     zsh.press_until("\x1b", "not one of the keys; press ? for help");
+    // In one row, which the answer clears: neither pushes the question off the screen.
+    let screen = zsh.screen();
+    assert_eq!(screen.matches("└ run?").count(), 1, "{screen}");
+    assert_eq!(screen.matches("not one of the keys").count(), 1, "{screen}");
     for keys in ["yy", "\x1b[200~y\x1b[201~", "\x1b", "\x1bOP", "é"] {
         zsh.send(keys);
         assert_eq!(
@@ -56,6 +60,35 @@ fn other_keys_and_pastes_do_not_answer() {
         );
     }
     assert_eq!(verdict(press(&zsh, &mut prompt, "n")).0, NO);
+    prompt.reply("stop");
+    zsh.prompt();
+    let screen = zsh.screen();
+    assert!(!screen.contains("not one of the keys"), "{screen}");
+    assert!(screen.contains("\nno\n"), "{screen}");
+}
+
+#[test]
+fn the_word_yes_is_typed_and_what_is_wrong_with_it_is_told() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut question = question("{}");
+    question.effect.typed_yes = true;
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question);
+    zsh.wait_text("run? [yes]");
+    zsh.press_until("yes", "type yes, it must not be pasted");
+    zsh.press_until("y", "type yes to run it");
+    zsh.send("\r");
+    zsh.wait_text("not run: type the whole word yes");
+    assert_eq!(prompt.reaction_within(Duration::from_millis(200)), None);
+    // The keys follow, and the question is not drawn again.
+    let screen = zsh.screen();
+    assert_eq!(screen.matches("┌ w github").count(), 1, "{screen}");
+    assert_eq!(screen.matches("└ run? [yes]").count(), 2, "{screen}");
+    zsh.press_until("y", "type yes to run it");
+    zsh.send("es\r");
+    let reaction = prompt.reaction_within(crate::support::PATIENCE);
+    let given = verdict(reaction.expect("an answer")).0;
+    assert_eq!(given, ApprovalVerdict::Once);
     prompt.reply("stop");
     zsh.prompt();
 }

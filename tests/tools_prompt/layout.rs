@@ -198,13 +198,12 @@ fn details_are_shown_on_request() {
         ]
     );
     assert_eq!(
-        lines[at..at + 10],
+        lines[at..at + 9],
         [
             "│ server           github at https://mcp.example/github",
             "│ title            Create an issue",
             "│ only reads       no",
             "│ may destroy      no",
-            "│ safe to repeat   not declared",
             "│ reaches outside  yes",
             "│ trusted          no: annotations of this server are not trusted",
             "│ description      Files an issue.",
@@ -219,6 +218,50 @@ fn details_are_shown_on_request() {
     let screen = zsh.screen();
     let words = |l: &str| l.starts_with("reads for this session: the 10 read-only tools");
     assert!(screen.lines().any(words), "{screen}");
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
+fn the_second_run_of_a_built_in_tool_is_told_from_a_call_of_the_model() {
+    let (home, daemon) = home();
+    let mut zsh = Zsh::start(&home);
+    let mut question = question(r#"{"command":"make","outside_sandbox":true}"#);
+    question.tool.name = "shell".into();
+    question.tool.server = "aish".into();
+    question.tool.title = None;
+    question.tool.description = String::new();
+    question.why = "the sandbox blocked: write to ~/outside".into();
+    question.effect.is_second_run = true;
+    question.offers.clear();
+    let mut prompt = asked(&zsh, &daemon, "aish-helper ask x", &question);
+    zsh.wait_text(KEYS);
+    assert_eq!(
+        frame(&zsh),
+        [
+            "┌ w shell  second run: aish adds outside_sandbox                                          writes",
+            "│ asked because of: the sandbox blocked: write to ~/outside",
+            "│ command          \"make\"",
+            "│ outside_sandbox  true",
+            "└ run again outside of the sandbox? [y] yes  [n] no  [e] edit  [d] deny and say why  [?] help",
+        ]
+    );
+    zsh.press_until("?", "built in");
+    zsh.wait_for("the keys again", |s| {
+        s.contents().matches("└ run again").count() >= 2
+    });
+    // Only what is known, and no internals of aish.
+    let lines = frame(&zsh);
+    let at = lines.iter().position(|l| l.starts_with("│ operation"));
+    assert_eq!(
+        lines[at.expect("details")..lines.len() - 1],
+        [
+            "│ operation        writes",
+            "│ asked because of the sandbox blocked: write to ~/outside",
+            "│ server           built in",
+        ]
+    );
+    verdict(press(&zsh, &mut prompt, "n"));
     prompt.reply("stop");
     zsh.prompt();
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use aish::chat::CallStatus;
 use aish::protocol::tools::ApprovalVerdict;
 use aish::protocol::{AskRequest, Event};
 use serde_json::json;
@@ -197,6 +198,46 @@ fn an_added_directory_belongs_to_the_workspace_of_the_session() {
     });
     assert!(answer_all(&mut client, &ApprovalVerdict::Stop).is_empty());
     assert_eq!(work.results(), ["1\tthere\n"]);
+}
+
+#[test]
+fn a_directory_that_does_not_exist_is_not_added() {
+    let work = Work::calling(&[], "");
+    let ask = |dirs: &[&str]| {
+        let cwd = work.path("");
+        let mut args = vec!["ask", "--shell", "s1"];
+        args.extend(dirs.iter().flat_map(|dir| ["--add-dir", *dir]));
+        args.extend(["--", "x"]);
+        work.helper.call(args).dir(cwd).run()
+    };
+    let failed = ask(&["../nonexist"]);
+    assert_eq!(failed.code, 2, "{}", failed.stderr);
+    assert!(failed.stderr.contains("--add-dir: "), "{}", failed.stderr);
+    assert!(
+        failed.stderr.contains("give an existing directory"),
+        "{}",
+        failed.stderr
+    );
+    // Later prompts of the session still have the tools.
+    assert_eq!(ask(&[]).code, 0);
+    let sent = &work.helper.provider.requests()[0].json;
+    assert!(sent["tools"].to_string().contains("read_file"), "{sent}");
+}
+
+#[test]
+fn a_failed_read_says_why() {
+    let work = Work::calling(
+        &[("read_file", json!({"path": "x.pdf"}))],
+        "[policy.rules]\n\"fs.read\" = \"allow\"\n",
+    );
+    work.write("x.pdf", "%PDF-1.4\n");
+    let seen = work.ask("x").end();
+    let ends = seen.events(|event| match event {
+        Event::ToolCallFinished(end) => Some((end.status, end.head.clone())),
+        _ => None,
+    });
+    assert_eq!(ends[0].0, CallStatus::ToolError);
+    assert!(ends[0].1.contains("is a PDF document"), "{ends:?}");
 }
 
 #[test]

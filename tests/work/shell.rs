@@ -63,7 +63,11 @@ fn writes_stay_in_the_workspace_and_a_denial_is_named() {
     }
     let outside: Vec<bool> = whys.iter().map(|(outside, _)| *outside).collect();
     assert_eq!(outside, [true, false, true], "{whys:#?}");
-    assert_eq!(whys[0].1, "it runs outside of the sandbox");
+    let why = &whys[0].1;
+    assert!(
+        why.starts_with("the sandbox blocked: write to ") && why.ends_with("/outside.txt"),
+        "{why}"
+    );
     assert_eq!(work.read("inside.txt"), "in\n");
     assert!(!work.helper.home.path("outside.txt").exists());
     let results = work.results();
@@ -100,7 +104,7 @@ fn in_the_home_directory_commands_only_read() {
         .map(|question| question.why)
         .collect();
     // What was blocked can run outside, after a question.
-    assert_eq!(whys, ["it runs outside of the sandbox"]);
+    assert_eq!(whys, ["the sandbox blocked: write to ~/new"]);
     assert!(!home.join("new").exists());
     let results = work.results();
     for result in &results {
@@ -142,6 +146,7 @@ fn outside_of_the_sandbox_is_asked_about_whatever_is_allowed() {
     let mut client = work.ask("x");
     let question = client.question();
     assert_eq!(question.why, "it runs outside of the sandbox");
+    assert!(!question.effect.is_second_run, "the model asked for it");
     assert!(!work.helper.home.path("outside.txt").exists());
     client.say(&question, ApprovalVerdict::Once);
     client.end();
@@ -155,7 +160,8 @@ fn a_blocked_command_runs_outside_of_the_sandbox_after_a_yes() {
     let work = Work::calling(&[("shell", json!({"command": command}))], SHELL);
     let mut client = work.ask("x");
     let question = client.question();
-    assert_eq!(question.why, "it runs outside of the sandbox");
+    assert_eq!(question.why, "the sandbox blocked: write to ~/outside.txt");
+    assert!(question.effect.is_second_run);
     assert!(question.arguments.contains(command), "{question:?}");
     assert!(!work.helper.home.path("outside.txt").exists());
     client.say(&question, ApprovalVerdict::Once);
@@ -184,7 +190,8 @@ fn a_yes_on_the_command_line_answers_one_question() {
         zsh.send(format!(
             "clear; aish-helper call tool-write --tool-name=aish:shell --json_args '{arguments}' --yes\r"
         ));
-        zsh.wait_text("it runs outside of the sandbox");
+        zsh.wait_text("asked because of: the sandbox blocked: write to ~/outside.txt");
+        zsh.wait_text("└ run again outside of the sandbox? [y] yes  [n] no");
         zsh.press_until("n", "no\r\n");
         zsh.prompt();
         assert_eq!(work.read("inside.txt"), "in\n", "{rules}");
@@ -202,7 +209,8 @@ fn what_the_workspace_keeps_is_named_and_asked_about() {
     work.write("hooks/pre-commit", "true\n");
     let mut client = work.ask("x");
     let question = client.question();
-    assert_eq!(question.why, "it runs outside of the sandbox");
+    let why = &question.why;
+    assert!(why.starts_with("the sandbox blocked: write to "), "{why}");
     client.say(&question, ApprovalVerdict::No { words: None });
     client.end();
     let results = work.results();

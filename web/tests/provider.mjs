@@ -46,6 +46,11 @@ export async function startProvider() {
       say("The tool has answered.");
       return end("stop", usage);
     }
+    if (prompt.includes("delete the old files")) {
+      const call = { name: "shell", arguments: JSON.stringify({ command: "rm -rf ~/old" }) };
+      send({ choices: [{ delta: { tool_calls: [{ index: 0, id: "call_1", function: call }] } }] });
+      return end("tool_calls", usage);
+    }
     if (prompt.includes("use the tool") || prompt.includes("read the log")) {
       const isRead = prompt.includes("read the log");
       const wanted = isRead ? "read_log" : "write_note";

@@ -124,6 +124,24 @@ test("a paired browser approves and denies, and one that is not paired cannot", 
   await other.context().close();
 });
 
+test("what only the terminal can approve offers no pairing", async () => {
+  const id = await daemon.newSession("Harmful");
+  const page = await openPage(browser, daemon, `/s/${id}`);
+  await page.locator("#prompt").fill("delete the old files");
+  await page.locator("#prompt").press("Enter");
+  const asked = page.getByRole("group", { name: "Question about shell" });
+  await asked.waitFor();
+  const [title, first] = await asked.locator("h2, p, dl").allTextContents();
+  assert.match(title, /shell/);
+  assert.match(first, /^Only the terminal can approve this: /);
+  assert.equal(await region(page).getByText("pair this browser").count(), 0);
+  await region(page).getByText("Answer in the terminal:").waitFor();
+  assert.equal(await asked.getByText("policy.default").count(), 0);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await asked.waitFor({ state: "detached" });
+  await page.context().close();
+});
+
 test("a pairing that is refused in the terminal leaves the browser without access", async () => {
   const page = await (await browser.newContext()).newPage();
   await beginPairing(page);

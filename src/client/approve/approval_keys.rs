@@ -5,11 +5,8 @@ use crate::client::operation::{is_read_only, reads_output, word};
 use crate::client::terminal_prompt::{TerminalPrompt, broken, end_column};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict};
 use crate::safety::confusables;
-use crate::safety::policy::{CHANGED, GRANT_TTL_MS, UNCONFIGURED};
+use crate::safety::policy::{CHANGED, DEFAULT_RULE, GRANT_TTL_MS, UNCONFIGURED};
 use crate::safety::text::one_line;
-
-/// Rule that asks about every call. The question does not mention it.
-pub const DEFAULT_RULE: &str = "policy.default";
 
 /// Columns for the answer in the last row, such as `always`.
 const ANSWER_COLUMNS: usize = 8;
@@ -20,12 +17,16 @@ pub const CONFIRM_ALWAYS: &str = "[A] again: always allow   any other key: back 
 /// Returns the labels of the offered keys, in full or for a narrow terminal.
 fn labels(question: &ApprovalRequest, is_narrow: bool) -> Vec<String> {
     let server = confusables::marked_name(&question.tool.server);
+    let what = match question.effect.is_second_run {
+        true => "run again outside of the sandbox?",
+        false => "run?",
+    };
     let wide = [
         (
             None,
             match question.effect.typed_yes {
-                true => "run? [yes] ".to_owned(),
-                false => "run? [y] yes ".to_owned(),
+                true => format!("{what} [yes] "),
+                false => format!("{what} [y] yes "),
             },
         ),
         (None, "[n] no ".to_owned()),

@@ -1,15 +1,17 @@
 //! Layout of the question about a tool call: the call, what its server says about the tool, and what has changed.
 
-use super::approval_keys::{self, DEFAULT_RULE};
-use crate::chat::{DataSensitivity, OperationClass};
+use super::approval_keys;
+use crate::chat::OperationClass;
 use crate::client::argument_lines;
 use crate::client::new_tools_view::{self, prose};
 use crate::client::operation::{marked, statement, word};
 use crate::client::styled_line::{SpanStyle, StyledLine, StyledSpan, columns, fold, span, spans};
 use crate::client::text_format::cut;
-use crate::protocol::tools::{ApprovalRequest, DeclaredIntent, NewTools, ToolDiffLine};
+use crate::protocol::tools::{
+    ApprovalRequest, DeclaredIntent, NOT_DECLARED, NewTools, ToolDiffLine,
+};
 use crate::safety::confusables;
-use crate::safety::policy::CHANGED;
+use crate::safety::policy::{BUILTIN_SERVER, CHANGED, DEFAULT_RULE};
 
 /// Widest head: on a wide terminal the name and its description stay close together.
 const MAX_WIDTH: usize = 96;
@@ -32,6 +34,13 @@ pub fn head(question: &ApprovalRequest, edited: bool, width: usize) -> Vec<Style
     if question.of > 1 {
         line.push(span(
             format!("  {} of {}", question.number, question.of),
+            SpanStyle::Dim,
+        ));
+    }
+    if question.effect.is_second_run {
+        // The model has not asked for it.
+        line.push(span(
+            "  second run: aish adds outside_sandbox",
             SpanStyle::Dim,
         ));
     }
@@ -208,7 +217,7 @@ fn asked_because_of(reason: &str) -> String {
     }
 }
 
-/// Returns the effect of each key, everything known about the call and its tool, and the server's other tools that are new.
+/// Returns the effect of each key, then what is known about the call and its tool, and the server's other tools that are new.
 pub fn details(
     question: &ApprovalRequest,
     new_tools: Option<&NewTools>,
@@ -230,29 +239,38 @@ pub fn details(
     }
     put("operation", word(question.operation));
     if let Some(intent) = &question.intent {
-        let sensitivity = intent.data_sensitivity.map(DataSensitivity::as_str);
         put("declared", word(intent.operation_type));
-        put("data", sensitivity.unwrap_or("not declared"));
-        put("reason", intent.reason.as_deref().unwrap_or("not declared"));
+        if let Some(sensitivity) = intent.data_sensitivity {
+            put("data", sensitivity.as_str());
+        }
+        if let Some(reason) = &intent.reason {
+            put("reason", reason);
+        }
     }
     if let Some(warning) = &question.warning {
         put("warning", warning);
     }
     put("asked because of", &asked_because_of(&question.why));
-    put("server", &format!("{} at {}", tool.server, question.target));
-    put("title", tool.title.as_deref().unwrap_or("none"));
-    for (name, word) in tool.annotation_words() {
+    let is_builtin = tool.server == BUILTIN_SERVER;
+    match is_builtin {
+        true => put("server", "built in"),
+        false => put("server", &format!("{} at {}", tool.server, question.target)),
+    }
+    if let Some(title) = &tool.title {
+        put("title", title);
+    }
+    let words = tool.annotation_words().into_iter();
+    for (name, word) in words.filter(|(_, word)| !is_builtin && *word != NOT_DECLARED) {
         put(name, word);
     }
-    put(
-        "description",
-        match tool.description.as_str() {
-            "" => "none",
-            text => text,
-        },
-    );
-    lines.push(vec![span("schema", SpanStyle::Name)]);
-    lines.extend(argument_lines::json(&tool.schema.to_string(), width));
+    if !tool.description.is_empty() {
+        put("description", &tool.description);
+    }
+    // aish itself has made and checked the arguments of its own tools.
+    if !is_builtin {
+        lines.push(vec![span("schema", SpanStyle::Name)]);
+        lines.extend(argument_lines::json(&tool.schema.to_string(), width));
+    }
     if let Some(new_tools) = new_tools.filter(|new| new.server == tool.server) {
         let others = new_tools_view::details(new_tools, &tool.name, width);
         if !others.is_empty() {

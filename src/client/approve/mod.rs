@@ -13,7 +13,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::styled_line::{SpanStyle, fold, span};
 use super::terminal_prompt::{
-    EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, end_column, pager,
+    EditedLine, PromptEnd, PromptInput, PromptKey, PromptResult, TerminalPrompt, end_column,
+    key_fault, pager,
 };
 use super::{argument_lines, editor};
 use crate::protocol::tools::{ApprovalRequest, ApprovalVerdict, NewTools};
@@ -53,9 +54,12 @@ fn prompt_loop(
     let mut progress = ReadProgress::default();
     'redraw: loop {
         draw(prompt, question, &arguments, edited, &mut progress)?;
+        let mut shows_keys = false;
         loop {
             let line = approval_keys::line(prompt, question);
-            prompt.write(&line)?;
+            if !std::mem::take(&mut shows_keys) {
+                prompt.write(&line)?;
+            }
             let key = match prompt.answer_key()? {
                 PromptInput::Key(key) => key,
                 PromptInput::Redraw => {
@@ -81,7 +85,8 @@ fn prompt_loop(
                     match approval_keys::lasting_verdict(byte, question) {
                         Ok(verdict) => verdict,
                         Err(reason) => {
-                            write_line(prompt, &format!("\n{reason}"))?;
+                            prompt.report(&one_line(&reason, 300), &line)?;
+                            shows_keys = true;
                             continue;
                         }
                     }
@@ -129,8 +134,9 @@ fn prompt_loop(
                     progress.mark_read(pager::read(prompt, &full_text)?);
                     continue;
                 }
-                _ => {
-                    write_line(prompt, "\nnot one of the keys; press ? for help")?;
+                key => {
+                    prompt.report(key_fault(key, question.effect.typed_yes), &line)?;
+                    shows_keys = true;
                     continue;
                 }
             };
@@ -145,14 +151,16 @@ fn prompt_loop(
                 continue;
             }
             if approves && question.effect.typed_yes {
-                prompt.write("\n")?;
+                if !prompt.at_line_start() {
+                    prompt.write("\n")?;
+                }
                 let begun = match verdict {
                     ApprovalVerdict::Once => "y",
                     _ => "",
                 };
                 match type_yes(prompt, begun)? {
                     true => return Ok((verdict, arguments)),
-                    false => continue 'redraw,
+                    false => continue,
                 }
             }
             if verdict == ApprovalVerdict::Always {
@@ -175,6 +183,7 @@ fn prompt_loop(
                 }
             }
             let needs_line = verdict != ApprovalVerdict::Always
+                && !prompt.at_line_start()
                 && prompt.size.0 < end_column(&line) + word.width();
             match needs_line {
                 true => write_line(prompt, &format!("\n{word}"))?,
@@ -192,7 +201,11 @@ pub(super) fn type_yes(prompt: &mut TerminalPrompt<'_>, begun: &str) -> PromptRe
     match prompt.edit_line(begun)? {
         EditedLine::Accepted(text) => {
             let text = text.trim();
-            Ok(text == "yes" || text.strip_prefix(begun) == Some("yes"))
+            let is_yes = text == "yes" || text.strip_prefix(begun) == Some("yes");
+            if !is_yes {
+                write_line(prompt, "not run: type the whole word yes")?;
+            }
+            Ok(is_yes)
         }
         EditedLine::Cancelled => Ok(false),
     }
@@ -259,11 +272,11 @@ fn draw(
 
 /// Writes trusted text as separate lines; a leading newline ends the line of keys first.
 fn write_line(prompt: &TerminalPrompt<'_>, text: &str) -> PromptResult<()> {
-    let (newline, text) = match text.strip_prefix('\n') {
-        Some(text) => ("\n", text),
-        None => ("", text),
-    };
-    prompt.write(newline)?;
+    let rest = text.strip_prefix('\n');
+    if rest.is_some() && !prompt.at_line_start() {
+        prompt.write("\n")?;
+    }
+    let text = rest.unwrap_or(text);
     let text = span(one_line(text, 300), SpanStyle::Dim);
     for line in fold(&[text], prompt.size.0, 0) {
         let text: String = line.into_iter().map(|span| span.text).collect();

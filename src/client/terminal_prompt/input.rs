@@ -40,6 +40,15 @@ impl TerminalPrompt<'_> {
     /// # Errors
     /// The question ended.
     pub fn answer_key(&mut self) -> PromptResult<PromptInput> {
+        let input = self.counting_key();
+        // A background job may not write.
+        if !matches!(input, Err(PromptEnd::NoTerminal(_))) {
+            self.clear_report()?;
+        }
+        input
+    }
+
+    fn counting_key(&mut self) -> PromptResult<PromptInput> {
         if !self.settle()? {
             return Ok(PromptInput::Redraw);
         }

@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn event_types_of_the_kitty_protocol_are_decoded() {
         use KeyPhase::{Press, Release, Repeat, Unknown};
-        use PromptKey::{Byte, Down, Escape, Other, Repeated};
+        use PromptKey::{Byte, Down, Escape, Other, Pasted, Repeated};
         for (bytes, expected) in [
             (&b"\x1b[121;1:1;121u"[..], vec![(Byte(b'y'), Press)]),
             (b"\x1b[121;;121u", vec![(Byte(b'y'), Press)]),
@@ -206,7 +206,7 @@ mod tests {
             (b"\x1b[B", vec![(Down, Unknown)]),
             (b"\x1b[1;2B", vec![(Other, Unknown)]),
             (b"yyy", vec![(Repeated(b'y'), Unknown)]),
-            (b"yn", vec![(Other, Unknown)]),
+            (b"yn", vec![(Pasted, Unknown)]),
             (b"\x1b[99999999999;9999999999:9u", vec![(Other, Release)]),
             (b"", vec![]),
         ] {

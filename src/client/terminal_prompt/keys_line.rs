@@ -2,6 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::PromptKey;
+
 /// Joins labels, each ending with a blank, and breaks the line where the next one does not fit. A label that is wider than the
 /// terminal is broken between its words.
 pub fn broken(labels: &[String], width: usize) -> String {
@@ -25,6 +27,14 @@ pub fn broken(labels: &[String], width: usize) -> String {
         }
     }
     out
+}
+
+/// Says why a key has no effect at a question with help. `is_typed` says that the answer is the word "yes".
+pub fn key_fault(key: PromptKey, is_typed: bool) -> &'static str {
+    match key {
+        PromptKey::Pasted if is_typed => "type yes, it must not be pasted",
+        _ => "not one of the keys; press ? for help",
+    }
 }
 
 /// Returns the column where the last line of the keys ends.

@@ -17,12 +17,12 @@ use std::time::Instant;
 use unicode_width::UnicodeWidthStr;
 
 use self::key_events::{EventTypes, KeyEvent};
-pub use self::keys_line::{broken, end_column};
+pub use self::keys_line::{broken, end_column, key_fault};
 pub use self::prompt_key::PromptKey;
 use super::edit_line::{EditLine, EditStep};
 use super::frame_queue::FrameQueue;
 use super::signals::{SignalPipes, drain};
-use super::styled_line::{StyledLine, column_after, continue_line, paint};
+use super::styled_line::{StyledLine, column_after, continue_line, paint, wrapped};
 use super::terminal::{self, ControllingTty, EchoGuard, RawKeyMode};
 use crate::protocol::{Event, kind, parse};
 
@@ -137,6 +137,8 @@ pub struct TerminalPrompt<'a> {
     pub color: bool,
     /// Cursor column after the last write.
     column: Cell<usize>,
+    /// The row below the keys has a report.
+    has_report: Cell<bool>,
 }
 
 impl<'a> TerminalPrompt<'a> {
@@ -155,6 +157,7 @@ impl<'a> TerminalPrompt<'a> {
             color: terminal::colors(&tty.file),
             tty,
             column: Cell::new(0),
+            has_report: Cell::new(false),
             raw_mode: None,
             event_types: None,
             events: VecDeque::new(),
@@ -203,6 +206,35 @@ impl<'a> TerminalPrompt<'a> {
             .map_err(|_| TERMINAL_LOST)
     }
 
+    /// Whether the cursor is at the beginning of a line.
+    pub fn at_line_start(&self) -> bool {
+        self.column.get() == 0
+    }
+
+    /// Says why a key has no effect, in the row below `keys`, which the next key clears: the question stays in view. The keys follow again
+    /// only where the text needs several rows.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn report(&self, text: &str, keys: &str) -> PromptResult<()> {
+        let start = if self.at_line_start() { "" } else { "\n" };
+        if text.width() < self.size.0 {
+            self.write(&format!("{start}{} ", self.dim(text)))?;
+            self.has_report.set(true);
+            return Ok(());
+        }
+        let text = self.dim(wrapped(text, self.size.0, 0).trim_end());
+        self.write(&format!("{start}{text}\n{keys}"))
+    }
+
+    /// Clears the row of the report.
+    fn clear_report(&self) -> PromptResult<()> {
+        match self.has_report.take() {
+            true => self.write("\r\x1b[K"),
+            false => Ok(()),
+        }
+    }
+
     /// Writes one line of the frame: `sign`, a space and the line.
     ///
     /// # Errors
@@ -247,6 +279,19 @@ impl<'a> TerminalPrompt<'a> {
         keys: &str,
         meaning: &dyn Fn(PromptKey) -> Option<(T, &'static str)>,
     ) -> PromptResult<Option<T>> {
+        self.choose_or_report(keys, meaning, &|_| "not one of the keys")
+    }
+
+    /// As [`TerminalPrompt::choose`]; `fault` says why another key has no effect.
+    ///
+    /// # Errors
+    /// The question ended.
+    pub fn choose_or_report<T>(
+        &mut self,
+        keys: &str,
+        meaning: &dyn Fn(PromptKey) -> Option<(T, &'static str)>,
+        fault: &dyn Fn(PromptKey) -> &'static str,
+    ) -> PromptResult<Option<T>> {
         let labels: Vec<String> = keys
             .trim_end()
             .split("  ")
@@ -254,8 +299,6 @@ impl<'a> TerminalPrompt<'a> {
             .collect();
         let line = format!("{}{}", self.dim("└"), broken(&labels, self.size.0));
         self.write(&line)?;
-        // Once: who types on has not seen the question, and would push it off the screen.
-        let mut is_told = false;
         loop {
             match self.answer_key()? {
                 PromptInput::Redraw => {
@@ -265,15 +308,14 @@ impl<'a> TerminalPrompt<'a> {
                 PromptInput::Key(key) => match meaning(key) {
                     Some((value, word)) => {
                         let has_room = end_column(&line) + word.width() <= self.size.0;
-                        let start = if has_room { "" } else { "\n" };
+                        let start = match has_room || self.at_line_start() {
+                            true => "",
+                            false => "\n",
+                        };
                         self.write(&format!("{start}{word}\n"))?;
                         return Ok(Some(value));
                     }
-                    None if is_told => {}
-                    None => {
-                        is_told = true;
-                        self.write(&format!("\nnot one of the keys\n{line}"))?;
-                    }
+                    None => self.report(fault(key), &line)?,
                 },
             }
         }

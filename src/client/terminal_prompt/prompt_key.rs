@@ -15,7 +15,9 @@ pub enum PromptKey {
     Escape,
     /// The same byte several times at once: a key that is held down, or a paste.
     Repeated(u8),
-    /// Anything else: another escape sequence, a paste, a non-ASCII character.
+    /// Several printable characters at once: a paste, or keys that the terminal held back.
+    Pasted,
+    /// Anything else: another escape sequence, a non-ASCII character.
     Other,
 }
 
@@ -39,8 +41,8 @@ impl PromptKey {
         )
     }
 
-    /// Decodes the bytes of one read. Several bytes that are not a known sequence are [`PromptKey::Other`], so that a
-    /// paste answers nothing.
+    /// Decodes the bytes of one read. Several bytes that are not a known sequence are not a key, so that a paste answers
+    /// nothing.
     pub fn parse(bytes: &[u8]) -> PromptKey {
         match bytes {
             b"\x1b" => PromptKey::Escape,
@@ -48,6 +50,13 @@ impl PromptKey {
             b"\x1b[B" | b"\x1bOB" | b"\x1b[6~" => PromptKey::Down,
             b"\x1b[F" | b"\x1bOF" | b"\x1b[4~" => PromptKey::End,
             b"\x1b[A" | b"\x1bOA" | b"\x1b[5~" => PromptKey::Up,
+            [_, _, ..]
+                if bytes
+                    .iter()
+                    .all(|byte| matches!(byte, b' '..=b'~' | b'\r' | b'\n')) =>
+            {
+                PromptKey::Pasted
+            }
             _ => PromptKey::Other,
         }
     }
@@ -64,7 +73,8 @@ mod tests {
             (b"\x1b", PromptKey::Escape),
             (b"\x1b[B", PromptKey::Down),
             (b"\x1bOA", PromptKey::Up),
-            (b"yy", PromptKey::Other),
+            (b"yy", PromptKey::Pasted),
+            (b"yes\r", PromptKey::Pasted),
             (b"\xc3\xbf", PromptKey::Other),
             (b"\x1b[200~y\x1b[201~", PromptKey::Other),
         ] {

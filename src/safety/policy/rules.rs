@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::CallRequest;
+use super::{CallRequest, DEFAULT_RULE};
 use crate::chat::{DataSensitivity, OperationClass, RuleEffect};
 
 /// Actions that aish performs itself.
@@ -240,7 +240,7 @@ impl Default for RuleSet {
         RuleSet {
             default: DefaultRule {
                 effect: RuleEffect::Ask,
-                source: "policy.default".to_owned(),
+                source: DEFAULT_RULE.to_owned(),
             },
             list: Vec::new(),
             project: Vec::new(),

@@ -1,4 +1,4 @@
-//! Waiting for questions that no attached client can answer.
+//! Waiting for questions that no attached client can answer, and the time that questions are open.
 
 use std::time::Duration;
 
@@ -12,7 +12,39 @@ use crate::session::pages::PairedPages;
 /// The notice for a foreground client without a terminal while a question waits for a paired browser.
 const WAITS_FOR_PAGE: &str = "the question waits for an answer in the paired browser";
 
+/// How long questions have been open.
+#[derive(Debug, Default)]
+pub(super) struct QuestionTime {
+    /// Time until the last question was closed.
+    closed: Duration,
+    /// Since when at least one is open.
+    since: Option<Instant>,
+}
+
+impl FeedState {
+    /// Counts the time after a question was opened or closed.
+    pub(super) fn update_question_time(&mut self) {
+        let time = &mut self.question_time;
+        match (self.questions.is_empty(), time.since) {
+            (false, None) => time.since = Some(Instant::now()),
+            (true, Some(since)) => {
+                time.closed += since.elapsed();
+                time.since = None;
+            }
+            _ => {}
+        }
+    }
+}
+
 impl TurnFeed {
+    /// Returns how many milliseconds of `elapsed`, the time since the turn began, the model and the tools have used: the time in which a
+    /// question was open is the person's.
+    pub fn working_ms(&self, elapsed: Duration) -> u64 {
+        let time = &lock(&self.state).question_time;
+        let asked = time.closed + time.since.map_or(Duration::ZERO, |since| since.elapsed());
+        u64::try_from(elapsed.saturating_sub(asked).as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Waits until a turn that outlives its client has an open question that no watcher can answer.
     pub async fn unattended_question(&self) {
         if self.origin.hang_up == HangUpPolicy::Cancel {

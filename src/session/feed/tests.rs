@@ -267,6 +267,27 @@ async fn a_question_waits_for_a_client_while_its_turn_may_get_one() {
     assert_eq!(announced.get(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_time_of_open_questions_is_counted_once() {
+    let feed = feed(HangUpPolicy::Cancel);
+    let wait = || tokio::time::advance(Duration::from_secs(1));
+    let begun = Instant::now();
+    wait().await;
+    assert_eq!(feed.working_ms(begun.elapsed()), 1000);
+    let (digest, event) = question("a");
+    let _first = feed.open_question("a", &digest, event);
+    wait().await;
+    let (digest, event) = question("b");
+    let _second = feed.open_question("b", &digest, event);
+    wait().await;
+    feed.close_question("a", None, QuestionOutcome::Denied);
+    wait().await;
+    assert_eq!(feed.working_ms(begun.elapsed()), 1000);
+    feed.close_question("b", None, QuestionOutcome::Denied);
+    wait().await;
+    assert_eq!(feed.working_ms(begun.elapsed()), 2000);
+}
+
 #[test]
 fn the_prompt_is_shown_as_one_short_visible_line() {
     assert_eq!(feed(HangUpPolicy::Cancel).origin.words(), "say it [2J all");

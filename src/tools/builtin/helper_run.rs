@@ -127,6 +127,7 @@ pub(super) async fn run(
                 let request = NestedRequest {
                     name: format!("{HELPER_SERVER}.{}", call.name),
                     arguments: call.arguments,
+                    blocked: None,
                     reply,
                 };
                 tokio::spawn(async move {

@@ -20,6 +20,7 @@ use super::scope::WorkScope;
 use super::shell_run::{self, ShellCommand, ShellEnd};
 use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
+use crate::safety::text::one_line;
 use crate::sandbox::denials;
 use crate::tools::source::{
     CallError, CallEvent, CallResult, KnownFile, NestedRequest, NestedResult,
@@ -353,22 +354,23 @@ async fn run_shell(
     }
     if let Some(policy) = &policy {
         let plain = strip_ansi_escapes::strip_str(&output);
-        for denial in denials(&plain, policy, &dir).into_iter().take(5) {
-            let line = format!(
-                "blocked by the sandbox: {}",
-                shown_denial(&denial.to_string(), &scope.home)
-            );
+        let denials = denials(&plain, policy, &dir).into_iter().take(5);
+        let blocked: Vec<String> = denials
+            .map(|denial| shown_denial(&denial.to_string(), &scope.home))
+            .collect();
+        for denial in &blocked {
+            let line = format!("blocked by the sandbox: {denial}");
             heading.push_str(&format!("; {line}"));
             notes.push(line);
         }
         // A command that has ended well is not run again: the model can ask for that.
         if is_error && !notes.is_empty() {
             // Shown below the output, because a question about it follows.
-            for blocked in notes.drain(..) {
-                let line = format!("[{blocked}]\r\n");
+            for note in notes.drain(..) {
+                let line = format!("[{note}]\r\n");
                 let _ = events.send(CallEvent::Output(line)).await;
             }
-            match run_outside(again, events).await {
+            match run_outside(again, &blocked, events).await {
                 Ok(answer) => {
                     heading.push_str("; run again outside of the sandbox, as the user allowed]");
                     return Ok(CallResult {
@@ -405,15 +407,23 @@ async fn run_shell(
     })
 }
 
+/// Longest text of what the sandbox blocked in a question.
+const BLOCKED_CHARS: usize = 300;
+
 /// Says why a command could change nothing.
 const READ_ONLY: &str = ", read-only: the workspace holds the home directory; work in a directory below it to change files";
 
 /// Asks the user to run a command that the sandbox blocked outside of it.
-async fn run_outside(arguments: Value, events: &mpsc::Sender<CallEvent>) -> NestedResult {
+async fn run_outside(
+    arguments: Value,
+    blocked: &[String],
+    events: &mpsc::Sender<CallEvent>,
+) -> NestedResult {
     let (reply, result) = oneshot::channel();
     let request = NestedRequest {
         name: SHELL.to_owned(),
         arguments: arguments.to_string(),
+        blocked: Some(one_line(&blocked.join("; "), BLOCKED_CHARS)),
         reply,
     };
     let unasked = || "the user was not asked".to_owned();

@@ -290,6 +290,7 @@ fn on_network(work: PreparedWork) -> PreparedCall {
         difference: Vec::new(),
         danger: None,
         typed_yes: false,
+        is_second_run: false,
         work,
     }
 }

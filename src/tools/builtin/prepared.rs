@@ -49,6 +49,8 @@ pub struct PreparedCall {
     pub danger: Option<String>,
     /// The answer `yes` must be typed in full.
     pub typed_yes: bool,
+    /// The call runs a command again that the sandbox blocked, outside of it.
+    pub is_second_run: bool,
     /// What is done after the approval.
     pub work: PreparedWork,
 }
@@ -95,6 +97,16 @@ impl PreparedCall {
                 Some(SHELL_CANCEL_TIME)
             }
             _ => None,
+        }
+    }
+
+    /// Makes the call one that runs a command again outside of the sandbox, which has blocked something. Edited arguments may keep the
+    /// command inside.
+    pub fn mark_second_run(&mut self, blocked: &str) {
+        let is_outside = matches!(&self.work, PreparedWork::Shell(work) if work.outside);
+        if is_outside {
+            self.is_second_run = true;
+            self.reason = Some(format!("the sandbox blocked: {blocked}"));
         }
     }
 
@@ -301,6 +313,7 @@ pub(super) fn on_paths(
         difference: Vec::new(),
         danger: None,
         typed_yes: false,
+        is_second_run: false,
         work,
     }
 }

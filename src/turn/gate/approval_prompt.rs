@@ -64,6 +64,7 @@ pub fn shown_effect(prepared: &PreparedCall) -> ShownEffect {
             .collect(),
         danger: prepared.danger.clone(),
         typed_yes: prepared.typed_yes,
+        is_second_run: prepared.is_second_run,
     }
 }
 

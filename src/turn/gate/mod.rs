@@ -55,6 +55,8 @@ pub struct CallGate<'a> {
     resolutions: Vec<CallResolution<'a>>,
     /// Calls whose approval was synced to disk ahead of their turn: position and digest of the approval.
     recorded: BTreeMap<usize, String>,
+    /// What the sandbox blocked of the command that the call runs again.
+    blocked: Option<String>,
     now: Mutex<RulesNow>,
     /// Where the answer was given that is about to be recorded.
     answered_on: Mutex<AnswerPlace>,
@@ -75,6 +77,7 @@ impl<'a> CallGate<'a> {
             context,
             calls,
             recorded: BTreeMap::new(),
+            blocked: None,
             now: Mutex::new(RulesNow::Same),
             answered_on: Mutex::default(),
         }

@@ -26,9 +26,10 @@ fn make<'a>(context: &'a CallContext<'_>, request: NestedRequest) -> NestedCall<
         let NestedRequest {
             name,
             arguments,
+            blocked,
             reply,
         } = request;
-        let (result, stops) = call(context, &name, &arguments).await;
+        let (result, stops) = call(context, &name, &arguments, blocked).await;
         // It may have been cancelled meanwhile.
         let _ = reply.send(result);
         stops
@@ -36,7 +37,12 @@ fn make<'a>(context: &'a CallContext<'_>, request: NestedRequest) -> NestedCall<
 }
 
 /// Returns the result for the calling tool call, and whether the user stopped the turn.
-async fn call(context: &CallContext<'_>, name: &str, arguments: &str) -> (NestedResult, bool) {
+async fn call(
+    context: &CallContext<'_>,
+    name: &str,
+    arguments: &str,
+    blocked: Option<String>,
+) -> (NestedResult, bool) {
     let Ok(arguments) = policy::canonical_arguments(arguments) else {
         return (Err("the arguments are not a JSON object".to_owned()), false);
     };
@@ -60,7 +66,9 @@ async fn call(context: &CallContext<'_>, name: &str, arguments: &str) -> (Nested
         feed: context.feed,
         record_ids: context.record_ids.clone(),
     };
-    let made = CallGate::new(inner, &calls).make(0).await;
+    let mut gate = CallGate::new(inner, &calls);
+    gate.blocked = blocked;
+    let made = gate.make(0).await;
     let [called] = &calls;
     let Some(made) = made.into_iter().next() else {
         return (Err("the call was not made".to_owned()), false);

@@ -33,7 +33,10 @@ impl CallGate<'_> {
         let scope = work.scope.clone();
         let prepared = prepared(&scope, &tool, &arguments).await;
         match (prepared, self.resolutions.get_mut(at)) {
-            (Ok(prepared), Some(CallResolution::Call(resolved))) => {
+            (Ok(mut prepared), Some(CallResolution::Call(resolved))) => {
+                if let Some(blocked) = &self.blocked {
+                    prepared.mark_second_run(blocked);
+                }
                 resolved.prepared = Some(Box::new(prepared));
             }
             (Err(error), _) => self.refuse(at, &scope, error).await,

@@ -67,6 +67,16 @@ fn what_the_text_does_not_show_is_written_out() {
     );
     // An unchanged end is not worth a note.
     assert_eq!(shown("a\r\n", "b\r\n"), ["-a", "+b"]);
+    assert_eq!(shown("a\nb", "a\nc"), [" a", "-b", "+c"]);
+    assert_eq!(
+        shown("a\nb", "a\nb\nc"),
+        [
+            " a",
+            "-b  [no newline at end of file]",
+            "+b",
+            "+c  [no newline at end of file]"
+        ]
+    );
 }
 
 #[test]

@@ -25,12 +25,14 @@ export function Questions({ model }: { model: SessionModel }) {
   }, [ids]);
   if (questions.length === 0 || !model.isBusy()) return null;
   const command = attachCommand(model.id);
+  // Pairing does not help where only the terminal can approve.
+  const canPair = questions.some((question) => !question.terminal_reason);
   return (
     <section class="questions" ref={section} aria-label="Open questions">
       <p class="where">
-        {pairing.value ? "Answer here, or in the terminal:" : "Answer in the terminal:"} <code>{command}</code>{" "}
+        {pairing.value && canPair ? "Answer here, or in the terminal:" : "Answer in the terminal:"} <code>{command}</code>{" "}
         <CopyButton text={command} of="the terminal command" />
-        {!pairing.value && (
+        {!pairing.value && canPair && (
           <>
             {" "}
             Or pair this browser: <code>aish web --approve</code>
@@ -135,6 +137,9 @@ function Approval({ session, question, view }: Props) {
       <h2>
         May the tool <code>{view.tool}</code> be called?
       </h2>
+      {question.terminal_reason && (
+        <p class="where">Only the terminal can approve this: {question.terminal_reason}.</p>
+      )}
       <dl>
         <dt>Operation</dt>
         <dd>
@@ -146,9 +151,6 @@ function Approval({ session, question, view }: Props) {
         ))}
       </dl>
       <div ref={end} class="end" />
-      {question.terminal_reason && (
-        <p class="where">Only the terminal can approve this: {question.terminal_reason}.</p>
-      )}
       {own && question.answers.length > 0 && (
         <div class="answers">
           {question.answers.includes("yes") && (
