@@ -21,15 +21,18 @@ mod context_table;
 mod custom_formats;
 mod files;
 mod line_prefix;
+mod line_words;
+mod rows;
 mod secret_names;
 mod stored_secrets;
 mod table;
 mod urls;
 
 use context::at_word_start;
-pub(super) use context::begins_assignment;
 pub(super) use context_table::{AWS_SECRET_KEY, is_context_kind};
 use custom_formats::{truncated_key_start, truncated_secret_end};
+use line_words::piped_from;
+pub(super) use rows::begins_assignment;
 use urls::unfinished_url_password;
 
 /// An entry of the tables.
@@ -44,6 +47,9 @@ pub(super) struct FormatRule {
     #[cfg_attr(not(test), expect(dead_code))]
     pub source: &'static str,
 }
+
+/// The keywords with which a private key begins, as such and in base64.
+const PRIVATE_KEY_STARTS: &[&str] = &["-----BEGIN ", "LS0tLS1CRUdJTi"];
 
 /// What must follow the keyword.
 #[derive(Clone, Copy)]
@@ -119,20 +125,6 @@ impl SecretSpan {
     }
 }
 
-/// Returns where the last line begins to print something, which a command after a pipe may take as a secret; the end of the
-/// text if it does not.
-fn piped_from(text: &[u8]) -> usize {
-    let last = &text[text.len().saturating_sub(BACK)..];
-    let start = last
-        .iter()
-        .rposition(|&b| b == b'\n')
-        .map_or(0, |at| at + 1);
-    let words: [&[u8]; 2] = [b"echo", b"print"];
-    let found =
-        (start..last.len()).find(|&at| words.iter().any(|word| last[at..].starts_with(word)));
-    found.map_or(text.len(), |at| text.len() - last.len() + at)
-}
-
 /// Returns where a secret may begin whose keyword is at `at`: with the text before the keyword without a gap. Such parts consist of
 /// letters, digits and these signs; `rules/custom_formats` reads them.
 fn secret_start(text: &[u8], at: usize) -> usize {
@@ -170,6 +162,8 @@ impl FormatRule {
     fn is_settled(&self, text: &[u8], at: usize) -> bool {
         /// A secret that is named by a word before it begins within this many bytes.
         const CONTEXT: usize = 128;
+        /// The same in the next line, behind what a program prints before it.
+        const FAR: usize = 256;
         /// Kinds that no blank interrupts, from their beginning to their end.
         const WITHIN_WORD: &[&str] = &[
             "airtable-token",
@@ -211,6 +205,11 @@ impl FormatRule {
                     end,
                 };
                 return match (find(&place), self.kind) {
+                    // A row may follow.
+                    (Some(secret), _) if rows::has_line_end(&text[end..secret.end.max(end)]) => {
+                        let rest = text.get(secret.end..).unwrap_or_default();
+                        rows::has_line(rest) || rest.len() >= CONTEXT
+                    }
                     (Some(secret), _) => {
                         let more = secret
                             .more
@@ -233,7 +232,8 @@ impl FormatRule {
                     (None, _) => {
                         // In YAML, a value may stand behind an empty line.
                         let lines = behind.iter().filter(|&&b| b == b'\n').count();
-                        lines > 2 || behind.len() >= CONTEXT
+                        let is_far = rows::ends_soon(behind);
+                        lines > 2 || behind.len() >= if is_far { FAR } else { CONTEXT }
                     }
                 };
             }
@@ -384,6 +384,23 @@ impl FormatRules {
         rules.filter(move |rule| {
             let key = text.get(at..at + rule.key.len());
             key.is_some_and(|key| key.eq_ignore_ascii_case(rule.key.as_bytes()))
+        })
+    }
+
+    /// Whether a private key begins at `at`, as such or in base64.
+    fn private_key_at(&self, text: &[u8], at: usize) -> bool {
+        let is_start = |rule: &FormatRule| PRIVATE_KEY_STARTS.contains(&rule.key);
+        let mut rules = self.keys_at(text, at).filter(is_start);
+        rules.any(|rule| {
+            let end = at + rule.key.len();
+            let from = at.saturating_sub(BACK);
+            rule.find_secret(&KeywordMatch {
+                text,
+                from,
+                at,
+                end,
+            })
+            .is_some()
         })
     }
 

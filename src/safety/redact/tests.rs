@@ -9,6 +9,7 @@ mod alarms;
 mod commands;
 mod forms;
 mod recall;
+mod rows;
 pub(crate) mod samples;
 mod settled;
 mod unfinished;

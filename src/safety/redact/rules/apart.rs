@@ -2,10 +2,16 @@
 
 use std::ops::Range;
 
+pub(super) use super::byte_classes::{is_quote, is_space};
+use super::line_prefix::readings;
+use super::rows::{LineStart, Row, has_line_end, line_end, next_line, next_row};
 use super::{KeywordMatch, run_length};
 
 /// Maximum number of bytes between a name and its value.
 const MAX_GAP: usize = 48;
+
+/// Maximum number of bytes between a name and a value in the next line, with what a program prints before it.
+const MAX_APART: usize = 192;
 
 /// How a value that stands apart is tied to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +22,6 @@ pub(super) enum ValueForm {
     Cell,
     /// By words, or by the order in the arguments of some function.
     Words,
-}
-
-pub(super) fn is_space(b: u8) -> bool {
-    b == b' ' || b == b'\t'
-}
-
-pub(super) fn is_quote(b: u8) -> bool {
-    matches!(b, b'"' | b'\'' | b'`' | b'\\')
 }
 
 /// Returns where the value of a name begins, and how it is tied to the name; `at` is past the quotes and blanks after the name.
@@ -38,7 +36,10 @@ pub(super) fn value_apart(
     let spaces = |at: usize| run_length(text, at, is_space).min(MAX_GAP);
     let setting = |at| Some((at, ValueForm::Setting));
     if names_next(before) {
-        return setting(at + pair_value(behind)?);
+        return setting(pair_value(text, name.end)?);
+    }
+    if before.ends_with(b"<key>") && text[name.end..].starts_with(b"</key>") {
+        return setting(next_element(text, name.end + 6)?);
     }
     let lead = without_marks(before);
     // `define('DB_PASSWORD', '…')` of PHP, `setenv("API_KEY", "…")`
@@ -102,19 +103,47 @@ fn names_next(before: &[u8]) -> bool {
     b":=".contains(sign) && (ends(b"name") || ends(b"key"))
 }
 
-/// Returns the length of a field `value` up to its value, in the same line or the next.
-fn pair_value(text: &[u8]) -> Option<usize> {
-    let gap = run_length(text, 0, |b| {
-        b.is_ascii_whitespace() || is_quote(b) || b == b','
-    });
-    if text[..gap].iter().filter(|b| **b == b'\n').count() > 1 {
-        return None;
+/// Returns where the value of a field `value` begins that follows the end of a name, in the same line or the next.
+fn pair_value(text: &[u8], name_end: usize) -> Option<usize> {
+    let mut at = name_end;
+    // Each backslash may begin the escape of a line end.
+    while line_end(text, at) == 0
+        && text
+            .get(at)
+            .is_some_and(|&b| is_space(b) || is_quote(b) || b == b',')
+    {
+        at += 1;
     }
-    let name = text.get(gap..gap + 5)?;
-    let end = gap + 5 + run_length(text, gap + 5, is_quote);
-    let end = end + run_length(text, end, is_space);
-    let is_field = name.eq_ignore_ascii_case(b"value") && b":=".contains(text.get(end)?);
-    is_field.then(|| end + 1 + run_length(text, end + 1, is_space))
+    let value = |start: usize| {
+        let is_name = text.get(start..start + 5)?.eq_ignore_ascii_case(b"value");
+        let end = start + 5 + run_length(text, start + 5, is_quote);
+        let end = end + run_length(text, end, is_space);
+        let is_field = is_name && b":=".contains(text.get(end)?);
+        is_field.then(|| end + 1 + run_length(text, end + 1, is_space))
+    };
+    let next = || {
+        let line = next_line(text, at)?;
+        readings(&text[line.clone()]).find_map(|rest| value(line.end - rest.len()))
+    };
+    value(at)
+        .or_else(next)
+        .filter(|start| start - name_end <= MAX_APART)
+}
+
+/// Returns where the content of an element `string` begins in the line at `at` or the next, as in a property list.
+fn next_element(text: &[u8], at: usize) -> Option<usize> {
+    // Its first sign may have been read as that of a quotation.
+    let content = |start: usize| {
+        let rest = text.get(start..)?;
+        let is_element = rest.starts_with(b"<string>") || rest.starts_with(b"string>");
+        is_element.then(|| start + run_length(text, start, |b| b != b'>') + 1)
+    };
+    let next = || {
+        let line = next_line(text, at)?;
+        readings(&text[line.clone()]).find_map(|rest| content(line.end - rest.len()))
+    };
+    let start = content(at + run_length(text, at, is_space)).or_else(next);
+    start.filter(|start| start - at <= MAX_APART)
 }
 
 /// Whether a line has a command that sets a variable to the word after its name: of C, Windows and, as its first word, fish.
@@ -146,8 +175,7 @@ pub(super) fn type_length(text: &[u8]) -> usize {
     }
 }
 
-/// Returns the length of what YAML has before a value: a tag such as `!!str`, an anchor, and the sign of a value in the next line, such as
-/// `>-`, with the indentation behind it.
+/// Returns the length of what YAML has before a value: a tag such as `!!str`, and an anchor.
 pub(super) fn before_yaml_value(text: &[u8]) -> usize {
     let text = &text[..text.len().min(2 * MAX_GAP)];
     let mut at = 0;
@@ -159,25 +187,42 @@ pub(super) fn before_yaml_value(text: &[u8]) -> usize {
             at = if blanks > 0 { end + blanks } else { at };
         }
     }
-    at + block_scalar(&text[at..])
+    at
 }
 
-/// Returns the length of the sign of a value in the next line, such as `>-`, with the indentation behind it; 0 if there is none.
-fn block_scalar(text: &[u8]) -> usize {
-    let sign = run_length(text, 0, |b| b">|".contains(&b));
-    let style = run_length(text, sign, |b| b"+-".contains(&b) || b.is_ascii_digit());
-    let mut at = sign + style;
-    let blanks = run_length(text, at, is_space);
-    at += blanks;
-    if blanks > 0 && text.get(at) == Some(&b'#') {
-        at += run_length(text, at, |b| b != b'\n');
+/// Returns the first row of a value in the lines behind a sign at `at`, such as `>-`. `name` is what stands before the name.
+pub(super) fn block_scalar(text: &[u8], at: usize, name: LineStart) -> Option<Row> {
+    let sign = run_length(text, at, |b| b">|".contains(&b));
+    let style = run_length(text, at + sign, |b| {
+        b"+-".contains(&b) || b.is_ascii_digit()
+    });
+    if sign != 1 || style > 2 {
+        return None;
     }
-    let ends = run_length(text, at, |b| b"\r\n".contains(&b));
-    let lines = text[at..at + ends].iter().filter(|b| **b == b'\n').count();
-    at += ends;
-    let indentation = run_length(text, at, is_space);
-    match sign == 1 && style <= 2 && (1..=2).contains(&lines) && indentation > 0 {
-        true => at + indentation,
-        false => 0,
+    let mut end = at + sign + style;
+    let blanks = run_length(text, end, is_space);
+    if blanks > 0 && text.get(end + blanks) == Some(&b'#') {
+        let comment = &text[end..text.len().min(end + 2 * MAX_GAP)];
+        end += (0..comment.len()).find(|&at| line_end(comment, at) > 0)?;
     }
+    let first = next_row(text, end, name)?;
+    let row = match first.start == first.end {
+        true => next_row(text, first.end, name)?,
+        false => first,
+    };
+    let is_row = row.indentation > name.indentation.min(1) && row.start < end + MAX_APART;
+    is_row.then_some(row)
+}
+
+/// Returns where the value behind a prompt begins whose last words begin at `at`, such as `for bob: ` of `[sudo] password for bob: `.
+pub(super) fn prompt_end(text: &[u8], at: usize) -> Option<usize> {
+    /// Maximum length of the words between the name and the colon.
+    const MAX_WORDS: usize = 96;
+    const LAST_WORDS: [&[u8]; 3] = [b"for ", b"is generated for ", b"generated for "];
+    let rest = &text[at..text.len().min(at + MAX_WORDS)];
+    if !text[..at].ends_with(b" ") || !LAST_WORDS.iter().any(|words| rest.starts_with(words)) {
+        return None;
+    }
+    let colon = memchr::memmem::find(rest, b": ")?;
+    (!has_line_end(&rest[..colon])).then_some(at + colon + 2)
 }

@@ -64,3 +64,13 @@ pub(super) fn upper(b: u8) -> bool {
 pub(super) fn base32(b: u8) -> bool {
     b.is_ascii_uppercase() || matches!(b, b'2'..=b'7')
 }
+
+/// A blank within a line.
+pub(super) fn is_space(b: u8) -> bool {
+    b == b' ' || b == b'\t'
+}
+
+/// A quote, or the backslash before one in a string.
+pub(super) fn is_quote(b: u8) -> bool {
+    matches!(b, b'"' | b'\'' | b'`' | b'\\')
+}

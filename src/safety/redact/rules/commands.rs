@@ -2,8 +2,10 @@
 
 use super::super::value_class::{is_placeholder, is_random};
 use super::apart::{is_quote, is_space};
+use super::byte_classes::base64;
 use super::context::{chosen_password, is_quoted_byte};
 use super::line_prefix::readings;
+use super::rows::{last_line, next_run};
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Where the secret is in the word of an option.
@@ -391,42 +393,25 @@ pub(super) fn encoded_pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     if !head.windows(11).any(|w| w == b"PRIVATE KEY") {
         return None;
     }
-    let width = run_length(text, at, is_base64);
+    let width = run_length(text, at, base64);
     let mut end = at + width;
-    while let Some(line) = next_row(text, end, width) {
-        end = line.end;
-        if line.width < width {
+    // Each row is as wide as the one before it, but for the last one.
+    while let Some(row) = next_run(text, end, base64) {
+        let bytes = &text[row.clone()];
+        let is_last = bytes.len() < width
+            && bytes.len().is_multiple_of(4)
+            && (bytes.ends_with(b"=") || is_random(bytes));
+        if bytes.len() != width && !is_last {
+            break;
+        }
+        end = row.end;
+        if is_last {
             break;
         }
     }
     Some(SecretSpan {
-        more: Some(is_base64),
+        more: Some(base64),
         ..SecretSpan::new(at, end)
-    })
-}
-
-/// A row of base64.
-struct Base64Row {
-    width: usize,
-    end: usize,
-}
-
-/// Returns the row of base64 in the line behind `end`, which is as wide as the row before it or the last one.
-fn next_row(text: &[u8], end: usize, width: usize) -> Option<Base64Row> {
-    /// Maximum length of what a program prints before a line.
-    const MAX_PREFIX: usize = 64;
-    let start = end + 1 + usize::from(text.get(end) == Some(&b'\r'));
-    let rest = text.get(start..text.len().min(start + width + MAX_PREFIX))?;
-    let length = run_length(rest, 0, |b| b != b'\n' && b != b'\r');
-    let is_row = |row: &&[u8]| {
-        let is_last = row.len() < width && row.len().is_multiple_of(4);
-        row.iter().all(|&b| is_base64(b))
-            && (row.len() == width || is_last && (row.ends_with(b"=") || is_random(row)))
-    };
-    let row = readings(&rest[..length]).find(is_row)?;
-    (text[start - 1] == b'\n').then_some(Base64Row {
-        width: row.len(),
-        end: start + length,
     })
 }
 
@@ -457,14 +442,22 @@ pub(super) fn curl_options(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 pub(super) fn pgpass(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
     let field = |b: u8| b.is_ascii_alphanumeric() || b"_-.*$".contains(&b);
-    let mut before = readings(place.line_before());
+    let line = place.line_before();
+    let host = line.iter().rev().take_while(|&&b| field(b)).count();
+    let before = &line[..line.len() - host];
+    let is_word = last_line(before).is_empty()
+        || before
+            .last()
+            .is_some_and(|&b| b.is_ascii_whitespace() || is_quote(b))
+        || readings(line).any(|rest| !rest.is_empty() && rest.iter().all(|&b| field(b)));
     let database = run_length(text, end, field);
     let user = end + database + 1;
     let name = run_length(text, user, field);
     let start = user + name + 1;
     let n = run_length(text, start, is_quoted_byte);
     let is_separated = |at: usize| text.get(at) == Some(&b':');
-    let fits = before.any(|host| !host.is_empty() && host.iter().all(|&b| field(b)))
+    let fits = host > 0
+        && is_word
         && database > 0
         && name > 0
         && is_separated(user - 1)

@@ -7,8 +7,13 @@ use super::super::value_class::{
     mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
-use super::apart::{ValueForm, before_yaml_value, is_quote, is_space, type_length, value_apart};
+use super::apart::{
+    ValueForm, before_yaml_value, block_scalar, is_quote, is_space, prompt_end, type_length,
+    value_apart,
+};
 use super::line_prefix::readings;
+use super::line_words::{is_exported, is_netrc, line_words};
+use super::rows::{LineStart, begins_assignment, continuation, last_line, line_end, with_rows};
 use super::secret_names::{is_secret_suffix, names_a_secret};
 use super::{KeywordMatch, SecretSpan, run_length};
 use crate::safety::percent::code_at;
@@ -18,6 +23,9 @@ const SPACES: usize = 8;
 
 /// Maximum number of bytes after a name that decide on the value assigned to it.
 const MAX_VALUE: usize = 1 << 10;
+
+/// Maximum number of quotes before a value, with their backslashes: three in a string within a string.
+const MAX_QUOTES: usize = 24;
 
 /// Length from which a keyword is no common word of prose, such as `pass`.
 const LONG_KEYWORD: usize = 6;
@@ -42,7 +50,7 @@ pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
 
 /// Whether a known format begins at `at`. Its rule then reports the secret, with a more specific kind.
 pub(super) fn format_at(text: &[u8], at: usize) -> bool {
-    RULES.at(text, at, true).is_some()
+    RULES.at(text, at, true).is_some() || RULES.private_key_at(text, at)
 }
 
 fn lower(bytes: &[u8]) -> String {
@@ -73,14 +81,24 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_name_byte: ByteClass = |b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     let before = &text[from..key];
     let name_start = before.iter().rposition(|&b| !is_name_byte(b));
-    let lead = &before[name_start.map_or(0, |at| at + 1)..];
+    let mut lead = &before[name_start.map_or(0, |at| at + 1)..];
+    // The letter of an escape, as in `\npass`.
+    if before[..before.len() - lead.len()].ends_with(b"\\")
+        && lead.first().is_some_and(|b| b"nrt".contains(b))
+    {
+        lead = &lead[1..];
+    }
     if !names_a_secret(lead, &text[key..end]) {
         return None;
     }
     let keyword = lower(&text[key..end]);
+    // The sign of a line that a diff removes reads like a part of the name.
+    let dashes = run_length(lead, 0, |b| b == b'-');
+    let start = &text[from..key - lead.len() + dashes];
     let name = SecretName {
         text,
         before: &before[..before.len() - lead.len()],
+        line_start: LineStart::of(last_line(start)),
         lead,
         name: &text[key - lead.len()..end],
         is_password: keyword.starts_with("pa")
@@ -104,10 +122,11 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let marks = run_length(text, name_end, |b| is_quote(b) || b"]*".contains(&b)).min(6);
     let spaces = run_length(text, name_end + marks, is_space).min(SPACES);
     let at = name_end + marks + spaces;
+    let at = at + continuation(text, at, name.line_start);
     let signs = run_length(text, at, |b| b":=>".contains(&b));
     match signs {
         0 => {}
-        1..=3 => return name.value_at(value_start(text, at + signs), false),
+        1..=3 => return name.value_behind(at + signs),
         _ => return None,
     }
     if spaces > 0 && marks == 0 {
@@ -118,10 +137,14 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     }
     let is_long = end - key >= LONG_KEYWORD;
     let is_netrc = spaces > 0 && is_long && is_netrc(place);
-    let takes_word =
-        || spaces > 0 && (name.is_flag || is_netrc || takes_word(place.line_before(), is_long));
+    let takes_word = || {
+        spaces > 0
+            && (name.is_flag || is_netrc || takes_word(last_line(place.line_before()), is_long))
+    };
     let in_next_word = takes_word().then(|| name.value_at(at, is_netrc)).flatten();
-    in_next_word.or_else(|| name.value_apart(place, &(key - lead.len()..name_end), at))
+    in_next_word
+        .or_else(|| name.value_apart(place, &(key - lead.len()..name_end), at))
+        .or_else(|| name.value_prompted(at))
 }
 
 /// A name that has the keyword of a secret.
@@ -129,6 +152,8 @@ struct SecretName<'t> {
     text: &'t [u8],
     /// The text before the name.
     before: &'t [u8],
+    /// What stands before the content of its line.
+    line_start: LineStart,
     /// The part of the name before the keyword.
     lead: &'t [u8],
     /// The name up to the end of the keyword.
@@ -141,6 +166,49 @@ struct SecretName<'t> {
 }
 
 impl SecretName<'_> {
+    /// Returns the value behind a sign that ends at `at`, if it is a secret: in the same line, or in the next ones as YAML has it.
+    fn value_behind(&self, at: usize) -> Option<SecretSpan> {
+        let text = self.text;
+        let before = self.line_start;
+        let start = value_start(text, at, before);
+        let Some(row) = block_scalar(text, start, before) else {
+            let value = self.value_at(start, false)?;
+            // The lines of a string of JSON.
+            let is_string = value.start > start && text[start..value.start].ends_with(b"\"");
+            return Some(match is_string && line_end(text, value.end) > 0 {
+                true => with_rows(text, value, before, 0, is_quoted_byte),
+                false => value,
+            });
+        };
+        let value = self.value_at(row.start, false)?;
+        Some(with_rows(
+            text,
+            value,
+            before,
+            row.indentation,
+            is_quoted_byte,
+        ))
+    }
+
+    /// Returns the value behind a prompt whose last words begin at `at`, such as `[sudo] password for bob: `, if it is a secret.
+    fn value_prompted(&self, at: usize) -> Option<SecretSpan> {
+        let text = self.text;
+        let start = prompt_end(text, at)?;
+        let value = assigned_value(text, start, self.is_password, false)?;
+        let bytes = &text[value.start..value.end];
+        let is_secret = match self.is_password {
+            true => {
+                let line = lower(last_line(self.before));
+                let is_prompt = readings(line.as_bytes())
+                    .any(|words| matches!(words.trim_ascii(), b"" | b"[sudo]" | b"enter"));
+                let is_chosen = is_prompt && !is_identifier(bytes) && !has_words(bytes);
+                password_like(bytes, false) && (is_chosen || mixes_characters(bytes))
+            }
+            false => key_like(bytes) && !has_words(bytes) && !is_camel_case(bytes),
+        };
+        (is_secret && !format_at(text, value.start)).then_some(value)
+    }
+
     /// Returns the value at `at`, behind the sign, if it is a secret. `is_word` means that it is the next word whatever its form.
     fn value_at(&self, at: usize, is_word: bool) -> Option<SecretSpan> {
         let SecretName { text, name, .. } = *self;
@@ -232,55 +300,16 @@ fn sign_code(text: &[u8]) -> usize {
 
 /// Returns where a value begins behind its sign: after the end of emphasis that began before the name, what YAML has before a value, and the
 /// type of a constant.
-fn value_start(text: &[u8], at: usize) -> usize {
+fn value_start(text: &[u8], at: usize, line: LineStart) -> usize {
     let marks = run_length(text, at, |b| b"*_".contains(&b));
     let ends_emphasis = marks <= 3 && text.get(at + marks).copied().is_some_and(is_space);
     let at = at + if ends_emphasis { marks } else { 0 };
     let at = at + run_length(text, at, is_space).min(SPACES);
+    let at = at + continuation(text, at, line);
     match type_length(&text[at..]) {
         0 => at + before_yaml_value(&text[at..]),
         length => at + length,
     }
-}
-
-/// Whether an assignment after this text is one of a shell's `export`.
-fn is_exported(before: &[u8]) -> bool {
-    let line = before
-        .rsplit(|b| b"\n;&".contains(b))
-        .next()
-        .unwrap_or_default();
-    line_words(line).any(|word| matches!(word, b"export" | b"setenv"))
-}
-
-/// Returns the words of a line, and the first ones without what a program has printed before the line.
-fn line_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let first = readings(line)
-        .skip(1)
-        .filter_map(|rest| rest.split(u8::is_ascii_whitespace).next());
-    line.split(u8::is_ascii_whitespace).chain(first)
-}
-
-/// Whether the keyword is in an entry of a netrc file, which may extend over several lines.
-fn is_netrc(place: &KeywordMatch<'_>) -> bool {
-    let before = lower(&place.text[place.from..place.at]);
-    let lines = || before.as_bytes().split(|&b| b == b'\n');
-    let has = |name: &str| {
-        lines()
-            .flat_map(line_words)
-            .any(|word| word == name.as_bytes())
-    };
-    if has("login") && (has("machine") || has("default")) {
-        return true;
-    }
-    // The line with the machine may be too far away, after the paths that grep prints before each line.
-    let mut last = lines().rev();
-    let is_login = |line: &[u8]| {
-        let words = line.split(u8::is_ascii_whitespace);
-        line.starts_with(b"login ") && words.filter(|word| !word.is_empty()).count() == 2
-    };
-    let is_start = |line: &[u8]| readings(line).any(<[u8]>::is_empty);
-    last.next().is_some_and(is_start)
-        && last.next().is_some_and(|line| readings(line).any(is_login))
 }
 
 /// Whether a name in this line is followed by its value without a sign: a Dockerfile, the commands that configure AWS, and, if the name has
@@ -314,7 +343,7 @@ fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> 
     // A quoted phrase or a function call is not a secret.
     let is_phrase = quotes > 0 && next(end).is_some_and(|b| !is_quote(b));
     let is_call = !is_exact && quotes == 0 && next(end).is_some_and(|b| b"([{".contains(&b));
-    if is_phrase || is_call || quotes > 8 {
+    if is_phrase || is_call || quotes > MAX_QUOTES {
         return None;
     }
     // A password may contain separators. One that ends the value is followed by a blank or by the next name.
@@ -338,20 +367,6 @@ fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> 
         more: reaches_end.then_some(class),
         ..SecretSpan::new(start, end)
     })
-}
-
-/// Whether the text begins with a name and a sign, as in `name=value`.
-pub(in super::super) fn begins_assignment(text: &[u8]) -> bool {
-    let quotes = run_length(text, 0, is_quote);
-    let name = run_length(text, quotes, |b| {
-        b.is_ascii_alphanumeric() || b"_.-".contains(&b)
-    });
-    let end = quotes + name;
-    let end = end + run_length(text, end, is_quote);
-    let end = end + run_length(text, end, is_space);
-    name > 0
-        && text[quotes].is_ascii_alphabetic()
-        && text.get(end).is_some_and(|b| b":=".contains(b))
 }
 
 /// Whether the value can be a password that a person chose, as opposed to a word of a program.

@@ -3,7 +3,10 @@
 use super::super::RULES;
 use super::super::stage::ByteClass;
 use super::super::value_class::is_random;
+use super::byte_classes::{base32, base64};
 use super::context::at_word_start;
+use super::line_prefix::readings;
+use super::rows::{next_line, next_run};
 use super::{FormatPattern, KeywordMatch, SecretSpan, run_length};
 
 fn alnum(b: u8) -> bool {
@@ -31,17 +34,24 @@ fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: ByteClass) -> u
 
 /// Returns where the PEM private key ends in whose body `text` begins; `None` if another key begins first.
 fn pem_end(text: &[u8]) -> Option<usize> {
-    let is_line = |at: &usize| {
-        text[*at..].starts_with(b"-----END ") || text[*at..].starts_with(b"-----BEGIN ")
+    let mut from = 0;
+    let end = loop {
+        let dashes = from + memchr::memmem::find(&text[from..], b"-----")?;
+        // The first dash may be the sign of a line that a diff removes.
+        let behind = dashes + run_length(text, dashes, |b| b == b'-');
+        let is_line = |line: &[u8]| text[behind..].starts_with(line);
+        if is_line(b"END ") || is_line(b"BEGIN ") {
+            break behind;
+        }
+        from = behind;
     };
-    let end = memchr::memmem::find_iter(text, b"-----").find(is_line)?;
-    let label = text[end..].strip_prefix(b"-----END ")?;
+    let label = text[end..].strip_prefix(b"END ")?;
     let length = memchr::memmem::find(label, b"-----")?;
     let label = &label[..length];
-    (length < 71 && label.windows(11).any(|w| w == b"PRIVATE KEY")).then_some(end + 9 + length + 5)
+    (length < 71 && label.windows(11).any(|w| w == b"PRIVATE KEY")).then_some(end + 4 + length + 5)
 }
 
-/// A PEM private key up to its last line, or if that is missing, up to the first byte that cannot belong to a key.
+/// A PEM private key up to its last line, or if that is missing, up to the first line that cannot belong to a key.
 pub(super) fn pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, end, .. } = *place;
     let label = run_length(text, end, |b| b != b'-' && b != b'\n').min(80);
@@ -53,19 +63,31 @@ pub(super) fn pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         return None;
     }
     let body = label_end + 5;
-    let has_base64_line = |from: usize, to: usize| {
-        text[from..to]
-            .split(|&b| !alnum(b) && !b"+/=".contains(&b))
-            .any(|l| l.len() >= 24)
-    };
+    let has_base64_line =
+        |from: usize, to: usize| text[from..to].split(|&b| !base64(b)).any(|l| l.len() >= 24);
     if let Some(n) = pem_end(&text[body..]) {
         return has_base64_line(body, body + n).then(|| SecretSpan::new(at, body + n));
     }
-    let n = run_length(text, body, is_pem_byte);
-    has_base64_line(body, body + n).then(|| SecretSpan {
+    let plain = body + run_length(text, body, is_pem_byte);
+    let end = plain.max(rows_end(text, body));
+    has_base64_line(body, end).then(|| SecretSpan {
         more: Some(is_pem_byte),
-        ..SecretSpan::new(at, body + n)
+        ..SecretSpan::new(at, end)
     })
+}
+
+/// Returns where rows of base64 end that follow the line which ends at `at`, whatever a program prints before each, perhaps behind an
+/// empty one.
+fn rows_end(text: &[u8], at: usize) -> usize {
+    let empty =
+        next_line(text, at).filter(|line| readings(&text[line.clone()]).any(<[u8]>::is_empty));
+    let mut end = empty.map_or(at, |line| line.end);
+    let mut rows = 0;
+    while let Some(row) = next_run(text, end, base64) {
+        end = row.end;
+        rows += 1;
+    }
+    if rows > 0 { end } else { at }
 }
 
 /// A private key of the SSH2 software up to its last line, or if that is missing, up to the first byte that cannot belong to a key.
@@ -89,30 +111,29 @@ pub(super) fn putty(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let digits = run_length(text, end, |b| b.is_ascii_digit()).min(3);
     let lines = std::str::from_utf8(&text[end..end + digits]).ok()?;
     let lines = lines.parse::<usize>().ok()?.min(MAX_LINES);
-    let start = end + digits + run_length(text, end + digits, |b| b"\r\n".contains(&b));
-    let mut at = start;
+    let mut end = end + digits;
+    let mut span: Option<SecretSpan> = None;
     for _ in 0..lines {
-        let ends = match at == start {
-            true => 0,
-            false => run_length(text, at, |b| b"\r\n".contains(&b)),
-        };
-        let row = run_length(text, at + ends, |b| alnum(b) || b"+/=".contains(&b));
-        if row == 0 {
+        let Some(row) = next_run(text, end, base64) else {
             break;
-        }
-        at += ends + row;
+        };
+        end = row.end;
+        let start = span.map_or(row.start, |span| span.start);
+        span = Some(SecretSpan::new(start, end));
     }
-    let is_cut = at == text.len();
-    (at - start >= 24 && start > end + digits).then(|| SecretSpan {
-        more: is_cut.then_some(is_pem_byte),
-        ..SecretSpan::new(start, at)
-    })
+    let is_cut = end == text.len();
+    span.filter(|span| span.end - span.start >= 24)
+        .map(|span| SecretSpan {
+            more: is_cut.then_some(is_pem_byte),
+            ..span
+        })
 }
 
-/// The private part of a JSON Web Key, beside another part of one.
+/// The private part of a JSON Web Key, beside another part of one, in JSON or in a string in it. The keyword is the name, `"d` or `"k`, up
+/// to its end.
 pub(super) fn jwk(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     /// How far behind the value another part of the key counts: a stream is not held back longer.
-    const MAX_BEHIND: usize = 24;
+    const MAX_BEHIND: usize = 28;
     /// Longest value of keys on curves; parts of those of RSA come in alphabetical order or behind the public ones.
     const CURVE: usize = 88;
     let KeywordMatch {
@@ -121,23 +142,65 @@ pub(super) fn jwk(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at,
         end,
     } = *place;
-    let quote = end + usize::from(text.get(end) == Some(&b' '));
-    let start = quote + 1;
-    let length = run_length(text, start, dash);
-    let is_quoted = text.get(quote) == Some(&b'"') && text.get(start + length) == Some(&b'"');
-    let is_part = |text: &[u8]| {
-        let parts: [&[u8]; 4] = [b"\"kty\"", b"\"crv\"", b"\"e\"", b"\"x\""];
-        parts
-            .iter()
-            .any(|part| memchr::memmem::find(text, part).is_some())
+    let quote = |at: usize| {
+        let backslashes = run_length(text, at, |b| b == b'\\').min(8);
+        let is_quote = text.get(at + backslashes) == Some(&b'"');
+        is_quote.then_some(at + backslashes + 1)
     };
+    // The quote of the name is the end of the keyword without backslashes.
+    let colon = match text[end - 1] {
+        b'"' => end,
+        _ => quote(end)?,
+    };
+    if text.get(colon) != Some(&b':') {
+        return None;
+    }
+    let start = quote(colon + 1 + usize::from(text.get(colon + 1) == Some(&b' ')))?;
+    let length = run_length(text, start, dash);
     let next = start + length;
+    let is_quoted = quote(next).is_some();
+    let has = |text: &[u8], part: &str| {
+        let ends = memchr::memmem::find_iter(text, part).map(|at| at + part.len());
+        let mut next = ends.map(|end| text.get(end));
+        next.any(|b| b.is_some_and(|b| b"\"\\".contains(b)))
+    };
+    let is_octets = text[at..end].starts_with(b"\"k");
+    let is_part = |text: &[u8]| match is_octets {
+        true => has(text, "\"kty") && has(text, "\"oct"),
+        false => ["\"kty", "\"crv", "\"e", "\"x"]
+            .iter()
+            .any(|part| has(text, part)),
+    };
     let behind = &text[next.min(text.len())..text.len().min(next + MAX_BEHIND)];
+    let least = if is_octets { 22 } else { 40 };
     let is_key = is_quoted
-        && length >= 40
+        && length >= least
         && is_random(&text[start..next])
         && (is_part(&text[from..at]) || length <= CURVE && is_part(behind));
     is_key.then(|| SecretSpan::new(start, next))
+}
+
+/// A secret access key of AWS behind the id of the key, as lists have it: `AKIA…,secret`. The keyword is the beginning of the id; both are
+/// removed.
+pub(super) fn aws_pair(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    /// Length of an id without the keyword, and of a secret.
+    const ID: usize = 16;
+    const SECRET: usize = 40;
+    let KeywordMatch { text, at, end, .. } = *place;
+    let id = end + run_length(text, end, base32);
+    // A table has the day on which the key was made before the secret.
+    let is_between = |b: u8| b.is_ascii_digit() || b",;:\t |\"'\\-".contains(&b);
+    let gap = run_length(&text[..text.len().min(id + 24)], id, is_between);
+    let separators = |part: &[u8]| part.iter().filter(|b| !b.is_ascii_digit()).count();
+    let start = (id..=id + gap)
+        .rev()
+        .find(|&start| run_length(text, start, base64) == SECRET)?;
+    let fits = text[at..end].starts_with(b"A")
+        && at_word_start(place)
+        && id - end == ID
+        && separators(&text[id..start]) > 0
+        && is_random(&text[start..start + SECRET]);
+    fits.then(|| SecretSpan::new(at, start + SECRET))
 }
 
 /// Maximum length of the header of a JSON Web Token; one with a chain of certificates has a few KiB.

@@ -3,9 +3,10 @@
 use super::FormatPattern::{AtLeast, Custom, HighEntropy};
 use super::FormatRule;
 use super::byte_classes::{base64, crypt, scram, upper};
-use super::custom_formats::{jwk, mysql_hash, pem, putty, ssh2};
+use super::custom_formats::{aws_pair, jwk, mysql_hash, pem, putty, ssh2};
 use super::table::rule;
 
+const AWS: &str = "docs.aws.amazon.com/IAM: the file of an access key";
 const CRYPT: &str = "man 5 crypt";
 const HASHES: &str =
     "RFC 2307; passlib.readthedocs.io; the manuals of Django, PostgreSQL and MySQL";
@@ -29,7 +30,11 @@ pub(super) const STORED_SECRETS: &[FormatRule] = &[
         Custom(putty),
         "PuTTY, ppk files",
     ),
-    rule("jwk", "\"d\":", Custom(jwk), "RFC 7518, 6.2.2 and 6.3.2"),
+    rule("jwk", "\"d\"", Custom(jwk), "RFC 7518, 6.2.2 and 6.3.2"),
+    rule("jwk", "\"d\\", Custom(jwk), "RFC 7518, 6.2.2 and 6.3.2"),
+    rule("jwk", "\"k\"", Custom(jwk), "RFC 7518, 6.4.1"),
+    rule("jwk", "\"k\\", Custom(jwk), "RFC 7518, 6.4.1"),
+    rule("aws-secret-key", "AKIA", Custom(aws_pair), AWS),
     rule(
         "age-secret-key",
         "AGE-SECRET-KEY-1",

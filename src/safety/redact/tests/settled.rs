@@ -16,7 +16,7 @@ fn shown_early(redactor: &Redactor, text: &str, size: usize) -> Vec<Vec<u8>> {
 }
 
 /// Checks that everything that is shown early is the beginning of the redacted text.
-fn check(redactor: &Redactor, text: &str, size: usize) {
+pub(super) fn check(redactor: &Redactor, text: &str, size: usize) {
     let whole = redactor.redact(text);
     let mut longest = 0;
     for early in shown_early(redactor, text, size) {
