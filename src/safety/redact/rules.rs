@@ -14,19 +14,25 @@ use super::stage::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
 use super::{AHEAD, BACK, value_class};
 
 mod apart;
+mod arguments;
 mod byte_classes;
+mod calls;
 mod commands;
 mod context;
 mod context_table;
 mod custom_formats;
 mod files;
+mod headers;
 mod line_prefix;
 mod line_words;
 mod rows;
 mod secret_names;
+mod signs;
 mod stored_secrets;
 mod table;
 mod urls;
+mod vendor_formats;
+mod vendor_table;
 
 use context::at_word_start;
 pub(super) use context_table::{AWS_SECRET_KEY, is_context_kind};
@@ -70,7 +76,10 @@ pub(super) type SecretFinder = fn(&KeywordMatch<'_>) -> Option<SecretSpan>;
 /// Returns the entries whose keyword identifies a secret by itself.
 fn formats() -> impl Iterator<Item = FormatRule> {
     let stored = stored_secrets::STORED_SECRETS.iter();
-    stored.chain(table::FORMATS).copied()
+    stored
+        .chain(table::FORMATS)
+        .chain(vendor_table::VENDORS)
+        .copied()
 }
 
 /// Returns all entries. For keywords with the same beginning, the order matters: the first one that fits counts.
@@ -126,11 +135,11 @@ impl SecretSpan {
 }
 
 /// Returns where a secret may begin whose keyword is at `at`: with the text before the keyword without a gap. Such parts consist of
-/// letters, digits and these signs; `rules/custom_formats` reads them.
+/// letters, digits and signs; `rules/custom_formats` and `rules/urls` read them.
 fn secret_start(text: &[u8], at: usize) -> usize {
-    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
+    let is_part = |b: &u8| b.is_ascii_graphic() && !b"\"'`<>\\".contains(b);
     // A keyword that begins with a blank or a quote has nothing before it.
-    if text.get(at).is_some_and(|b| !is_part(b) && *b != b':') {
+    if text.get(at).is_some_and(|b| !is_part(b)) {
         return at;
     }
     let before = text[..at].iter().rposition(|b| !is_part(b));
@@ -167,17 +176,24 @@ impl FormatRule {
         /// Kinds that no blank interrupts, from their beginning to their end.
         const WITHIN_WORD: &[&str] = &[
             "airtable-token",
+            "asana-token",
             "azure-client-secret",
             "azure-sas",
+            "azure-signed-key",
             "discord-token",
             "discord-webhook",
+            "harness-key",
             "mailchimp-key",
             "mailgun-key",
+            "maxmind-key",
             "mysql-hash",
+            "oracle-password",
+            "resend-key",
             "slack-webhook",
             "teams-webhook",
             "telegram-token",
             "terraform-token",
+            "zapier-webhook",
         ];
         let end = at + self.key.len();
         let behind = &text[end..];
@@ -197,6 +213,11 @@ impl FormatRule {
                 }
                 if self.kind == "private-key" {
                     return false;
+                }
+                // The name of no secret, such as `author` and `path`.
+                let is_lower = |b: &u8| b.is_ascii_lowercase() && *b != b's';
+                if behind.first().is_some_and(is_lower) && self.is_name() {
+                    return true;
                 }
                 let place = KeywordMatch {
                     text,
@@ -230,15 +251,22 @@ impl FormatRule {
                         behind.iter().any(u8::is_ascii_whitespace)
                     }
                     (None, _) => {
-                        // In YAML, a value may stand behind an empty line.
+                        // A value may stand behind an empty line, or be the third field of an object.
                         let lines = behind.iter().filter(|&&b| b == b'\n').count();
                         let is_far = rows::ends_soon(behind);
-                        lines > 2 || behind.len() >= if is_far { FAR } else { CONTEXT }
+                        lines > 3 || behind.len() >= if is_far { FAR } else { CONTEXT }
                     }
                 };
             }
         };
         run_length(text, end, class) < behind.len()
+    }
+
+    /// Whether the keyword is a word that names a secret.
+    fn is_name(&self) -> bool {
+        let key = self.key.as_bytes();
+        let is_word = key[0].is_ascii_lowercase() && key[key.len() - 1].is_ascii_lowercase();
+        is_word && is_context_kind(self.kind)
     }
 
     fn find_secret(&self, place: &KeywordMatch<'_>) -> Option<SecretSpan> {
@@ -278,7 +306,10 @@ impl FormatRule {
             !is_glued || self.kind == "aws-key" || is_no_word(&text[end..secret.end])
         })
         .filter(|secret| {
-            !String::from_utf8_lossy(&text[secret.start..secret.end]).contains("EXAMPLE")
+            // Values of documentation, and the names of algorithms of OpenSSH.
+            let value = String::from_utf8_lossy(&text[secret.start..secret.end]);
+            let is_algorithm = value.starts_with("sk-ssh-") || value.starts_with("sk-ecdsa-sha2-");
+            !value.contains("EXAMPLE") && !is_algorithm
         })
     }
 
@@ -287,6 +318,8 @@ impl FormatRule {
     fn is_distinctive(&self, before: u8) -> bool {
         match self.kind {
             "aws-key" => !before.is_ascii_uppercase(),
+            // The end of `session_`, `mexico-` and `REST-API-`.
+            "ionic-token" | "infracost-key" | "octopus-key" => false,
             _ => self.key.len() >= 4 && self.key.ends_with(['_', '-']),
         }
     }
@@ -340,7 +373,7 @@ impl FormatRules {
     /// was not searched begins.
     pub(super) fn settled(&self, text: &[u8], from: usize) -> usize {
         /// A secret begins at most this far before its keyword.
-        const BEFORE_KEYWORD: usize = 32;
+        const BEFORE_KEYWORD: usize = 64;
         // The command that reads the output of a line comes after it.
         let printed = piped_from(text);
         let open = self.open_keyword(text);

@@ -56,6 +56,10 @@ pub(super) fn value_apart(
     if at > name.end && sets_variable(place.line_before()) {
         return setting(at);
     }
+    // The expanded output of psql.
+    if behind.starts_with(b"|") && lead.ends_with(b"\n") && has_record(before) {
+        return setting(at + 1 + spaces(at + 1));
+    }
     if behind.starts_with(b"|") && lead.ends_with(b"|") {
         return Some((at + 1 + spaces(at + 1), ValueForm::Cell));
     }
@@ -71,13 +75,29 @@ pub(super) fn value_apart(
     let phrase = run_length(behind, 0, |b| {
         b.is_ascii_alphanumeric() || b" '-_:".contains(&b)
     });
-    let is = match behind.starts_with(b"is") {
+    let verb = |verb: &str| {
+        let start = memchr::memmem::find(&behind[..phrase], verb.as_bytes());
+        start.map(|at| at + verb.len())
+    };
+    // `has been set to "…"`
+    let set = [" set to", "changed to"].into_iter().find_map(verb);
+    let is = match behind.starts_with(b"is") && set.is_none() {
         true => 2,
-        false => memchr::memmem::find(&behind[..phrase], b" is")? + 3,
+        false => set.or_else(|| verb(" is"))?,
     };
     let is = is + usize::from(behind.get(is) == Some(&b':'));
     let blanks = spaces(at + is);
-    (blanks > 0).then_some((at + is + blanks, ValueForm::Words))
+    let is_quoted = text.get(at + is + blanks).copied().is_some_and(is_quote);
+    let form = match set.is_some() && is_quoted {
+        true => ValueForm::Setting,
+        false => ValueForm::Words,
+    };
+    (blanks > 0).then_some((at + is + blanks, form))
+}
+
+/// Whether a text has the head of a record in the expanded output of psql.
+fn has_record(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b"-[ RECORD ").is_some()
 }
 
 /// Returns a text without blanks, quotes and marks of emphasis at its end.

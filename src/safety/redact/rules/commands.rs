@@ -116,8 +116,17 @@ const OPTIONS: &[(&[&str], &[&str], OptionForm)] = &[
         OptionForm::Word,
     ),
     (
-        &["snmpget", "snmpset", "snmpwalk", "snmpbulkwalk"],
-        &["-A", "-X"],
+        &[
+            "snmpget",
+            "snmpgetnext",
+            "snmpset",
+            "snmpwalk",
+            "snmpbulkwalk",
+            "snmpbulkget",
+            "snmptrap",
+            "snmptable",
+        ],
+        &["-A", "-X", "-c"],
         OptionForm::Word,
     ),
     (
@@ -146,7 +155,7 @@ fn names_program(line: &[u8], programs: &[&str]) -> bool {
 }
 
 /// Returns the word at `at`, without its quotes.
-fn word_at(text: &[u8], at: usize) -> (usize, usize) {
+pub(super) fn word_at(text: &[u8], at: usize) -> (usize, usize) {
     let quotes = run_length(text, at, is_quote);
     let start = at + quotes;
     let n = match quotes {
@@ -157,9 +166,11 @@ fn word_at(text: &[u8], at: usize) -> (usize, usize) {
 }
 
 /// Returns the secret at `start..end` unless it is a placeholder.
-fn word_span(text: &[u8], start: usize, end: usize) -> Option<SecretSpan> {
+pub(super) fn word_span(text: &[u8], start: usize, end: usize) -> Option<SecretSpan> {
     let value = text.get(start..end)?;
-    let fits = value.len() >= 3 && !value.starts_with(b"-") && !is_placeholder(value);
+    // The names of communities that devices come with.
+    let is_known = matches!(value, b"public" | b"private");
+    let fits = value.len() >= 3 && !value.starts_with(b"-") && !is_placeholder(value) && !is_known;
     fits.then(|| SecretSpan {
         more: (end == text.len()).then_some(is_quoted_byte),
         ..SecretSpan::new(start, end)
@@ -209,64 +220,6 @@ pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         }
         word_span(text, start, end)
     })
-}
-
-/// Commands that take a secret as an argument, with the number of words before it.
-const ARGUMENTS: &[(&str, usize)] = &[
-    ("vault login", 0),
-    ("rclone obscure", 0),
-    ("wpa_passphrase", 1),
-    ("rabbitmqctl add_user", 1),
-    ("rabbitmqctl change_password", 1),
-    ("htpasswd -nb", 1),
-    ("htpasswd -bn", 1),
-    ("htpasswd -b", 2),
-    ("htpasswd -cb", 2),
-    ("htpasswd -bc", 2),
-    ("secret access key [none]:", 0),
-    ("secret access key:", 0),
-    ("requirepass", 0),
-    ("masterauth", 0),
-    ("bindpw", 0),
-    ("rootpw", 0),
-    ("identified by", 0),
-];
-
-/// Maximum number of words, options included, up to the argument.
-const MAX_WORDS: usize = 16;
-
-/// The argument of a command of [`ARGUMENTS`].
-pub(super) fn argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let KeywordMatch { text, at, end, .. } = *place;
-    let key = String::from_utf8_lossy(&text[at..end]).to_ascii_lowercase();
-    let (_, before) = ARGUMENTS.iter().find(|(name, _)| *name == key)?;
-    let mut from = end;
-    let mut left = *before;
-    for _ in 0..MAX_WORDS {
-        let blanks = run_length(text, from, is_space);
-        if blanks == 0 {
-            return None;
-        }
-        let (start, word_end) = word_at(text, from + blanks);
-        if start == word_end {
-            return None;
-        }
-        from = word_end + run_length(text, word_end, is_quote);
-        // Further options of the command.
-        if text[start] == b'-' {
-            continue;
-        }
-        if left > 0 {
-            left -= 1;
-            continue;
-        }
-        // In prose, other words follow `identified by`.
-        let is_sql = text[at..].starts_with(b"IDENTIFIED") && text[start - 1] == b'\'';
-        let value = &text[start..word_end];
-        let fits = chosen_password(value, 4) && (!key.starts_with("identified") || is_sql);
-        return word_span(text, start, word_end).filter(|_| fits);
-    }
-    None
 }
 
 /// A secret that is piped into a command that reads it: `echo … | sudo -S`, `command <<< …`.
@@ -373,7 +326,9 @@ pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let n = run_length(text, start, is_base64);
     let value = &text[start..start + n];
     let is_whole = n.is_multiple_of(4) || start + n == text.len();
-    let is_json = text[..end].ends_with(b"\"auth") && is_whole && !value.contains(&b'-');
+    let is_npm = text[..end].ends_with(b"_auth") && text.get(end) == Some(&b'=');
+    let is_json =
+        (is_npm || text[..end].ends_with(b"\"auth")) && is_whole && !value.contains(&b'-');
     let is_login = || {
         let decoded = decode_base64(&value[..n.min(1024)]);
         let colon = decoded.iter().position(|&b| b == b':');

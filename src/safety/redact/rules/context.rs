@@ -15,11 +15,12 @@ use super::line_prefix::readings;
 use super::line_words::{is_exported, is_netrc, line_words};
 use super::rows::{LineStart, begins_assignment, continuation, last_line, line_end, with_rows};
 use super::secret_names::{is_secret_suffix, names_a_secret};
+use super::signs::{literal_prefix, router_level, unusual_sign, value_below, value_in_object};
 use super::{KeywordMatch, SecretSpan, run_length};
 use crate::safety::percent::code_at;
 
 /// Maximum number of spaces around an assignment operator.
-const SPACES: usize = 8;
+pub(super) const SPACES: usize = 32;
 
 /// Maximum number of bytes after a name that decide on the value assigned to it.
 const MAX_VALUE: usize = 1 << 10;
@@ -53,7 +54,7 @@ pub(super) fn format_at(text: &[u8], at: usize) -> bool {
     RULES.at(text, at, true).is_some() || RULES.private_key_at(text, at)
 }
 
-fn lower(bytes: &[u8]) -> String {
+pub(super) fn lower(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).to_ascii_lowercase()
 }
 
@@ -63,10 +64,6 @@ pub(super) fn is_quoted_byte(b: u8) -> bool {
 
 fn is_unquoted_byte(b: u8) -> bool {
     is_quoted_byte(b) && !b",;()[]{}|&".contains(&b)
-}
-
-fn is_token68(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b"-._~+/=%".contains(&b)
 }
 
 /// The value assigned to the name that contains the keyword: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`.
@@ -101,9 +98,10 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         line_start: LineStart::of(last_line(start)),
         lead,
         name: &text[key - lead.len()..end],
-        is_password: keyword.starts_with("pa")
+        is_password: keyword.starts_with("pass")
             || keyword.ends_with("pw")
-            || matches!(&*keyword, "pwd" | "psk=" | "sshpass=" | "rediscli_auth="),
+            || keyword.starts_with("redis")
+            || matches!(&*keyword, "pwd" | "psk" | "sshpass=" | "key content"),
         is_secret: keyword == "secret",
         is_flag: lead.starts_with(b"--") || before.ends_with(b"--"),
     };
@@ -111,7 +109,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         return name.value_at(end, false);
     }
     let suffix = run_length(text, end, is_name_byte);
-    if !is_secret_suffix(&text[end..end + suffix]) {
+    if !is_secret_suffix(&keyword, &text[end..end + suffix]) {
         return None;
     }
     let name_end = end + suffix;
@@ -123,11 +121,29 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let spaces = run_length(text, name_end + marks, is_space).min(SPACES);
     let at = name_end + marks + spaces;
     let at = at + continuation(text, at, name.line_start);
+    let is_long = end - key >= LONG_KEYWORD;
+    let unusual = unusual_sign(name.before, lead, &text[at..], is_long, at == name_end);
+    if unusual > 0 {
+        return name.value_behind(at + unusual);
+    }
+    let below = || {
+        let below = value_below(text, name_end)?;
+        let is_secret = |value: &SecretSpan| key_like(&text[value.start..value.end]);
+        name.value_at(below, false).filter(is_secret)
+    };
     let signs = run_length(text, at, |b| b":=>".contains(&b));
     match signs {
         0 => {}
-        1..=3 => return name.value_behind(at + signs),
+        1..=3 => return name.value_behind(at + signs).or_else(below),
         _ => return None,
+    }
+    let level = router_level(place.line_before(), &text[at..]);
+    if spaces > 0 && marks == 0 && level > 0 && (name.is_password || name.is_secret) {
+        let password = SecretName {
+            is_password: true,
+            ..name
+        };
+        return password.value_at(at + level, true);
     }
     if spaces > 0 && marks == 0 {
         let typed = type_length(&text[at..]);
@@ -135,7 +151,6 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
             return name.value_at(at + typed, false);
         }
     }
-    let is_long = end - key >= LONG_KEYWORD;
     let is_netrc = spaces > 0 && is_long && is_netrc(place);
     let takes_word = || {
         spaces > 0
@@ -145,9 +160,33 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     in_next_word
         .or_else(|| name.value_apart(place, &(key - lead.len()..name_end), at))
         .or_else(|| name.value_prompted(at))
+        .or_else(below)
+}
+
+/// The id of a secret that is one itself: a UUID, as opposed to the name of a secret in a store.
+pub(super) fn secret_id(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let is_uuid = |value: &SecretSpan| {
+        let value = &place.text[value.start..value.end];
+        value.len() >= 32 && value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
+    };
+    assigned(place).filter(is_uuid)
+}
+
+/// A personal access token, as opposed to a pattern: `AZURE_DEVOPS_EXT_PAT=…`.
+pub(super) fn access_token(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let is_token = |value: &SecretSpan| {
+        let value = &place.text[value.start..value.end];
+        value.len() >= 20
+            && value
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))
+    };
+    let is_variable = is_upper_case(&place.text[place.at..place.end]);
+    assigned(place).filter(|value| is_variable && is_token(value))
 }
 
 /// A name that has the keyword of a secret.
+#[derive(Clone, Copy)]
 struct SecretName<'t> {
     text: &'t [u8],
     /// The text before the name.
@@ -306,8 +345,8 @@ fn value_start(text: &[u8], at: usize, line: LineStart) -> usize {
     let at = at + if ends_emphasis { marks } else { 0 };
     let at = at + run_length(text, at, is_space).min(SPACES);
     let at = at + continuation(text, at, line);
-    match type_length(&text[at..]) {
-        0 => at + before_yaml_value(&text[at..]),
+    match type_length(&text[at..]) + value_in_object(&text[at..]) {
+        0 => at + before_yaml_value(&text[at..]) + literal_prefix(&text[at..]),
         length => at + length,
     }
 }
@@ -318,7 +357,7 @@ fn takes_word(line: &[u8], is_long: bool) -> bool {
     let line = lower(line);
     let takes = |word: &[u8]| match word {
         b"env" | b"setenv" => true,
-        b"wifi" | b"with" => is_long,
+        b"wifi" | b"with" | b"encrypted" => is_long,
         _ => false,
     };
     line_words(line.as_bytes()).any(takes) || line.contains("configure set")
@@ -398,7 +437,7 @@ pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
 }
 
 /// Whether the value looks like a key that a machine generated.
-fn key_like(value: &[u8]) -> bool {
+pub(super) fn key_like(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let is_short_key = (12..16).contains(&value.len()) && digits >= 2 && group_changes(value) >= 4;
     (is_short_key || is_random(value))
@@ -426,60 +465,4 @@ fn is_digest_or_number(value: &[u8]) -> bool {
                 .split(|b| *b == b':')
                 .all(|pair| pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit))
         || begins("0x") && value.len() <= 18 && value[2..].iter().all(u8::is_ascii_hexdigit)
-}
-
-fn after_authorization(place: &KeywordMatch<'_>) -> bool {
-    lower(&place.text[place.from..place.at]).contains("authorization")
-}
-
-/// `Bearer …`
-pub(super) fn bearer(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let n = run_length(place.text, place.end, is_token68);
-    let value = &place.text[place.end..place.end + n];
-    let fits = match after_authorization(place) {
-        true => n >= 8 && !is_placeholder(value),
-        false => n >= 20 && is_random(value) && !is_placeholder(value) && at_word_start(place),
-    };
-    (fits && !format_at(place.text, place.end)).then(|| SecretSpan {
-        more: Some(is_token68),
-        ..SecretSpan::new(place.end, place.end + n)
-    })
-}
-
-/// `Authorization: Basic …`
-pub(super) fn basic(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let n = run_length(place.text, place.end, is_token68);
-    let value = &place.text[place.end..place.end + n];
-    let fits = after_authorization(place) && n >= 8 && !is_placeholder(value);
-    fits.then(|| SecretSpan {
-        more: Some(is_token68),
-        ..SecretSpan::new(place.end, place.end + n)
-    })
-}
-
-/// `Authorization: token …`; `Bearer` and `Basic` have their own functions.
-pub(super) fn authorization(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let KeywordMatch { text, end, .. } = *place;
-    let mut at = end + run_length(text, end, is_quote).min(6);
-    at += run_length(text, at, is_space).min(SPACES);
-    let signs = run_length(text, at, |b| b":=>,".contains(&b));
-    if !(1..=3).contains(&signs) {
-        return None;
-    }
-    at += signs;
-    at += run_length(text, at, is_space).min(SPACES);
-    at += run_length(text, at, is_quote).min(6);
-    let scheme = run_length(text, at, |b| b.is_ascii_alphabetic() || b == b'-');
-    if text.get(at + scheme) == Some(&b' ') && scheme > 0 {
-        if matches!(&*lower(&text[at..at + scheme]), "bearer" | "basic") {
-            return None;
-        }
-        at += scheme + 1;
-    }
-    let n = run_length(text, at, is_token68);
-    let fits = key_like(&text[at..at + n]) && !format_at(text, at);
-    fits.then(|| SecretSpan {
-        more: Some(is_token68),
-        ..SecretSpan::new(at, at + n)
-    })
 }

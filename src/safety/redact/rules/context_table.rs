@@ -4,12 +4,13 @@
 use std::sync::LazyLock;
 
 use super::FormatPattern::Custom;
-use super::commands::{
-    argument, cookie, curl_options, encoded_login, encoded_pem, option, pgpass, piped,
-};
-use super::context::{assigned, authorization, basic, bearer};
-use super::files::{cookie_jar, terraform_default, wifi};
-use super::urls::{oracle, url};
+use super::arguments::{argument, net_use};
+use super::calls::second_argument;
+use super::commands::{cookie, curl_options, encoded_login, encoded_pem, option, pgpass, piped};
+use super::context::{access_token, assigned, secret_id};
+use super::files::{cookie_jar, ntlm_hash, seed_phrase, terraform_change, terraform_default, wifi};
+use super::headers::{authorization, basic, bearer, header_parameter};
+use super::urls::{go_address, oracle, url};
 use super::{FormatRule, SecretFinder};
 
 const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";
@@ -41,11 +42,35 @@ const CONTEXTS: &[ContextRule] = &[
     ("url-password", &["://"], url, "RFC 3986, 3.2.1"),
     (
         "password",
-        &["jdbc:oracle:thin:"],
+        &[
+            "jdbc:oracle:thin:",
+            "sqlplus ",
+            "rman target ",
+            "expdp ",
+            "impdp ",
+            "sqlldr ",
+        ],
         oracle,
-        "docs.oracle.com: database URLs",
+        "docs.oracle.com: database URLs and logons",
     ),
-    ("bearer-token", &["bearer "], bearer, "RFC 6750"),
+    (
+        "oracle-password",
+        &["connect ", "conn "],
+        oracle,
+        "docs.oracle.com: the CONNECT command of SQL*Plus",
+    ),
+    (
+        "url-password",
+        &["@tcp(", "@unix("],
+        go_address,
+        "github.com/go-sql-driver/mysql: data source names",
+    ),
+    (
+        "bearer-token",
+        &["bearer ", "ssws "],
+        bearer,
+        "RFC 6750; developer.okta.com: API tokens",
+    ),
     ("basic-auth", &["basic "], basic, "RFC 7617"),
     (
         "authorization",
@@ -99,6 +124,56 @@ const CONTEXTS: &[ContextRule] = &[
         "developer.hashicorp.com/terraform/language: variable blocks",
     ),
     (
+        "secret",
+        &["\" -> \""],
+        terraform_change,
+        "developer.hashicorp.com/terraform: output of plan",
+    ),
+    (
+        "password",
+        &[
+            "networkcredential(",
+            "pscredential(",
+            "passwordcredentials(",
+            "basicauth(",
+            "basic_auth(",
+            "auth=(",
+            "auth = (",
+            "auth=[",
+            "auth: [",
+            "passwordauthentication(",
+            "passwordauthenticator(",
+        ],
+        second_argument,
+        "the documentation of .NET, Java, Node.js and python-requests",
+    ),
+    ("password", &["net use "], net_use, MANUALS),
+    (
+        "password-hash",
+        &[":::"],
+        ntlm_hash,
+        "github.com/fortra/impacket: output of secretsdump",
+    ),
+    (
+        "seed-phrase",
+        &[
+            "mnemonic",
+            "seed_phrase",
+            "recovery_phrase",
+            "secret_phrase",
+            "backup_phrase",
+            "seed_words",
+        ],
+        seed_phrase,
+        "github.com/bitcoin/bips: BIP 39",
+    ),
+    (
+        "authorization",
+        &["response=\"", "oauth_signature=\"", "signature="],
+        header_parameter,
+        "RFC 7616, 3.4; RFC 5849, 3.5.1; docs.aws.amazon.com: Signature Version 4",
+    ),
+    (
         "basic-auth",
         &["auth"],
         encoded_login,
@@ -126,14 +201,28 @@ const CONTEXTS: &[ContextRule] = &[
             "pwd",
             "sshpass=",
             "rediscli_auth=",
-            "psk=",
-            "db_pw",
+            "redis_auth",
+            "psk",
+            "pw",
+            "key content",
         ],
         assigned,
         NAMES,
     ),
+    (
+        "secret",
+        &["secret_id"],
+        secret_id,
+        "developer.hashicorp.com: AppRole of Vault, tokens of Consul and Nomad",
+    ),
     ("secret", &["secret"], assigned, NAMES),
     ("token", &["token"], assigned, NAMES),
+    (
+        "token",
+        &["pat"],
+        access_token,
+        "learn.microsoft.com/azure/devops: personal access tokens",
+    ),
     (
         "api-key",
         &["api_key", "access_key", "auth_key", "fastly_key"],
@@ -158,6 +247,10 @@ const CONTEXTS: &[ContextRule] = &[
             "functions_key",
             "ssh_key",
             "hmac_key",
+            "admin_key",
+            "global_key",
+            "unseal_key",
+            "wif",
             "deploy_key",
             "license_key",
             "credential",
@@ -180,6 +273,8 @@ const CONTEXTS: &[ContextRule] = &[
             "\"-hp",
             " -w",
             "\"-w",
+            " -c",
+            "\"-c",
             " -k",
             "\"-k",
             " -x",
@@ -222,6 +317,14 @@ const CONTEXTS: &[ContextRule] = &[
             "bindpw",
             "rootpw",
             "identified by",
+            "identified with",
+            "convertto-securestring",
+            "rocommunity",
+            "rwcommunity",
+            "snmp-server community",
+            "ngrok config add-authtoken",
+            "ngrok authtoken",
+            "radtest",
         ],
         argument,
         MANUALS,

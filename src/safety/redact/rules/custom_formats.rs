@@ -277,7 +277,7 @@ pub(super) fn azure_client(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 
 /// The signature of a shared access signature URL.
 pub(super) fn signature(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let class: ByteClass = |b| alnum(b) || b"%+/=".contains(&b);
+    let class: ByteClass = |b| dash(b) || b"%+/=".contains(&b);
     let n = run_length(place.text, place.end, class);
     let fits = n >= 40 && at_word_start(place) && is_random(&place.text[place.end..place.end + n]);
     fits.then(|| SecretSpan {

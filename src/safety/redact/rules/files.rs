@@ -1,8 +1,11 @@
-//! Secrets that the form of their file identifies: cookie jars, the codes of wireless networks, defaults of Terraform.
+//! Secrets that the form of their file or of an output identifies: cookie jars, the codes of wireless networks, defaults and changes of
+//! Terraform, hashes of Windows, the words of a wallet.
 
+use super::super::RULES;
 use super::super::known::names_secret;
+use super::super::stage::ByteClass;
 use super::super::value_class::is_placeholder;
-use super::apart::is_space;
+use super::apart::{is_quote, is_space};
 use super::commands::is_session_value;
 use super::context::{chosen_password, format_at};
 use super::{KeywordMatch, SecretSpan, run_length};
@@ -89,4 +92,65 @@ pub(super) fn terraform_default(place: &KeywordMatch<'_>) -> Option<SecretSpan> 
         && !is_placeholder(value)
         && text.get(end + length) == Some(&b'"');
     (fits && !format_at(text, end)).then(|| SecretSpan::new(end, end + length))
+}
+
+/// The new value in a change of an argument that Terraform shows: `~ password = "…" -> "…"`. The keyword is what stands between the values.
+pub(super) fn terraform_change(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let line = place.line_before();
+    let KeywordMatch { text, end, .. } = *place;
+    let sign = line.iter().position(|&b| b == b'=')?;
+    let name = line[..sign].trim_ascii_end();
+    let name = name.rsplit(u8::is_ascii_whitespace).next()?;
+    let length = run_length(text, end, |b| b != b'"' && b != b'\n');
+    let value = text.get(end..end + length)?;
+    let is_whole = text.get(end + length) == Some(&b'"');
+    // The name decides as it does before one value.
+    let setting = [name, b" = \"", value, b"\"\n"].concat();
+    let is_secret = || {
+        (0..name.len()).any(|at| {
+            let found = RULES.at(&setting, at, false);
+            found.is_some_and(|(secret, _)| secret.start == name.len() + 4)
+        })
+    };
+    let fits = is_whole && name.len() < 64 && !format_at(text, end) && is_secret();
+    fits.then(|| SecretSpan::new(end, end + length))
+}
+
+/// The hash of a password of Windows, behind the older one: `Administrator:500:aad3…:31d6…:::`. The keyword is what follows it.
+pub(super) fn ntlm_hash(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    const HASH: usize = 32;
+    let KeywordMatch { text, from, at, .. } = *place;
+    let start = at.checked_sub(2 * HASH + 1).filter(|start| *start > from)?;
+    let hashes = &text[start..at];
+    let is_hash = |hash: &[u8]| hash.iter().all(u8::is_ascii_hexdigit);
+    let fits = text[start - 1] == b':'
+        && hashes[HASH] == b':'
+        && is_hash(&hashes[..HASH])
+        && is_hash(&hashes[HASH + 1..]);
+    fits.then(|| SecretSpan::new(at - HASH, at))
+}
+
+/// The words from which the keys of a wallet come: `Mnemonic: legal winner thank …`.
+pub(super) fn seed_phrase(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    const WORDS: std::ops::RangeInclusive<usize> = 12..=24;
+    let KeywordMatch { text, end, .. } = *place;
+    let is_sign = |b: u8| b.is_ascii_whitespace() || is_quote(b) || b":=([".contains(&b);
+    let start = end + run_length(text, end, is_sign).min(12);
+    let is_named = text[end..start].iter().any(|b| b":=".contains(b));
+    let is_word_byte: ByteClass = |b| b.is_ascii_lowercase() || b == b' ';
+    let length = run_length(text, start, is_word_byte);
+    let phrase = text[start..start + length].trim_ascii_end();
+    let is_word = |word: &[u8]| (3..=8).contains(&word.len());
+    // Frequent words that the list of BIP 39 does not have.
+    let is_prose =
+        |word: &[u8]| matches!(word, b"the" | b"and" | b"for" | b"with" | b"are" | b"not");
+    let words = || phrase.split(|&b| b == b' ');
+    let count = words().count();
+    let fits =
+        is_named && WORDS.contains(&count) && words().all(|word| is_word(word) && !is_prose(word));
+    let is_open = start + length == text.len();
+    fits.then(|| SecretSpan {
+        more: is_open.then_some(is_word_byte),
+        ..SecretSpan::new(start, start + phrase.len())
+    })
 }

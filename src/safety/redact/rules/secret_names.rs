@@ -23,10 +23,14 @@ const HARMLESS_TOKENS: &[&str] = &[
 pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
     let last = lead.last().copied().unwrap_or(b' ');
     let is_key = |word: &str| key.eq_ignore_ascii_case(word.as_bytes());
-    // `compass` and `bypass`.
-    let is_word_end = (is_key("pass") || is_key("pwd"))
+    // `compass` and `bypass`, but `dbpass`.
+    let is_short = ["pass", "pwd", "pw", "pat", "psk", "wif"]
+        .into_iter()
+        .any(is_key);
+    let is_word_end = is_short
         && last.is_ascii_alphabetic()
-        && last.is_ascii_lowercase() == key[0].is_ascii_lowercase();
+        && last.is_ascii_lowercase() == key[0].is_ascii_lowercase()
+        && !is_account(lead);
     let is_harmless = || {
         let word = last_word(lead);
         HARMLESS_TOKENS
@@ -34,6 +38,16 @@ pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
             .any(|harmless| word.eq_ignore_ascii_case(harmless.as_bytes()))
     };
     !(is_word_end || is_key("token") && is_harmless())
+}
+
+/// Whether a name ends with a word for an account or a service, which people write before `pass` without a sign.
+fn is_account(name: &[u8]) -> bool {
+    const ACCOUNTS: &[&str] = &[
+        "admin", "auth", "bind", "db", "ftp", "http", "key", "ldap", "login", "mail", "my",
+        "mysql", "pg", "proxy", "root", "smtp", "sql", "store", "user", "vnc", "wifi",
+    ];
+    let word = last_word(name).to_ascii_lowercase();
+    ACCOUNTS.iter().any(|account| account.as_bytes() == word)
 }
 
 /// Returns the last word of a name: `page` of `next_page_` and `nextPage`.
@@ -49,8 +63,8 @@ fn last_word(name: &[u8]) -> &[u8] {
 }
 
 /// Whether a name that continues with `suffix` after `password` and similar keywords names a secret: not
-/// `password_policy`.
-pub(super) fn is_secret_suffix(suffix: &[u8]) -> bool {
+/// `password_policy`. A keyword of three letters is often a part of another word, as in `PATH`.
+pub(super) fn is_secret_suffix(keyword: &str, suffix: &[u8]) -> bool {
     const HARMLESS: &[&str] = &[
         "algorithm",
         "arn",
@@ -99,6 +113,9 @@ pub(super) fn is_secret_suffix(suffix: &[u8]) -> bool {
     let Some(first) = suffix.first() else {
         return true;
     };
+    if matches!(keyword, "pw" | "pat" | "psk" | "wif") {
+        return suffix.iter().all(|b| b.is_ascii_digit() || *b == b'_');
+    }
     let text = suffix.to_ascii_lowercase();
     let is_separate_word = !first.is_ascii_lowercase() || text == b"s";
     is_separate_word

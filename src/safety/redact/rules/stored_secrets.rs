@@ -47,7 +47,7 @@ pub(super) const STORED_SECRETS: &[FormatRule] = &[
         AtLeast(50, upper),
         "age-encryption.org/v1",
     ),
-    rule("password-hash", "$1$", HighEntropy(30, crypt), CRYPT),
+    rule("password-hash", "$1$", HighEntropy(25, crypt), CRYPT),
     rule("password-hash", "$5$", HighEntropy(45, crypt), CRYPT),
     rule("password-hash", "$6$", HighEntropy(60, crypt), CRYPT),
     rule("password-hash", "$y$", HighEntropy(45, crypt), CRYPT),

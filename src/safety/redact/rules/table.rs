@@ -24,13 +24,14 @@ pub(super) const fn rule(
     }
 }
 
-const VENDOR: &str = "the documentation of the vendor's keys";
-const GITLEAKS: &str = "github.com/gitleaks/gitleaks, config/gitleaks.toml (MIT), July 2026";
+pub(super) const VENDOR: &str = "the documentation of the vendor's keys";
+pub(super) const GITLEAKS: &str =
+    "github.com/gitleaks/gitleaks, config/gitleaks.toml (MIT), July 2026";
 const GITHUB: &str = "docs.github.com: about authentication to GitHub, token formats";
-const GITLAB: &str = "docs.gitlab.com/security/tokens: token prefixes";
+pub(super) const GITLAB: &str = "docs.gitlab.com/security/tokens: token prefixes";
 const SLACK: &str = "docs.slack.dev/authentication/tokens";
-const STRIPE: &str = "docs.stripe.com/keys";
-const SHOPIFY: &str = "shopify.dev: access tokens; lengths from gitleaks (MIT)";
+pub(super) const STRIPE: &str = "docs.stripe.com/keys";
+pub(super) const SHOPIFY: &str = "shopify.dev: access tokens; lengths from gitleaks (MIT)";
 const OCEAN: &str = "docs.digitalocean.com: token prefixes";
 const VAULT: &str = "developer.hashicorp.com/vault/docs/concepts/tokens";
 const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";

@@ -65,15 +65,63 @@ pub(super) fn long_url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
-/// The password in the address of an Oracle database: `jdbc:oracle:thin:user/password@host`.
-pub(super) fn oracle(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+/// A webhook of Zapier, whose parts are too short to look random.
+pub(super) fn zapier_hook(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
-    let user = run_length(text, end, |b| {
+    let class: ByteClass = |b| b.is_ascii_alphanumeric() || b == b'/';
+    let account = run_length(text, end, |b| b.is_ascii_digit());
+    let n = run_length(text, end, class);
+    (account >= 5 && n >= account + 6).then(|| SecretSpan {
+        more: Some(class),
+        ..SecretSpan::new(end, end + n)
+    })
+}
+
+/// The password in an address of Go's driver for MySQL: `user:password@tcp(host)/database`. The keyword is what follows it.
+pub(super) fn go_address(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let before = &place.text[place.from..place.at];
+    let is_part = |b: &u8| b.is_ascii_graphic() && !b"\"'`<>\\".contains(b);
+    let word = before.iter().rposition(|b| !is_part(b));
+    let word = &before[word.map_or(0, |at| at + 1)..];
+    // Behind the name of a variable or a field, the user follows.
+    let user = word
+        .iter()
+        .position(|b| *b == b'=')
+        .filter(|sign| word.iter().position(|b| *b == b':') > Some(*sign))
+        .map_or(0, |sign| sign + 1);
+    let colon = user + word[user..].iter().position(|b| *b == b':')?;
+    let value = &word[colon + 1..];
+    let fits = (3..=60).contains(&value.len()) && !is_placeholder(value);
+    fits.then(|| SecretSpan::new(place.at - value.len(), place.at))
+}
+
+/// The password in the address of an Oracle database: `jdbc:oracle:thin:user/password@host`, and in a command that connects to one:
+/// `sqlplus user/password@host`. Without a host, only the command says what the words are.
+pub(super) fn oracle(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    /// Maximum number of options before the address.
+    const MAX_OPTIONS: usize = 6;
+    let KeywordMatch { text, at, end, .. } = *place;
+    let mut from = end;
+    for _ in 0..MAX_OPTIONS {
+        if text.get(from) != Some(&b'-') {
+            break;
+        }
+        from += run_length(text, from, |b| !b.is_ascii_whitespace());
+        from += run_length(text, from, |b| b == b' ');
+    }
+    from += run_length(text, from, |b| b == b'"' || b == b'\'').min(1);
+    let user = run_length(text, from, |b| {
         b.is_ascii_alphanumeric() || b"_$#".contains(&b)
     });
-    let start = end + user + 1;
+    let start = from + user + 1;
     let length = run_length(text, start, |b| is_authority_byte(b) && b != b'@');
-    let is_between = text.get(start - 1) == Some(&b'/') && text.get(start + length) == Some(&b'@');
+    let is_command = text[at..end].eq_ignore_ascii_case(b"sqlplus ");
+    let is_ended = match text.get(start + length) {
+        Some(b'@') => true,
+        Some(b) => is_command && (b.is_ascii_whitespace() || b"\"'".contains(b)),
+        None => is_command,
+    };
+    let is_between = text.get(start - 1) == Some(&b'/') && is_ended;
     let value = text.get(start..start + length)?;
     let fits = user > 0 && is_between && length >= 3 && !is_placeholder(value);
     fits.then(|| SecretSpan::new(start, start + length))

@@ -41,6 +41,17 @@ fn the_words_of_harmless_tokens_hide_no_other_secret() {
         "DEPLOY_KEY",
         "LICENSE_KEY",
         "DB_PW",
+        "ADMIN_PW",
+        "pgpass",
+        "dbpass",
+        "REDIS_AUTH",
+        "GITHUB_PAT",
+        "ALGOLIA_ADMIN_KEY",
+        "CLOUDFLARE_GLOBAL_KEY",
+        "802-11-wireless-security.psk",
+        "Key Content",
+        "Unseal Key 1",
+        "WIF",
         "X-Auth-Key",
         "Fastly-Key",
     ] {
@@ -72,6 +83,51 @@ fn a_chosen_password_is_found_in_every_form_of_a_setting() {
         "**Password:** {}",
         "**Password**: `{}`",
         "DB_PW={}\n",
+        "export FTP_PW={}",
+        "$env:ADMIN_PW = \"{}\"",
+        "MYSQL_ROOT_PW: {}",
+        "REDIS_AUTH={}",
+        "string ConnPwd = @\"{}\";",
+        "stringData:\n  pgpass: \"{}\"",
+        "802-11-wireless-security.psk:           {}",
+        "    Key Content            : {}",
+        // SQL.
+        "ALTER ROLE app ENCRYPTED PASSWORD '{}' VALID UNTIL 'infinity'",
+        "CREATE LOGIN app WITH PASSWORD = N'{}', CHECK_POLICY = OFF",
+        "ALTER USER 'x'@'y' IDENTIFIED WITH mysql_native_password BY '{}'",
+        "create user x identified by '{}'",
+        "-[ RECORD 1 ]--\nid       | 1\npassword | {}",
+        "sqlplus scott/{}@//db:1521/ORCL",
+        "sqlplus -S \"scott/{}@db\"",
+        "SQL> connect system/{}@prod as sysdba",
+        // Terraform.
+        "      ~ password             = \"{}\" -> (known after apply)",
+        "      ~ password = \"short\" -> \"{}\"",
+        "  \"db_password\": {\n    \"sensitive\": true,\n    \"type\": \"string\",\n    \"value\": \"{}\"\n  }",
+        "{\"db_password\":{\"value\":\"{}\",\"type\":\"string\"}}",
+        // Programs.
+        "ConvertTo-SecureString \"{}\" -AsPlainText -Force",
+        "ConvertTo-SecureString -AsPlainText -Force '{}'",
+        "New-Object System.Net.NetworkCredential(\"bob\", \"{}\")",
+        "requests.get(url, auth=(\"bob\", \"{}\"))",
+        "HTTPBasicAuth('bob', '{}')",
+        "builder.password(\"{}\")",
+        "config.setPassword(\"{}\");",
+        "process.env.DB_PASSWORD || \"{}\"",
+        "process.env.DB_PASSWORD ?? '{}'",
+        "${DB_PASSWORD:-{}}",
+        "app:{}@tcp(db)/shop?parseTime=true",
+        "DSN=app:{}@tcp(db)/shop",
+        // Networks.
+        "snmpwalk -v2c -c {} 10.0.0.1",
+        "rocommunity {} 10.0.0.0/8",
+        "snmp-server community {} RO",
+        "username admin privilege 15 password 0 {}",
+        "enable secret 0 {}",
+        "net use \\\\h\\s /user:bob {}",
+        "net use Z: \\\\h\\s {} /user:bob",
+        // Prose.
+        "the root password has been set to \"{}\"",
     ] {
         for password in CHOSEN {
             check(form, password);
@@ -126,6 +182,16 @@ fn a_key_is_found_in_every_form() {
         "Password\\u003d{}",
         "\"conn\":\"Server\\u003dx;Password\\u003d{};\"",
         "?q=password%3D{}&y=1",
+        "//registry.example/:_auth={}",
+        "Authorization: SharedKey account:{}",
+        "Authorization: SSWS {}",
+        "Authorization: Digest username=\"b\", nonce=\"abc\", uri=\"/\", response=\"{}\"",
+        "Authorization: AWS4-HMAC-SHA256 Credential=x/s3/aws4_request, SignedHeaders=host, Signature={}",
+        "process.env.SECRET_KEY || \"{}\"",
+        "Unseal Key 1: {}",
+        "Please use the following password to proceed to installation:\n\n{}\n\nThis may also",
+        "Password for the elastic user (reset with `bin/elasticsearch-reset-password`):\n  {}",
+        "ngrok config add-authtoken {}",
         // Commands and addresses.
         "curl -sSu admin:{} https://x",
         "curl -s -H 'A: b' -fLu 'admin:{}' https://x",
@@ -265,5 +331,81 @@ fn secrets_are_found_by_the_form_of_their_file() {
     ];
     for text in harmless {
         assert_eq!(Redactor::default().redact(text), text);
+    }
+}
+
+#[test]
+fn secrets_are_found_by_their_form_alone() {
+    let c = &mut TestRandom(43);
+    let hash = c.of(HEX, 32);
+    for (form, value) in [
+        (
+            "Administrator:500:aad3b435b51404eeaad3b435b51404ee:{}:::",
+            &*hash,
+        ),
+        ("enable password 7 {}", "4E904E9048D999AE9B995B"),
+        ("Secret ID    = {}", &hash),
+        ("SecretID:         {}", &hash),
+        (
+            "Mnemonic: {}",
+            "abandon grit lunar velvet orbit cabin sketch hazard velvet tilt rocket pony",
+        ),
+        (
+            "seed phrase: \"{}\"",
+            "legal winner thank year wave sausage worth useful legal winner thank yellow",
+        ),
+        (
+            "https://x.example/c/b?sp=r&sig={}%3D",
+            "gsF03e745nYJgIzB3MjctS3f4cpxTI-1UGkJ2cR8Ay0",
+        ),
+    ] {
+        check(form, value);
+    }
+}
+
+#[test]
+fn similar_forms_of_other_values_stay() {
+    let redactor = Redactor::default();
+    for text in [
+        "sk-ssh-ed25519-cert-v01@openssh.com,sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+        "HEX_PAT = \"[0-9A-Fa-f]{1,4}\"",
+        "pub pat: nl80211_pattern_support2,",
+        "JAVA_PATH=/usr/lib/x86_64-linux-gnu/jvm2",
+        "TLS_PSK_WITH_AES_128_CBC_SHA256: 0x00AE",
+        "pattern: ^[a-z0-9]{8}$, path=A1b2C3d4E5f6g7",
+        "compat: A1b2C3d4E5f6g7h8i9",
+        "secret_id: prod/database-2024-x2x9",
+        "IDENTIFIED BY the team of 2024",
+        "getPassword(\"db2.prod.example1\")",
+        "find_by_token(\"A1b2C3d4E5f6g7h8\")",
+        "process.env.DB_PASSWORD || \"\"",
+        "${DB_PASSWORD:-}",
+        "${DB_PASSWORD:-${OTHER_PASSWORD2}}",
+        "      ~ instance_type = \"t3.micro2\" -> \"t3.large4\"",
+        "{\"password_policy\": {\"value\": \"min8chars1\"}}",
+        "{\"password\": {\"type\": \"string\"}}, {\"value\": \"Sommer2024!\"}",
+        "password 8 characters long",
+        "snmpwalk -v2c -c public 10.0.0.1",
+        "rocommunity public",
+        "net use",
+        "net use \\\\h\\s /user:bob *",
+        "Mnemonic: the first letters of all the words that come with the names and numbers",
+        "mnemonic: short words only here",
+        "root:x:0:0::: end",
+        "connect to the host/user2@x for more",
+        "sqlplus / as sysdba",
+        "auth=(user, password2)",
+        "dial @tcp(host)",
+        "10:30@tcp(",
+        "session_0123456789abcdef0123456789abcdef0123456789",
+        "re_compile_2024_pattern_with_many_words_v2",
+        "1/2 of 2/3 and 1/12/2024: 5",
+        "Please set a password:\n\nand confirm it below",
+        "secrets:\n  name2: x1y2z3\n",
+        "response=\"0123456789abcdef01234567\"",
+        "bash -c 'echo A1b2C3d4'",
+        "passphrase 4 words",
+    ] {
+        assert_eq!(redactor.redact(text), text);
     }
 }

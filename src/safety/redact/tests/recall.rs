@@ -67,6 +67,7 @@ fn samples_apart(seed: u64) -> Vec<(&'static str, String, String)> {
         let hash = format!("*{}", c.of("0123456789ABCDEF", 40));
         within("mysql-hash", before, hash, after);
     }
+    const UPPER: &str = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     for (kind, start, letters, length) in [
         ("nvidia-key", "nvapi-", URL64, 64),
         ("planetscale-token", "pscale_tkn_", URL64, 43),
@@ -90,6 +91,39 @@ fn samples_apart(seed: u64) -> Vec<(&'static str, String, String)> {
         ("easypost-token", "EZAK", ALNUM, 54),
         ("duffel-token", "duffel_live_", URL64, 43),
         ("facebook-token", "EAAC", ALNUM, 170),
+        ("vercel-token", "vcp_", ALNUM, 56),
+        ("netlify-token", "nfp_", ALNUM, 36),
+        ("pinecone-key", "pcsk_5cXyz_", ALNUM, 63),
+        ("artifactory-key", "AKCp", ALNUM, 69),
+        ("artifactory-token", "cmVmd", ALNUM, 59),
+        ("datadog-token", "ddp_", ALNUM, 36),
+        ("ionic-token", "ion_", ALNUM, 42),
+        ("infracost-key", "ico-", ALNUM, 32),
+        ("frameio-token", "fio-u-", URL64, 64),
+        ("docker-swarm-key", "SWMKEY-1-", ALNUM, 43),
+        ("docker-swarm-token", "SWMTKN-1-", HEX, 75),
+        ("adobe-secret", "p8e-", ALNUM, 32),
+        ("alibaba-key", "LTAI", ALNUM, 20),
+        ("bitbucket-token", "ATBB", ALNUM, 32),
+        ("clickhouse-key", "4b1d", ALNUM, 38),
+        ("cloudflare-key", "cfk_", ALNUM, 48),
+        ("cloudflare-token", "cfut_", ALNUM, 48),
+        ("defined-networking-key", "dnkey-", URL64, 79),
+        ("flutterwave-key", "FLWSECK-", HEX, 32),
+        ("intra42-secret", "s-s4t2ud-", HEX, 64),
+        ("gitlab-token", "_gitlab_session=", HEX, 32),
+        ("octopus-key", "API-", UPPER, 26),
+        ("newrelic-key", "NRII-", URL64, 32),
+        ("razorpay-key", "rzp_live_", ALNUM, 14),
+        ("rootly-token", "rootly_", HEX, 64),
+        ("apify-token", "apify_api_", ALNUM, 36),
+        ("saladcloud-key", "salad_cloud_", ALNUM, 40),
+        ("ramp-secret", "ramp_sec_", ALNUM, 48),
+        ("scalingo-token", "tk-us-", URL64, 48),
+        ("settlemint-token", "sm_pat_", ALNUM, 16),
+        ("sonar-token", "squ_", HEX, 40),
+        ("yandex-key", "AQVN", ALNUM, 36),
+        ("bitcoin-key", "xprv9s21ZrQH143K", ALNUM, 95),
     ] {
         within(
             kind,
@@ -98,6 +132,60 @@ fn samples_apart(seed: u64) -> Vec<(&'static str, String, String)> {
             ", b",
         );
     }
+    let resend = format!("re_{}_{}", c.of(ALNUM, 8), c.of(ALNUM, 24));
+    within("resend-key", "a ", resend, ", b");
+    let uuid = format!(
+        "{}-{}-{}",
+        c.of(HEX, 8),
+        c.of("0123456789abcdef-", 14),
+        c.of(HEX, 12)
+    );
+    within("hubspot-token", "a ", format!("pat-na1-{uuid}"), ", b");
+    let braintree = format!(
+        "access_token$production${}${}",
+        c.of(HEX, 16),
+        c.of(HEX, 32)
+    );
+    within("braintree-token", "a ", braintree, ", b");
+    let asana = format!("1/{}:{}", c.of("123456789", 16), c.of(HEX, 32));
+    within("asana-token", "a ", asana, ", b");
+    let signed = format!("{}JQQJ99{}", c.of(ALNUM, 52), c.of(ALNUM, 26));
+    within("azure-signed-key", "a ", signed, ", b");
+    let harness = format!(
+        "pat.{}.{}.{}",
+        c.of(ALNUM, 22),
+        c.of(HEX, 24),
+        c.of(ALNUM, 20)
+    );
+    within("harness-key", "a ", harness, ", b");
+    let maxmind = format!("{}_{}_mmk", c.of(ALNUM, 6), c.of(ALNUM, 29));
+    within("maxmind-key", "a ", maxmind, ", b");
+    let onepassword: Vec<String> = [6, 11, 5, 5, 5].iter().map(|n| c.of(UPPER, *n)).collect();
+    within(
+        "onepassword-key",
+        "a ",
+        format!("A3-{}", onepassword.join("-")),
+        ", b",
+    );
+    let hook = format!("{}/{}", c.of("123456789", 7), c.of(HEX, 7));
+    within(
+        "zapier-webhook",
+        "https://hooks.zapier.com/hooks/catch/",
+        hook,
+        " ",
+    );
+    let ticket = format!(
+        "$krb5tgs$23$*svc$X.ORG$svc*${}${}",
+        c.of(HEX, 32),
+        c.of(HEX, 400)
+    );
+    within("password-hash", "", ticket, "\n");
+    within(
+        "oracle-password",
+        "connect system/",
+        c.of(ALNUM, 12),
+        "@prod",
+    );
     for after in ["\",\"x\":\"1\"}", "\", \"kty\": \"EC\"}"] {
         within("jwk", "{\"d\":\"", c.of(URL64, 43), after);
     }

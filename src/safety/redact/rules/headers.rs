@@ -1,0 +1,87 @@
+//! The `Authorization` header, and its parameters that prove who sends a request.
+
+use super::super::value_class::{is_placeholder, is_random};
+use super::apart::{is_quote, is_space};
+use super::context::{SPACES, at_word_start, format_at, key_like, lower};
+use super::{KeywordMatch, SecretSpan, run_length};
+
+fn is_token68(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"-._~+/=%".contains(&b)
+}
+
+fn after_authorization(place: &KeywordMatch<'_>) -> bool {
+    lower(&place.text[place.from..place.at]).contains("authorization")
+}
+
+/// `Bearer …`, and `SSWS …` of Okta
+pub(super) fn bearer(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let n = run_length(place.text, place.end, is_token68);
+    let value = &place.text[place.end..place.end + n];
+    let fits = match after_authorization(place) {
+        true => n >= 8 && !is_placeholder(value),
+        false => n >= 20 && is_random(value) && !is_placeholder(value) && at_word_start(place),
+    };
+    (fits && !format_at(place.text, place.end)).then(|| SecretSpan {
+        more: Some(is_token68),
+        ..SecretSpan::new(place.end, place.end + n)
+    })
+}
+
+/// `Authorization: Basic …`
+pub(super) fn basic(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let n = run_length(place.text, place.end, is_token68);
+    let value = &place.text[place.end..place.end + n];
+    let fits = after_authorization(place) && n >= 8 && !is_placeholder(value);
+    fits.then(|| SecretSpan {
+        more: Some(is_token68),
+        ..SecretSpan::new(place.end, place.end + n)
+    })
+}
+
+/// `Authorization: token …`; `Bearer` and `Basic` have their own functions.
+pub(super) fn authorization(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let mut at = end + run_length(text, end, is_quote).min(6);
+    at += run_length(text, at, is_space).min(SPACES);
+    let signs = run_length(text, at, |b| b":=>,".contains(&b));
+    if !(1..=3).contains(&signs) {
+        return None;
+    }
+    at += signs;
+    at += run_length(text, at, is_space).min(SPACES);
+    at += run_length(text, at, is_quote).min(6);
+    let scheme = run_length(text, at, |b| b.is_ascii_alphabetic() || b == b'-');
+    if text.get(at + scheme) == Some(&b' ') && scheme > 0 {
+        if matches!(&*lower(&text[at..at + scheme]), "bearer" | "basic") {
+            return None;
+        }
+        at += scheme + 1;
+    }
+    let mut n = run_length(text, at, is_token68);
+    // An account and a signature: `SharedKey account:…`, `AWS key:…`
+    if text.get(at + n) == Some(&b':') {
+        at += n + 1;
+        n = run_length(text, at, is_token68);
+    }
+    let fits = key_like(&text[at..at + n]) && !format_at(text, at);
+    fits.then(|| SecretSpan {
+        more: Some(is_token68),
+        ..SecretSpan::new(at, at + n)
+    })
+}
+
+/// `response="…"` of Digest, `oauth_signature="…"` of OAuth 1 and `Signature=…` of AWS. The parameters before it say which scheme it is.
+pub(super) fn header_parameter(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let n = run_length(text, end, is_token68);
+    let before = place.line_before();
+    let others: [&[u8]; 4] = [b"nonce=", b"uri=", b"SignedHeaders=", b"oauth_"];
+    let fits = n >= 20
+        && others
+            .iter()
+            .any(|other| memchr::memmem::find(before, other).is_some());
+    fits.then(|| SecretSpan {
+        more: (end + n == text.len()).then_some(is_token68),
+        ..SecretSpan::new(end, end + n)
+    })
+}
