@@ -195,8 +195,9 @@ def section(name):
     name = re.sub(r"\.llvm\.\d+$", "", name)
     if name.startswith("_ZN"):
         return re.sub(r"17h[0-9a-f]{16}E.*$", "17h", name)
-    # The hash of a crate (https://doc.rust-lang.org/rustc/symbol-mangling/v0.html).
-    return re.sub(r"Cs[0-9A-Za-z]+_(?=\d)", "Cs*_", name) if name.startswith("_R") else name
+    # The hash of a crate (https://doc.rust-lang.org/rustc/symbol-mangling/v0.html). A `*` in its place would match most other names.
+    hidden = lambda match: f"Cs{'?' * len(match[1])}_"
+    return re.sub(r"Cs([0-9A-Za-z]+)_(?=\d)", hidden, name) if name.startswith("_R") else name
 
 
 def linker_script(called, size):

@@ -298,6 +298,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "turn::model_request",
             "turn::outcome",
             "turn::prompt_context",
+            "turn::last_command",
             "turn::rounds",
             "turn::terminal_output",
         ],

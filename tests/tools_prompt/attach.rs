@@ -75,6 +75,21 @@ fn a_follower_shows_the_answer_and_can_answer_questions() {
 }
 
 #[test]
+fn an_edit_that_was_not_used_is_said() {
+    let (home, daemon) = home();
+    home.program("editor", "#!/bin/sh\nprintf '{\"a\":\"new\"}' >\"$1\"\n");
+    let mut zsh = Zsh::start(&home);
+    let line = "EDITOR=editor aish-helper ask x";
+    let mut prompt = asked(&zsh, &daemon, line, &question("{\"a\":\"old\"}"));
+    zsh.wait_text(KEYS);
+    zsh.press_until("e", "edited");
+    prompt.event(&closed(Some("the page"), QuestionOutcome::AllowedOnce));
+    zsh.wait_text("answered in the page: allowed once; your edit was not used");
+    prompt.reply("stop");
+    zsh.prompt();
+}
+
+#[test]
 fn a_question_answered_elsewhere_leaves_the_screen() {
     let (home, daemon) = home();
     let mut zsh = Zsh::start(&home);

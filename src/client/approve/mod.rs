@@ -34,7 +34,15 @@ pub fn ask(
     new_tools: Option<&NewTools>,
     run_dir: &Path,
 ) -> PromptResult<(ApprovalVerdict, String)> {
-    let result = prompt_loop(prompt, question, new_tools, run_dir);
+    let mut edited = false;
+    let result = prompt_loop(prompt, question, new_tools, run_dir, &mut edited);
+    let result = result.map_err(|end| match end {
+        // The other place has shown the arguments of the model.
+        PromptEnd::AnsweredElsewhere(text) if edited => {
+            PromptEnd::AnsweredElsewhere(format!("{text}; your edit was not used"))
+        }
+        end => end,
+    });
     if let Err(end) = &result {
         prompt.write_end(end);
     }
@@ -46,14 +54,14 @@ fn prompt_loop(
     question: &ApprovalRequest,
     new_tools: Option<&NewTools>,
     run_dir: &Path,
+    edited: &mut bool,
 ) -> PromptResult<(ApprovalVerdict, String)> {
     let mut arguments = question.arguments.clone();
     // Edited text that is not a JSON object yet, so that the next edit continues from it.
     let mut draft = None;
-    let mut edited = false;
     let mut progress = ReadProgress::default();
     'redraw: loop {
-        draw(prompt, question, &arguments, edited, &mut progress)?;
+        draw(prompt, question, &arguments, *edited, &mut progress)?;
         let mut shows_keys = false;
         loop {
             let line = approval_keys::line(prompt, question);
@@ -112,7 +120,7 @@ fn prompt_loop(
                         EditResult::Object(new)
                             if new != canonical_arguments(&arguments).unwrap_or_default() =>
                         {
-                            (arguments, edited, progress.arguments) = (new, true, false);
+                            (arguments, *edited, progress.arguments) = (new, true, false);
                             continue 'redraw;
                         }
                         EditResult::Object(_) => write_line(prompt, "nothing has changed")?,

@@ -39,7 +39,12 @@ pub fn find<'a>(
     let lowest = (last.saturating_sub(MAX_ROWS)..=last)
         .rev()
         .find_map(|row| {
-            let prompt = prompt_of(&screen.rows.get(row)?.text, candidates, row, cwd)?;
+            let text = &screen.rows.get(row)?.text;
+            // A question of aish shows lines of commands behind its border.
+            if text.starts_with("│ ") && (running.text.is_some() || running.words.is_some()) {
+                return None;
+            }
+            let prompt = prompt_of(text, candidates, row, cwd)?;
             Some((row, prompt))
         });
     let Some(echo) = echo.filter(|echo| {
