@@ -40,7 +40,7 @@ pub(super) use context_table::{AWS_SECRET_KEY, is_context_kind};
 use custom_formats::{truncated_key_start, truncated_secret_end};
 use line_words::piped_from;
 pub(super) use rows::begins_assignment;
-use urls::unfinished_url_password;
+use urls::{is_address_byte, unfinished_url_password};
 
 /// An entry of the tables.
 #[derive(Clone, Copy)]
@@ -138,12 +138,11 @@ impl SecretSpan {
 /// Returns where a secret may begin whose keyword is at `at`: with the text before the keyword without a gap. Such parts consist of
 /// letters, digits and signs; `rules/custom_formats` and `rules/urls` read them.
 fn secret_start(text: &[u8], at: usize) -> usize {
-    let is_part = |b: &u8| b.is_ascii_graphic() && !b"\"'`<>\\".contains(b);
     // A keyword that begins with a blank or a quote has nothing before it.
-    if text.get(at).is_some_and(|b| !is_part(b)) {
+    if text.get(at).is_some_and(|b| !is_address_byte(b)) {
         return at;
     }
-    let before = text[..at].iter().rposition(|b| !is_part(b));
+    let before = text[..at].iter().rposition(|b| !is_address_byte(b));
     before.map_or(0, |before| before + 1)
 }
 

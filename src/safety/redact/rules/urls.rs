@@ -77,11 +77,16 @@ pub(super) fn zapier_hook(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     })
 }
 
+/// Whether a byte can be in a secret before its keyword. Signs that end a word or a phrase cannot, so that they settle the text before
+/// them.
+pub(super) fn is_address_byte(b: &u8) -> bool {
+    b.is_ascii_graphic() && !b"\"'`<>\\()[]{},;".contains(b)
+}
+
 /// The password in an address of Go's driver for MySQL: `user:password@tcp(host)/database`. The keyword is what follows it.
 pub(super) fn go_address(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let before = &place.text[place.from..place.at];
-    let is_part = |b: &u8| b.is_ascii_graphic() && !b"\"'`<>\\".contains(b);
-    let word = before.iter().rposition(|b| !is_part(b));
+    let word = before.iter().rposition(|b| !is_address_byte(b));
     let word = &before[word.map_or(0, |at| at + 1)..];
     // Behind the name of a variable or a field, the user follows.
     let user = word

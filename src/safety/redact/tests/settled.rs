@@ -92,6 +92,17 @@ fn prose_is_settled_word_by_word() {
 }
 
 #[test]
+fn a_sign_that_ends_a_phrase_settles_the_word_before_it() {
+    for text in ["so many (7)", "[one]", "first,", "x;", "{a}"] {
+        let mut stream = Redactor::default().stream();
+        let mut out = Vec::new();
+        stream.push(text.as_bytes(), &mut out);
+        stream.peek(&mut out);
+        assert_eq!(String::from_utf8_lossy(&out), text);
+    }
+}
+
+#[test]
 fn words_that_name_secrets_hold_back_what_follows_for_a_while() {
     let most = most_held_back(&PROSE.repeat(5), 4);
     assert!(most <= 150, "{most} bytes are held back");
