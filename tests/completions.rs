@@ -311,6 +311,12 @@ fn sessions_and_models_complete_from_what_there_is() {
         zsh.wait_text(rows.trim_end());
     }
     zsh.send("\x15");
+    zsh.run("clear");
+    let actions = helper.call(["activity", "list", "--names"]).run().ok();
+    let prompt = actions.lines().find(|line| line.contains("  prompt  "));
+    zsh.send("aish-helper activity show \t");
+    zsh.wait_text(&prompt.expect("a prompt").replacen(':', "  ", 1));
+    zsh.send("\x15");
     zsh.run("true");
 }
 

@@ -40,10 +40,15 @@ pub fn run(paths: &Paths, command: ActivityCommand) -> Result<()> {
         ActivityCommand::List {
             filter,
             limit,
+            names,
             json,
         } => {
             let filter = build_filter(index, filter)?;
-            list(index, &filter, limit as usize, json)
+            let limit = limit as usize;
+            match names {
+                true => list_names(&index.list(&filter, limit)?),
+                false => list(index, &filter, limit, json),
+            }
         }
         ActivityCommand::Show { id, json } => show::run(index, &id, json),
         ActivityCommand::Export {
@@ -161,6 +166,16 @@ fn list(index: &mut Index, filter: &ActivityFilter, limit: usize, json: bool) ->
         false => String::new(),
     };
     write(&(older + &action_table(&entries, None)))
+}
+
+/// Prints `ID:TIME TYPE WHAT` of each action, for the completion.
+fn list_names(entries: &[ActivityEntry]) -> Result<()> {
+    let line = |entry: &ActivityEntry| {
+        let (id, time) = (short_id(&entry.id), local_time(entry.at_ms, false));
+        let kind = one_line(&entry.kind.kind, 20);
+        format!("{id}:{time}  {kind}  {}\n", describe(entry))
+    };
+    print(&entries.iter().map(line).collect::<String>())
 }
 
 /// Formats an action as JSON.

@@ -24,6 +24,7 @@ const LISTED_NAMES: &[(&str, &str, &str)] = &[
     ("recording delete", "ids", "recording list"),
     ("replay", "id", "recording list"),
     ("model use", "name", "model list"),
+    ("activity show", "id", "activity list"),
     ("attach", "id", "session list"),
     ("session show", "id", "session list"),
     ("session compact", "id", "session list"),
@@ -68,10 +69,10 @@ fn complete_values(line: &str) -> String {
     let after = after.strip_suffix(":' \\").unwrap_or(after);
     let names = format!("${{(f)\"$(_call_program names aish-helper {list} --names)\"}}");
     match list {
-        // Ids with titles, last used first. _describe would merge ids with the same title into one row.
+        // Ids with descriptions, newest first. _describe would merge ids with the same description into one row.
         // In an action of an option, a colon would end it.
-        "session list" => format!(
-            "{before}{after}:{{local -a each=( ${{{names}/[^0-9a-f]/  }} ); compadd -V session -l -d each -- ${{each%% *}}}}' \\"
+        "session list" | "activity list" => format!(
+            "{before}{after}:{{local -a each=( ${{{names}/[^0-9a-f]/  }} ); compadd -V id -l -d each -- ${{each%% *}}}}' \\"
         ),
         _ => format!("{before}{after}:{{compadd -- {names}}}' \\"),
     }

@@ -65,6 +65,7 @@ pub fn approval(record: &Value, detail: DetailLevel) -> String {
         "stop" => "denied with Ctrl-C",
         "no_terminal" => "denied without a terminal",
         "timed_out" => "denied: nobody answered in time",
+        "cancelled" => "cancelled before an answer",
         other => &one_line(other, 20),
     };
     let reason = match (text("decision"), text("reason")) {

@@ -113,7 +113,8 @@ impl CallFrames {
     }
 
     fn end_lines(&mut self, end: &CallFinished, width: usize) -> Vec<StyledLine> {
-        if std::mem::take(&mut self.withdrawn) && end.status == CallStatus::Denied {
+        let is_unmade = matches!(end.status, CallStatus::Denied | CallStatus::Interrupted);
+        if std::mem::take(&mut self.withdrawn) && is_unmade {
             return Vec::new();
         }
         let known = self.open.take().is_some_and(|id| id == end.id);

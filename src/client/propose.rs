@@ -332,7 +332,9 @@ fn ask(
                 (true, _) => ("incomplete command", INCOMPLETE_KEYS),
                 (_, Continuation::Offered) => ("run this command?", CONTINUE_KEYS),
                 (_, Continuation::Always) => ("run this command?", ALWAYS_KEYS),
-                (_, Continuation::Never) => ("run this command?", KEYS),
+                (_, Continuation::LimitReached(_) | Continuation::Never) => {
+                    ("run this command?", KEYS)
+                }
             };
             let keys = match &proposal.again {
                 Some(again) if is_before(proposal) => format!(
@@ -366,6 +368,12 @@ fn ask(
                 }
                 if let Some(why) = &proposal.why {
                     lines.extend(reason_lines(why, width));
+                }
+                if let Continuation::LimitReached(limit) = proposal.continuation {
+                    let notice = format!(
+                        "mcp.max_tool_depth = {limit} is reached: the output waits for your next prompt"
+                    );
+                    lines.extend(fold(&[span(notice, SpanStyle::Dim)], width, 2));
                 }
                 lines
             };

@@ -398,7 +398,7 @@ section! {
         /// - `"fs.read"`, `"fs.write"`: reading and changing files by the built-in tools, and writing to this file;
         /// - `network`: reading web pages, and connecting to servers that are not in this file;
         /// - `"aish.NAME"`, `"helper.NAME"`: a built-in tool, a Python helper;
-        /// - `"shell.output"`: sending the output of a command to the model. `"deny"` also keeps back what would go along with a prompt, unless `llm --output` sends it.
+        /// - `"shell.output"`: sending the output of a command to the model. `"deny"` also keeps back what would go along with a prompt, and the output of approved commands, unless `llm --output` sends it.
         rules: PolicyRules = PolicyRules::default(), in_project(),
             example("\"op:destructive\" = \"ask\"\n\"tracker.search\" = \"allow\"\nshell = \"ask\"\n\"fs.write\" = \"deny\"\nnetwork = \"deny\"");
     }

@@ -133,7 +133,8 @@ pub fn conversation(records: &[Record]) -> Conversation {
                 }
             }
             RecordBody::Approval { decision, .. } => {
-                talk.stopped |= *decision == ApprovalDecision::Stop
+                let ends = [ApprovalDecision::Stop, ApprovalDecision::Cancelled];
+                talk.stopped |= ends.contains(decision)
             }
             RecordBody::Tool {
                 call,

@@ -19,7 +19,7 @@ use crate::protocol::{
     CapturedOutput, CapturedText, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
 };
 use crate::safety::command::{self, CommandPlace};
-use crate::safety::policy::{DESTRUCTIVE, RuleEffect};
+use crate::safety::policy::{DESTRUCTIVE, RuleEffect, TERMINAL_OUTPUT_RULE};
 use crate::services::SharedServices;
 use crate::session::conversation::continued_turns;
 use crate::session::lock;
@@ -159,10 +159,14 @@ async fn continuation(services: &SharedServices, config: &Config, session: &str)
         Err(_) => 0,
     };
     match config.shell.continuation {
-        _ if follows >= config.mcp.max_tool_depth => Continuation::Never,
+        ContinueSetting::Never => Continuation::Never,
+        // Its output stays here.
+        _ if config.policy.denies_tool(TERMINAL_OUTPUT_RULE) => Continuation::Never,
+        _ if follows >= config.mcp.max_tool_depth => {
+            Continuation::LimitReached(config.mcp.max_tool_depth)
+        }
         ContinueSetting::Ask => Continuation::Offered,
         ContinueSetting::Always => Continuation::Always,
-        ContinueSetting::Never => Continuation::Never,
     }
 }
 

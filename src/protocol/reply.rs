@@ -356,6 +356,8 @@ pub enum Continuation {
     Offered,
     /// Whenever the command runs.
     Always,
+    /// No: the maximum, this many commands, was reached since the last prompt that was typed.
+    LimitReached(u32),
     /// No.
     #[default]
     Never,

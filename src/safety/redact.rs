@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use known::KnownValues;
 pub use rest::{RestPlace, SecretStart, is_joined_name, may_be_value, rest_of_secret};
-use rules::FormatRules;
+use rules::{FormatRules, TableState};
 use serde_json::Value;
 use stage::{RedactStage, StagePiece};
 
@@ -227,15 +227,28 @@ impl Redactor {
         stream.take_found()
     }
 
-    /// Redacts the two ends of a text whose middle was dropped. Removes both halves of a secret that was cut.
+    /// Redacts the two ends of a text whose middle was dropped. Removes both halves of a secret that was cut. A table of the head
+    /// goes on in the tail.
     pub fn redact_ends(&self, head: &str, tail: &str) -> (String, String) {
         let known = self.known_values();
-        let start = rules::cut_start(tail, &known);
-        let rest = self.redact(tail.get(start..).unwrap_or_default());
-        let cut = if start > 0 {
-            mark("cut")
-        } else {
-            String::new()
+        let mut out = Vec::new();
+        let mut before = self.stream();
+        let lines = head.rfind('\n').map_or(0, |at| at + 1);
+        before.push(head[..lines].as_bytes(), &mut out);
+        before.finish(&mut out);
+        let cut = rules::cut_start(tail, &known);
+        let (tables, row) = before.formats.state.after_gap(tail.as_bytes());
+        let start = cut.max(row);
+        let mut behind = self.stream();
+        behind.formats.state = tables;
+        out.clear();
+        behind.push(tail.get(start..).unwrap_or_default().as_bytes(), &mut out);
+        behind.finish(&mut out);
+        let rest = String::from_utf8_lossy(&out);
+        let cut = match start {
+            0 => String::new(),
+            _ if row > cut => mark("cut") + "\n",
+            _ => mark("cut"),
         };
         (self.redact_unfinished(head), cut + &rest)
     }
@@ -287,7 +300,7 @@ pub fn mark_length(text: &str) -> Option<usize> {
 pub struct RedactStream {
     known: Arc<KnownValues>,
     values: RedactStage,
-    formats: RedactStage,
+    formats: RedactStage<TableState>,
     /// Output of the first stage and input of the second.
     between: Vec<u8>,
     shifts: OffsetMap,
@@ -313,13 +326,14 @@ impl RedactStream {
         self.values.peek(
             known,
             &[],
-            |text, _| known.open_at_end(text),
+            |(), text, _, _| known.open_at_end(text),
             &mut |piece| match piece {
                 StagePiece::Text(text) => between.extend_from_slice(text),
                 StagePiece::Mark(_, kind) => between.extend_from_slice(mark(&kind).as_bytes()),
             },
         );
-        let settled = |text: &[u8], from| RULES.settled(text, from);
+        let settled =
+            |tables: &TableState, text: &[u8], base, from| RULES.settled(tables, text, base, from);
         self.formats
             .peek(&*RULES, &between, settled, &mut |piece| match piece {
                 StagePiece::Text(text) => out.extend_from_slice(text),

@@ -272,8 +272,9 @@ impl Ledger {
     /// Replaces the file by the sums of its lines and the open reservations.
     fn compact(&mut self, path: &Path) -> Result<()> {
         let sums = self.sums();
-        paths::replace_file(path, &sums)?;
+        // Before, because a replacement that fails may have taken its place already. Otherwise the same file is opened again.
         self.is_replaced = true;
+        paths::replace_file(path, &sums)?;
         self.compact_from = MAX_BYTES.max(2 * sums.len() as u64);
         self.reopen(path)
     }

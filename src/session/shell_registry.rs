@@ -315,7 +315,9 @@ impl ShellRegistry {
 
     /// Remembers that a prompt was about the last command, or about none.
     pub fn decide_output(&mut self, shell: &ShellId, now_ms: u64) {
-        self.shells.entry(shell.clone()).or_default().decided_ms = now_ms;
+        if let Some(state) = self.shells.get_mut(shell) {
+            state.decided_ms = now_ms;
+        }
     }
 
     /// Returns the last command of a shell that is not a call of aish itself, unless a prompt was about it.

@@ -72,7 +72,7 @@ pub enum CallEnd {
     Failed(String),
     /// Denied by the user, with an optional message for the model.
     Denied(Option<String>),
-    /// Denied by the user, who also stopped the turn or disconnected during the question.
+    /// Denied by the user, who also stopped the turn.
     Stopped,
     /// Denied by this rule.
     Blocked(String),
@@ -92,7 +92,7 @@ pub enum CallEnd {
     TooDeep,
     /// Not called, because the approval could not be recorded.
     Unrecorded(String),
-    /// Cancelled before or during the call.
+    /// Cancelled before or during the call, or during the question about it.
     Interrupted,
 }
 

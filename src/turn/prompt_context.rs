@@ -86,6 +86,7 @@ pub fn content(
         _ => 0,
     };
     let is_untold = matches!(failure, Some((_, true)));
+    let is_denied = last_command::is_denied(chosen, ask);
     session.with_records(|records| {
         let facts = ShellContext {
             cwd: &ask.cwd,
@@ -118,7 +119,7 @@ pub fn content(
             }),
             finished: since_last_prompt(records)
                 .iter()
-                .filter_map(|r| exec_fact(r, last_start_ms))
+                .filter_map(|r| exec_fact(r, last_start_ms, !is_denied))
                 .collect(),
             undone: since_last_prompt(records)
                 .iter()
@@ -153,7 +154,7 @@ pub fn content(
         let last = facts.commands.last();
         // Output that the user has turned off is not missing.
         let is_missing = ask.output != OutputChoice::Never
-            && !last_command::is_denied(chosen, ask)
+            && !is_denied
             && chosen.config.context.output_bytes > 0
             && context::asks_about_failure(&ask.text, &facts);
         PromptContent {
@@ -238,7 +239,11 @@ fn attached_line(output: &TerminalOutput) -> String {
 }
 
 /// Returns the result that a record has; `last_start_ms` is the start of the last command of the user.
-fn exec_fact(record: &Record, last_start_ms: u64) -> Option<FinishedCommand<'_>> {
+fn exec_fact(
+    record: &Record,
+    last_start_ms: u64,
+    with_output: bool,
+) -> Option<FinishedCommand<'_>> {
     match &record.body {
         RecordBody::CommandResult {
             command,
@@ -248,7 +253,7 @@ fn exec_fact(record: &Record, last_start_ms: u64) -> Option<FinishedCommand<'_>>
         } => Some(FinishedCommand {
             command,
             exit: *exit,
-            output: output.as_ref(),
+            output: output.as_ref().filter(|_| with_output),
             is_last: record.timestamp_ms >= last_start_ms,
         }),
         _ => None,

@@ -301,7 +301,10 @@ impl<'a> Repository<'a> {
         let mut seen = BTreeSet::new();
         while let Some((dir, setting)) = waiting.pop() {
             let file = dir.join(setting.path());
-            if !self.belongs(&dir, &setting) || seen.len() >= MAX_INCLUDES {
+            if seen.len() >= MAX_INCLUDES {
+                return Err(self.refused("includes too many files, so git is not run"));
+            }
+            if !self.belongs(&dir, &setting) {
                 return Err(self.refused(
                     "includes a file that is missing or outside of the workspace, so git is not run; the user can copy that file's settings into this one and remove include.path",
                 ));

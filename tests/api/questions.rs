@@ -580,6 +580,26 @@ fn a_paired_browser_is_told_of_a_new_tool_and_of_what_its_server_says() {
     );
 }
 
+#[test]
+fn a_question_of_a_cancelled_answer_is_recorded_as_cancelled() {
+    let mut scripts = calling(&["{\"to\":\"/tmp/x\"}"]);
+    scripts.truncate(1);
+    let tools = Tools::new(scripts, "");
+    let server = Server::start(&tools.helper);
+    let mut zsh = Zsh::start(&tools.helper.home);
+    let _browser = pair(&server, &mut zsh);
+    let session = server.session();
+    let (mut stream, _) = ask(&server, &session);
+    let cancelled = server.send("POST", &format!("/v1/sessions/{session}/cancel"), None);
+    assert_eq!(cancelled.status, 204);
+    let (end, _) = stream.until("tool.end");
+    assert_eq!(payload(&end, "status"), "interrupted");
+    assert_eq!(payload(&end, "decided_by"), &Value::Null);
+    assert!(tools.called().is_empty());
+    let decisions = tools.helper.records_of("approval");
+    assert_eq!(decisions[0]["decision"], "cancelled");
+}
+
 /// Runs a prompt of the shell `s1` without a terminal.
 fn without_terminal(tools: &Tools) -> crate::support::helper::RunningProgram {
     let setsid = tools.helper.program("setsid");

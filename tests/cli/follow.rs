@@ -137,6 +137,8 @@ fn the_setting_decides_what_is_offered_and_the_depth_limits_it() {
     zsh.press_until("y", "[1-done]");
     // One command has been followed: the next one is run alone.
     zsh.wait_text("[y] run  [e] edit");
+    let limit = "mcp.max_tool_depth = 1 is reached: the output waits";
+    assert!(zsh.screen().contains(limit), "{}", zsh.screen());
     zsh.press_until("y", "[2-done]");
     zsh.prompt();
     assert_eq!(helper.provider.requests().len(), 2);
@@ -234,6 +236,27 @@ fn output_that_is_turned_off_is_not_offered_again() {
         let screen = zsh.screen();
         assert!(!screen.contains("again"), "{screen}");
     }
+}
+
+#[test]
+fn a_rule_that_denies_outputs_keeps_back_those_of_approved_commands() {
+    let helper = chain();
+    helper.config("[policy.rules]\n\"shell.output\" = \"deny\"\n");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm diagnose it\r");
+    zsh.wait_text("[y] run  [e] edit");
+    zsh.press_until("y", "[1-done]");
+    zsh.prompt();
+    zsh.send("clear; llm and now\r");
+    zsh.wait_for("the second question", |screen| {
+        count(screen, "[1-done]") == 0 && count(screen, "[y] run  [e] edit") == 1
+    });
+    zsh.press_until("n", "no");
+    zsh.prompt();
+    let requests = helper.provider.requests();
+    let messages = requests[1].json["messages"].to_string();
+    assert!(messages.contains("and now"), "{messages}");
+    assert!(!messages.contains("[1-done]"), "{messages}");
 }
 
 #[test]

@@ -300,8 +300,11 @@ fn questions_go_only_to_the_shell_that_asked() {
     assert_eq!(tools.called().len(), 1);
 }
 
-/// Ends a question without a verdict.
-fn without_an_answer(end: impl FnOnce(&Tools, Client)) -> Tools {
+const DENIED: &str = "[denied by the user]";
+const INTERRUPTED: &str = "[no result: interrupted]";
+
+/// Ends a question without a verdict that allows the call; `decision` is what is recorded then.
+fn without_an_answer(decision: &str, end: impl FnOnce(&Tools, Client)) -> Tools {
     let calls = [("a", "fs.write", "{}"), ("b", "fs.read", "{}")];
     let queue = [Script::calls("hm", &calls), Script::tokens(["again"])];
     let tools = Tools::new(queue, "");
@@ -312,64 +315,63 @@ fn without_an_answer(end: impl FnOnce(&Tools, Client)) -> Tools {
         .helper
         .until("both results are recorded", || tools.results().len() == 2);
     assert_eq!(tools.called(), []);
-    assert_eq!(
-        tools.results(),
-        [
-            ("denied".into(), "[denied by the user]".into()),
-            ("interrupted".into(), "[no result: interrupted]".into())
-        ]
-    );
+    let interrupted = || ("interrupted".to_owned(), INTERRUPTED.to_owned());
+    let asked = match decision {
+        "stop" => ("denied".to_owned(), DENIED.to_owned()),
+        _ => interrupted(),
+    };
+    assert_eq!(tools.results(), [asked, interrupted()]);
     let approvals = tools.helper.records_of("approval");
     assert_eq!(approvals.len(), 1);
-    assert_eq!(approvals[0]["decision"], "stop");
+    assert_eq!(approvals[0]["decision"], decision);
     tools
 }
 
 /// Checks that the session can be continued.
-fn assert_session_continues(tools: &Tools) {
+fn assert_session_continues(tools: &Tools, first: &str) {
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
-    assert_eq!(
-        tools.results_in_request(1),
-        ["[denied by the user]", "[no result: interrupted]"]
-    );
+    assert_eq!(tools.results_in_request(1), [first, INTERRUPTED]);
 }
 
 #[test]
 fn ctrl_c_at_a_question_denies_and_ends_the_turn() {
-    for by_reaction in [true, false] {
-        let tools = without_an_answer(|_, mut client| {
+    for (decision, end, result) in [
+        ("stop", "end a denied", DENIED),
+        ("cancelled", "end a interrupted", INTERRUPTED),
+    ] {
+        let tools = without_an_answer(decision, |_, mut client| {
             let question = client.last_question();
-            match by_reaction {
-                true => client.say(&question, ApprovalVerdict::Stop),
-                false => client.cancel(),
+            match decision {
+                "stop" => client.say(&question, ApprovalVerdict::Stop),
+                _ => client.cancel(),
             }
             let seen = client.end();
             assert_eq!(seen.answer.finish.as_str(), "interrupted");
-            assert_eq!(seen.calls(), ["end a denied"]);
+            assert_eq!(seen.calls(), [end]);
         });
-        assert_session_continues(&tools);
+        assert_session_continues(&tools, result);
     }
 }
 
 #[test]
-fn disconnect_or_invalid_frame_denies() {
-    let tools = without_an_answer(|_, client| drop(client));
-    assert_session_continues(&tools);
-    let tools = without_an_answer(|_, mut client| {
+fn disconnect_or_invalid_frame_cancels() {
+    let tools = without_an_answer("cancelled", |_, client| drop(client));
+    assert_session_continues(&tools, INTERRUPTED);
+    let tools = without_an_answer("cancelled", |_, mut client| {
         client.send(
             kind::REACTION,
             &json!({ "to": "everything", "said": "yes" }),
         );
         assert_eq!(client.end().answer.finish.as_str(), "interrupted");
     });
-    assert_session_continues(&tools);
+    assert_session_continues(&tools, INTERRUPTED);
 }
 
 #[test]
 fn stopping_daemon_denies_open_questions() {
     for args in [&["stop"][..], &["stop", "--now"]] {
-        let tools = without_an_answer(|tools, client| {
+        let tools = without_an_answer("cancelled", |tools, client| {
             let start = std::time::Instant::now();
             tools.helper.call(args).run().ok();
             assert!(
@@ -378,7 +380,7 @@ fn stopping_daemon_denies_open_questions() {
             );
             drop(client);
         });
-        assert_session_continues(&tools);
+        assert_session_continues(&tools, INTERRUPTED);
     }
 }
 

@@ -698,13 +698,13 @@ fn the_end_of_the_turn_withdraws_the_question() {
     zsh.wait_text(KEYS);
     // A daemon that is being stopped sends all of this.
     prompt.event(&Event::Notice {
-        text: "the daemon is stopping: the call was denied".into(),
+        text: "the daemon is stopping: the call is not made".into(),
     });
     prompt.event(&Event::ToolCallFinished(
         aish::protocol::tools::CallFinished {
             id: "1".into(),
             name: "github.create_issue".into(),
-            status: CallStatus::Denied,
+            status: CallStatus::Interrupted,
             duration_ms: 0,
             bytes: 0,
             head: String::new(),
@@ -717,7 +717,7 @@ fn the_end_of_the_turn_withdraws_the_question() {
     let screen = zsh.screen();
     assert!(
         screen.contains(
-            "the question was withdrawn\n[aish] the daemon is stopping: the call was denied\n[aish] interrupted\n"
+            "the question was withdrawn\n[aish] the daemon is stopping: the call is not made\n[aish] interrupted\n"
         ),
         "{screen}"
     );

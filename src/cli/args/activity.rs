@@ -16,6 +16,9 @@ pub enum ActivityCommand {
         /// Show at most N entries
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
+        /// Print short ids with what happened, one per line, for the completion
+        #[arg(long, hide = true)]
+        names: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -271,6 +271,7 @@ fn status(line: &IndexedLine<'_>, kind: &str) -> &'static str {
         },
         "approval" => match &*word(&line.decision) {
             "no" | "stop" => "denied",
+            "cancelled" => "interrupted",
             "denied" | "no_terminal" | "timed_out" => "blocked",
             _ => "success",
         },
@@ -316,7 +317,7 @@ fn by(line: &IndexedLine<'_>, kind: &ActivityKind) -> Option<&'static str> {
         },
         "approval" => match &*word(&line.decision) {
             "rule" | "denied" => Some("rule"),
-            "no_terminal" | "timed_out" => None,
+            "no_terminal" | "timed_out" | "cancelled" => None,
             _ => Some("person"),
         },
         "command_approval" if line.choice.as_deref() == Some("denied") => Some("rule"),

@@ -306,7 +306,7 @@ fn every_value_that_was_ever_written_is_read() {
         (
             "approval",
             "/decision",
-            "once tool reads server always rule no stop no_terminal timed_out denied",
+            "once tool reads server always rule no stop no_terminal timed_out cancelled denied",
         ),
         (
             "tool",

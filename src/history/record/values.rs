@@ -36,6 +36,8 @@ pub enum ApprovalDecision {
     NoTerminal,
     /// Denied because nobody answered in time.
     TimedOut,
+    /// Not answered: the answer was cancelled or the daemon stopped meanwhile.
+    Cancelled,
     /// Denied by a rule.
     Denied,
     /// A value of another version.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::AHEAD;
-use super::stage::{SearchResult, SecretMatch, SecretMatcher};
+use super::stage::{SearchPlace, SearchResult, SecretMatch, SecretMatcher};
 use super::value_class;
 
 /// Maximum number of values without a slot; the least recently used one is evicted. Values with a slot, which the helper
@@ -161,7 +161,10 @@ impl KnownValues {
 }
 
 impl SecretMatcher for KnownValues {
-    fn next(&self, text: &[u8], from: usize, _: usize, last: bool) -> SearchResult {
+    type State = ();
+
+    fn next(&self, (): &mut (), text: &[u8], place: SearchPlace) -> SearchResult {
+        let SearchPlace { from, last, .. } = place;
         let certain = match last {
             true => text.len(),
             false => (text.len() + 1).saturating_sub(self.longest).max(from),

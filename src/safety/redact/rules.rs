@@ -10,13 +10,15 @@ use std::sync::Arc;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::known::KnownValues;
-use super::stage::{ByteClass, SearchResult, SecretMatch, SecretMatcher};
+use super::stage::ByteClass;
 use super::{AHEAD, BACK, value_class};
 
 mod apart;
 mod arguments;
 mod byte_classes;
 mod calls;
+mod cells;
+mod columns;
 mod commands;
 mod context;
 mod context_table;
@@ -26,6 +28,7 @@ mod headers;
 mod line_prefix;
 mod line_words;
 mod rows;
+mod search;
 mod secret_names;
 mod settling;
 mod signs;
@@ -35,6 +38,7 @@ mod urls;
 mod vendor_formats;
 mod vendor_table;
 
+pub(super) use columns::TableState;
 use context::at_word_start;
 pub(super) use context_table::{AWS_SECRET_KEY, is_context_kind};
 use custom_formats::{truncated_key_start, truncated_secret_end};
@@ -269,19 +273,32 @@ impl FormatRules {
 
     /// Returns the position before which nothing that follows the text can change the findings. `from` is where the part that
     /// was not searched begins.
-    pub(super) fn settled(&self, text: &[u8], from: usize) -> usize {
+    pub(super) fn settled(
+        &self,
+        tables: &TableState,
+        text: &[u8],
+        base: usize,
+        from: usize,
+    ) -> usize {
         /// A secret begins at most this far before its keyword.
         const BEFORE_KEYWORD: usize = 64;
         // The command that reads the output of a line comes after it.
         let printed = piped_from(text);
         let open = self.open_keyword(text);
         let far = open.saturating_sub(BEFORE_KEYWORD);
-        let complete = secret_start(text, open).max(far).min(printed);
+        let row = tables.open_row(text, base).unwrap_or(text.len());
+        let mut complete = secret_start(text, open).max(far).min(printed).min(row);
+        let mut below = TableState::default();
         let mut at = from;
         while let Some(finder) = &self.finder
             && let Some(key) = finder.find(Input::new(text).range(at..))
         {
             at = key.start();
+            if self.is_name_at(text, at) && below.open(self, text, base, at) {
+                let row = below.open_row(text, base).unwrap_or(text.len());
+                complete = complete.min(row);
+                below = TableState::default();
+            }
             if self
                 .keys_at(text, at)
                 .any(|rule| !rule.is_settled(text, at))
@@ -357,52 +374,6 @@ impl FormatRules {
             Some((secret, rule.kind.into()))
         })
     }
-}
-
-impl SecretMatcher for FormatRules {
-    fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> SearchResult {
-        // Every keyword that starts before this position is complete.
-        let certain = match last {
-            true => text.len(),
-            false => text.len().saturating_sub(self.longest),
-        };
-        let mut at = from;
-        while let Some(finder) = &self.finder
-            && let Some(key) = finder.find(Input::new(text).range(at..))
-            && key.start() <= certain
-        {
-            at = key.start();
-            if !last && at + AHEAD > text.len() {
-                return SearchResult::Wait(at);
-            }
-            if let Some((secret, kind)) = self.at(text, at, false) {
-                // A part of a mark represents a whole value.
-                let start = secret.start.max(floor);
-                let start = mark_around(text, start).unwrap_or(start);
-                let end = mark_around(text, secret.end).unwrap_or(secret.end);
-                if start < end {
-                    return SearchResult::Hit(SecretMatch {
-                        range: start..end,
-                        kind,
-                        more: secret.more,
-                    });
-                }
-            }
-            at += 1;
-        }
-        SearchResult::Wait(certain.max(at))
-    }
-}
-
-/// Returns the end of the mark of the first stage that begins before `at` and ends after it.
-fn mark_around(text: &[u8], at: usize) -> Option<usize> {
-    const OPEN: &[u8] = super::MARK_START.as_bytes();
-    let start =
-        (at.saturating_sub(BACK / 2)..at).rfind(|start| text[*start..].starts_with(OPEN))?;
-    let kind = start + OPEN.len();
-    let is_kind = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    let end = kind + run_length(text, kind, is_kind);
-    (text.get(end) == Some(&b']') && at <= end).then_some(end + 1)
 }
 
 /// Returns where the beginning of a text whose middle was dropped must end so that it does not contain a part of a

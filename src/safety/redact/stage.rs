@@ -14,9 +14,24 @@ pub(super) type ByteClass = fn(u8) -> bool;
 /// The decision on a position may depend only on the [`BACK`] bytes before and the [`super::AHEAD`] bytes after it, so that
 /// it does not depend on how the text was split into chunks.
 pub(super) trait SecretMatcher {
-    /// Returns the first secret whose keyword is at `from` or later. The secret begins at `floor` or later. `last` means
-    /// that the text ends here.
-    fn next(&self, text: &[u8], from: usize, floor: usize, last: bool) -> SearchResult;
+    /// What the matcher knows of the text before the buffer, beyond those bytes.
+    type State: Clone;
+
+    /// Returns the first secret whose keyword is at `from` or later.
+    fn next(&self, state: &mut Self::State, text: &[u8], place: SearchPlace) -> SearchResult;
+}
+
+/// Where a matcher searches.
+#[derive(Clone, Copy)]
+pub(super) struct SearchPlace {
+    /// Position of the searched text in the whole text.
+    pub base: usize,
+    /// Everything before this position has been searched.
+    pub from: usize,
+    /// A secret begins here or later.
+    pub floor: usize,
+    /// The text ends here.
+    pub last: bool,
 }
 
 /// Result of a search.
@@ -43,7 +58,9 @@ pub(super) enum StagePiece<'t> {
 
 /// State of a stage between two chunks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RedactStage {
+pub(super) struct RedactStage<S = ()> {
+    /// The state of the matcher.
+    pub state: S,
     buffer: Vec<u8>,
     /// Position of the buffer in the whole text.
     base: usize,
@@ -55,7 +72,7 @@ pub(super) struct RedactStage {
     open_secret: Option<(usize, Arc<str>, ByteClass)>,
 }
 
-impl RedactStage {
+impl<S: Clone> RedactStage<S> {
     /// Number of bytes of the whole text that have been processed.
     pub(super) fn processed(&self) -> usize {
         match self.open_secret {
@@ -73,7 +90,7 @@ impl RedactStage {
     /// Processes a chunk; `last` means that the text ends with it.
     pub(super) fn push(
         &mut self,
-        matcher: &impl SecretMatcher,
+        matcher: &impl SecretMatcher<State = S>,
         piece: &[u8],
         last: bool,
         sink: &mut dyn FnMut(StagePiece<'_>),
@@ -83,8 +100,13 @@ impl RedactStage {
             if !self.skip_secret(last, sink) {
                 break;
             }
-            let floor = self.out;
-            match matcher.next(&self.buffer, self.from, floor, last) {
+            let place = SearchPlace {
+                base: self.base,
+                from: self.from,
+                floor: self.out,
+                last,
+            };
+            match matcher.next(&mut self.state, &self.buffer, place) {
                 SearchResult::Hit(SecretMatch { range, kind, more }) => {
                     sink(StagePiece::Text(&self.buffer[self.out..range.start]));
                     self.out = range.end;
@@ -113,12 +135,13 @@ impl RedactStage {
     }
 
     /// Emits what is settled already although it may still be buffered: as if the text ended after `more`, up to where
-    /// `settled` says. `settled` gets the buffer, and where the part that was not searched begins.
+    /// `settled` says. `settled` gets the state, the buffer, its position in the whole text, and where the part that was not
+    /// searched begins.
     pub(super) fn peek(
         &self,
-        matcher: &impl SecretMatcher,
+        matcher: &impl SecretMatcher<State = S>,
         more: &[u8],
-        settled: impl FnOnce(&[u8], usize) -> usize,
+        settled: impl FnOnce(&S, &[u8], usize, usize) -> usize,
         sink: &mut dyn FnMut(StagePiece<'_>),
     ) {
         if self.open_secret.is_some() {
@@ -126,7 +149,8 @@ impl RedactStage {
         }
         let mut rest = self.clone();
         rest.buffer.extend_from_slice(more);
-        let limit = settled(&rest.buffer, rest.from.min(rest.out));
+        let open = rest.from.min(rest.out);
+        let limit = settled(&rest.state, &rest.buffer, rest.base, open);
         let (base, mut at) = (rest.base, rest.out);
         rest.push(matcher, &[], true, &mut |piece| match piece {
             StagePiece::Text(text) => {

@@ -6,6 +6,7 @@ use super::rules::all_rules;
 use super::*;
 
 mod alarms;
+mod columns;
 mod commands;
 mod forms;
 mod recall;

@@ -73,8 +73,10 @@ pub fn shown_effect(prepared: &PreparedCall) -> ShownEffect {
 pub enum Refusal {
     /// The user denied it, with an optional message for the model.
     Denied(Option<String>),
-    /// The user denied it and stopped the turn, or the turn was cancelled.
+    /// The user denied it and stopped the turn.
     Stopped,
+    /// Nobody answered before the turn was cancelled or the daemon stopped.
+    Cancelled,
     /// No client with a terminal watches the turn; what requires the question.
     NoTerminal(String),
     /// Nobody answered for this long.
@@ -100,6 +102,7 @@ impl Refusal {
                 )
             }
             Refusal::Stopped => (ApprovalDecision::Stop, None, CallEnd::Stopped),
+            Refusal::Cancelled => (ApprovalDecision::Cancelled, None, CallEnd::Interrupted),
         }
     }
 }
@@ -261,12 +264,13 @@ impl CallGate<'_> {
     }
 
     /// Asks every client that watches the turn; the first valid answer wins. Returns the verdict and the arguments it
-    /// applies to. Ends with [`Refusal::Stopped`] when the daemon stops.
+    /// applies to. Ends with [`Refusal::Cancelled`] when the turn is
+    /// cancelled or the daemon stops.
     async fn ask(
         &self,
         mut question: ApprovalRequest,
     ) -> Result<(ApprovalVerdict, String), Refusal> {
-        let stop = Err(Refusal::Stopped);
+        let cancelled = Err(Refusal::Cancelled);
         question.digest = question.shown_digest();
         let (id, digest) = (question.id.clone(), question.digest.clone());
         let asks = question.why.clone();
@@ -291,17 +295,17 @@ impl CallGate<'_> {
                 }
                 _ => {
                     close(QuestionOutcome::Withdrawn);
-                    stop
+                    cancelled
                 }
             },
             () = feed.cancel_token().cancelled() => {
                 close(QuestionOutcome::Withdrawn);
-                stop
+                cancelled
             }
             () = services.leaving.cancelled() => {
                 close(QuestionOutcome::Withdrawn);
-                feed.notice("the daemon is stopping: the call was denied");
-                stop
+                feed.notice("the daemon is stopping: the call is not made");
+                cancelled
             }
             ended = feed.unanswerable(&id, patience, announce) => {
                 close(ended);

@@ -28,6 +28,7 @@ const DECISION_WORDS: Record<string, string> = {
   stop: "denied, and the answer was cancelled",
   no_terminal: "denied: there was no terminal to ask on",
   timed_out: "denied: nobody answered in time",
+  cancelled: "cancelled before an answer",
   denied: "denied by a rule",
 };
 

@@ -286,6 +286,7 @@ fn each_record_has_its_words() {
         ("denied", "blocked", Some("rule")),
         ("no_terminal", "blocked", None),
         ("timed_out", "blocked", None),
+        ("cancelled", "interrupted", None),
     ] {
         let row = of("approval", json!({"name": "a.b", "decision": word}));
         assert_eq!((&*row.kind.status, row.by), (status, by), "{word}");

@@ -410,7 +410,7 @@ fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> 
 
 /// Whether the value can be a password that a person chose, as opposed to a word of a program.
 /// `ends_as_code` means that the value ends as an expression of a program does.
-fn password_like(value: &[u8], ends_as_code: bool) -> bool {
+pub(super) fn password_like(value: &[u8], ends_as_code: bool) -> bool {
     let has_digit = value.iter().any(u8::is_ascii_digit);
     let is_word = is_identifier(value) && (!has_digit || ends_as_code || value.len() > 16);
     // A passphrase of words: correct-horse-battery-staple.

@@ -100,7 +100,7 @@ impl FormatRule {
     }
 
     /// Whether the keyword is a word that names a secret.
-    fn is_name(&self) -> bool {
+    pub(super) fn is_name(&self) -> bool {
         let key = self.key.as_bytes();
         let is_word = key[0].is_ascii_lowercase() && key[key.len() - 1].is_ascii_lowercase();
         is_word && is_context_kind(self.kind)

@@ -1,0 +1,113 @@
+//! Secrets in the columns of tables.
+
+use super::settled::check;
+use super::*;
+
+/// Tables with the secrets in them.
+const TABLES: &[(&str, &[&str])] = &[
+    (
+        "id,email,password\n1,a@b.c,hunter2x\n2,\"d, e\",\"k9,Tq2mZ\"\n3,f@g.h,\n4,i@j.k,Qw3rty!z\n",
+        &["hunter2x", "k9,Tq2mZ", "Qw3rty!z"],
+    ),
+    (
+        " id | login | api_token        | password \n----+-------+------------------+----------\n  1 | bob   | 9f8Kd02mQ7xZ11aa | s3cr3tX9 \n  2 | eve   |                  | Tr0ub4dor\n(2 rows)\n",
+        &["9f8Kd02mQ7xZ11aa", "s3cr3tX9", "Tr0ub4dor"],
+    ),
+    (
+        "+----+----------+\n| id | Passwd   |\n+----+----------+\n|  1 | pa55Word |\n+----+----------+\n",
+        &["pa55Word"],
+    ),
+    (
+        "┌──────┬──────────┐\n│ user │ password │\n├──────┼──────────┤\n│ bob  │ xK29dm!q │\n└──────┴──────────┘\n",
+        &["xK29dm!q"],
+    ),
+    (
+        "| Service | **Password** |\n|---|---|\n| db | `zR7!kq20` |\n| web | see above |\n",
+        &["zR7!kq20"],
+    ),
+    (
+        "NAME     SECRET KEY            AGE\nalpha    Zk38QhTq0vPz91LmXc7R  3d\nbeta                           1d\ngamma    81bTq0vPz91LmXc7Rwww  9d\n",
+        &["Zk38QhTq0vPz91LmXc7R", "81bTq0vPz91LmXc7Rwww"],
+    ),
+    ("user\tpassword\nbob\tq7Rk2ZpL\n", &["q7Rk2ZpL"]),
+    (
+        "Login;Password;Role\r\nbob;q7Rk2ZpL;admin\r\n",
+        &["q7Rk2ZpL"],
+    ),
+    (
+        "INSERT INTO users (id, name, password) VALUES (1, 'bob', 'hunt3r22'), (2, 'it''s (me)', 'q7Rk2,ZpL');\n",
+        &["hunt3r22", "q7Rk2,ZpL"],
+    ),
+    (
+        "insert into `u` (`password`,`name`)\nVALUES\n  ('hunt3r22', lower('X')),\n  ('q7Rk2ZpL', 'x');\n",
+        &["hunt3r22", "q7Rk2ZpL"],
+    ),
+    (
+        "COPY public.users (id, password, at) FROM stdin;\n1\tq7Rk2ZpL\t2026-01-01\n2\t\\N\t2026-01-01\n\\.\n",
+        &["q7Rk2ZpL"],
+    ),
+];
+
+/// Texts that look like tables and have no secrets.
+const HARMLESS: &[&str] = &[
+    "user,password\nbob,\nalice,null\neve,********\n",
+    "| Option | Password |\n|---|---|\n| a | required |\n| b | see section 4.2 |\n",
+    "| Token | Meaning |\n|---|---|\n| INT_LIT | 0x1F |\n| SHA256 | a digest |\n| base64url | letters |\n",
+    "name,token_count,password_hash_type\na,1234567890,bcrypt2a\n",
+    "Ask for the username, password, and code\nthen send it, by mail, to x9y8z7w6\n",
+    "cat file | grep password | wc -l\necho x | sha256sum | head -c16\n",
+    "NAME      PASSWORD  AGE\nalpha     yes       3d\n\nsha256sum  x1y2z3w4  file\n",
+    "def login(user, password):\n    return check(user, sha256x1)\n",
+    "SELECT id, password\nFROM users1, backup2026x\n",
+    "id,password\nthe table has ended\n1,hunter2x9\n",
+];
+
+#[test]
+fn the_heading_of_a_table_names_the_secrets_below_it() {
+    let redactor = Redactor::default();
+    for (table, secrets) in TABLES {
+        let text = format!("Here it is:\n\n{table}\nThat was all.\n");
+        let found = redactor.find(&text);
+        let found: Vec<_> = found.iter().map(|f| &text[f.range.clone()]).collect();
+        assert_eq!(&found, secrets, "{text}");
+        for size in [1, 3, 64] {
+            check(&redactor, &text, size);
+        }
+    }
+    for text in HARMLESS {
+        assert_eq!(redactor.redact(text), *text);
+    }
+}
+
+#[test]
+fn a_long_table_is_read_to_its_end_however_it_arrives() {
+    let redactor = Redactor::default();
+    let c = &mut TestRandom(3);
+    let rows = |c: &mut TestRandom| format!("{},x@y.z,{}9a\n", c.of(HEX, 40), c.of(ALNUM, 9));
+    let body: String = (0..3000).map(|_| rows(c)).collect();
+    let text = format!(
+        "{}id,email,password\n{body}\nid,email\n{}",
+        "x\n".repeat(9000),
+        rows(c)
+    );
+    let whole = redactor.find(&text);
+    assert_eq!(whole.len(), 3000);
+    for size in [7, 1000, 50_000] {
+        let ends: Vec<usize> = (0..text.len()).step_by(size).collect();
+        let (out, found) = streamed(&redactor, text.as_bytes(), &ends);
+        assert_eq!(found, whole);
+        assert_eq!(String::from_utf8_lossy(&out), redactor.redact(&text));
+    }
+}
+
+#[test]
+fn a_table_goes_on_behind_what_was_left_out() {
+    let redactor = Redactor::default();
+    let rows = "bob,q7Rk2ZpL\n".repeat(3);
+    let head = format!("user,password\n{rows}");
+    let tail = format!("ve,wX93kkQz\n{rows}(end)\n");
+    let (head, tail) = redactor.redact_ends(&head, &tail);
+    let row = "bob,[REDACTED:password]\n".repeat(3);
+    assert_eq!(head, format!("user,password\n{row}"));
+    assert_eq!(tail, format!("[REDACTED:cut]\n{row}(end)\n"));
+}
