@@ -65,6 +65,15 @@ impl CommandList {
                     command.exit = Some(*exit);
                 }
             }
+            // The last command of a shell, such as `exit 3`, ends with it.
+            RecordingEvent::End { exit: Some(exit) } => {
+                if let Some(last) = self.open.pop()
+                    && let Some(command) = self.commands.get_mut(last)
+                {
+                    command.end_us = Some(line.us);
+                    command.exit = Some(*exit);
+                }
+            }
             _ => {}
         }
     }
@@ -88,5 +97,27 @@ pub fn commands(recording: &Recording) -> Result<Vec<RecordedCommand>> {
             return Ok(list.commands);
         };
         list.add(&line, position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::tests::TestRecording;
+
+    #[test]
+    fn the_last_command_ends_with_its_shell() {
+        for (exit, found) in [(Some(3), Some(3)), (None, None)] {
+            let mut recording = TestRecording::new(40, 10);
+            recording.command("1-a@1", "true", "");
+            recording.event(RecordingEvent::CommandStart {
+                command_id: "1-a@2".into(),
+                text: Some("exit 3".into()),
+            });
+            recording.event(RecordingEvent::End { exit });
+            let all = commands(&recording.open()).unwrap();
+            assert_eq!((all[0].exit, all[1].exit), (Some(0), found));
+            assert_eq!(all[1].end_us.is_some(), found.is_some());
+        }
     }
 }
