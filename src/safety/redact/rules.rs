@@ -256,7 +256,8 @@ impl FormatRules {
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostFirst)
             .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
+            // A DFA searches in two thirds of the time and takes 1.3 MB more of each process that redacts.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(rules.iter().map(|rule| rule.key));
         FormatRules {
             // The build cannot fail for these constant keywords, which a test verifies.
