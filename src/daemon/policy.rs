@@ -17,7 +17,7 @@ use crate::protocol::policy::{
 };
 use crate::protocol::{self, kind};
 use crate::requests::mcp;
-use crate::safety::command::{self, CommandPlace};
+use crate::safety::command::{self, CommandAssessment, CommandPlace};
 use crate::safety::policy::{
     self, BUILTIN_SERVER, BuiltinAction, HELPER_SERVER, PolicyRule, RuleEffect, RuleStanding,
     RuleSubject, ToolGrant,
@@ -352,7 +352,7 @@ async fn explain(
         Ok(explained) => Ok(explained),
         Err(_) => {
             ask(
-                call(&found.name, plain),
+                call(&found.name, plain.clone()),
                 ToolExposure::Direct { reads_on: false },
             )
             .await
@@ -362,12 +362,14 @@ async fn explain(
         CallEnd::Rejected(why) | CallEnd::Unread(why) => Error::usage(why),
         _ => Error::runtime("the server was disconnected"),
     })?;
+    let of_command = command_reason(&plain, explained.operation, &request_context.cwd);
+    let of_command = of_command.filter(|_| alias == BUILTIN_SERVER && tool == "shell");
     Ok(PolicyExplanation {
         name: format!("{alias}:{tool}"),
         effect: explained.effect,
         decided_by: explained.decided_by,
         operation: Some(explained.operation),
-        operation_reason: explained.operation_reason.to_owned(),
+        operation_reason: of_command.unwrap_or_else(|| explained.operation_reason.to_owned()),
         rejected,
         considered: explained.considered.into_iter().map(considered).collect(),
         notices: Vec::new(),
@@ -392,13 +394,7 @@ fn considered(one: policy::ConsideredRule) -> RuleReport {
 
 /// Explains what a command line does, and the decision on it if a model proposed it now.
 fn explain_command(command: &str, config: &Config, cwd: &str) -> CommandExplanation {
-    let home = paths::variable("HOME").unwrap_or_default();
-    let place = CommandPlace {
-        cwd,
-        home: &home.to_string_lossy(),
-        workspace: &[],
-    };
-    let assessment = command::assess(command, &place);
+    let assessment = assess(command, cwd);
     let operation = assessment.operation();
     let (decision, decided_by) = rules_in_force::classified_effect(config, operation);
     CommandExplanation {
@@ -408,6 +404,28 @@ fn explain_command(command: &str, config: &Config, cwd: &str) -> CommandExplanat
         decided_by,
         notices: Vec::new(),
     }
+}
+
+fn assess(command: &str, cwd: &str) -> CommandAssessment {
+    let home = paths::variable("HOME").unwrap_or_default();
+    let place = CommandPlace {
+        cwd,
+        home: &home.to_string_lossy(),
+        workspace: &[],
+    };
+    command::assess(command, &place)
+}
+
+/// Returns the class of the command in the arguments of the tool `shell` with its reasons, if it decides the operation class.
+fn command_reason(arguments: &str, operation: OperationClass, cwd: &str) -> Option<String> {
+    let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
+    let assessment = assess(arguments.get("command")?.as_str()?, cwd);
+    let reasons = assessment.reasons.join("; ");
+    let reasons = Some(reasons).filter(|reasons| !reasons.is_empty());
+    let reasons = reasons.map_or(String::new(), |reasons| format!(": {reasons}"));
+    let class = assessment.class.as_str();
+    (assessment.operation() == operation)
+        .then(|| format!("the class of its command is `{class}`{reasons}"))
 }
 
 /// Explains the decision on an action of aish itself.
@@ -477,5 +495,30 @@ fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
         rejected: None,
         considered,
         notices: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_of_a_command_is_the_reason_for_that_of_the_tool() {
+        let reason =
+            |arguments, operation| command_reason(arguments, operation, "/home/me/project");
+        assert_eq!(
+            reason(
+                r#"{"command": "rm -rf build"}"#,
+                OperationClass::Destructive
+            )
+            .as_deref(),
+            Some("the class of its command is `destroys`: deletes files recursively")
+        );
+        // The caller declared more.
+        assert_eq!(
+            reason(r#"{"command": "ls"}"#, OperationClass::Destructive),
+            None
+        );
+        assert_eq!(reason("{}", OperationClass::Write), None);
     }
 }

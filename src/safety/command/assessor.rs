@@ -9,25 +9,30 @@ mod downloads;
 mod embedded;
 mod emptied;
 mod flows;
+mod inputs;
 mod modules;
 mod power_shell;
+mod redirections;
 mod script_options;
 mod secrets;
 mod shell;
 mod uses;
 mod variables;
 
+use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
+use std::rc::Rc;
 
-use super::class::CommandClass::{Destroys, Network, Reads, RunsDownloadedCode, Unknown, Writes};
+use super::class::CommandClass::{Destroys, Network, RunsDownloadedCode, Unknown, Writes};
 use super::findings::Findings;
 use super::roles::{InputRole, OutputRole, input_role, output_role};
 use super::special::SENDS_SECRET;
 use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
-use super::targets::{CommandPlace, is_sink, written};
+use super::targets::CommandPlace;
 use super::zsh_screen::{self, TextTraits};
 use candidates::readings;
+use inputs::{CommandInput, InputStream};
 
 /// Texts that are analysed for one command line, those in `sh -c '…'` included.
 const MAX_TEXTS: usize = 24;
@@ -67,6 +72,14 @@ struct CommandFacts {
 }
 
 impl CommandFacts {
+    fn new(values: Vec<String>) -> CommandFacts {
+        CommandFacts {
+            output: output_role(&values),
+            input: input_role(&values),
+            values,
+        }
+    }
+
     fn runs_input(&self) -> bool {
         !matches!(
             self.input,
@@ -84,6 +97,8 @@ impl CommandFacts {
 struct ScriptFacts {
     script: ScriptSyntax,
     facts: Vec<CommandFacts>,
+    /// What each command reads.
+    inputs: Vec<CommandInput>,
 }
 
 impl ScriptFacts {
@@ -160,8 +175,12 @@ pub struct Assessor<'p> {
     place: &'p CommandPlace<'p>,
     /// The findings.
     pub findings: Findings,
-    /// Texts to analyse, and where they run if that is not here.
-    queue: VecDeque<(String, Option<&'static str>)>,
+    /// Texts to analyse, where they run if that is not here, and what they read.
+    queue: VecDeque<(String, Option<&'static str>, Option<Rc<InputStream>>)>,
+    /// What the text being judged reads, if its input is not that of the shell.
+    outer_input: Option<Rc<InputStream>>,
+    /// The same, of the command being judged.
+    input: Option<Rc<InputStream>>,
     /// Where the command being judged runs, if that is not this machine: see [`super::wrappers::elsewhere`].
     elsewhere: Option<&'static str>,
     texts: usize,
@@ -175,10 +194,14 @@ pub struct Assessor<'p> {
     in_protected: bool,
     /// Names of files that the command line downloads.
     downloaded: Vec<String>,
+    /// Files that it runs.
+    run_files: Vec<String>,
     /// Files that get a constant text, with it.
     texts_of_files: Vec<(String, String)>,
     /// Names of variables whose values it downloads.
     downloaded_variables: HashSet<String>,
+    /// Names of variables that have the output of a command which prints a secret.
+    secret_variables: HashSet<String>,
     /// An archive that was downloaded is unpacked.
     has_unpacked: bool,
     /// A repository is cloned.
@@ -199,6 +222,16 @@ pub struct Assessor<'p> {
     is_guess: bool,
 }
 
+/// Returns a text without the carriage returns at the ends of its lines, as a terminal pastes it, unless they decide where a line
+/// or a here-document ends.
+fn without_returns(text: &str) -> Cow<'_, str> {
+    let is_plain = text.contains('\r') && !text.contains("<<") && !text.contains("\\\r");
+    match is_plain {
+        true => Cow::Owned(text.replace("\r\n", "\n").trim_end_matches('\r').to_owned()),
+        false => Cow::Borrowed(text),
+    }
+}
+
 impl<'p> Assessor<'p> {
     /// Makes an assessor.
     pub fn new(place: &'p CommandPlace<'p>) -> Assessor<'p> {
@@ -206,6 +239,8 @@ impl<'p> Assessor<'p> {
             place,
             findings: Findings::default(),
             queue: VecDeque::new(),
+            outer_input: None,
+            input: None,
             elsewhere: None,
             texts: 0,
             total: 0,
@@ -214,8 +249,10 @@ impl<'p> Assessor<'p> {
             moves: 0,
             in_protected: false,
             downloaded: Vec::new(),
+            run_files: Vec::new(),
             texts_of_files: Vec::new(),
             downloaded_variables: HashSet::new(),
+            secret_variables: HashSet::new(),
             has_unpacked: false,
             has_cloned: false,
             argument_downloads: false,
@@ -231,9 +268,10 @@ impl<'p> Assessor<'p> {
 
     /// Analyses a text and all that it runs.
     pub fn run(&mut self, text: &str) {
-        self.enqueue(text);
-        while let Some((text, elsewhere)) = self.queue.pop_front() {
+        self.enqueue(&without_returns(text));
+        while let Some((text, elsewhere, input)) = self.queue.pop_front() {
             self.set_elsewhere(elsewhere);
+            self.outer_input = input;
             let here = self.directory.clone();
             if elsewhere.is_some() {
                 self.directory = Some(self.place.cwd.to_owned());
@@ -267,6 +305,12 @@ impl<'p> Assessor<'p> {
             }
         }
         self.set_elsewhere(None);
+        // A text that another one runs is analysed after it, and may have downloaded what it runs.
+        let run_files = std::mem::take(&mut self.run_files);
+        if run_files.iter().any(|file| self.is_downloaded(file)) {
+            self.findings
+                .add_grave(RunsDownloadedCode, "runs a download");
+        }
         // Paths are compared from the working directory, wherever `cd` leads.
         if self.in_protected && self.findings.changes() > self.moves {
             self.findings.add(
@@ -347,16 +391,17 @@ impl<'p> Assessor<'p> {
 
     fn script(&mut self, script: ScriptSyntax) {
         let facts = |command: &SimpleCommand| {
-            let values: Vec<String> = command.words.iter().map(|word| self.value(word)).collect();
-            CommandFacts {
-                output: output_role(&values),
-                input: input_role(&values),
-                values,
-            }
+            CommandFacts::new(command.words.iter().map(|word| self.value(word)).collect())
         };
         let facts: Vec<CommandFacts> = script.commands.iter().map(facts).collect();
-        let mut script = ScriptFacts { script, facts };
+        let mut script = ScriptFacts {
+            script,
+            facts,
+            inputs: Vec::new(),
+        };
         script.follow_functions();
+        self.secret_values(&script);
+        self.follow_inputs(&mut script);
         let script = script;
         self.functions(&script);
         for redirection in &script.script.redirections {
@@ -371,10 +416,7 @@ impl<'p> Assessor<'p> {
         for stages in &script.script.pipelines {
             self.pipeline(&script, stages);
         }
-        self.read_downloads(&script);
-        for commands in &script.script.fed {
-            self.fed_commands(&script, commands);
-        }
+        self.run_inputs(&script);
     }
 
     /// Judges functions: their bodies count as commands, whether they are called or not.
@@ -406,92 +448,4 @@ impl<'p> Assessor<'p> {
             self.findings.add(Writes, "");
         }
     }
-
-    fn redirection(&mut self, script: &ScriptFacts, redirection: &Redirection) {
-        let target = self.value(&redirection.target);
-        let downloads = script.carries_download(&redirection.commands);
-        let operator = redirection
-            .operator
-            .trim_start_matches(|c: char| c.is_ascii_digit());
-        if target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/") {
-            let facts = script
-                .facts
-                .get(redirection.commands.clone())
-                .unwrap_or_default();
-            self.sent_output(script, &redirection.commands);
-            match facts.iter().any(CommandFacts::runs_input) {
-                true => self
-                    .findings
-                    .add_grave(RunsDownloadedCode, "runs commands from the network"),
-                false => self.findings.add(Network, ""),
-            }
-            return;
-        }
-        match operator {
-            "<" => {
-                if script.empties_operands(&redirection.commands, None) {
-                    self.findings.add(Destroys, "empties a file");
-                }
-                self.secret(&target);
-                self.sent_input(script, redirection, &target);
-                self.findings.add(Reads, "");
-                self.input_process(script, redirection);
-            }
-            "<&" => {
-                let mut facts = script.facts.get(redirection.commands.clone()).into_iter();
-                let runs = |facts: &[CommandFacts]| facts.iter().any(CommandFacts::runs_input);
-                if facts.any(runs) && target != "-" {
-                    self.findings
-                        .add(Unknown, "it runs what a descriptor reads");
-                }
-            }
-            ">&-" | "<&-" => {}
-            "<<" | "<<-" | "<<<" => {
-                self.sent_input(script, redirection, "");
-                self.input_text(script, redirection, &target);
-            }
-            _ => {
-                let is_descriptor =
-                    operator == ">&" && target.chars().all(|c| c.is_ascii_digit() || c == '-');
-                if is_descriptor {
-                    return;
-                }
-                if downloads {
-                    self.downloaded.push(target.clone());
-                }
-                self.text_of_file(script, redirection, &target);
-                if is_sink(&target) && !target.is_empty() && target != "-" {
-                    return;
-                }
-                written(&target, self.place, &mut self.findings);
-                if prints_forever(script, &redirection.commands) {
-                    self.findings.add(Destroys, "fills the disk");
-                }
-                let truncates = matches!(operator, ">" | ">|" | "&>" | ">&");
-                let is_process = redirection
-                    .target
-                    .substitutions()
-                    .any(|(_, process)| process);
-                if truncates && !is_process && script.prints_nothing(&redirection.commands) {
-                    self.findings.add(Destroys, "empties a file");
-                }
-                if truncates && script.reads(&target, &redirection.commands) {
-                    self.findings
-                        .add(Destroys, "empties a file before it is read");
-                }
-            }
-        }
-    }
-}
-
-/// Whether a command prints without end.
-fn prints_forever(script: &ScriptFacts, commands: &Range<usize>) -> bool {
-    let [facts] = script.facts.get(commands.clone()).unwrap_or_default() else {
-        return false;
-    };
-    let words: Vec<&str> = facts.values.iter().map(String::as_str).collect();
-    matches!(
-        words.as_slice(),
-        ["yes", ..] | ["cat", "/dev/zero" | "/dev/urandom" | "/dev/random", ..]
-    )
 }

@@ -225,6 +225,7 @@ fn effect_of(plain: &str, code: &str, language: Option<CodeLanguage>) -> CodeEff
         "exec",
         "eval",
         "system",
+        "os.execute",
         "popen",
         "subprocess",
         "child_process",

@@ -109,9 +109,12 @@ impl Findings {
                 .list
                 .iter()
                 .filter(|other| other.class == finding.class);
+            // Only guessed from the name of a subcommand.
+            let is_guess = |finding: &Finding| finding.reason.ends_with(" deletes something");
             others.any(|other| {
                 let rest = other.reason.strip_prefix(&finding.reason);
-                rest.is_some_and(|rest| rest.starts_with(' '))
+                rest.is_some_and(|rest| rest.starts_with([' ', ',']))
+                    || is_guess(finding) && !is_guess(other)
             })
         };
         let mut list: Vec<&Finding> = self.list.iter().filter(|f| !is_said(f)).collect();

@@ -1,6 +1,7 @@
 //! The table of programs: what each does, by subcommand and options. The table is in `programs.txt` and `families.txt`.
 
 mod arguments;
+mod toolchain;
 mod uses;
 mod verbs;
 
@@ -10,8 +11,9 @@ use std::sync::LazyLock;
 use super::class::CommandClass;
 use super::interpreters::code_options;
 use super::word::UNKNOWN;
+use toolchain::{TOOLCHAIN, is_architecture};
 use uses::{SHELL_WORDS, UseRule};
-use verbs::{is_deleting_action, is_deletion, names_deletion, stops};
+use verbs::{grants, is_deleting_action, is_deletion, names_deletion, stops};
 
 use arguments::is_path_like;
 pub use arguments::{ArgumentList, find_option};
@@ -192,63 +194,6 @@ fn add_options(table: &mut HashMap<&'static str, ProgramEntry>, line: &'static s
     }
 }
 
-/// Parts of a compiler, of which there is one for each system that is compiled for: `arm-none-eabi-gcc`.
-const TOOLCHAIN: [&str; 13] = [
-    "ar", "as", "g++", "gcc", "gdb", "ld", "nm", "objcopy", "objdump", "ranlib", "readelf", "size",
-    "strip",
-];
-
-/// Architectures with which the names of such parts begin, without versions.
-const ARCHITECTURES: &[&str] = &[
-    "aarch",
-    "alpha",
-    "arc",
-    "arm",
-    "avr",
-    "bfin",
-    "hppa",
-    "i",
-    "ia",
-    "lm",
-    "loongarch",
-    "m",
-    "microblaze",
-    "mips",
-    "msp",
-    "nios",
-    "or",
-    "powerpc",
-    "ppc",
-    "riscv",
-    "rx",
-    "s",
-    "sh",
-    "sparc",
-    "tricore",
-    "v",
-    "wasm",
-    "x",
-    "xtensa",
-];
-
-/// Whether a part of a name is an architecture: `x86_64`, `armv7l`, `mips64el`.
-fn is_architecture(part: &str) -> bool {
-    const ENDINGS: [&str; 12] = [
-        "", "a", "be", "be_ilp", "c", "eb", "el", "hf", "k", "l", "le", "x",
-    ];
-    ARCHITECTURES.iter().any(|name| {
-        let is_bare = name.len() > 2;
-        let rest = part
-            .strip_prefix(name)
-            .filter(|rest| is_bare || rest.starts_with(|c: char| c.is_ascii_digit()));
-        rest.is_some_and(|rest| {
-            let rest = rest.trim_start_matches('v');
-            let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');
-            ENDINGS.contains(&rest.trim_end_matches(|c: char| c.is_ascii_digit()))
-        })
-    })
-}
-
 /// Returns the entry of a program.
 pub fn find(name: &str) -> Option<&'static ProgramEntry> {
     let exact = TABLE.get(name);
@@ -407,7 +352,7 @@ impl ProgramRule {
     fn applies(&self, list: &ArgumentList<'_>, lowers: bool) -> bool {
         let (own, destroys) = (list.own_operands(), self.class == CommandClass::Destroys);
         let is_path = holds_path(&self.path, list) && (!destroys || self.path.len() <= own.len());
-        let is_verb = |condition: &&str| matches!(*condition, "@deletes" | "@stops");
+        let is_verb = |condition: &&str| matches!(*condition, "@deletes" | "@grants" | "@stops");
         let operands = match destroys {
             true if self.any.iter().any(is_verb) => list.subcommands(),
             // What the command does that it runs is said of that command.
@@ -424,6 +369,7 @@ impl ProgramRule {
             "@bare" => list.options.is_empty() && rest.is_empty(),
             "@deletes" => verbs(4).any(|word| is_deletion(word) || is_deleting_action(word)),
             "@stops" => verbs(4).any(|word| stops(word)),
+            "@grants" => verbs(4).any(|word| grants(word)),
             "@verb-deletes" => verbs(2).any(|word| is_deletion(word)),
             "@verb-stops" => verbs(2).any(|word| stops(word)),
             "@unknown" => list.operands.first().is_none_or(|o| o.contains(UNKNOWN)),
@@ -443,6 +389,10 @@ impl ProgramRule {
                 true => list.has_surely(option),
                 false => list.has(option),
             },
+            word if word.starts_with("@last:") => {
+                let start = word.trim_start_matches("@last:");
+                rest.last().is_some_and(|last| last.starts_with(start))
+            }
             word => match word.strip_suffix('*') {
                 Some(part) if part.starts_with('*') => {
                     let mut all = list.operands.iter().chain(&list.options);

@@ -13,6 +13,12 @@ pub struct ShellOptions {
     pub has_startup: bool,
 }
 
+/// Whether a shell only checks the syntax of its input: `-n`, which another option can take back.
+fn is_checked(arguments: &[String]) -> bool {
+    let mut options = arguments.iter();
+    arguments.iter().any(|option| option == "-n") && !options.any(|option| option.starts_with('+'))
+}
+
 impl ShellOptions {
     /// Reads the arguments of a shell, without its name.
     pub fn read(arguments: &[String]) -> ShellOptions {
@@ -45,7 +51,7 @@ impl ShellOptions {
             matches!(file, "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") || file.starts_with('-')
         };
         options.reads_input |= file.is_none_or(is_input);
-        options.reads_input &= !options.has_text;
+        options.reads_input &= !options.has_text && !is_checked(arguments);
         options
     }
 }

@@ -11,6 +11,7 @@ mod machines;
 mod packages;
 mod search;
 mod sed;
+mod sockets;
 mod system;
 mod transfer;
 
@@ -20,8 +21,9 @@ use super::programs::{self, ArgumentList, find_option};
 use super::targets::{CommandPlace, PathReach};
 use super::word::UNKNOWN;
 
-pub use packages::is_url;
+pub use packages::{is_official, is_url};
 pub use search::printed_paths;
+pub use sed::empties_lines;
 pub use transfer::{SENDS_SECRET, sent_files};
 
 /// A program with its arguments.
@@ -164,7 +166,8 @@ pub fn judge(
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" => {
             transfer::download(call, place, findings)
         }
-        "nc" | "ncat" | "netcat" | "socat" => transfer::netcat(call, place, findings),
+        "lftp" => sockets::lftp(call, findings),
+        "nc" | "ncat" | "netcat" | "socat" => sockets::netcat(call, place, findings),
         "ssh" | "scp" | "sftp" | "rsync" | "sshfs" | "autossh" | "ssh-copy-id" => {
             transfer::remote(call, place, findings)
         }

@@ -28,6 +28,8 @@ pub struct SimpleCommand {
 /// A redirection of one or several commands.
 #[derive(Debug)]
 pub struct Redirection {
+    /// The number before the operator, if there is one.
+    pub descriptor: Option<u32>,
     /// `>`, `<<`, `<<<`, …
     pub operator: String,
     /// The file, or the text.
@@ -144,6 +146,7 @@ enum SyntaxFrame {
         end: usize,
     },
     Redirect {
+        descriptor: Option<u32>,
         operator: String,
         targets: Vec<ShellWord>,
         commands: Range<usize>,

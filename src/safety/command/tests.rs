@@ -574,6 +574,9 @@ fn a_text_of_any_size_is_bounded() {
             assert!(class(&text) >= CommandClass::Unknown, "{piece}");
         }
     }
+    // Before the parser, which takes long for such a list.
+    assert!(zsh_screen::screen(&"true && ".repeat(1000)).is_err());
+    assert!(zsh_screen::screen(&"true && ".repeat(300)).is_ok());
     // Programs of other languages take time in proportion to their length.
     for piece in [
         " ", "print", "print ", "print>", "system ", "|", "| ", "||", "/", "/ ", "(", "a/", "a /",

@@ -232,6 +232,15 @@ pub fn elsewhere(name: &str, arguments: &[String]) -> Option<&'static str> {
         | "ansible" | "aws" | "az" | "docker-machine" | "dokku" | "eb" | "fly" | "flyctl"
         | "gcloud" | "heroku" | "lima" | "limactl" | "minikube" | "multipass" | "tailscale"
         | "tsh" | "vagrant" => Some(" on another machine"),
+        // The container has the files of the machine.
+        "kubectl" | "oc" | "k" | "kubecolor"
+            if arguments.iter().any(|argument| argument == "debug")
+                && arguments
+                    .iter()
+                    .any(|argument| argument.starts_with("node/")) =>
+        {
+            Some(" on another machine")
+        }
         "machinectl" | "pct" | "nomad" => Some(" in a container"),
         "docker" | "podman" | "nerdctl" | "docker-compose" | "podman-compose" | "kubectl"
         | "oc" | "k" | "kubecolor" | "lxc" | "incus" | "crictl" | "ctr"
@@ -249,7 +258,8 @@ fn is_program(word: &str) -> bool {
         || is_wrapper(word)
         || interpreters::is_shell(word)
         || interpreters::code_options(word).is_some()
-        || word.contains(|c: char| c == '/' || c == UNKNOWN || c.is_whitespace())
+        || !word.contains("://")
+            && word.contains(|c: char| c == '/' || c == UNKNOWN || c.is_whitespace())
         || matches!(word, "env" | "eval" | "." | "--")
 }
 

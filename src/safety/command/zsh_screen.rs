@@ -15,6 +15,9 @@ const PATTERN_PLACEHOLDER: char = '_';
 /// Nesting of quotes, substitutions and parentheses beyond which a text is rejected.
 const MAX_NESTING: usize = 60;
 
+/// Separators of commands beyond which a text is rejected: the parser takes half a second for a list of thousands.
+const MAX_SEPARATORS: usize = 800;
+
 /// Construct that is open at a point of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
@@ -84,10 +87,9 @@ pub fn screen_words(text: &str) -> Result<ScreenedText, &'static str> {
 }
 
 fn screen_all(text: &str, has_comment_words: bool) -> Result<ScreenedText, &'static str> {
-    let is_strange =
-        |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c.is_whitespace() && !c.is_ascii();
-    if text.contains(is_strange) {
-        return Err("it has control characters or spaces that are not ASCII");
+    const STRANGE: &str = "it has control characters or spaces that are not ASCII";
+    if text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return Err(STRANGE);
     }
     if ["['$(", "[\"$(", "['`", "[\"`"]
         .iter()
@@ -111,9 +113,20 @@ fn screen_all(text: &str, has_comment_words: bool) -> Result<ScreenedText, &'sta
         literal: String::new(),
         traits: TextTraits::default(),
     };
+    let mut separators = 0;
     while screen.at < screen.chars.len() {
         let (start, scope) = (screen.at, screen.scope());
         screen.step()?;
+        let read = screen.chars.get(start..screen.at).unwrap_or_default();
+        let separates = matches!(read, [';' | '&' | '|' | '\n', ..]);
+        separators += usize::from(separates && matches!(scope, Scope::Commands(_)));
+        if separators > MAX_SEPARATORS {
+            return Err("it has too many commands");
+        }
+        let is_quoted = scope == Scope::Quoted || read.first() == Some(&'\'');
+        if !is_quoted && read.iter().any(|c| c.is_whitespace() && !c.is_ascii()) {
+            return Err(STRANGE);
+        }
         screen.note_literal(start, scope);
         if screen.scopes.len() > MAX_NESTING {
             return Err("it is nested too deeply");
@@ -404,9 +417,10 @@ impl ZshScreen {
                 return Err("it expands the value of a variable once more");
             }
             self.at += ahead + 1;
-            if self.peek(0) == Some(':') {
-                self.out.push('_');
-            }
+        }
+        // The grammar wants a name before `:-`.
+        if self.peek(0) == Some(':') {
+            self.out.push('_');
         }
         if self.peek(0) == Some('!') {
             return Err("zsh does not expand `${!…}`");
@@ -456,21 +470,6 @@ impl ZshScreen {
         let text: String = rest.iter().take_while(|c| **c != '}').collect();
         let text = text.strip_prefix(":-");
         text.is_some_and(|text| !text.contains(['$', '`', '\\', '\'', '"', '{', '(']))
-    }
-
-    /// Copies up to and with a closing quote.
-    fn copy_quoted(&mut self, has_escapes: bool) -> Result<(), &'static str> {
-        while let Some(c) = self.peek(0) {
-            if c == '\\' && has_escapes {
-                self.copy(2);
-                continue;
-            }
-            self.copy(1);
-            if c == '\'' {
-                return Ok(());
-            }
-        }
-        Err("a quote is not closed")
     }
 }
 

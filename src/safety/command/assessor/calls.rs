@@ -31,7 +31,7 @@ pub struct UnwrappedCall {
 }
 
 /// Placeholder that programs which feed others replace by an argument, unless they are told otherwise.
-const PLACEHOLDER: &str = "{}";
+pub(super) const PLACEHOLDER: &str = "{}";
 
 impl UnwrappedCall {
     /// Returns the call with a path in place of the arguments that are added when it runs.
@@ -105,6 +105,7 @@ impl Assessor<'_> {
         else {
             return;
         };
+        self.set_input(script, index);
         self.assignments(script, command);
         if command.words.is_empty() {
             return;
@@ -116,6 +117,15 @@ impl Assessor<'_> {
         let named = named.and_then(|word| script.found_program(word));
         if let (Some(name), Some(first)) = (named, arguments.first_mut()) {
             name.clone_into(first);
+        }
+        // Other programs look at the file.
+        for (word, argument) in command.words.iter().zip(&mut arguments).skip(1) {
+            if let Some(name) = script
+                .found_program(word)
+                .filter(|name| !name.contains('/'))
+            {
+                *argument = format!("/usr/bin/{name}");
+            }
         }
         self.note_fed(script, index);
         self.calls(
@@ -140,6 +150,9 @@ impl Assessor<'_> {
             if count > MAX_INNER {
                 self.findings.add(Unknown, "it runs too many commands");
                 break;
+            }
+            if count > 1 {
+                self.run_inner_input(&call.arguments);
             }
             self.call(script, call, &mut pending);
         }
@@ -204,6 +217,10 @@ impl Assessor<'_> {
                     self.set_elsewhere(elsewhere(&name, &call.arguments).or(self.elsewhere));
                     if matches!(name.as_str(), "xargs" | "gxargs" | "entr" | "parallel") {
                         call.placeholder = Some(placeholder(&call.arguments, at));
+                    }
+                    // The command reads `/dev/null`.
+                    if matches!(name.as_str(), "xargs" | "gxargs") {
+                        self.input = None;
                     }
                     if !runs_functions(&name) {
                         call.function_at = None;
@@ -307,6 +324,9 @@ impl Assessor<'_> {
             call.placeholder.is_some() || name == "kill" && call_words.iter().any(is_computed);
         let arguments = &*call.all_arguments();
         self.secrets(name, arguments);
+        if name == "read" {
+            self.read_secret(arguments);
+        }
         if name.contains('/') {
             self.path_program(name, arguments);
             return;

@@ -12,7 +12,9 @@ const REASON: &str = "follows settings in a directory outside this one, which ma
 impl Assessor<'_> {
     /// Notes a text to analyse, which runs where the command being judged runs.
     pub(super) fn enqueue(&mut self, text: &str) {
-        self.queue.push_back((text.to_owned(), self.elsewhere));
+        let input = self.input.clone();
+        self.queue
+            .push_back((text.to_owned(), self.elsewhere, input));
     }
 
     /// Sets where the next commands run, if that is not this machine.

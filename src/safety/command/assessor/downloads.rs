@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Assessor, InputRole, OutputRole, Redirection, ScriptFacts};
+use super::calls::PLACEHOLDER;
+use super::{Assessor, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::RunsDownloadedCode;
 use crate::safety::command::programs;
 use crate::safety::command::roles::innermost;
@@ -53,8 +54,9 @@ fn runs_containers(script: &ScriptFacts) -> bool {
     })
 }
 
-/// Whether a pattern with `*` may match a name.
+/// Whether a pattern with `*` or `?` may match a name.
 fn matches_name(pattern: &str, name: &str) -> bool {
+    let pattern = &pattern.replace('?', "*");
     let (Some((start, _)), Some((_, end))) = (pattern.split_once('*'), pattern.rsplit_once('*'))
     else {
         return false;
@@ -146,35 +148,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Judges downloads that reach a command that runs them, by a redirection. Follows the
-    /// commands, which name their downloads.
-    pub(super) fn read_downloads(&mut self, script: &ScriptFacts) {
-        for redirection in &script.script.redirections {
-            let target = self.value(&redirection.target);
-            let is_input = redirection
-                .operator
-                .trim_start_matches(|c: char| c.is_ascii_digit())
-                == "<";
-            let facts = script
-                .facts
-                .get(redirection.commands.clone())
-                .unwrap_or_default();
-            let roles = facts.iter().map(|facts| facts.input).filter(|_| is_input);
-            let is_download =
-                self.is_downloaded(&target) || self.word_downloads(script, &redirection.target);
-            for role in roles {
-                match role {
-                    InputRole::Data | InputRole::Lines | InputRole::Answers => {}
-                    _ if is_download => {
-                        self.findings
-                            .add_grave(RunsDownloadedCode, "runs a download");
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
     /// Notes a constant text that a command prints to a file.
     pub(super) fn text_of_file(
         &mut self,
@@ -254,12 +227,13 @@ impl Assessor<'_> {
     }
 
     /// Whether a file that is run is a download or may be one.
-    pub(super) fn may_be_downloaded(&self, path: &str) -> bool {
+    pub(super) fn may_be_downloaded(&mut self, path: &str) -> bool {
+        self.run_files.push(path.to_owned());
         self.has_cloned
             || self.has_unpacked
             || path.contains("://")
             || self.is_downloaded(path)
-            || path.starts_with(UNKNOWN) && !self.downloaded.is_empty()
+            || (path.starts_with(UNKNOWN) || path == PLACEHOLDER) && !self.downloaded.is_empty()
     }
 
     /// Judges a program that obeys the files of a directory.

@@ -94,13 +94,15 @@ impl Assessor<'_> {
                     )
                 })
         });
+        let here = match self.elsewhere {
+            Some(_) => "",
+            None => " of this directory",
+        };
         match self.place.reach(path) {
             _ if deletes => self
                 .findings
                 .add(Destroys, format!("{name} deletes something")),
-            PathReach::Inside => self
-                .findings
-                .add(Writes, format!("runs {name} of this directory")),
+            PathReach::Inside => self.findings.add(Writes, format!("runs {name}{here}")),
             _ if path.starts_with(self.place.home) => {
                 self.findings.add(Writes, format!("runs {name}"))
             }

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use super::inputs::StreamContent;
 use super::secrets::puts_secret;
-use super::{Assessor, CommandFacts, InputRole, OutputRole, Redirection, ScriptFacts};
+use super::{Assessor, CommandFacts, InputRole, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Network, RunsDownloadedCode, Unknown, Writes,
 };
@@ -17,14 +18,6 @@ use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::targets::{PathReach, written};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 use crate::safety::command::wrappers::elsewhere;
-
-/// Data that flows through a pipeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum StreamContent {
-    Download,
-    Text(String),
-    Local,
-}
 
 /// Returns the language of the interpreter that runs the input of a command.
 fn language(facts: &CommandFacts) -> Option<CodeLanguage> {
@@ -42,15 +35,9 @@ fn only_prints(facts: &CommandFacts, text: &str) -> bool {
 }
 
 impl Assessor<'_> {
-    /// Judges a pipeline: a stage that runs its input.
+    /// Judges a pipeline: a stage that empties what it or another one reads.
     pub(super) fn pipeline(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
-        self.sent_secrets(script, stages);
-        let text = stages
-            .first()
-            .and_then(|first| self.here_text(script, first));
-        let mut stream = text.map_or(StreamContent::Local, StreamContent::Text);
         for (number, stage) in stages.iter().enumerate() {
-            let facts = script.facts.get(stage.clone()).unwrap_or_default();
             let before = number.checked_sub(1).and_then(|before| stages.get(before));
             if before.is_some() && script.empties_operands(stage, before) {
                 self.findings.add(Destroys, "empties a file");
@@ -59,33 +46,6 @@ impl Assessor<'_> {
                 self.findings
                     .add(Destroys, "empties a file before it is read");
             }
-            if number > 0 {
-                for facts in facts {
-                    self.run_stream(facts, &stream);
-                }
-            }
-            let is_single = facts.len() == 1;
-            let output = facts.first().map(|facts| &facts.output);
-            stream = match output {
-                _ if script.downloads(stage) => StreamContent::Download,
-                Some(OutputRole::Constant(text)) if is_single => StreamContent::Text(text.clone()),
-                Some(OutputRole::Passes { changes: false }) if is_single => stream,
-                _ if stream == StreamContent::Download => StreamContent::Download,
-                _ => StreamContent::Local,
-            };
-        }
-    }
-
-    /// Judges the commands of `>(…)`: their input is not followed.
-    pub(super) fn fed_commands(&mut self, script: &ScriptFacts, commands: &Range<usize>) {
-        let all = 0..script.facts.len();
-        let stream = match script.downloads(&all) {
-            true => StreamContent::Download,
-            false => StreamContent::Local,
-        };
-        let facts = script.facts.get(commands.clone()).unwrap_or_default();
-        for facts in facts {
-            self.run_stream(facts, &stream);
         }
     }
 
@@ -98,98 +58,53 @@ impl Assessor<'_> {
             .filter(|text| !text.contains(UNKNOWN))
     }
 
-    /// Judges what commands read from `< <(…)`; after `exec`, all later commands read it.
-    pub(super) fn input_process(&mut self, script: &ScriptFacts, redirection: &Redirection) {
-        let Some((process, _)) = redirection.target.substitutions().find(|(_, is)| *is) else {
-            return;
-        };
-        let stream = match script.facts.get(process.clone()).unwrap_or_default() {
-            _ if script.downloads(&process) => StreamContent::Download,
-            [facts] => match &facts.output {
-                OutputRole::Constant(text) => StreamContent::Text(text.clone()),
-                _ => StreamContent::Local,
-            },
-            _ => StreamContent::Local,
-        };
-        let readers = redirection.commands.clone();
-        let facts = script.facts.get(readers.clone()).unwrap_or_default();
-        let is_exec =
-            |facts: &CommandFacts| matches!(facts.values.as_slice(), [name] if name == "exec");
-        let readers = match facts.iter().any(is_exec) {
-            true => readers.start..script.facts.len(),
-            false => readers,
-        };
-        for (at, facts) in script.facts.iter().enumerate() {
-            if readers.contains(&at) && !process.contains(&at) {
-                self.run_stream(facts, &stream);
-            }
-        }
-    }
-
-    fn run_stream(&mut self, facts: &CommandFacts, stream: &StreamContent) {
+    /// Judges what a command does with the data that it reads.
+    pub(super) fn run_stream(&mut self, facts: &CommandFacts, stream: &StreamContent) {
+        let before = self.elsewhere;
+        let name = facts.values.first().map(|path| program_name(path));
+        let there = name.and_then(|name| elsewhere(name, &facts.values));
+        self.set_elsewhere(there.or(before));
         match (facts.input, stream) {
             (InputRole::Data, _) | (InputRole::Lines, StreamContent::Download) => {}
+            (role, StreamContent::File(path)) => {
+                let runs = !matches!(role, InputRole::Lines | InputRole::Answers);
+                if runs && self.is_downloaded(path) {
+                    self.findings
+                        .add_grave(RunsDownloadedCode, "runs a download");
+                }
+            }
             (InputRole::Answers, _) => self.answered(),
             (_, StreamContent::Download) => self
                 .findings
                 .add_grave(RunsDownloadedCode, "runs a download"),
             (InputRole::Installs, _) => {}
-            (InputRole::Lines, StreamContent::Text(text)) => self.lines(text),
-            (InputRole::Server, StreamContent::Text(text)) => self.server_lines(text),
+            (role, StreamContent::Text(text) | StreamContent::Here(text)) => {
+                self.run_text(facts, role, text);
+            }
             (InputRole::Lines, _) => {}
-            (InputRole::Query, StreamContent::Text(text)) => self.query(text),
             (InputRole::Query, _) => self
                 .findings
                 .add(Unknown, "runs queries that are not known in advance"),
-            (InputRole::OtherCode, StreamContent::Text(text)) => self.other_code(text),
-            (InputRole::Shell, StreamContent::Text(text)) => self.enqueue(text),
-            (InputRole::Code, StreamContent::Text(text)) => self.code(text, language(facts)),
-            (_, StreamContent::Text(text)) => self
-                .findings
-                .add_text("it runs the output of a command", text),
             _ => self
                 .findings
                 .add(Unknown, "it runs the output of a command"),
         }
+        self.set_elsewhere(before);
     }
 
-    /// Judges a here-document or here-string.
-    pub(super) fn input_text(
-        &mut self,
-        script: &ScriptFacts,
-        redirection: &Redirection,
-        text: &str,
-    ) {
-        let facts = script
-            .facts
-            .get(redirection.commands.clone())
-            .unwrap_or_default();
-        let before = self.elsewhere;
-        for facts in facts {
-            let name = facts.values.first().map(|path| program_name(path));
-            let there = name.and_then(|name| elsewhere(name, &facts.values));
-            self.set_elsewhere(there.or(before));
-            match facts.input {
-                InputRole::Data => {}
-                InputRole::Answers => self.answered(),
-                _ if self.word_downloads(script, &redirection.target) => {
-                    self.findings
-                        .add_grave(RunsDownloadedCode, "runs a download");
-                }
-                InputRole::Query => self.query(text),
-                InputRole::Shell => self.shell_text(text),
-                InputRole::Code => self.code(text, language(facts)),
-                InputRole::Opaque if only_prints(facts, text) => {}
-                InputRole::OtherCode => self.other_code(text),
-                InputRole::Installs => {}
-                InputRole::Lines => self.lines(text),
-                InputRole::Server => self.server_lines(text),
-                InputRole::Opaque => self
-                    .findings
-                    .add_text("it runs the text of a here-document", text),
-            }
+    /// Judges a text that a command reads.
+    fn run_text(&mut self, facts: &CommandFacts, role: InputRole, text: &str) {
+        match role {
+            InputRole::Lines => self.lines(text),
+            InputRole::Server => self.server_lines(text),
+            InputRole::Query => self.query(text),
+            InputRole::OtherCode => self.other_code(text),
+            InputRole::Shell => self.shell_text(text),
+            InputRole::Code => self.code(text, language(facts)),
+            InputRole::Opaque if only_prints(facts, text) => {}
+            InputRole::Opaque => self.findings.add_text("it runs its input", text),
+            InputRole::Data | InputRole::Answers | InputRole::Installs => {}
         }
-        self.set_elsewhere(before);
     }
 
     /// Whether a word has the output of a command that brings data from the network.
@@ -266,9 +181,14 @@ impl Assessor<'_> {
 
     fn judged_code(&mut self, text: &str, effect: CodeEffect) {
         match effect {
-            CodeEffect::RunsDownload => self
-                .findings
-                .add_grave(RunsDownloadedCode, "runs a download"),
+            CodeEffect::RunsDownload => {
+                let connects = text.contains("socket") || text.contains("Socket");
+                let reason = match connects {
+                    true => "runs commands from the network",
+                    false => "runs a download",
+                };
+                self.findings.add_grave(RunsDownloadedCode, reason);
+            }
             CodeEffect::Destroys => self.findings.add(
                 Destroys,
                 "runs code that deletes files, starts programs or ends processes",

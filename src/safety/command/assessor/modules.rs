@@ -1,8 +1,10 @@
 //! Modules that Python runs as programs.
 
-use super::Assessor;
 use super::shell::ShellCall;
-use crate::safety::command::class::CommandClass::{Network, Reads, Unknown, Writes};
+use super::{Assessor, ScriptFacts};
+use crate::safety::command::class::CommandClass::{
+    Network, Reads, RunsDownloadedCode, Unknown, Writes,
+};
 use crate::safety::command::programs;
 use crate::safety::command::special::{self, InnerCommand, ProgramCall};
 use crate::safety::command::targets::written;
@@ -10,12 +12,46 @@ use crate::safety::command::word::UNKNOWN;
 
 impl Assessor<'_> {
     /// Judges a module that Python runs: `-m NAME`.
-    pub(super) fn python_module(&mut self, call: &ShellCall<'_>, at: usize) -> bool {
+    pub(super) fn python_module(
+        &mut self,
+        script: &ScriptFacts,
+        call: &ShellCall<'_>,
+        at: usize,
+    ) -> bool {
         let module = call
             .arguments
             .get(at)
             .map(String::as_str)
             .unwrap_or_default();
+        // Modules that run a script, which is among the arguments.
+        const RUNNERS: [&str; 9] = [
+            "cProfile",
+            "coverage",
+            "debugpy",
+            "pdb",
+            "profile",
+            "runpy",
+            "scalene",
+            "trace",
+            "viztracer",
+        ];
+        if RUNNERS.contains(&module) {
+            let behind = call.words.iter().skip(at + 1);
+            let values = call.arguments.get(at + 1..).unwrap_or_default();
+            if behind.clone().any(|word| self.word_downloads(script, word))
+                || values.iter().any(|file| self.is_downloaded(file))
+            {
+                self.findings
+                    .add_grave(RunsDownloadedCode, "runs a download");
+            } else if behind
+                .flat_map(|word| word.substitutions())
+                .next()
+                .is_some()
+            {
+                self.findings
+                    .add(Unknown, "it runs the output of a command");
+            }
+        }
         match module {
             "json.tool" | "this" | "site" | "sysconfig" | "calendar" | "tokenize" | "ast"
             | "dis" | "platform" | "base64" => self.findings.add(Reads, ""),
@@ -75,6 +111,12 @@ impl Assessor<'_> {
                             }
                         }
                         self.table(name, rest);
+                    }
+                    None if self.is_downloaded(module)
+                        || self.is_downloaded(&format!("{module}.py")) =>
+                    {
+                        self.findings
+                            .add_grave(RunsDownloadedCode, "runs a download");
                     }
                     None => self.findings.add(Writes, ""),
                 }

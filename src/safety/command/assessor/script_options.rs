@@ -3,6 +3,7 @@
 use super::shell::ShellCall;
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
+use crate::safety::command::special::empties_lines;
 
 /// Modules of Perl and libraries of Ruby that only compute.
 const COMPUTING: &[&str] = &[
@@ -275,7 +276,8 @@ fn deletes_lines(codes: &[&str], is_quiet: bool) -> bool {
         let is_condition = |rest: &str| rest.starts_with("if") || rest.starts_with("unless");
         let selects = rest.is_some_and(is_condition) && !code.ends_with("if/\\S/");
         let empties = ["$_=\"\"", "$_=''", "undef$_", "$_=nil"];
-        selects || empties.iter().any(|start| code.starts_with(start))
+        let replaces = code.strip_prefix('s').is_some_and(empties_lines);
+        selects || replaces || empties.iter().any(|start| code.starts_with(start))
     };
     !codes.is_empty() && (is_silent || codes.iter().all(only_deletes))
 }

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::calls::placeholder;
-use super::{Assessor, CommandFacts, Redirection, ScriptFacts, SimpleCommand};
-use crate::safety::command::class::CommandClass::Destroys;
+use super::{Assessor, CommandFacts, ScriptFacts, SimpleCommand};
+use crate::safety::command::class::CommandClass::{Destroys, Network};
 use crate::safety::command::programs::{self, find_option};
 use crate::safety::command::roles::{innermost, program_name};
 use crate::safety::command::special::{SENDS_SECRET, sent_files};
 use crate::safety::command::targets::{is_private, is_secret};
-use crate::safety::command::word::ShellWord;
+use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Programs that do not send the contents of the files among their arguments.
 const OTHERS: [&str; 26] = [
@@ -73,7 +73,11 @@ fn names_secret(name: &str) -> bool {
 }
 
 /// Whether a command prints a secret: the table knows the programs that keep them.
-fn prints_secret(facts: &CommandFacts, words: &[ShellWord]) -> bool {
+fn prints_secret(
+    facts: &CommandFacts,
+    words: &[ShellWord],
+    is_secret_name: impl Fn(&str) -> bool,
+) -> bool {
     let values = innermost(&facts.values);
     let Some((path, arguments)) = values.split_first() else {
         return false;
@@ -94,7 +98,7 @@ fn prints_secret(facts: &CommandFacts, words: &[ShellWord]) -> bool {
         }
         "echo" | "printf" | "print" => {
             let mut names = words.iter().flat_map(ShellWord::variables);
-            names.any(names_secret)
+            names.any(is_secret_name)
         }
         "ls" | "stat" | "test" | "grep" => false,
         name => {
@@ -138,7 +142,7 @@ pub(super) fn puts_secret(text: &str) -> bool {
 }
 
 /// Whether a command sends its input over the network.
-fn sends_input(facts: &CommandFacts) -> bool {
+pub(super) fn sends_input(facts: &CommandFacts) -> bool {
     let values = innermost(&facts.values);
     let Some((path, arguments)) = values.split_first() else {
         return false;
@@ -161,13 +165,12 @@ fn sends_input(facts: &CommandFacts) -> bool {
 }
 
 /// Options whose value stands in a header of a request, or logs in to the server.
-const HEADERS: [&str; 18] = [
+const HEADERS: [&str; 16] = [
     "-H",
     "-u",
     "-U",
     "-b",
     "-a",
-    "-A",
     "--header",
     "--user",
     "--proxy-user",
@@ -176,7 +179,6 @@ const HEADERS: [&str; 18] = [
     "--cookie",
     "--auth",
     "--auth-type",
-    "--user-agent",
     "--http-user",
     "--http-password",
     "--pass",
@@ -251,7 +253,10 @@ impl Assessor<'_> {
         let mut pipelines = script.script.pipelines.iter();
         let own = pipelines.find(|stages| stages.contains(commands));
         let first = own.and_then(|stages| stages.first()).unwrap_or(commands);
-        if self.print_secret(script, &(first.start..commands.end)) {
+        let inputs = script.inputs.get(commands.clone()).unwrap_or_default();
+        let mut inputs = inputs.iter().flatten();
+        let passes_secret = inputs.any(|input| input.holds_secret);
+        if passes_secret || self.print_secret(script, &(first.start..commands.end)) {
             self.findings.add_grave(Destroys, SENDS_SECRET);
         }
     }
@@ -268,20 +273,8 @@ impl Assessor<'_> {
         }
     }
 
-    /// Judges whether a pipeline sends a secret.
-    pub(super) fn sent_secrets(&mut self, script: &ScriptFacts, stages: &[Range<usize>]) {
-        let mut is_secret = false;
-        for stage in stages {
-            let facts = script.facts.get(stage.clone()).unwrap_or_default();
-            if is_secret && facts.iter().any(sends_input) {
-                self.findings.add_grave(Destroys, SENDS_SECRET);
-            }
-            is_secret |= self.print_secret(script, stage);
-        }
-    }
-
     /// Whether commands print a secret, or read a file with one.
-    fn print_secret(&self, script: &ScriptFacts, commands: &Range<usize>) -> bool {
+    pub(super) fn print_secret(&self, script: &ScriptFacts, commands: &Range<usize>) -> bool {
         let facts = script.facts.get(commands.clone()).unwrap_or_default();
         let words = script.script.commands.get(commands.clone());
         let mut printed = words.unwrap_or_default().iter().zip(facts);
@@ -289,29 +282,18 @@ impl Assessor<'_> {
             let own = &input.commands;
             input.operator == "<" && commands.start <= own.start && own.end <= commands.end
         });
-        printed.any(|(command, facts)| prints_secret(facts, &command.words))
+        let is_secret_name =
+            |name: &str| names_secret(name) || self.secret_variables.contains(name);
+        printed.any(|(command, facts)| prints_secret(facts, &command.words, is_secret_name))
             || read.any(|input| is_private(&self.value(&input.target)))
     }
 
     /// Whether the value of a word has a secret, as far as the names of its variables and its commands tell.
-    fn holds_secret(&self, script: &ScriptFacts, word: &ShellWord) -> bool {
+    pub(super) fn holds_secret(&self, script: &ScriptFacts, word: &ShellWord) -> bool {
         let mut commands = word.substitutions();
-        word.variables().any(names_secret)
+        word.variables()
+            .any(|name| names_secret(name) || self.secret_variables.contains(name))
             || commands.any(|(commands, _)| self.print_secret(script, &commands))
-    }
-
-    /// Judges a file or text that a command gets as its input, and may send.
-    pub(super) fn sent_input(
-        &mut self,
-        script: &ScriptFacts,
-        redirection: &Redirection,
-        file: &str,
-    ) {
-        let facts = script.facts.get(redirection.commands.clone());
-        let sends = facts.unwrap_or_default().iter().any(sends_input);
-        if sends && (is_private(file) || self.holds_secret(script, &redirection.target)) {
-            self.findings.add_grave(Destroys, SENDS_SECRET);
-        }
     }
 
     /// Judges the words of a request. One in a header is how programs log in.
@@ -334,18 +316,104 @@ impl Assessor<'_> {
         let request = innermost(&facts.values);
         let name = request.first().map_or("", |path| program_name(path));
         // The name of a host is sent as well.
-        let asks = matches!(name, "dig" | "drill" | "host" | "nslookup" | "ping");
-        if !asks && !is_http(name) || !facts.values.ends_with(&request) {
+        let asks = asks_network(name, request.get(1..).unwrap_or_default());
+        if !facts.values.ends_with(&request) {
             return;
         }
         let from = facts.values.len() - request.len();
         let values = facts.values.iter().skip(from);
         let words = command.words.iter().skip(from + 1);
-        let sends = values.clone().zip(values.skip(1)).zip(words);
-        let mut sends =
-            sends.filter(|((before, value), _)| asks || !is_header(name, before, value));
-        if sends.any(|(_, word)| self.holds_secret(script, word)) {
+        let mut sends = values.clone().zip(values.skip(1)).zip(words);
+        let is_sent = |((before, value), word): ((&String, &String), &ShellWord)| match name {
+            _ if asks => {
+                let names_host = HOST_PROGRAMS.contains(&name);
+                names_host || word.substitutions().next().is_some()
+            }
+            // A cookie logs in, unless it is the output of a command.
+            name if is_http(name) => {
+                let is_cookie = matches!(before.as_str(), "-b" | "--cookie");
+                !is_header(name, before, value) || is_cookie && word.substitutions().next().is_some()
+            }
+            _ => in_address(value) && uses_network(name, request.get(1..).unwrap_or_default()),
+        } && self.holds_secret(script, word);
+        if sends.any(is_sent) {
             self.findings.add_grave(Destroys, SENDS_SECRET);
         }
     }
+
+    /// Notes the variables whose values are the output of a command that prints a secret.
+    pub(super) fn secret_values(&mut self, script: &ScriptFacts) {
+        let commands = script.script.commands.iter();
+        for (name, word) in commands.flat_map(|command| &command.assignments) {
+            if self.holds_secret(script, word) {
+                self.secret_variables.insert(name.clone());
+            }
+        }
+    }
+
+    /// Notes the variables that `read` gives a secret.
+    pub(super) fn read_secret(&mut self, arguments: &[String]) {
+        if self.input.as_ref().is_some_and(|input| input.holds_secret) {
+            let names = arguments.iter().filter(|name| !name.starts_with('-'));
+            self.secret_variables.extend(names.cloned());
+        }
+    }
+}
+
+/// Whether the table says that a program uses the network with these arguments.
+fn uses_network(name: &str, arguments: &[String]) -> bool {
+    let entry = programs::find(name);
+    entry.is_some_and(|entry| entry.verdict(name, &entry.arguments(arguments)).class == Network)
+}
+
+/// Programs that send the name of a host to a server.
+const HOST_PROGRAMS: [&str; 9] = [
+    "dig",
+    "drill",
+    "getent",
+    "host",
+    "kdig",
+    "nslookup",
+    "ping",
+    "resolvectl",
+    "whois",
+];
+
+/// Whether a program asks a server about the names among its arguments.
+fn asks_network(name: &str, arguments: &[String]) -> bool {
+    const ASKING: [&str; 11] = [
+        "add", "download", "find", "index", "info", "install", "pull", "search", "show", "v",
+        "view",
+    ];
+    let has_registry = matches!(
+        name,
+        "brew"
+            | "bun"
+            | "cargo"
+            | "docker"
+            | "gem"
+            | "helm"
+            | "nix"
+            | "npm"
+            | "pip"
+            | "pip3"
+            | "pnpm"
+            | "podman"
+            | "snap"
+            | "yarn"
+    );
+    let mut arguments = arguments.iter();
+    HOST_PROGRAMS.contains(&name)
+        || has_registry && arguments.any(|argument| ASKING.contains(&argument.as_str()))
+}
+
+/// Whether an address has a value that is not known outside of the user and password before its host.
+fn in_address(value: &str) -> bool {
+    let Some((_, address)) = value.split_once("://") else {
+        return false;
+    };
+    let host = address.find(['/', '?', '#']).unwrap_or(address.len());
+    let user = address.get(..host).and_then(|host| host.rfind('@'));
+    let rest = address.get(user.map_or(0, |at| at + 1)..);
+    rest.is_some_and(|rest| rest.contains(UNKNOWN))
 }

@@ -1,5 +1,6 @@
 //! Shells, interpreters, and builtins that run text or change the shell.
 
+use super::inputs::{StreamContent, descriptor_of};
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
@@ -137,6 +138,12 @@ impl Assessor<'_> {
                         expands || option.contains('P'),
                     )
                 });
+                if call.arguments.first().is_some_and(|option| {
+                    option.starts_with('-') && !option.starts_with("--") && option.contains('p')
+                }) {
+                    let text = call.arguments.get(1..).unwrap_or_default().join(" ");
+                    self.sent_to_coprocess(script, &StreamContent::Text(text));
+                }
                 // The user sees the text on the next command line, and runs it or not.
                 if types {
                     self.findings.add(Writes, "");
@@ -246,6 +253,19 @@ impl Assessor<'_> {
             self.findings.add(Writes, "");
             return;
         };
+        if let Some(opened) = descriptor_of(file).and_then(|number| script.opened(number)) {
+            let stream = self.redirected(script, opened);
+            let is_download =
+                stream.is_some_and(|stream| stream.content == StreamContent::Download);
+            return match is_download {
+                true => self
+                    .findings
+                    .add_grave(RunsDownloadedCode, "runs a download"),
+                false => self
+                    .findings
+                    .add(Unknown, "it runs what a descriptor reads"),
+            };
+        }
         let substitution = call
             .words
             .get(at)
@@ -348,7 +368,7 @@ impl Assessor<'_> {
                 continue;
             }
             if argument == "-m" && plain == "python" || argument == "-M" {
-                return self.python_module(call, at + 1);
+                return self.python_module(script, call, at + 1);
             }
             if let Some(library) = library_of(plain, call.arguments, at) {
                 match library.starts_with(['.', '/']) || plain == "node" {

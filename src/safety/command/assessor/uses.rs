@@ -105,6 +105,8 @@ impl Assessor<'_> {
         for piece in pieces.filter(|piece| piece.contains(|c: char| c.is_ascii_alphabetic())) {
             let words: Vec<String> = piece.split_whitespace().map(str::to_owned).collect();
             if let Some(program) = fed_program(&words) {
+                // The pieces are cut without regard to quotes.
+                let program = program.trim_matches(['"', '\'']);
                 self.findings.add(Unknown, format!("{by} runs {program}"));
             }
         }

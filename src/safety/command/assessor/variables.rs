@@ -7,6 +7,7 @@ use crate::safety::command::class::CommandClass::{
 };
 use crate::safety::command::interpreters;
 use crate::safety::command::roles::program_name;
+use crate::safety::command::special;
 use crate::safety::command::syntax::SimpleCommand;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
@@ -35,6 +36,26 @@ const PLACES: [&str; 22] = [
     "R_LIBS",
     "TCLLIBPATH",
 ];
+
+/// Whether a variable names a place where a program installs packages from.
+fn is_registry(variable: &str) -> bool {
+    const NAMES: [&str; 13] = [
+        "BUNDLE_MIRROR__ALL",
+        "GOPROXY",
+        "HOMEBREW_API_DOMAIN",
+        "HOMEBREW_BOTTLE_DOMAIN",
+        "NPM_CONFIG_REGISTRY",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_FIND_LINKS",
+        "PIP_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "UV_EXTRA_INDEX_URL",
+        "UV_INDEX",
+        "UV_INDEX_URL",
+        "YARN_NPM_REGISTRY_SERVER",
+    ];
+    NAMES.contains(&variable.to_ascii_uppercase().as_str())
+}
 
 impl Assessor<'_> {
     /// Judges variables that change what later commands do.
@@ -160,6 +181,12 @@ impl Assessor<'_> {
                         format!("it sets {name}, so that other programs may run"),
                     ),
                 }
+            }
+            _ if is_registry(plain) && special::is_url(value) && !special::is_official(value) => {
+                self.findings.add(
+                    Unknown,
+                    format!("it sets {name}, which decides where packages come from"),
+                );
             }
             "LESS" | "MANOPT" | "LESSKEY_CONTENT" if value.contains(['!', '|', '+', 'P']) => {
                 self.findings.add(

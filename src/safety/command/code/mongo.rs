@@ -47,18 +47,20 @@ pub(super) fn member_names<'a>(
     Some(words.into_iter().filter(is_used).collect())
 }
 
-/// Returns where the texts of code without escapes are, or none if it is not certain.
+/// Returns where the texts of code without escapes are, or none if it is not certain: a quote can be in a comment or a regular
+/// expression.
 fn texts(code: &str) -> Vec<Range<usize>> {
     let mut texts = Vec::new();
     let mut open = None;
-    for (at, c) in code.char_indices().filter(|(_, c)| matches!(c, '"' | '\'')) {
-        match open {
-            None => open = Some((at, c)),
-            Some((start, quote)) if quote == c => {
+    for (at, c) in code.char_indices() {
+        match (open, c) {
+            (None, '"' | '\'') => open = Some((at, c)),
+            (None, '/') => return Vec::new(),
+            (Some((start, quote)), c) if quote == c => {
                 texts.push(start..at);
                 open = None;
             }
-            Some(_) => {}
+            _ => {}
         }
     }
     match open {

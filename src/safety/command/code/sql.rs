@@ -28,7 +28,7 @@ impl SqlEffect {
             SqlEffect::Reads | SqlEffect::Writes | SqlEffect::Unknown => None,
             SqlEffect::ChangesAllRows => Some("changes all rows of a table"),
             SqlEffect::ChangesServer => {
-                Some("changes users, rights, settings or files of a database server")
+                Some("changes users, rights, sessions, settings or files of a database server")
             }
             SqlEffect::RunsProgram => Some("runs a program or code from a database"),
             SqlEffect::Drops => Some("drops or deletes in a database"),
@@ -53,7 +53,6 @@ const DESTROYING: &[&str] = &[
     "DROPUSER",
     "FINDANDREMOVE",
     "PURGE",
-    "KILL",
     "FINDONEANDDELETE",
     "FINDONEANDREPLACE",
     "DROPINDEX",
@@ -64,8 +63,6 @@ const DESTROYING: &[&str] = &[
     "UPDATEMANY",
     "REPLACEONE",
     "BULKWRITE",
-    "KILLOP",
-    "PG_TERMINATE_BACKEND",
     "PG_DROP_REPLICATION_SLOT",
     "PG_FILE_UNLINK",
     "LO_UNLINK",
@@ -76,6 +73,9 @@ const DESTROYING: &[&str] = &[
 
 /// Words that change users, rights, settings or files of a server.
 const SERVER: &[&str] = &[
+    "KILL",
+    "KILLOP",
+    "PG_TERMINATE_BACKEND",
     "SHUTDOWN",
     "SHUTDOWNSERVER",
     "REVOKE",

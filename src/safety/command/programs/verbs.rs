@@ -73,6 +73,51 @@ pub(super) fn is_deleting_action(word: &str) -> bool {
     is_action && DELETING.contains(&first_verb(word).as_str())
 }
 
+/// Whether a subcommand gives others rights or access: `attach-user-policy`, `add-iam-policy-binding`, `create-access-key`. A policy
+/// can also be about something else, as `put-scaling-policy`.
+pub(super) fn grants(word: &str) -> bool {
+    const VERBS: [&str; 9] = [
+        "add",
+        "assign",
+        "attach",
+        "authorize",
+        "create",
+        "grant",
+        "put",
+        "set",
+        "update",
+    ];
+    const RIGHTS: [&str; 19] = [
+        "access-key",
+        "access-policy",
+        "acl",
+        "assume-role-policy",
+        "clusterrolebinding",
+        "group-policy",
+        "iam-policy",
+        "iam-policy-binding",
+        "key-policy",
+        "login-profile",
+        "permission",
+        "principal",
+        "repository-policy",
+        "resource-policy",
+        "role-policy",
+        "rolebinding",
+        "security-group-ingress",
+        "user-policy",
+        "user-to-group",
+    ];
+    let Some((verb, rest)) = word.split_once('-') else {
+        return false;
+    };
+    let ends = |right: &&str| {
+        let before = rest.strip_suffix(*right);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('-'))
+    };
+    VERBS.contains(&verb) && RIGHTS.iter().any(ends)
+}
+
 /// Whether what follows a subcommand selects what it shows, and is not a subcommand.
 pub(super) fn selects(word: &str) -> bool {
     matches!(

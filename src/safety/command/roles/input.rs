@@ -4,6 +4,7 @@ use super::{InputRole, innermost, program_name, program_of};
 use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, ArgumentUse};
 use crate::safety::command::shell_options::ShellOptions;
+use crate::safety::command::special;
 use crate::safety::command::word::UNKNOWN;
 
 /// How programs use their input, whatever their arguments.
@@ -136,7 +137,12 @@ pub fn input_role(arguments: &[String]) -> InputRole {
         .iter()
         .find(|operand| !operand.starts_with('-') || *operand == "-");
     let from_input = first.is_none_or(|first| is_input(first));
+    // Arguments that are not known yet follow, of which one may make it read its input.
+    let outer = arguments.first().map_or("", |path| program_name(path));
     if interpreters::is_shell(name) {
+        if outer == "parallel" {
+            return InputRole::Shell;
+        }
         return match ShellOptions::read(operands).reads_input {
             true => InputRole::Shell,
             false => InputRole::Data,
@@ -264,6 +270,13 @@ fn special_role(name: &str, operands: &[String]) -> Option<InputRole> {
         "task" => (
             reads_rules(operands, &["-t", "--taskfile"]),
             InputRole::Opaque,
+        ),
+        // A service may take the body of the request for commands.
+        "curl" | "wget" | "wget2" => (
+            special::sent_files(name, operands)
+                .iter()
+                .any(|file| matches!(*file, "-" | "/dev/stdin")),
+            InputRole::Lines,
         ),
         "ssh-keygen" => (
             !has_letters(&['l', 'y', 'Y', 'i', 'e', 'F', 'H', 'B', 'R', 'D', 'r']),

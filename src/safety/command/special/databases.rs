@@ -30,6 +30,13 @@ fn queries(call: &ProgramCall<'_>) -> Vec<String> {
         .map(str::to_owned)
         .collect();
     match call.name {
+        "bq" if list.operands.first() == Some(&"query") && !is_trial(&list.options) => found
+            .extend(
+                list.operands
+                    .iter()
+                    .skip(1)
+                    .map(|query| (*query).to_owned()),
+            ),
         "sqlite3" | "sqlite" | "duckdb" => found.extend(
             list.operands
                 .iter()
@@ -56,6 +63,16 @@ fn queries(call: &ProgramCall<'_>) -> Vec<String> {
         _ => {}
     }
     found
+}
+
+/// Whether the last of the options of `bq` about it says that a query is not run.
+fn is_trial(options: &[&str]) -> bool {
+    let plain = |option: &&&str| option.trim_start_matches('-').starts_with("dry_run");
+    let is_off = |option: &&&str| option.trim_start_matches('-').starts_with("nodry_run");
+    let last = options
+        .iter()
+        .rfind(|option| plain(option) || is_off(option));
+    last.is_some_and(|option| matches!(option.trim_start_matches('-'), "dry_run" | "dry_run=true"))
 }
 
 /// Judges a client.

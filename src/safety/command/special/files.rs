@@ -246,6 +246,11 @@ pub fn permissions(
             "lets others change or read a file that runs later or that holds keys",
         );
     }
+    // As `-R` does, for the files of a search.
+    let is_open = |bits: u32| bits & 0o002 != 0;
+    if call.is_fed && call.name == "chmod" && u32::from_str_radix(mode, 8).is_ok_and(is_open) {
+        findings.add(Destroys, "lets others change all files that it is given");
+    }
     // What a mode adds, and the owner below a directory of the project, can be changed back.
     let adds = mode.split(',').all(|part| {
         let (who, added) = part.split_once('+').unwrap_or((part, "-"));

@@ -67,12 +67,7 @@ pub fn sed(
                     .for_each(|command| findings.guess(command));
             }
             let is_quiet = list.has_any(&["-n", "--quiet", "--silent"]);
-            let empties = ["s/.*//", "s/.*//g", "s/^.*$//", "s/^.*//", "s/^.*$//g"];
-            let deletes = effects.only_deletes(is_quiet)
-                || scripts
-                    .iter()
-                    .any(|script| empties.contains(&script.trim()));
-            if suffix.is_some_and(str::is_empty) && deletes {
+            if suffix.is_some_and(str::is_empty) && effects.only_deletes(is_quiet) {
                 findings.add(Destroys, "deletes lines of files in place");
             }
             for path in effects.writes.iter().filter(|path| !is_sink(path)) {

@@ -344,6 +344,18 @@ pub fn is_url(operand: &str) -> bool {
         || FORGES.iter().any(|forge| operand.starts_with(forge))
 }
 
+/// Whether an address is one of the usual sources of packages.
+pub fn is_official(source: &str) -> bool {
+    let official = [
+        "https://proxy.golang.org",
+        "https://pypi.org/",
+        "https://pypi.python.org/",
+        "https://registry.npmjs.org",
+        "https://registry.yarnpkg.com",
+    ];
+    official.iter().any(|place| source.starts_with(place))
+}
+
 /// Judges the source of an installation: an archive or a repository runs its code without any review.
 fn install(call: &ProgramCall<'_>, list: &ArgumentList<'_>, findings: &mut Findings) {
     let is_script = matches!(call.name, "npm" | "pnpm" | "yarn" | "bun");
@@ -374,14 +386,7 @@ fn install(call: &ProgramCall<'_>, list: &ArgumentList<'_>, findings: &mut Findi
         true => &["--registry"],
         false => &sources,
     };
-    let is_official = |source: &&str| {
-        let official = [
-            "https://pypi.org/",
-            "https://registry.npmjs.org",
-            "https://pypi.python.org/",
-        ];
-        !is_url(source) || official.iter().any(|place| source.starts_with(place))
-    };
+    let is_official = |source: &&str| !is_url(source) || is_official(source);
     let known = call.option_values(sources).iter().all(is_official);
     let mut operands = list
         .operands
@@ -390,7 +395,7 @@ fn install(call: &ProgramCall<'_>, list: &ArgumentList<'_>, findings: &mut Findi
     if !known || operands.any(is_place) {
         findings.add(
             RunsDownloadedCode,
-            "installs a download, which runs its code",
+            "installs or runs a download, which runs its code",
         );
     }
 }
@@ -418,10 +423,25 @@ pub fn other(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
             RunsDownloadedCode,
             "installs or runs a download, which runs its code",
         );
+    } else if call.name == "brew" && installs_of_tap(&call.list().operands) {
+        findings.add(Unknown, "installs a package of a source that is not known");
     } else if is_plugin && adds {
         findings.add(Unknown, "installs a plugin, which runs its code");
     }
     CallOutcome::default()
+}
+
+/// Whether Homebrew installs a package of a source that it adds: `USER/SOURCE/NAME`.
+fn installs_of_tap(operands: &[&str]) -> bool {
+    let Some(("install" | "reinstall" | "upgrade", names)) =
+        operands.split_first().map(|(first, names)| (*first, names))
+    else {
+        return false;
+    };
+    names.iter().any(|name| {
+        let is_path = name.starts_with(['.', '/', '~']);
+        !is_path && !name.starts_with("homebrew/") && name.matches('/').count() == 2
+    })
 }
 
 /// Judges nix: packages and shells of a flake.

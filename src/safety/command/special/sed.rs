@@ -54,6 +54,24 @@ fn is_blank(address: &str) -> bool {
         && plain.ends_with('$')
 }
 
+/// Whether a substitution, without its `s`, replaces whole lines by nothing.
+pub fn empties_lines(substitution: &str) -> bool {
+    let mut chars = substitution.chars();
+    let Some(delimiter) = chars.next().filter(|c| !c.is_alphanumeric() && *c != '\\') else {
+        return false;
+    };
+    let mut parts = chars.as_str().split(delimiter);
+    let (Some(expression), Some("")) = (parts.next(), parts.next()) else {
+        return false;
+    };
+    let expression = expression.trim_start_matches('^');
+    let expression = expression.trim_end_matches('$').trim_end_matches("\\n");
+    matches!(
+        expression,
+        ".*" | ".+" | ".\\+" | ".*?" | "(.*)" | "[^\\n]*" | "[\\s\\S]*"
+    )
+}
+
 /// Why a script was not read to its end.
 #[derive(Default)]
 struct SedFailure {
@@ -114,9 +132,14 @@ impl<'a> SedReader<'a> {
             match command {
                 'd' | 'D' | 'z' => effects.deletes |= is_inverted || !is_blank(address),
                 'p' | 'P' => effects.prints = true,
-                '{' | '}' | 'n' | '#' => {}
+                '{' | '}' | 'n' | 'N' | '#' => {}
                 // The rest of the input is lost.
                 'q' | 'Q' => effects.deletes = true,
+                's' => {
+                    let empties = empties_lines(self.rest);
+                    effects.deletes |= empties;
+                    effects.changes |= !empties;
+                }
                 _ => effects.changes = true,
             }
             match command {

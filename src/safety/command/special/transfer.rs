@@ -1,7 +1,7 @@
 //! Programs that download or upload.
 
-use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
-use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
+use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
+use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
 use crate::safety::command::code::commands_change;
 use crate::safety::command::targets::{PathReach, is_private, written};
 
@@ -167,12 +167,30 @@ fn uploads(call: &ProgramCall<'_>, findings: &mut Findings) {
     }
 }
 
-/// Judges the files that `gh gist create` publishes.
+/// Judges `gh`: the files that `gist create` publishes, and requests of `api` that let others see or change a repository.
 pub fn published(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     let operands = call.list().operands;
     let is_gist = matches!(operands.as_slice(), ["gist", "create" | "new" | "edit", ..]);
     if is_gist && operands.iter().any(|path| is_private(path)) {
         findings.add_grave(Destroys, SENDS_SECRET);
+    }
+    let is_api = operands.first() == Some(&"api");
+    let fields = call.option_values(&["-f", "--raw-field", "-F", "--field"]);
+    let method = call.option_value(&["-X", "--method"]);
+    let changes = match method {
+        Some(method) => !method.eq_ignore_ascii_case("GET"),
+        None => !fields.is_empty(),
+    };
+    let opens = fields
+        .iter()
+        .any(|field| matches!(*field, "private=false" | "visibility=public"));
+    const RIGHTS: [&str; 4] = ["collaborators", "memberships", "keys", "hooks"];
+    let mut parts = operands.iter().flat_map(|path| path.split('/'));
+    if is_api && changes && (opens || parts.any(|part| RIGHTS.contains(&part))) {
+        findings.add(
+            Destroys,
+            "changes who may see or change something on GitHub",
+        );
     }
     CallOutcome::default()
 }
@@ -203,7 +221,7 @@ pub fn download(
         .arguments
         .iter()
         .any(|a| matches!(a.as_str(), "POST" | "PUT" | "PATCH"))
-        || !bodies.is_empty();
+        || !is_get && !bodies.is_empty();
     // Services that delete by a path: `_delete_by_query` of Elasticsearch.
     let is_delete = is_delete
         || sends
@@ -212,7 +230,16 @@ pub fn download(
                 let mut parts = url.split(['/', '_', '-', '?', '&', '=', '.', ':']).skip(1);
                 is_url && parts.any(is_deleting_part)
             })
-        || !is_get && bodies.iter().any(|body| body_deletes(body))
+        || bodies.iter().any(|body| match is_get {
+            true => sends && query_deletes(body),
+            false => body_deletes(body),
+        })
+        || call.arguments.iter().any(|argument| {
+            let queries = argument.split_once('?').filter(|(url, _)| !url.contains([' ', '{']));
+            let header = argument.to_ascii_lowercase();
+            sends && queries.is_some_and(|(_, queries)| query_deletes(queries))
+                || header.contains("method-override") && header.ends_with("delete")
+        })
         // A command of FTP, POP3 or IMAP.
         || commands_change(method);
     if is_delete {
@@ -282,63 +309,6 @@ pub fn download(
             .has_any(&["-r", "--recursive", "-m", "--mirror", "-i", "--input-file"]);
     outcome.downloads = targets;
     outcome
-}
-
-/// Judges `nc` and `socat`, which can connect a shell to the network.
-pub fn netcat(
-    call: &ProgramCall<'_>,
-    place: &CommandPlace<'_>,
-    findings: &mut Findings,
-) -> CallOutcome {
-    let list = call.list();
-    let mut outcome = CallOutcome::default();
-    let runs = match call.name {
-        "socat" => match local_commands(&list.operands) {
-            Some(commands) => {
-                outcome.inner = commands;
-                false
-            }
-            None => call.arguments.iter().any(|argument| is_command(argument)),
-        },
-        _ => list.has_any(&["-e", "-c", "--exec", "--sh-exec", "--lua-exec"]),
-    };
-    if runs {
-        findings.add_grave(RunsDownloadedCode, "runs commands from the network");
-    }
-    let addresses = call.arguments.iter().filter(|_| call.name == "socat");
-    for address in addresses {
-        let (kind, path) = address.split_once(':').unwrap_or_default();
-        let kind = kind.to_ascii_lowercase();
-        if matches!(
-            kind.as_str(),
-            "file" | "open" | "gopen" | "create" | "creat"
-        ) {
-            written(path.split(',').next().unwrap_or(path), place, findings);
-        }
-    }
-    outcome
-}
-
-/// Whether an address of `socat` is a command.
-fn is_command(address: &str) -> bool {
-    let address = address.to_ascii_uppercase();
-    let kinds = ["EXEC:", "SYSTEM:", "SHELL:"];
-    kinds.iter().any(|kind| address.contains(kind))
-}
-
-/// Returns the commands of `socat` if it connects each only with its own input and output.
-fn local_commands(addresses: &[&str]) -> Option<Vec<InnerCommand>> {
-    let is_own =
-        |address: &&&str| matches!(**address, "-" | "STDIO" | "stdio" | "STDIN" | "STDOUT");
-    let (own, others): (Vec<&&str>, Vec<&&str>) = addresses.iter().partition(is_own);
-    let [address] = others.as_slice() else {
-        return None;
-    };
-    let (kind, command) = address.split_once(':')?;
-    let command = command.split(',').next().unwrap_or(command);
-    let is_plain = kind.chars().all(|c| c.is_ascii_alphabetic());
-    let is_local = own.len() == 1 && is_plain && is_command(&format!("{kind}:"));
-    is_local.then(|| vec![InnerCommand::Fed(command.to_owned())])
 }
 
 /// Judges the file of `ssh-keygen`: a key among the others is usual, a file of settings is not.

@@ -148,11 +148,14 @@ impl SyntaxBuilder<'_> {
         let open = self.frames.iter().rev().find_map(|frame| match frame {
             SyntaxFrame::Command(index) => Some(*index..*index + 1),
             SyntaxFrame::Redirected { start, end } => Some(*start..(*end).max(last)),
+            SyntaxFrame::Function { start, .. } => Some(*start..last),
             _ => None,
         });
         let commands = open.unwrap_or(last..last);
         self.lost_dash(node, &commands);
+        let descriptor = node.child_by_field_name("descriptor");
         self.frames.push(SyntaxFrame::Redirect {
+            descriptor: descriptor.and_then(|number| self.slice(number).parse().ok()),
             operator: operator.unwrap_or_default(),
             targets: Vec::new(),
             commands,
@@ -174,6 +177,7 @@ impl SyntaxBuilder<'_> {
 
     fn close_redirect(&mut self) {
         let Some(SyntaxFrame::Redirect {
+            descriptor,
             operator,
             targets,
             commands,
@@ -194,6 +198,7 @@ impl SyntaxBuilder<'_> {
             self.push_word(last, word);
         }
         self.script.redirections.push(Redirection {
+            descriptor,
             operator,
             target: target.unwrap_or_default(),
             commands,

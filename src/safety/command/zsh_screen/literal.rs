@@ -60,4 +60,19 @@ impl ZshScreen {
             ..self.traits
         }
     }
+
+    /// Copies up to and with a closing quote.
+    pub(super) fn copy_quoted(&mut self, has_escapes: bool) -> Result<(), &'static str> {
+        while let Some(c) = self.peek(0) {
+            if c == '\\' && has_escapes {
+                self.copy(2);
+                continue;
+            }
+            self.copy(1);
+            if c == '\'' {
+                return Ok(());
+            }
+        }
+        Err("a quote is not closed")
+    }
 }
