@@ -60,7 +60,9 @@ pub fn run(paths: &Paths, command: CallCommand) -> Result<u8> {
     let (reason, lines) = reason.split_once('\n').unwrap_or((&reason, ""));
     let error = Error::new(kind, reason);
     let error = match kind {
-        ErrorKind::Usage => error.hint("see: aish-helper tools search, aish-helper call --help"),
+        ErrorKind::Usage => error.hint(
+            "see: aish-helper tools search, aish-helper mcp tool NAME, aish-helper call --help",
+        ),
         _ => error,
     };
     report(&error);

@@ -98,7 +98,7 @@ impl CallFrames {
         let complete = std::mem::replace(&mut self.partial, rest);
         complete
             .lines()
-            .map(|line| output_line(line, width))
+            .flat_map(|line| output_lines(line, width))
             .collect()
     }
 
@@ -107,7 +107,7 @@ impl CallFrames {
         let partial = std::mem::take(&mut self.partial);
         let mut lines = self.end_lines(end, width);
         if !partial.trim().is_empty() {
-            lines.insert(0, output_line(&partial, width));
+            lines.splice(0..0, output_lines(&partial, width));
         }
         lines
     }
@@ -175,13 +175,15 @@ impl CallFrames {
     }
 }
 
-/// Returns a line of a command's output as a terminal shows it, without its colours.
-fn output_line(line: &str, width: usize) -> StyledLine {
+/// Returns a line of a command's output as a terminal shows it, without its colours: several rows where it moves the cursor to others.
+fn output_lines(line: &str, width: usize) -> Vec<StyledLine> {
     let shown = match line.contains(|c: char| c.is_control() && c != '\t') {
         true => captured_text(line.as_bytes(), LINE_SIZE),
         false => line.to_owned(),
     };
-    dim(&format!("  │ {}", untabbed(&prose(&shown))), width)
+    let rows = shown.split('\n');
+    rows.map(|row| dim(&format!("  │ {}", untabbed(&prose(row))), width))
+        .collect()
 }
 
 /// Returns the status in the words of a terminal line.
@@ -426,6 +428,32 @@ mod tests {
         ] {
             let mut frames = CallFrames::default();
             assert_eq!(text(frames.output(output, 80)), [format!("  │ {shown}")]);
+        }
+    }
+
+    #[test]
+    fn output_that_moves_the_cursor_stays_within_its_frame() {
+        for codes in [
+            "\u{b}",
+            "\u{c}",
+            "\u{85}",
+            "\u{1b}E",
+            "\u{1b}D",
+            "\u{1b}M",
+            "\u{1b}[A",
+            "\u{1b}[2;1H",
+        ] {
+            for last in ["", "\n"] {
+                let mut frames = CallFrames::default();
+                let output = format!("a{codes}FAKE{last}");
+                let mut lines = frames.output(&output, 80);
+                lines.extend(frames.end(&end(CallStatus::Success, "", 0), 80));
+                lines.pop();
+                let rows = text(lines);
+                assert!(rows.iter().any(|row| row.contains("FAKE")), "{codes:?}");
+                let is_framed = |row: &String| row.starts_with("  │ ") && !row.contains('\n');
+                assert!(rows.iter().all(is_framed), "{codes:?}: {rows:?}");
+            }
         }
     }
 

@@ -61,7 +61,6 @@ pub fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> Cal
     let text = converted.lines.join("\n");
     let bytes = text.len() as u64;
     CallResult {
-        terminal: None,
         text: if text.trim().is_empty() {
             "[no output]".to_owned()
         } else {
@@ -70,9 +69,8 @@ pub fn call_result(alias: &str, result: CallToolResult, max_bytes: usize) -> Cal
         is_error: result.is_error == Some(true),
         notes: converted.notes(),
         images: converted.images,
-        told: Vec::new(),
         bytes,
-        files: Vec::new(),
+        ..CallResult::default()
     }
 }
 

@@ -398,7 +398,9 @@ fn received(line: &[u8], id: Option<u64>, takes_calls: bool) -> Result<Received,
             _ => broken(garbage),
         };
     }
-    match message.is_object() && number == id {
+    // Code in the worker can write to the channel: what is not an answer must not count as an empty one.
+    let has_end = |_| message.get("is_error").is_some_and(Value::is_boolean);
+    match message.is_object() && number == id && id.is_none_or(has_end) {
         true => Ok(Received::Answer(message)),
         false => broken(garbage),
     }

@@ -20,6 +20,7 @@ use crate::protocol::{self, kind};
 use crate::safety::policy::{BuiltinAction, RuleEffect, RuleSubject};
 use crate::services::client_handle::ClientHandle;
 use crate::services::{SharedServices, mcp_startup, tool_history};
+use crate::tools::builtin;
 use crate::turn::rules_in_force;
 use crate::turn::tool_view::tool_info;
 
@@ -64,6 +65,9 @@ pub async fn serve(
             reply(&tools)
         }
         McpRequest::Tool { name } => {
+            if let Some(tool) = builtin::find_work_tool(&name) {
+                return reply(&tool_info(tool));
+            }
             let alias = name.split_once('.').map(|(alias, _)| alias);
             let tools = tools(services, client, &config, alias).await?;
             let tool = tools.iter().find(|t| t.name == name).map(tool_info);
@@ -71,8 +75,7 @@ pub async fn serve(
             reply(&tool)
         }
         McpRequest::Search { query, limit } => {
-            let found = search(services, client, &config, query, limit).await?;
-            reply(&found)
+            reply(&search(services, client, &config, query, limit).await?)
         }
         McpRequest::Connect { url, alias } => {
             let info = connect(services, client, &config, url, alias).await?;
@@ -135,8 +138,7 @@ pub async fn serve(
             let work = services
                 .mcp
                 .prompt(alias, prompt, &arguments, client.feed.cancel_token());
-            let text = work.await?;
-            reply(&text)
+            reply(&work.await?)
         }
     }
 }

@@ -124,8 +124,14 @@ impl fmt::Display for Denial {
     }
 }
 
-/// Returns what the sandbox denied, derived from the output of the command, which ran in `dir`: relative paths count from there.
-pub fn denials(output: &str, policy: &SandboxPolicy, dir: &Path) -> Vec<Denial> {
+/// Returns what the sandbox denied, derived from the output of the command, which ran in `dir`: relative paths count from there. What
+/// would fail without the sandbox too, as `works_outside` says, is not a denial.
+pub fn denials(
+    output: &str,
+    policy: &SandboxPolicy,
+    dir: &Path,
+    works_outside: impl Fn(&Denial) -> bool,
+) -> Vec<Denial> {
     let reader = ReportReader {
         policy,
         dir,
@@ -141,6 +147,7 @@ pub fn denials(output: &str, policy: &SandboxPolicy, dir: &Path) -> Vec<Denial> 
         if let Some(denial) = reader.read(line, before.unwrap_or_default())
             && denials.len() < MAX_DENIALS
             && seen.insert(denial.clone())
+            && works_outside(&denial)
         {
             denials.push(denial);
         }
@@ -257,11 +264,16 @@ impl ReportReader<'_> {
             REPORTS.iter().any(|report| part.contains(report))
         };
         // The program that reports comes first.
-        names.extend(
-            parts
-                .skip(1)
-                .filter(|part| !is_report(part) && !part.contains(' ')),
-        );
+        let parts: Vec<&str> = parts.skip(1).collect();
+        let cause = parts.iter().position(|part| is_report(part));
+        for (at, part) in parts.iter().enumerate() {
+            // Beside the cause, a path is whole: it may have blanks.
+            let is_beside = cause.is_some_and(|cause| at.abs_diff(cause) == 1);
+            let is_whole = is_beside && part.starts_with(['/', '~', '.']);
+            if !is_report(part) && (is_whole || !part.contains(' ')) {
+                names.push(part);
+            }
+        }
         let mut words = line.split_whitespace().peekable();
         let program = words.next_if(|word| word.ends_with(':'));
         names.extend(

@@ -11,6 +11,7 @@ mod links;
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
+mod outside_access;
 mod path_rules;
 mod places;
 mod policy;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::denials::{Denial, DeniedAccess, denials};
 pub use self::guarded_files::GuardedFiles;
+pub use self::outside_access::works_outside;
 pub use self::path_rules::PathRules;
 pub use self::policy::{SandboxLevel, SandboxLimits, SandboxPolicy};
 pub use self::process_mark::{PROCESS_MARK, kill_marked};

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -85,6 +86,8 @@ pub struct CallResult {
     pub terminal: Option<String>,
     /// The files that were read or changed.
     pub files: Vec<KnownFile>,
+    /// Time that the call took by itself, if it waited for another call and the question about it.
+    pub own_time: Option<Duration>,
 }
 
 /// Why a call has no result.

@@ -201,7 +201,8 @@ pub async fn run<'c>(
             ended,
             ..
         } = one;
-        let (ended, ms) = ended.unwrap_or((Err(CallError::Interrupted), elapsed(begun)));
+        let (ended, ms) =
+            ended.unwrap_or((Err(CallError::Interrupted), milliseconds(begun.elapsed())));
         let mut end = CallFinished {
             id: call.id.clone(),
             name: account.name.clone().unwrap_or_default(),
@@ -298,7 +299,11 @@ async fn all_ended(running: &mut [RunningCall<'_>]) {
         let mut all = Poll::Ready(());
         for one in running.iter_mut().filter(|one| one.ended.is_none()) {
             match one.work.as_mut().poll(context) {
-                Poll::Ready(ended) => one.ended = Some((ended, elapsed(one.begun))),
+                Poll::Ready(ended) => {
+                    let own = ended.as_ref().ok().and_then(|result| result.own_time);
+                    let taken = own.unwrap_or_else(|| one.begun.elapsed());
+                    one.ended = Some((ended, milliseconds(taken)));
+                }
                 Poll::Pending => all = Poll::Pending,
             }
         }
@@ -307,9 +312,8 @@ async fn all_ended(running: &mut [RunningCall<'_>]) {
     .await;
 }
 
-/// Returns the milliseconds since `since`.
-fn elapsed(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn elicit(question: mcp::ElicitationRequest) -> ElicitationPrompt {

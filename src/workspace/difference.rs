@@ -12,6 +12,9 @@ use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 /// Unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 3;
 
+/// Longest unchanged line that is shown around a change, in bytes: a file of data may be one line of many megabytes.
+const MAX_CONTEXT_BYTES: usize = 64 << 10;
+
 /// Maximum number of lines, both versions together, whose difference is looked for. The time grows with the square of the
 /// changes; above this, the part between the common beginning and end is shown as replaced.
 const COMPARED_LINES: usize = 40_000;
@@ -202,6 +205,10 @@ impl FileDifference {
         if let DiffOp::Equal { .. } = operation {
             for (old_index, new_index) in from.zip(to) {
                 let line = old.get(old_index).copied().unwrap_or_default();
+                if line.len() > MAX_CONTEXT_BYTES {
+                    self.gap(1);
+                    continue;
+                }
                 self.lines.push(DifferenceLine {
                     sign: LineSign::Unchanged,
                     old_number: Some(old_index + 1),

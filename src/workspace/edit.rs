@@ -1,6 +1,7 @@
 //! Replaces one unique place of a text. The text to replace is looked up in four stages, each less strict than the one
 //! before: exact; without trailing space; with another, uniform indentation; with other Unicode punctuation. The first stage
-//! that finds anything decides: one place is replaced, several are refused. Pure.
+//! that finds anything decides: one place is replaced, several are refused. A place that is not exact must be the only one of all
+//! stages. Pure.
 //!
 //! Lines that the replacement does not change keep every byte, and so do the line ends around it.
 
@@ -149,8 +150,9 @@ fn find(
         _ if is_in_indentation => {}
         found => return unique(found),
     }
+    let loose = |found| unique(only_place(file, old, found));
     if let Some(found) = find_whole_lines(file, old, new, false)? {
-        return unique(found);
+        return loose(found);
     }
     // The first line is given without its indentation, the others with theirs.
     if is_in_indentation {
@@ -161,10 +163,27 @@ fn find(
         found if is_made_already(file, old, new, MatchStage::Punctuation, &found) => {
             return Ok(None);
         }
-        found => return unique(found),
+        found => return loose(found),
     }
     let found = find_whole_lines(file, old, new, true)?;
-    unique(found.unwrap_or(StageResult::Absent))
+    loose(found.unwrap_or(StageResult::Absent))
+}
+
+/// Returns a match that is not exact, unless the loosest rule finds other places as well: which of them differs least from the text says
+/// little about which of them is meant.
+fn only_place(file: &TextFile, old: &[ModelLine<'_>], found: StageResult) -> StageResult {
+    let mut places = match &found {
+        StageResult::Absent => return found,
+        StageResult::Ambiguous(places) => places.clone(),
+        StageResult::Found(found) => vec![found.first],
+    };
+    places.extend(line_match::loosest_places(file, old));
+    places.sort_unstable();
+    places.dedup();
+    match places.len() {
+        1 => found,
+        _ => StageResult::Ambiguous(places),
+    }
 }
 
 /// Finds whole lines that differ in trailing space or indentation, and returns what the first stage found that found any.

@@ -37,6 +37,14 @@ pub fn list_files(
     context: &ReadContext<'_>,
     dir: &ResolvedPath,
 ) -> PathResult<Vec<(PathBuf, EntryKind)>> {
+    Ok(readable_files(context, dir)?.0)
+}
+
+/// Same as [`list_files`]. Returns as well the number of directories that could not be read.
+fn readable_files(
+    context: &ReadContext<'_>,
+    dir: &ResolvedPath,
+) -> PathResult<(Vec<(PathBuf, EntryKind)>, usize)> {
     let cancelled = context.cancelled;
     let found = Mutex::new(Vec::new());
     let options = WalkOptions {
@@ -46,7 +54,7 @@ pub fn list_files(
         left_out: None,
         cancelled,
     };
-    walk(&options, || {
+    let unvisited = walk(&options, || {
         |entry: &super::walk::WalkEntry<'_>| {
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             if found.len() < MAX_PATHS {
@@ -64,7 +72,7 @@ pub fn list_files(
     }
     found.sort_unstable();
     found.dedup();
-    Ok(found)
+    Ok((found, unvisited.unreadable))
 }
 
 /// Returns the entry at a path below a directory, in which no part may be a link; `None` for a directory and if nothing is there.
@@ -99,10 +107,10 @@ pub fn find_files(
         Some(glob) => glob.matched(path, false).is_whitelist(),
         None => below(dir, path).to_lowercase().contains(&part),
     };
-    let found = list_files(context, dir);
-    let mut found = found.map_err(|error| with_near_names(error, dir))?;
+    let found = readable_files(context, dir);
+    let (mut found, unreadable) = found.map_err(|error| with_near_names(error, dir))?;
     found.retain(|(path, _)| matches(path));
-    Ok(written(context, found))
+    Ok(written(context, found, unreadable))
 }
 
 /// Finds files by words: each must be in the path below `dir`, or similar to a part of it. The best come first: words in the
@@ -122,7 +130,8 @@ pub fn search_files(
         .take(16)
         .collect();
     let mut scored: Vec<(u32, usize, (PathBuf, EntryKind))> = Vec::new();
-    for file in list_files(context, dir)? {
+    let (files, unreadable) = readable_files(context, dir)?;
+    for file in files {
         let path = below(dir, &file.0).to_lowercase();
         if let Some(score) = score(&words, &path) {
             scored.push((score, path.len(), file));
@@ -130,7 +139,7 @@ pub fn search_files(
     }
     scored.sort_by(|a, b| (b.0, a.1, &a.2).cmp(&(a.0, b.1, &b.2)));
     let found = scored.into_iter().map(|(.., file)| file).collect();
-    Ok(written(context, found))
+    Ok(written(context, found, unreadable))
 }
 
 fn check_query(query: &str) -> PathResult<()> {
@@ -177,7 +186,11 @@ fn score(words: &[String], path: &str) -> Option<u32> {
     })
 }
 
-fn written(context: &ReadContext<'_>, found: Vec<(PathBuf, EntryKind)>) -> ListedText {
+fn written(
+    context: &ReadContext<'_>,
+    found: Vec<(PathBuf, EntryKind)>,
+    unreadable: usize,
+) -> ListedText {
     let total = found.len() as u64;
     let mut shown = 0;
     let mut text = LimitedText::new(context.limits);
@@ -196,6 +209,14 @@ fn written(context: &ReadContext<'_>, found: Vec<(PathBuf, EntryKind)>) -> Liste
     } else if shown < total {
         let counts = format!("{} of {} files shown", grouped(shown), grouped(total));
         text.remark(&format!("{counts}; narrow the pattern or the path"));
+    }
+    match unreadable {
+        0 => {}
+        1 => text.remark("1 directory could not be read"),
+        many => text.remark(&format!(
+            "{} directories could not be read",
+            grouped(many as u64)
+        )),
     }
     if context.cancelled.load(Ordering::Relaxed) {
         text.remark("the search was cancelled before its end");

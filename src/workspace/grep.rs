@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
@@ -35,6 +36,9 @@ const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// Maximum number of characters of a line in the result.
 const MAX_LINE_CHARS: usize = 500;
+
+/// Number of bytes shown before the first match of a line whose beginning is left out.
+const BYTES_BEFORE_MATCH: usize = 100;
 
 /// Maximum number of bytes of hits that are kept to be sorted; later hits are only counted.
 const MAX_KEPT_BYTES: usize = 32 << 20;
@@ -148,11 +152,13 @@ pub fn grep(
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     let mut listed = written(context.workspace.cwd(), request, found, context.limits);
-    if unread > 0 {
-        listed.text.push_str(&format!(
+    match unread {
+        0 => {}
+        1 => (listed.text).push_str("[1 file or directory could not be read]\n"),
+        many => listed.text.push_str(&format!(
             "[{} files or directories could not be read]\n",
-            grouped(unread as u64)
-        ));
+            grouped(many as u64)
+        )),
     }
     if let Some(remark) = left_out_remark(context.workspace.cwd(), unvisited.left_out) {
         listed.text.push_str(&remark);
@@ -330,6 +336,22 @@ struct HitSink<'a, 'b> {
 }
 
 impl HitSink<'_, '_> {
+    /// Returns where the shown part of a line with a hit begins, so that the first match is in it.
+    fn shown_from(&self, bytes: &[u8]) -> usize {
+        if bytes.len() <= MAX_LINE_CHARS {
+            return 0;
+        }
+        let found = self.collector.matcher.find(bytes).ok().flatten();
+        let Some(found) = found.filter(|found| found.end() > MAX_LINE_CHARS) else {
+            return 0;
+        };
+        let is_inside_char = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+        let from = found.start().saturating_sub(BYTES_BEFORE_MATCH);
+        (from..found.start())
+            .find(|at| !is_inside_char(at))
+            .unwrap_or(from)
+    }
+
     fn keep(&mut self, number: Option<u64>, bytes: &[u8], is_hit: bool) {
         let kept = &self.collector.kept;
         if self.is_cut || kept.load(Ordering::Relaxed) > MAX_KEPT_BYTES {
@@ -337,12 +359,16 @@ impl HitSink<'_, '_> {
             return;
         }
         // A line can be longer than its shown part by any factor.
-        let head = bytes.get(..MAX_LINE_CHARS * 4 + 4).unwrap_or(bytes);
+        let from = if is_hit { self.shown_from(bytes) } else { 0 };
+        let rest = bytes.get(from..).unwrap_or_default();
+        let head = rest.get(..MAX_LINE_CHARS * 4 + 4);
+        let head = head.unwrap_or(rest);
         let line = String::from_utf8_lossy(head);
         let line = line.trim_end_matches(['\n', '\r']);
         let (shown, _) = cut_line(line, MAX_LINE_CHARS);
         let separator = if is_hit { ':' } else { '-' };
-        let mut text = format!("{}{separator}{shown}", number.unwrap_or(0));
+        let left_out = if from > 0 { "…" } else { "" };
+        let mut text = format!("{}{separator}{left_out}{shown}", number.unwrap_or(0));
         if shown.len() < line.len() || head.len() < bytes.len() {
             text.push_str(&format!("… [cut, {} bytes]", grouped(bytes.len() as u64)));
         }
@@ -455,10 +481,11 @@ fn written(
             "matching lines"
         };
         text.remark(&format!(
-            "{} of {} {what} shown, of {} files with hits; narrow the pattern, path or glob",
+            "{} of {} {what} shown, of {} {} with hits; narrow the pattern, path or glob",
             grouped(shown),
             grouped(total),
-            grouped(found.len() as u64)
+            grouped(found.len() as u64),
+            if found.len() == 1 { "file" } else { "files" }
         ));
     }
     ListedText {

@@ -89,11 +89,11 @@ impl IgnoreNode {
             }
             let file = open_regular(dir.fd, OsStr::new(name), dir.path, OFlag::O_RDONLY);
             if let (Some(slot), Ok(file)) = (rules.get_mut(at), file) {
-                *slot = reader.parsed(file, dir.path);
+                *slot = reader.parsed(file, dir.path, at >= GITIGNORE);
             }
         }
         if is_repository && let Some(slot) = rules.last_mut() {
-            *slot = exclude_file(dir).and_then(|file| reader.parsed(file, dir.path));
+            *slot = exclude_file(dir).and_then(|file| reader.parsed(file, dir.path, true));
         }
         if !is_repository && rules.iter().all(Option::is_none) {
             return parent.cloned();
@@ -222,7 +222,7 @@ impl UserRules {
             .or_else(|| users_file(context, "ignore"));
         // Unlike the files of the project, it may be a link.
         let file = file.and_then(|path| plain_file(&std::fs::canonicalize(path).ok()?));
-        let rules = file.and_then(|file| reader.parsed(file, &root.absolute));
+        let rules = file.and_then(|file| reader.parsed(file, &root.absolute, true));
         UserRules {
             rules: rules.unwrap_or_else(Gitignore::empty),
             reader,
@@ -241,7 +241,8 @@ impl UserRules {
 }
 
 impl RulesReader {
-    fn parsed(self, file: File, dir: &Path) -> Option<Gitignore> {
+    /// Reads a file with rules; `of_git` says that git reads it too.
+    fn parsed(self, file: File, dir: &Path, of_git: bool) -> Option<Gitignore> {
         let mut bytes = Vec::new();
         file.take(MAX_RULES_BYTES).read_to_end(&mut bytes).ok()?;
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
@@ -250,11 +251,38 @@ impl RulesReader {
         for line in text.split(|&b| b == b'\n') {
             if let Ok(line) = std::str::from_utf8(line) {
                 // A line that is not a rule is skipped, as git does.
-                let _ = builder.add_line(None, line.strip_suffix('\r').unwrap_or(line));
+                let line = line.strip_suffix('\r').unwrap_or(line);
+                let _ = match of_git && line.contains(['{', '}']) {
+                    true => builder.add_line(None, &without_alternatives(line)),
+                    false => builder.add_line(None, line),
+                };
             }
         }
         builder.build().ok().filter(|rules| !rules.is_empty())
     }
+}
+
+/// Escapes the braces of a rule: ripgrep takes them for alternatives, and git as they are.
+fn without_alternatives(rule: &str) -> String {
+    let mut escaped = String::new();
+    let mut is_escaped = false;
+    // The start of a class, in which characters stand for themselves.
+    let mut class: Option<usize> = None;
+    for (at, c) in rule.char_indices() {
+        match (c, class) {
+            _ if is_escaped => is_escaped = false,
+            ('{' | '}', None) => escaped.push('\\'),
+            ('\\', None) => is_escaped = true,
+            ('[', None) => class = Some(at),
+            (']', Some(start)) => {
+                let before = rule.get(start + 1..at).unwrap_or_default();
+                class = class.filter(|_| matches!(before, "" | "!" | "^"));
+            }
+            _ => {}
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 /// Opens `info/exclude` of the repository at `dir`; that of the main work tree for one added by `git worktree`.

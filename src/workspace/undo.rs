@@ -10,6 +10,7 @@ mod undo_plan;
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -87,6 +88,9 @@ pub struct TurnDifference {
     /// The file was changed after the turn, so that `new` is not only the work of the turn.
     pub changed_since: bool,
 }
+
+/// Beginning of the names of directories whose turn is undone.
+const RETIRED: &str = "undone-";
 
 /// Marks a turn that was undone but for files that were changed after it.
 const SKIPPED: &str = "skipped";
@@ -202,7 +206,7 @@ impl UndoStore {
             let mark = directory.join(SKIPPED);
             fs::File::create(&mark).map_err(|error| failed(&mark, &error))?;
         } else {
-            remove_directory(&directory)?;
+            retire(&session, &directory)?;
         }
         Ok(report)
     }
@@ -250,6 +254,7 @@ impl UndoStore {
         resolve: PathResolver<'_>,
     ) -> Result<Vec<PathBuf>, WorkspaceError> {
         let session = self.session(session)?;
+        remove_retired(&session);
         let mut directories: Vec<PathBuf> = turn_directories(&session)?
             .into_iter()
             .map(|(_, _, path)| path)
@@ -378,6 +383,25 @@ fn remove_directory(directory: &Path) -> Result<(), WorkspaceError> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(directory, &error)),
         _ => Ok(()),
+    }
+}
+
+/// Removes the directory of a turn that is undone. What cannot be removed now is no turn any more, and is removed later.
+fn retire(session: &Path, directory: &Path) -> Result<(), WorkspaceError> {
+    let name = directory.file_name().unwrap_or_default();
+    let retired = session.join(format!("{RETIRED}{}", name.to_string_lossy()));
+    fs::rename(directory, &retired).map_err(|error| failed(directory, &error))?;
+    let _ = fs::remove_dir_all(&retired);
+    Ok(())
+}
+
+/// Removes what is left of the directories of turns that are undone.
+fn remove_retired(session: &Path) {
+    let entries = fs::read_dir(session).into_iter().flatten().flatten();
+    for entry in entries {
+        if entry.file_name().as_bytes().starts_with(RETIRED.as_bytes()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -72,6 +72,9 @@ fn a_server_can_be_connected_inspected_and_disconnected() {
     assert_eq!(tools[0]["name"], "local.echo");
     let tool = mcp(&helper, &["tool", "local.echo", "--json"]).run().json();
     assert_eq!(tool["schema"], json!({"type": "object"}));
+    let builtin = mcp(&helper, &["tool", "aish:edit_file", "--json"]).run();
+    let builtin = builtin.json();
+    assert!(builtin["schema"]["properties"]["old_text"].is_object());
     let text = mcp(&helper, &["tool", "local.echo"]).run().ok();
     assert!(text.contains("\"type\": \"object\""), "{text}");
 

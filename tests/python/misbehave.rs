@@ -54,6 +54,15 @@ def other_id():
     os.write(_channel(), b'{"id": 99, "text": "x"}\n')
     time.sleep(60)
 
+def forges():
+    "Answers its own question, in another form."
+    frame = sys._getframe()
+    while "request" not in frame.f_locals:
+        frame = frame.f_back
+    number = frame.f_locals["request"]["id"]
+    os.write(_channel(), b'{"jsonrpc": "2.0", "id": %d, "result": "forged"}\n' % number)
+    time.sleep(60)
+
 def calls():
     "Calls another helper, which only code may."
     os.write(_channel(), b'{"call": "pid", "arguments": {}, "id": 1}\n')
@@ -175,6 +184,7 @@ async fn failure_of_the_process_is_one_line() {
         ),
         ("garbage", "sent something that is not an answer"),
         ("other_id", "sent something that is not an answer"),
+        ("forges", "sent something that is not an answer"),
         ("calls", "sent something that is not an answer"),
         ("long_line", "sent a line of more than 8 MB"),
         ("closes", "closed its channel"),

@@ -564,6 +564,39 @@ def inode_version():
     return True
 
 
+def filter_listener():
+    # A filter of the command's own, whose listener lets `chmod` continue: its answer counts more than a tracer.
+    def step(code, yes, no, value):
+        return struct.pack("HBBI", code, yes, no, value)
+
+    seccomp, chmod = (317, 90) if os.uname().machine == "x86_64" else (277, 53)
+    steps = step(0x20, 0, 0, 0) + step(0x15, 0, 1, chmod) + step(6, 0, 0, 0x7FC00000) + step(6, 0, 0, 0x7FFF0000)
+    text = ctypes.create_string_buffer(steps)
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(text)))
+    check(libc.prctl(38, 1, 0, 0, 0))
+    listener = libc.syscall(seccomp, 1, 8, program)
+    check(listener)
+    child = os.fork()
+    if child == 0:
+        call = libc.chmod(FILE.encode(), 0o600) if chmod == 90 else libc.fchmodat(-100, FILE.encode(), 0o600, 0)
+        os._exit(call != 0)
+    notice = bytearray(80)
+    fcntl.ioctl(listener, 0xC0502100, notice)
+    # SECCOMP_USER_NOTIF_FLAG_CONTINUE
+    fcntl.ioctl(listener, 0xC0182101, notice[:8] + struct.pack("qiI", 0, 0, 1))
+    return os.waitpid(child, 0)[1] == 0
+
+
+def open_without_access():
+    # Neither for reading nor for writing.
+    return os.open(FILE, 3) > 0
+
+
+def lease_of_readable_file():
+    fcntl.fcntl(os.open(HOME + "/.cargo/bin/tool", os.O_RDONLY), 1024, fcntl.F_RDLCK)
+    return True
+
+
 def start_up_file():
     return write(HOME + "/.zshrc")
 

@@ -282,7 +282,7 @@ fn denied_access_is_derived_from_the_output() {
             ("zsh -fc 'source ~/.ssh/id'", "read of"),
         ] {
             let output = place.run(holder, &[], &["bash", "-c", script]);
-            let found = denials(&stderr(&output), &policy, &policy.dir);
+            let found = denials(&stderr(&output), &policy, &policy.dir, |_| true);
             let found: Vec<String> = found.iter().map(Denial::to_string).collect();
             let path = place.path("home/.ssh/id");
             // A shell that redirects does not say whether it reads or writes.

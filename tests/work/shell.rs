@@ -156,7 +156,7 @@ fn outside_of_the_sandbox_is_asked_about_whatever_is_allowed() {
 
 #[test]
 fn a_blocked_command_runs_outside_of_the_sandbox_after_a_yes() {
-    let command = "print out >../outside.txt && cat ../outside.txt";
+    let command = "print out >../outside.txt && sleep 1 && cat ../outside.txt";
     let work = Work::calling(&[("shell", json!({"command": command}))], SHELL);
     let mut client = work.ask("x");
     let question = client.question();
@@ -177,7 +177,15 @@ fn a_blocked_command_runs_outside_of_the_sandbox_after_a_yes() {
     // Both are in the record.
     let records = work.helper.records();
     let of_shell = |r: &&Value| r["type"] == "tool" && r["name"] == "shell";
-    assert_eq!(records.iter().filter(of_shell).count(), 2);
+    let runs: Vec<_> = records.iter().filter(of_shell).collect();
+    assert_eq!(runs.len(), 2);
+    // The first run takes no longer than it says: the question and the second run are not part of it.
+    let (_, heading) = results[0].split_once("[exit 1 after ").unwrap();
+    let (seconds, _) = heading.split_once(" s").unwrap();
+    let said: f64 = seconds.parse().unwrap();
+    let seconds = |run: &&Value| run["duration_ms"].as_f64().unwrap() / 1000.0;
+    let is_said = |own: f64| (own - said).abs() < 0.2;
+    assert!(runs.iter().map(seconds).any(is_said), "{said}: {runs:?}");
 }
 
 #[test]

@@ -171,6 +171,46 @@ fn a_conflict_stops_the_undo_unless_the_rest_is_wanted() {
 }
 
 #[test]
+fn what_is_left_of_an_undone_turn_is_removed_later() {
+    let kept = Kept::new();
+    kept.project.write("f", "old");
+    kept.commit("1", vec![kept.project.writing("f", "new")]);
+    let session = kept.data.path().join("undo/s");
+    // As if its removal had failed.
+    let left = session.join("undone-000000-0");
+    fs::create_dir(&left).expect("a directory");
+    fs::write(left.join("000001.kept"), "x").expect("a file");
+    assert_eq!(kept.store.turns("s").expect("turns"), ["1"]);
+    kept.undo("1", ConflictChoice::Refuse);
+    assert!(kept.store.turns("s").expect("turns").is_empty());
+    assert!(left.exists());
+    let resolver = kept.project.resolver();
+    kept.store.recover("s", &resolver).expect("a recovery");
+    assert!(!left.exists());
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_a_conflict() {
+    let kept = Kept::new();
+    let project = &kept.project;
+    project.write("mine", "old");
+    let fixed = PreparedChange::with_mode(
+        project.resolve("fixed"),
+        None,
+        b"new".as_slice(),
+        Some(0o444),
+    );
+    kept.commit(
+        "1",
+        vec![project.writing("mine", "new"), fixed.expect("a change")],
+    );
+    let report = kept.undo("1", ConflictChoice::Skip);
+    assert!(report.is_done && report.has_conflicts(), "{report:?}");
+    assert_eq!(project.read("mine"), b"old");
+    assert_eq!(project.read("fixed"), b"new");
+}
+
+#[test]
 fn links_are_restored_as_links() {
     let kept = Kept::new();
     let project = &kept.project;

@@ -139,17 +139,20 @@ pub fn is_project_place(parent: &Path, name: &str) -> bool {
         || name == "config.toml" && is_parent("mise")
 }
 
-/// Returns the name of the place that a path belongs to, if a change of it lets another program run something; `None` for other
-/// paths. Case does not count, because it does not on some file systems.
+/// Returns the name of the place that a path belongs to, as it is written there, if a change of it lets another program run
+/// something; `None` for other paths. Case does not count, because it does not on some file systems.
 pub fn project_place(path: &Path) -> Option<String> {
-    let parts: Vec<String> = path
-        .iter()
-        .map(|part| part.to_string_lossy().to_lowercase())
-        .collect();
+    let names: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    let parts: Vec<String> = names.iter().map(|part| part.to_lowercase()).collect();
+    let written = |from: usize, to: usize| names.get(from..to).unwrap_or_default().join("/");
     for (at, part) in parts.iter().enumerate() {
         let parent = at.checked_sub(1).and_then(|at| parts.get(at));
         if is_project_place(Path::new(parent.map_or("", String::as_str)), part) {
-            return Some(part.clone());
+            // `fish` and `config` alone do not tell which.
+            let is_named =
+                |parent: &String| matches!(parent.as_str(), ".cargo" | ".config" | "mise");
+            let from = at - usize::from(parent.is_some_and(is_named));
+            return Some(written(from, at + 1));
         }
         let inside = parts.get(at + 1..).unwrap_or_default();
         let inside_text = inside.join("/");
@@ -158,8 +161,7 @@ pub fn project_place(path: &Path) -> Option<String> {
             // has commands as well, and another git directory may lie deeper.
             return match GIT_TEXTS.contains(&inside_text.as_str()) {
                 true => None,
-                false if inside.is_empty() => Some(part.clone()),
-                false => Some(format!("{part}/{inside_text}")),
+                false => Some(written(at, names.len())),
             };
         }
         if part.ends_with(".git") {
@@ -168,7 +170,7 @@ pub fn project_place(path: &Path) -> Option<String> {
                 tail.is_some_and(|tail| tail.is_empty() || tail.starts_with('/'))
             };
             if let Some(name) = GIT_SETTINGS.iter().find(is_setting) {
-                return Some(format!("{part}/{name}"));
+                return Some(written(at, at + 1 + name.split('/').count()));
             }
         }
     }
@@ -226,6 +228,18 @@ mod tests {
             "/p/.lazy.lua",
         ] {
             assert!(project_place(Path::new(path)).is_some(), "{path}");
+        }
+        for (path, place) in [
+            ("/home/u/.config/fish/config.fish", ".config/fish"),
+            ("/p/.cargo/config.toml", ".cargo/config.toml"),
+            ("/p/.GIT/Hooks/x", ".GIT/Hooks/x"),
+            ("/p/.git/HEAD", ".git/HEAD"),
+            ("/p/.git", ".git"),
+            ("/srv/p.git/hooks/update", "p.git/hooks"),
+            ("/srv/p.git/info/attributes", "p.git/info/attributes"),
+            ("/p/a/.vscode/tasks.json", ".vscode"),
+        ] {
+            assert_eq!(project_place(Path::new(path)).as_deref(), Some(place));
         }
         for path in [
             "/p/src/hooks/x.rs",

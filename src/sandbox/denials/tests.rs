@@ -4,7 +4,7 @@ use crate::sandbox::policy::SandboxLevel;
 fn found(output: &str) -> Vec<String> {
     let mut policy = SandboxPolicy::new(SandboxLevel::Workspace, "/home/u/w");
     policy.home = Some("/home/u".into());
-    let denials = denials(output, &policy, &policy.dir);
+    let denials = denials(output, &policy, &policy.dir, |_| true);
     denials.iter().map(Denial::to_string).collect()
 }
 
@@ -46,6 +46,14 @@ fn common_programs_are_understood() {
             "read of /home/u/.zshrc",
         ),
         ("zsh: read-only file system: /usr/a", "write to /usr/a"),
+        (
+            "zsh:1: permission denied: /home/u/sp ace.txt",
+            "read of /home/u/sp ace.txt",
+        ),
+        (
+            "bash: line 1: /home/u/a b: Permission denied",
+            "read of /home/u/a b",
+        ),
         (
             "bash: line 1: /home/u/.bashrc: Permission denied",
             "read of /home/u/.bashrc",
@@ -218,6 +226,7 @@ fn names_are_longer_in_lower_case_without_harm() {
         &format!("zsh:1: permission denied: {name}"),
         &policy,
         Path::new("/w/sub"),
+        |_| true,
     );
     let told: Vec<String> = denials.iter().map(Denial::to_string).collect();
     assert_eq!(told, [format!("write to /w/sub/{name}")]);
@@ -231,7 +240,7 @@ fn with_network_a_missing_host_is_no_denial() {
         "/etc/hosts\nzsh:1: read-only file system: x",
         "can't say 'this'\nPermissionError: [Errno 13] Permission denied: 'x'",
     ] {
-        let denials = denials(output, &policy, &policy.dir);
+        let denials = denials(output, &policy, &policy.dir, |_| true);
         let told: Vec<String> = denials.iter().map(Denial::to_string).collect();
         assert_eq!(told, ["write to /w/x"], "{output}");
     }
@@ -242,7 +251,10 @@ fn with_network_a_missing_host_is_no_denial() {
         "curl: (7) Failed to connect to 127.0.0.1 port 1 after 0 ms: Couldn't connect to server",
         "<urlopen error [Errno 1] Operation not permitted>",
     ] {
-        assert!(denials(output, &policy, &policy.dir).is_empty(), "{output}");
+        assert!(
+            denials(output, &policy, &policy.dir, |_| true).is_empty(),
+            "{output}"
+        );
     }
 }
 
@@ -254,4 +266,15 @@ fn a_denial_is_told_once_and_their_number_is_bounded() {
         .map(|n| format!("cat: /srv/{n}: Permission denied\n"))
         .collect();
     assert_eq!(found(&many).len(), MAX_DENIALS);
+}
+
+#[test]
+fn what_would_fail_without_the_sandbox_is_no_denial() {
+    let output = "find: '/srv/a': Permission denied\nfind: '/srv/b': Permission denied";
+    let policy = SandboxPolicy::new(SandboxLevel::Workspace, "/w");
+    let left = denials(output, &policy, &policy.dir, |denial| {
+        denial.path.as_deref() == Some(Path::new("/srv/b"))
+    });
+    let left: Vec<String> = left.iter().map(Denial::to_string).collect();
+    assert_eq!(left, ["read of /srv/b"]);
 }

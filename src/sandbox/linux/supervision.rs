@@ -251,10 +251,6 @@ impl<'a> Supervision<'a> {
             return false;
         }
         self.traced.remove(&pid.as_raw());
-        if self.is_killed {
-            // Those that were being started when the others were killed.
-            self.kill_traced();
-        }
         if pid == self.main {
             self.code = Some(match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
@@ -267,7 +263,12 @@ impl<'a> Supervision<'a> {
 
     /// Lets a traced process continue after a stop.
     fn resume(&mut self, pid: Pid, status: WaitStatus) {
-        if self.traced.insert(pid.as_raw()) && pid == self.main {
+        let is_new = self.traced.insert(pid.as_raw());
+        if is_new && self.is_killed {
+            // It was being started when the others were killed.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        if is_new && pid == self.main {
             let options = ptrace::Options::PTRACE_O_EXITKILL
                 | ptrace::Options::PTRACE_O_TRACESECCOMP
                 | ptrace::Options::PTRACE_O_TRACEFORK
@@ -349,22 +350,24 @@ impl<'a> Supervision<'a> {
             for pid in self.traced.iter().copied().chain(children()) {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
-            match next_state() {
-                Ok(Some((pid, status))) => {
-                    if status.stopped() {
+            // Thousands of processes would take seconds if all were killed again for each one that has ended.
+            while Instant::now() < until {
+                match next_state() {
+                    Ok(Some((pid, status))) if status.stopped() => {
+                        let _ = kill(pid, Signal::SIGKILL);
                         let _ = ptrace::cont(pid, None);
-                    } else {
+                    }
+                    Ok(Some((pid, _))) => {
                         self.traced.remove(&pid.as_raw());
                     }
-                }
-                // None is left.
-                Err(_) => return,
-                Ok(None) => {
-                    let mut files = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-                    let _ = poll(&mut files, PollTimeout::from(20u8));
-                    while let Ok(Some(_)) = self.signals.read_signal() {}
+                    // None is left.
+                    Err(_) => return,
+                    Ok(None) => break,
                 }
             }
+            let mut files = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut files, PollTimeout::from(20u8));
+            while let Ok(Some(_)) = self.signals.read_signal() {}
         }
     }
 

@@ -253,6 +253,9 @@ const CLONE_UNTRACED: u64 = 0x0080_0000;
 /// Flag of `open` that makes a file without a name.
 const O_TMPFILE: u64 = 0o2000_0000;
 
+/// Access mode of `open` for neither reading nor writing, which Landlock allows for files that may not be read.
+const NO_ACCESS: u64 = 3;
+
 /// Flags of `clone` that make namespaces.
 const NAMESPACE_FLAGS: &[i32] = &[
     libc::CLONE_NEWCGROUP,
@@ -290,7 +293,15 @@ fn denied(scope: FilterScope) -> Result<RuleMap> {
         let condition = condition(0, SeccompCmpOp::MaskedEq(flag), flag)?;
         add(&mut rules, libc::SYS_clone, vec![condition])?;
     }
-    set_id_files(&mut rules)?;
+    special_files(&mut rules)?;
+    // Leases delay programs outside that open a file which the command may only read.
+    let lease = u64::from(libc::F_SETLEASE.unsigned_abs());
+    let lease = condition(1, SeccompCmpOp::Eq, lease)?;
+    add(&mut rules, libc::SYS_fcntl, vec![lease])?;
+    // The answer of a listener counts more than the tracer of this filter, which would not see the calls that it lets continue.
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let listener = condition(1, SeccompCmpOp::MaskedEq(listener), listener)?;
+    add(&mut rules, libc::SYS_seccomp, vec![listener])?;
     sockets(&mut rules, scope.network)?;
     if !scope.namespaces {
         rules.extend(unconditional(SHARED_IPC));
@@ -313,8 +324,8 @@ fn denied(scope: FilterScope) -> Result<RuleMap> {
     Ok(rules)
 }
 
-/// Programs with set-user-id or set-group-id: another user could run them as this one.
-fn set_id_files(rules: &mut RuleMap) -> Result<()> {
+/// Programs with set-user-id or set-group-id, as which another user could run them, and files that are opened without access.
+fn special_files(rules: &mut RuleMap) -> Result<()> {
     let create = u64::from(libc::O_CREAT.unsigned_abs());
     let mut mode_arguments = vec![
         (libc::SYS_fchmod, 1, None),
@@ -331,6 +342,10 @@ fn set_id_files(rules: &mut RuleMap) -> Result<()> {
         (libc::SYS_open, 2, Some(1)),
     ]);
     for (call, mode, flags) in mode_arguments {
+        if let Some(flags) = flags {
+            let mode = SeccompCmpOp::MaskedEq(NO_ACCESS);
+            add(rules, call, vec![condition(flags, mode, NO_ACCESS)?])?;
+        }
         for bit in SET_ID_BITS {
             let has_bit = condition(mode, SeccompCmpOp::MaskedEq(bit), bit)?;
             let Some(flags) = flags else {

@@ -32,7 +32,7 @@ pub use self::scope::{
 };
 pub use self::shell_run::SHELL_SIZE;
 pub use self::work_definitions::{
-    PYTHON, READ_FILE, SHELL, TOOL_GROUPS, tool_action, tool_group, work_tools,
+    PYTHON, READ_FILE, SHELL, TOOL_GROUPS, find_work_tool, tool_action, tool_group, work_tools,
 };
 use super::finder::ToolFinder;
 use super::results::{ReadRequest, ResultStore};

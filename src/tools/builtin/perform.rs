@@ -21,7 +21,7 @@ use super::shell_run::{self, ShellCommand, ShellEnd};
 use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
 use crate::safety::text::one_line;
-use crate::sandbox::denials;
+use crate::sandbox::{denials, works_outside};
 use crate::tools::source::{
     CallError, CallEvent, CallResult, KnownFile, NestedRequest, NestedResult,
 };
@@ -335,7 +335,8 @@ async fn run_shell(
         Ok(result) => result,
         Err(reason) => return Err(CallError::Failed(reason)),
     };
-    let seconds = started.elapsed().as_secs_f64();
+    let own_time = started.elapsed();
+    let seconds = own_time.as_secs_f64();
     let (mut heading, is_error) = match result.end {
         ShellEnd::Exited(code) => (format!("[exit {code} after {seconds:.1} s"), code != 0),
         ShellEnd::TimedOut => (
@@ -354,7 +355,11 @@ async fn run_shell(
     }
     if let Some(policy) = &policy {
         let plain = strip_ansi_escapes::strip_str(&output);
-        let denials = denials(&plain, policy, &dir).into_iter().take(5);
+        let policy = policy.clone();
+        // The file system of a path that a command prints may be slow to answer.
+        let denials =
+            tokio::task::spawn_blocking(move || denials(&plain, &policy, &dir, works_outside));
+        let denials = denials.await.unwrap_or_default().into_iter().take(5);
         let blocked: Vec<String> = denials
             .map(|denial| shown_denial(&denial.to_string(), &scope.home))
             .collect();
@@ -378,6 +383,7 @@ async fn run_shell(
                         text: format!("{heading}\n{}", answer.text),
                         is_error: answer.is_error,
                         notes: vec!["run again outside of the sandbox".to_owned()],
+                        own_time: Some(own_time),
                         ..CallResult::default()
                     });
                 }
@@ -403,6 +409,7 @@ async fn run_shell(
         is_error,
         notes,
         terminal: Some(heading),
+        own_time: Some(own_time),
         ..CallResult::default()
     })
 }

@@ -100,6 +100,13 @@ pub fn work_tools() -> &'static [ToolDefinition] {
     &WORK_DEFINITIONS
 }
 
+/// Returns the tool of [`work_tools`] with this name, as `aish.TOOL` or as `aish-helper call` takes it.
+pub fn find_work_tool(name: &str) -> Option<&'static ToolDefinition> {
+    let (alias, name) = name.split_once(['.', ':'])?;
+    let mut tools = work_tools().iter();
+    tools.find(|tool| alias == tool.server && name == tool.name)
+}
+
 fn object(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
@@ -244,7 +251,7 @@ fn file_definitions(path: &Value) -> Vec<ToolDefinition> {
         builtin_tool(
             EDIT_FILE,
             "Replaces a text in a file. old_text must occur exactly once: take enough lines around it, as read_file \
-             shows them, without their numbers.",
+             shows them, without their numbers. Give both texts with their full indentation: an exact text is replaced as it is.",
             &object(
                 &json!({
                     "path": path,

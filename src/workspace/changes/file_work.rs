@@ -413,12 +413,8 @@ impl PreparedChange {
             target = target.parent().ok_or(missing)?;
             what = "a directory above it";
         };
-        let may_write = |name: &OsStr, what: &str| match faccessat(
-            &dir,
-            name,
-            AccessFlags::W_OK,
-            AtFlags::AT_EACCESS,
-        ) {
+        let access = |name: &OsStr| faccessat(&dir, name, AccessFlags::W_OK, AtFlags::AT_EACCESS);
+        let may_write = |name: &OsStr, what: &str| match access(name) {
             Ok(()) => Ok(()),
             Err(Errno::EACCES | Errno::EPERM) => {
                 Err(self.fault(format_args!("permission denied: {what} may not be written")))
@@ -428,6 +424,8 @@ impl PreparedChange {
         };
         match replaced {
             Some(_) if self.after != FileVersion::Absent => may_write(&name, "it"),
+            // An immutable file, which cannot be removed either.
+            Some(_) if access(&name) == Err(Errno::EPERM) => may_write(&name, "it"),
             // Making and removing are rights in the directory.
             _ => may_write(OsStr::new("."), what),
         }

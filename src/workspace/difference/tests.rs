@@ -129,3 +129,10 @@ fn the_lines_give_back_both_versions() {
     assert_eq!(version(LineSign::Added), old);
     assert_eq!(version(LineSign::Removed), new);
 }
+
+#[test]
+fn a_long_unchanged_line_is_left_out() {
+    let long = "x".repeat(MAX_CONTEXT_BYTES + 1);
+    let shown = shown(format!("{long}\na\n"), format!("{long}\nb\n"));
+    assert_eq!(shown, ["⋮ 1 unchanged line", "-a", "+b"]);
+}

@@ -49,8 +49,8 @@ impl LogicalText {
         self.text.get(range).unwrap_or_default()
     }
 
-    /// Returns the part of the indentation before a place that begins within it and ends with a line.
-    fn indentation_before(&self, place: usize, length: usize) -> Option<&[u8]> {
+    /// Whether a place begins after a part of the indentation of its line, and ends with a line.
+    fn begins_within_indentation(&self, place: usize, length: usize) -> bool {
         let before = self.slice(self.start_of(self.line_at(place))..place);
         let is_indent = !before.is_empty() && before.iter().all(|b| matches!(b, b' ' | b'\t'));
         let end = place + length;
@@ -59,7 +59,7 @@ impl LogicalText {
             .get(..end)
             .is_some_and(|text| text.ends_with(b"\n"))
             || matches!(self.text.get(end), None | Some(b'\n'));
-        (is_indent && is_whole).then_some(before)
+        is_indent && is_whole
     }
 
     /// Returns where `text` occurs, overlapping places included.
@@ -115,12 +115,8 @@ pub(super) fn find(
     let logical = LogicalText::of(file);
     let text = joined(old);
     let places = logical.places(&text);
-    let is_in_indentation = |place: &usize| {
-        logical
-            .indentation_before(*place, text.len())
-            .is_some_and(|indent| means_lines(old, new, indent))
-    };
-    let is_chance = places.iter().all(is_in_indentation);
+    let begins_within = |place: &usize| logical.begins_within_indentation(*place, text.len());
+    let is_chance = means_lines(old, new) && places.iter().all(begins_within);
     let place = match places.as_slice() {
         [] => return Ok((StageResult::Absent, false)),
         [place] => *place,
@@ -134,22 +130,17 @@ pub(super) fn find(
     Ok((StageResult::Found(found), is_chance))
 }
 
-/// Whether a model means whole lines by a text that is found after a part of the indentation, `indent`.
-fn means_lines(old: &[ModelLine<'_>], new: &[ModelLine<'_>], indent: &[u8]) -> bool {
+/// Whether a model means whole lines by a text that is found within the indentation of its line. A text without any indentation is
+/// replaced as it is, like a part of a line, but a line that is removed leaves no indentation behind.
+fn means_lines(old: &[ModelLine<'_>], new: &[ModelLine<'_>]) -> bool {
     let is_indented =
         |line: &ModelLine<'_>| line.content.starts_with(b" ") || line.content.starts_with(b"\t");
-    if old.first().is_some_and(is_indented) {
-        return true;
-    }
-    // Without the indentation of its first line only, the text is meant as it is.
-    let mut others = new
-        .iter()
-        .skip(1)
-        .filter(|line| !line.content.trim_ascii().is_empty())
-        .peekable();
-    let has_others = others.peek().is_some();
-    let is_rest = has_others && others.all(|line| line.content.starts_with(indent));
-    (old.len() > 1 || new.len() > 1) && !is_rest
+    let is_removed = || {
+        let ends_with_newline =
+            old.len() > 1 && old.last().is_some_and(|line| line.content.is_empty());
+        ends_with_newline && new.iter().all(|line| line.content.is_empty())
+    };
+    old.first().is_some_and(is_indented) || is_removed()
 }
 
 /// Replaces ranges of the text, in order and in adjoining lines, and returns the lines that they are in.

@@ -391,6 +391,26 @@ fn trim_end(line: &[u8]) -> &[u8] {
     line.get(..length).unwrap_or_default()
 }
 
+/// Splits the text of a model into lines, without the empty one after its last newline. Returns as well whether there is one.
+fn whole_lines<'a>(text: &[ModelLine<'a>]) -> (Vec<&'a [u8]>, bool) {
+    let mut lines: Vec<&[u8]> = text.iter().map(|line| line.content).collect();
+    let ends_with_newline = lines.len() > 1 && lines.last().is_some_and(|line| line.is_empty());
+    if ends_with_newline {
+        lines.pop();
+    }
+    (lines, ends_with_newline)
+}
+
+/// Returns all places whose lines match by the loosest rule.
+pub(super) fn loosest_places(file: &TextFile, old: &[ModelLine<'_>]) -> Vec<usize> {
+    let rule = LineRule {
+        stage: MatchStage::Indentation,
+        folded: true,
+    };
+    let (lines, _) = whole_lines(old);
+    find_lines(file, &lines, 0..file.real_line_count(), rule)
+}
+
 /// Finds the only place whose lines match at this stage.
 pub(super) fn find(
     file: &TextFile,
@@ -400,12 +420,8 @@ pub(super) fn find(
     folded: bool,
 ) -> Result<StageResult, WorkspaceError> {
     let rule = LineRule { stage, folded };
-    let ends_with_newline = old.len() > 1 && old.last().is_some_and(|line| line.content.is_empty());
-    let mut old_lines: Vec<&[u8]> = old.iter().map(|line| line.content).collect();
+    let (old_lines, ends_with_newline) = whole_lines(old);
     let mut new_lines = new.to_vec();
-    if ends_with_newline {
-        old_lines.pop();
-    }
     if old_lines.iter().all(|line| trim_end(line).is_empty()) {
         return Ok(StageResult::Absent);
     }

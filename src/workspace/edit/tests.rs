@@ -258,15 +258,58 @@ fn a_single_line_that_was_changed_already_is_not_changed_in_a_similar_place() {
 }
 
 #[test]
+fn a_text_without_its_indentation_is_replaced_as_it_is() {
+    let file = "def f():\n    if x:\n        a()\n    z()\n";
+    for (old, new, expected) in [
+        (
+            "a()",
+            "a()\n    else:\n        c()",
+            "def f():\n    if x:\n        a()\n    else:\n        c()\n    z()\n",
+        ),
+        (
+            "z()\n",
+            "z()\n\n\ndef g():\n    pass\n",
+            "def f():\n    if x:\n        a()\n    z()\n\n\ndef g():\n    pass\n",
+        ),
+        (
+            "a()\n    z()",
+            "b()\n    y()",
+            "def f():\n    if x:\n        b()\n    y()\n",
+        ),
+        ("a()\n", "", "def f():\n    if x:\n    z()\n"),
+    ] {
+        assert_eq!(edited(file, old, new).0, expected, "{old:?} {new:?}");
+    }
+}
+
+#[test]
+fn a_place_that_is_not_exact_is_the_only_one_that_is_similar() {
+    for (file, old) in [
+        (
+            "def a():\n    x = “q”\n\ndef b():\n        x = \"q\"\n",
+            "    x = \"q\"\n",
+        ),
+        ("    a(x) \n\n\n  a(x)\n", "    a(x)\t\n"),
+        ("a – “b” \n\n\n  a - \"b\"\n", "a - “b”"),
+    ] {
+        let message = refused(file, old, "y\n").message;
+        let last = file.lines().count();
+        let (first, last) = (last - 3, last);
+        assert!(
+            message.ends_with(&format!("lines {first}, {last}")),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn a_match_within_the_indentation_is_a_match_of_whole_lines() {
     let file = "def f():\n        a()\n        c()\n";
     let with_b = "def f():\n        a()\n        b()\n        c()\n";
     for (old, new, expected) in [
         ("    a()\n", "    a()\n    b()\n", with_b),
         ("    a()", "    a()\n    b()", with_b),
-        ("a()\n", "a()\nb()\n", with_b),
-        ("a()", "a()\nb()", with_b),
-        // Only the first line is given without its indentation.
+        // Only the first line is given without its indentation, which is exact.
         ("a()", "a()\n        b()", with_b),
         ("a()\n        c()", "a()\n        b()\n        c()", with_b),
         ("    a()\n", "", "def f():\n        c()\n"),

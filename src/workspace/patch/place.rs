@@ -148,6 +148,14 @@ fn place<'a>(
                     {
                         return Err(not_unique(&[first, other]));
                     }
+                    // Which of two places differs least from the lines says little about which of them is meant.
+                    if rule > 0
+                        && let Some(other) =
+                            unique_place(finder, hunk, &old, &scopes, RULES.len() - 1)?
+                        && other != first
+                    {
+                        return Err(not_unique(&[first.min(other), first.max(other)]));
+                    }
                     // A stricter match above is more likely the intended one, and no hunk can be there now.
                     let mut headers = hunk.headers.first().into_iter();
                     let has_header = headers.all(|header| is_above(header.as_bytes(), RULES.len()));

@@ -1,5 +1,7 @@
 //! Computes what a whole patch does to the files that it names, without writing any.
 
+use std::path::{Component, Path, PathBuf};
+
 use super::place::apply_hunks;
 use super::{PatchOperation, loosest};
 use crate::workspace::edit::MatchStage;
@@ -75,6 +77,7 @@ where
                 };
                 match move_to {
                     Some(target) if target != path => {
+                        files.check_unmade(target)?;
                         // Refuses a directory in the place of the target.
                         files.current(target, FinalLink::Followed)?;
                         let (source, is_whole) = (files.source(path), files.is_whole(path));
@@ -124,6 +127,32 @@ where
         self.current(path, link)?.ok_or_else(missing)
     }
 
+    /// Refuses a path to which the operations so far have brought a file, which would be lost, or which they have made a directory.
+    fn check_unmade(&self, path: &str) -> Result<(), WorkspaceError> {
+        let made = self.files.iter().filter(|file| file.bytes.is_some());
+        let mut made = made.filter(|file| file.is_whole || file.moved_from.is_some());
+        let components = |path: &str| {
+            let parts = Path::new(path).components();
+            let named = parts.filter(|part| *part != Component::CurDir);
+            named.collect::<PathBuf>()
+        };
+        let own = components(path);
+        let clash = made.find(|file| {
+            let other = components(&file.path);
+            own.starts_with(&other) || other.starts_with(&own)
+        });
+        match clash {
+            None => Ok(()),
+            Some(file) if components(&file.path) == own => Err(WorkspaceError::new(format!(
+                "{path}: the patch brings two files to this path"
+            ))),
+            Some(file) => Err(WorkspaceError::new(format!(
+                "{path}: the patch makes {} too: one of them would be a directory",
+                file.path
+            ))),
+        }
+    }
+
     fn remove(&mut self, path: &str) {
         self.set(path, None, None, (false, MatchStage::Exact));
         if let Some(file) = self.files.iter_mut().find(|file| file.path == path) {
@@ -133,6 +162,7 @@ where
 
     /// Adds a file. An existing one is replaced, in its encoding and with its line ends where it is a text.
     fn add(&mut self, path: &str, text: &str) -> Result<(), WorkspaceError> {
+        self.check_unmade(path)?;
         let old = self.current(path, FinalLink::Followed)?.unwrap_or_default();
         let old = TextFile::parse(&old).or_else(|_| TextFile::parse(&[]));
         let bytes = old.and_then(|old| old.rewritten(text));

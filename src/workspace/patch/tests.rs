@@ -534,6 +534,53 @@ fn many_blank_lines_take_no_time_of_their_own() {
 }
 
 #[test]
+fn a_file_that_the_patch_has_made_is_not_lost() {
+    let before = || files(&[("a", "a\n"), ("b", "b\n"), ("x", "x\n")]);
+    for (body, message) in [
+        (
+            "*** Add File: d\n+1\n*** Add File: d\n+2\n",
+            "brings two files to this path",
+        ),
+        (
+            "*** Add File: d\n+1\n*** Add File: ./d\n+2\n",
+            "brings two files to this path",
+        ),
+        (
+            "*** Update File: a\n*** Move to: c\n*** Update File: b\n*** Move to: c\n",
+            "brings two files to this path",
+        ),
+        (
+            "*** Add File: d\n+1\n*** Add File: d/e\n+2\n",
+            "one of them would be a directory",
+        ),
+        (
+            "*** Add File: d/e\n+1\n*** Update File: a\n*** Move to: d\n",
+            "one of them would be a directory",
+        ),
+    ] {
+        let error = try_patch(before(), body).unwrap_err();
+        assert!(error.message.ends_with(message), "{body}: {error:?}");
+    }
+    for body in [
+        "*** Add File: d\n+1\n*** Delete File: d\n*** Add File: d\n+2\n",
+        "*** Update File: a\n*** Move to: c\n*** Update File: b\n*** Move to: a\n",
+        "*** Update File: x\n@@\n-x\n+y\n*** Add File: x\n+z\n",
+        "*** Add File: d\n+1\n*** Add File: d2\n+2\n",
+    ] {
+        try_patch(before(), body).unwrap_or_else(|error| panic!("{body}: {error:?}"));
+    }
+}
+
+#[test]
+fn a_place_that_is_not_exact_is_the_only_one_that_is_similar() {
+    let text = "def a():\n    x = “q”\n\ndef b():\n        x = \"q\"\n";
+    let error = refused(text, "@@\n-    x = \"q\"\n+    x = 1\n");
+    assert!(error.message.ends_with("lines 2, 5"), "{error:?}");
+    let result = patched(text, "@@ def a():\n-    x = \"q\"\n+    x = 1\n");
+    assert_eq!(result, text.replace("“q”", "1"));
+}
+
+#[test]
 fn a_file_that_moves_twice_comes_from_its_first_place() {
     let before = files(&[("a", "1\n"), ("b", "2\n")]);
     let body = "*** Update File: a\n*** Move to: t\n\

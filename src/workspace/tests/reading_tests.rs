@@ -389,6 +389,53 @@ fn grep_says_what_it_does_with_binary_files() {
 }
 
 #[test]
+fn grep_shows_a_long_line_around_its_first_match() {
+    let f = fixture();
+    let variables = variables();
+    let context = context(&f, &variables);
+    let part = "é".repeat(1000);
+    let line = format!("{part}needle{part}needle\n");
+    fs::write(f.inside.join("long"), &line).unwrap();
+    let search = |pattern: &str| {
+        let request = GrepRequest::new(pattern, f.workspace.resolve("long").unwrap());
+        grep(&context, &request).unwrap().text
+    };
+    let expected = format!(
+        "long:1:…{}needle{}… [cut, 4,013 bytes]\n",
+        "é".repeat(50),
+        "é".repeat(444)
+    );
+    assert_eq!(search("needle"), expected);
+    let beginning = format!("long:1:{}… [cut, 4,013 bytes]\n", "é".repeat(500));
+    assert_eq!(search("é"), beginning);
+}
+
+#[test]
+fn directories_that_cannot_be_read_are_counted() {
+    let f = fixture();
+    let variables = variables();
+    let context = context(&f, &variables);
+    // Longer than a path of the system.
+    let name = "d".repeat(200);
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+    let mut at = nix::fcntl::open(&f.inside, flags, Mode::empty()).unwrap();
+    for _ in 0..25 {
+        nix::sys::stat::mkdirat(&at, name.as_str(), Mode::S_IRWXU).unwrap();
+        at = nix::fcntl::openat(&at, name.as_str(), flags, Mode::empty()).unwrap();
+    }
+    let found = find_files(&context, "absent", &f.workspace.top()).unwrap();
+    assert_eq!(
+        found.text,
+        "[no files match]\n[1 directory could not be read]\n"
+    );
+    let request = GrepRequest::new("absent", f.workspace.top());
+    assert_eq!(
+        grep(&context, &request).unwrap().text,
+        "[no hits]\n[1 file or directory could not be read]\n"
+    );
+}
+
+#[test]
 fn hostile_patterns_and_trees_are_bounded() {
     let f = fixture();
     let variables = variables();
@@ -539,7 +586,17 @@ fn rules_of_the_configuration_are_those_of_git() {
             ("rules", "by-user\n"),
             ("project/.others", "by-repository\n"),
             (".config/git/ignore", "by-default\n"),
-            ("project/.gitignore", "*.LOG\n"),
+            (
+                "project/.gitignore",
+                "*.LOG\n{a,b}.txt\n[{]c\n\\{d\n[]{]e\n[!x]{y,z}\n",
+            ),
+            ("project/a.txt", ""),
+            ("project/{a,b}.txt", ""),
+            ("project/{c", ""),
+            ("project/{d", ""),
+            ("project/{e", ""),
+            ("project/wy", ""),
+            ("project/w{y,z}", ""),
             ("project/by-user", ""),
             ("project/by-repository", ""),
             ("project/by-default", ""),

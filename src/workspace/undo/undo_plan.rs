@@ -81,7 +81,12 @@ impl TurnFile {
             return Err(format!("now leads to {}", shown_path(&target.absolute)));
         }
         let now = FileSnapshot::read_entry(&target).map_err(|error| error.message)?;
-        self.change_to(target, now)
+        let change = self.change_to(target, now)?;
+        // The commit would refuse it, and with it all others.
+        match change.as_ref().map(PreparedChange::check_access) {
+            Some(Err(_)) => Err("may not be written".to_owned()),
+            _ => Ok(change),
+        }
     }
 
     fn change_to(
