@@ -1,79 +1,59 @@
 //! Secrets that a program has written over several rows.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
 use super::{FoundSecret, Redactor, mark};
 
 impl Redactor {
-    /// Replaces the secrets that go on in the next line because a program has broken the line at the edge of a terminal with
-    /// `columns` columns; [`Redactor::redact`] does not find them, since it takes the line end for the end of a word. Returns the
-    /// text, in which the lines of such a secret are one, and the number of secrets that were replaced.
+    /// Replaces the secrets that go on in the next line, or whose name is in the line before, because a program has broken the line at
+    /// the edge of a terminal with `columns` columns; [`Redactor::redact`] does not find them, since it takes the line end for the end of
+    /// a word. Returns the text, in which the lines of such a secret are one, and the number of secrets that were replaced; if there is
+    /// such a secret, all others are replaced too.
     pub fn redact_folded<'t>(&self, text: &'t str, columns: usize) -> (Cow<'t, str>, usize) {
         // The text between a line that was broken at the edge and the next one: nothing, or the blank in the last column, which
-        // terminals do not report.
-        let between = |line: &str| -> Option<&'static str> {
-            match columns.checked_sub(1) {
-                Some(short) if line.len() >= short => match line.width() {
-                    width if width == columns => Some(""),
-                    width if width == short && width > 0 => Some(" "),
-                    _ => None,
-                },
+        // terminals do not report. A program that breaks lines at blanks leaves out the blank behind a full line.
+        let between = |line: &str, is_at_blank: bool| -> Option<&'static str> {
+            let short = columns.checked_sub(1)?;
+            let is_full = match line.len() >= short {
+                true => line.width(),
+                false => 0,
+            };
+            match is_full {
+                0 => None,
+                width if width == columns => Some(if is_at_blank { " " } else { "" }),
+                width if width == short => Some(if is_at_blank { "" } else { " " }),
                 _ => None,
             }
         };
-        if !text.split('\n').any(|line| between(line).is_some()) {
+        if !text.split('\n').any(|line| between(line, false).is_some()) {
             return (Cow::Borrowed(text), 0);
         }
-        // The text without the line ends at the edge, and the places of its lines in it.
-        let mut joined = String::with_capacity(text.len());
-        let mut lines: Vec<Range<usize>> = Vec::new();
-        let mut folds = Vec::new();
-        for line in text.split('\n') {
-            if let Some(last) = lines.last().and_then(|last| joined.get(last.clone())) {
-                let separator = between(last);
-                folds.extend(separator.map(|_| joined.len()));
-                joined.push_str(separator.unwrap_or("\n"));
-            }
-            let start = joined.len();
-            joined.push_str(line);
-            lines.push(start..joined.len());
+        let whole = self.find(text);
+        let mut secrets = Vec::new();
+        for is_at_blank in [false, true] {
+            let joined = JoinedLines::new(text, |line| between(line, is_at_blank));
+            let found = self.find(&joined.text).into_iter();
+            let found = found.filter_map(|secret| {
+                Some(FoundSecret {
+                    range: joined.place(secret.range.start)?
+                        ..joined.place(secret.range.end.checked_sub(1)?)? + 1,
+                    kind: secret.kind,
+                })
+            });
+            let is_known = |new: &FoundSecret| {
+                let next = whole.partition_point(|known| known.range.start <= new.range.start);
+                let known = next.checked_sub(1).and_then(|known| whole.get(known));
+                known.is_some_and(|known| new.range.end <= known.range.end)
+            };
+            secrets.extend(found.filter(|new| !is_known(new)));
         }
-        let mut folds = folds.into_iter();
-        // Both are in order.
-        let mut fold = folds.next();
-        let mut secrets = self.find(&joined);
-        secrets.retain(|secret| {
-            while fold.is_some_and(|at| at <= secret.range.start) {
-                fold = folds.next();
-            }
-            fold.is_some_and(|at| at < secret.range.end)
-        });
         if secrets.is_empty() {
             return (Cow::Borrowed(text), 0);
         }
+        secrets.extend(whole);
         // A full line may be a whole one, and the apparent rest of its secret may be the word that names one in the next.
-        let mut starts = Vec::with_capacity(lines.len());
-        let mut start = 0;
-        for line in &lines {
-            starts.push(start);
-            start += line.len() + 1;
-        }
-        let place = |at: usize| {
-            let line = starts
-                .partition_point(|start| *start <= at)
-                .checked_sub(1)?;
-            Some(lines.get(line)?.start + (at - starts.get(line)?))
-        };
-        secrets.extend(self.find(text).into_iter().filter_map(|secret| {
-            let end = secret.range.end.checked_sub(1)?;
-            Some(FoundSecret {
-                range: place(secret.range.start)?..place(end)? + 1,
-                kind: secret.kind,
-            })
-        }));
         secrets.sort_by_key(|secret| secret.range.start);
         secrets.dedup_by(|next, secret| {
             let overlaps = next.range.start < secret.range.end;
@@ -84,23 +64,48 @@ impl Redactor {
         });
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        let mut left = secrets.iter().peekable();
-        let last = lines.len();
-        for (number, line) in lines.into_iter().enumerate() {
-            // A line in which a secret ends continues after its mark.
-            at = at.max(line.start);
-            while let Some(secret) = left.next_if(|secret| secret.range.start < line.end) {
-                out.push_str(joined.get(at..secret.range.start).unwrap_or_default());
-                out.push_str(&mark(&secret.kind));
-                at = secret.range.end;
-            }
-            if at <= line.end {
-                out.push_str(joined.get(at..line.end).unwrap_or_default());
-                at = line.end;
-                out.extend((number + 1 < last).then_some('\n'));
-            }
+        for secret in &secrets {
+            out.push_str(text.get(at..secret.range.start).unwrap_or_default());
+            out.push_str(&mark(&secret.kind));
+            at = secret.range.end;
         }
+        out.push_str(text.get(at..).unwrap_or_default());
         (Cow::Owned(out), secrets.len())
+    }
+}
+
+/// A text without the line ends at the edge.
+struct JoinedLines {
+    text: String,
+    /// Where each line begins in it and in the original text, with what was put before it.
+    lines: Vec<(usize, usize)>,
+}
+
+impl JoinedLines {
+    fn new(text: &str, between: impl Fn(&str) -> Option<&'static str>) -> JoinedLines {
+        let mut joined = JoinedLines {
+            text: String::with_capacity(text.len()),
+            lines: Vec::new(),
+        };
+        let mut start = 0;
+        let mut separator = "";
+        for line in text.split('\n') {
+            joined.text.push_str(separator);
+            joined.lines.push((joined.text.len(), start));
+            joined.text.push_str(line);
+            start += line.len() + 1;
+            separator = between(line).unwrap_or("\n");
+        }
+        joined
+    }
+
+    /// Returns the position in the original text; of what stands between two lines that of the line end.
+    fn place(&self, at: usize) -> Option<usize> {
+        let next = self.lines.partition_point(|(start, _)| *start <= at);
+        let (start, original) = self.lines.get(next.checked_sub(1)?)?;
+        let place = original + (at - start);
+        let end = self.lines.get(next).map(|(_, original)| original - 1);
+        Some(end.map_or(place, |end| place.min(end)))
     }
 }
 
@@ -186,6 +191,34 @@ mod tests {
                 "{shown}"
             );
         }
+    }
+
+    #[test]
+    fn a_secret_is_found_where_the_line_is_broken_before_it() {
+        for (form, value) in [
+            ("the command curl -u admin:{} https://x", "lD5RVWfpz8ID"),
+            ("DB_PASSWORD={} ./run", "Qm3xTz81LpVbn4"),
+            ("{\"password\": \"{}\"} in it", "hunter2x!A"),
+            ("Authorization: Bearer {}", "Zk38QhTq0vPz91LmXc7RtYbN"),
+            ("machine h login bob password {}", "q7Rk2Zp!9vXw3"),
+            ("use postgres://app:{}@db/x", "S3cretPassw0rdXyZ12"),
+        ] {
+            let line = format!("{} and more", form.replace("{}", value));
+            for columns in 8..line.len() {
+                // Terminals leave out blanks at the end of a line; programs that break lines at blanks leave out one behind it.
+                let rows = folded(&line, columns);
+                let rows: Vec<_> = rows.split('\n').map(|row| row.trim_end()).collect();
+                let text = rows.join("\n");
+                let shown = redacted(&text, columns).0;
+                let shown = Redactor::default().redact(&shown).replace('\n', "");
+                for part in value.as_bytes().windows(5) {
+                    let part = String::from_utf8_lossy(part);
+                    assert!(!shown.contains(&*part), "{columns}: {text}\n{shown}");
+                }
+            }
+        }
+        let text = "the output of curl -u\nadmin:lD5RVWfpz8ID https://x";
+        assert_eq!(redacted(text, 21).1, 1);
     }
 
     #[test]

@@ -137,6 +137,15 @@ impl SecretSpan {
             more: None,
         }
     }
+
+    /// A span of bytes of a class. One that the end of the text leaves open may go on.
+    pub(super) fn open(text: &[u8], start: usize, end: usize, class: ByteClass) -> SecretSpan {
+        SecretSpan {
+            start,
+            end,
+            more: (end == text.len()).then_some(class),
+        }
+    }
 }
 
 /// Returns where a secret may begin whose keyword is at `at`: with the text before the keyword without a gap. Such parts consist of
@@ -287,7 +296,8 @@ impl FormatRules {
         let printed = piped_from(text);
         let open = self.open_keyword(text);
         let far = open.saturating_sub(BEFORE_KEYWORD);
-        let row = tables.open_row(text, base).unwrap_or(text.len());
+        let row = tables.clone().read_rows(text, base);
+        let row = row.unwrap_or(text.len());
         let mut complete = secret_start(text, open).max(far).min(printed).min(row);
         let mut below = TableState::default();
         let mut at = from;
@@ -296,9 +306,8 @@ impl FormatRules {
         {
             at = key.start();
             if self.is_name_at(text, at) && below.open(self, text, base, at) {
-                let row = below.open_row(text, base).unwrap_or(text.len());
+                let row = below.read_rows(text, base).unwrap_or(text.len());
                 complete = complete.min(row);
-                below = TableState::default();
             }
             if self
                 .keys_at(text, at)

@@ -154,9 +154,82 @@ pub(super) fn mixes_characters(value: &[u8]) -> bool {
             >= 3
 }
 
+/// The letters that are frequent after each letter in the names of programs: four fifths of the pairs in them, and a third of all pairs.
+const NEXT_LETTERS: [&str; 26] = [
+    "bcdgilmnprstuvx",
+    "aeilou",
+    "aehiklorstu",
+    "adeilorsu",
+    "acdefglmnpqrstvwxy",
+    "aefilorsu",
+    "einrs",
+    "aeiot",
+    "abcdefglmnoprstvz",
+    "",
+    "e",
+    "adeilostuy",
+    "adeimopsu",
+    "acdefgilnostuv",
+    "abcdfgklmnoprstuvw",
+    "aeiloprtuy",
+    "u",
+    "acdefgilmnorstuy",
+    "acehilopstuy",
+    "acehiloprstuy",
+    "beilmnprst",
+    "aei",
+    "air",
+    "et",
+    "ps",
+    "e",
+];
+
+/// Whether the letters of a value follow each other as they do in words, and not by chance. Capital letters begin new words.
+fn has_word_pairs(value: &[u8]) -> bool {
+    let value = head(value);
+    let is_pair = |a: u8, b: u8| {
+        a.is_ascii_alphabetic()
+            && b.is_ascii_alphabetic()
+            && !(a.is_ascii_lowercase() && b.is_ascii_uppercase())
+    };
+    let is_frequent = |a: u8, b: u8| {
+        let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
+        // An alphabet or a repeated letter is not random either.
+        a == b || a + 1 == b || NEXT_LETTERS[usize::from(a - b'a')].as_bytes().contains(&b)
+    };
+    let pairs = value.iter().zip(value.iter().skip(1));
+    let pairs = pairs.filter(|(a, b)| is_pair(**a, **b));
+    let (mut all, mut frequent) = (0, 0);
+    for (a, b) in pairs {
+        all += 1;
+        frequent += usize::from(is_frequent(*a, *b));
+    }
+    frequent * 5 >= all * 3
+}
+
+/// Whether the value consists of characters without words, as a key does that is too short, or has too few digits, to look random.
+pub(super) fn is_without_words(value: &[u8]) -> bool {
+    /// Minimum length, and the one from which one kind of characters is enough.
+    const MIN_LENGTH: usize = 10;
+    const ONE_KIND: usize = 12;
+    let value = head(value);
+    let count = |class: fn(&u8) -> bool| value.iter().filter(|b| class(b)).count();
+    let length = value.len();
+    let has_digit = count(u8::is_ascii_digit) > 0;
+    length >= MIN_LENGTH
+        && (length >= ONE_KIND || mixes_characters(value))
+        && value.iter().all(u8::is_ascii_graphic)
+        && count(u8::is_ascii_alphabetic) * 3 >= length
+        && count(u8::is_ascii_punctuation) * 3 <= length
+        && entropy(value) >= 2.75
+        && (!has_word_pairs(value) || has_digit && group_changes(value) * 2 >= length)
+}
+
 /// Whether the value is an identifier or a path in a program: words, with at most one digit each, separated by `.`, `:`,
 /// `_`, `-` or `/`.
 pub(super) fn is_identifier(value: &[u8]) -> bool {
+    /// A shorter part may be an abbreviation.
+    const MIN_LETTERS: usize = 10;
     value
         .split(|b| b".:_-/".contains(b))
         .filter(|part| !part.is_empty())
@@ -165,6 +238,7 @@ pub(super) fn is_identifier(value: &[u8]) -> bool {
                 && part.iter().all(u8::is_ascii_alphanumeric)
                 && part.iter().filter(|b| b.is_ascii_digit()).count() <= 1
                 && group_changes(part) * 3 <= part.len().max(6)
+                && (part.len() < MIN_LETTERS || has_word_pairs(part))
         })
 }
 

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-pub(super) use super::byte_classes::{is_quote, is_space};
+use super::byte_classes::{is_quote, is_space};
 use super::line_prefix::readings;
-use super::rows::{LineStart, Row, has_line_end, line_end, next_line, next_row};
+use super::rows::{LineStart, Row, has_line_end, last_line, line_end, next_line, next_row};
 use super::{KeywordMatch, run_length};
 
 /// Maximum number of bytes between a name and its value.
@@ -57,7 +57,8 @@ pub(super) fn value_apart(
         return setting(at);
     }
     // The expanded output of psql.
-    if behind.starts_with(b"|") && lead.ends_with(b"\n") && has_record(before) {
+    let starts_line = || readings(last_line(before)).any(<[u8]>::is_empty);
+    if behind.starts_with(b"|") && has_record(before) && starts_line() {
         return setting(at + 1 + spaces(at + 1));
     }
     if behind.starts_with(b"|") && lead.ends_with(b"|") {

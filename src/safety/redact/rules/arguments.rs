@@ -1,6 +1,6 @@
 //! Secrets in the arguments of commands that have no option for them, and of statements of SQL.
 
-use super::apart::{is_quote, is_space};
+use super::byte_classes::{is_quote, is_space};
 use super::commands::{word_at, word_span};
 use super::context::chosen_password;
 use super::{KeywordMatch, SecretSpan, run_length};

@@ -70,6 +70,41 @@ pub(super) fn is_space(b: u8) -> bool {
     b == b' ' || b == b'\t'
 }
 
+/// Returns the length of the blanks at `at`, with no-break spaces, which pasted text has: up to about `max` bytes.
+pub(super) fn blanks_length(text: &[u8], at: usize, max: usize) -> usize {
+    let mut end = at;
+    while end < at + max {
+        end += match text.get(end..).unwrap_or_default() {
+            [b' ' | b'\t', ..] => 1,
+            [0xc2, 0xa0, ..] => 2,
+            _ => break,
+        };
+    }
+    end - at
+}
+
+/// Returns the length of the quotes at `at`, with those that HTML writes as entities.
+pub(super) fn quotes_length(text: &[u8], at: usize) -> usize {
+    let mut end = at;
+    loop {
+        let quotes = super::run_length(text, end, is_quote);
+        let rest = text.get(end..).unwrap_or_default();
+        end += match quotes.max(entity_length(rest)) {
+            0 => return end - at,
+            length => length,
+        };
+    }
+}
+
+/// Returns the length of the entity of a quote at the start of a text.
+pub(super) fn entity_length(text: &[u8]) -> usize {
+    const ENTITIES: [&[u8]; 7] = [
+        b"&quot;", b"&apos;", b"&#34;", b"&#39;", b"&#x22;", b"&#x27;", b"&#039;",
+    ];
+    let entity = ENTITIES.iter().find(|entity| text.starts_with(entity));
+    entity.map_or(0, |entity| entity.len())
+}
+
 /// A quote, or the backslash before one in a string.
 pub(super) fn is_quote(b: u8) -> bool {
     matches!(b, b'"' | b'\'' | b'`' | b'\\')

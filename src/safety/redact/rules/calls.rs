@@ -1,6 +1,7 @@
 //! Passwords in the arguments of functions: `NetworkCredential("bob", "…")`, `auth=("bob", "…")`.
 
-use super::apart::{is_quote, is_space};
+use super::super::stage::ByteClass;
+use super::byte_classes::{is_quote, is_space};
 use super::context::{chosen_password, format_at};
 use super::{KeywordMatch, SecretSpan, run_length};
 
@@ -21,9 +22,10 @@ pub(super) fn second_argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     }
     let quotes = blank(comma + 1);
     let start = quotes + run_length(text, quotes, is_quote).min(2);
-    let length = run_length(text, start, |b| !is_quote(b) && b != b'\n');
+    let class: ByteClass = |b| !is_quote(b) && b != b'\n';
+    let length = run_length(text, start, class);
     let value = &text[start..start + length];
-    let is_ended = text.get(start + length).copied().is_some_and(is_quote);
+    let is_ended = text.get(start + length).copied().is_none_or(is_quote);
     let fits = start > quotes && is_ended && chosen_password(value, 4) && !value.contains(&b' ');
-    (fits && !format_at(text, start)).then(|| SecretSpan::new(start, start + length))
+    (fits && !format_at(text, start)).then(|| SecretSpan::open(text, start, start + length, class))
 }

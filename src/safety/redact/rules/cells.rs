@@ -15,11 +15,20 @@ pub(super) enum TableForm {
     Lists,
 }
 
-/// Returns the characters of its line that a cell takes.
-pub(super) fn characters(text: &[u8], line: usize, cell: &Range<usize>) -> Range<usize> {
-    let count = |part: &[u8]| part.iter().filter(|&&b| b & 0xc0 != 0x80).count();
-    let start = count(&text[line..cell.start]);
-    start..start + count(&text[cell.clone()])
+/// Returns the characters of its line that each cell takes.
+pub(super) fn characters(text: &[u8], line: usize, cells: &[Range<usize>]) -> Vec<Range<usize>> {
+    let (mut at, mut number) = (line, 0);
+    let mut number_of = |end: usize| {
+        #[cfg(test)]
+        crate::safety::redact::tests::INSPECTED.with(|n| n.set(n.get() + end - at));
+        let starts = text[at..end].iter().filter(|&&b| b & 0xc0 != 0x80);
+        (at, number) = (end, number + starts.count());
+        number
+    };
+    let places = cells.iter();
+    places
+        .map(|cell| number_of(cell.start)..number_of(cell.end))
+        .collect()
 }
 
 /// Whether a line has no text: the line under a heading, or the border of a table.

@@ -102,7 +102,11 @@ impl TableState {
             let start = table.row - base;
             match table.read_row(text, start, last) {
                 Row::Incomplete => return TableEvent::Incomplete(start),
-                Row::End => self.table = None,
+                Row::End => {
+                    // Its rows are no headings.
+                    self.read_to = self.read_to.max(table.row);
+                    self.table = None;
+                }
                 Row::Ruler(next) => {
                     table.needs_ruler = false;
                     table.row = base + next;
@@ -142,12 +146,11 @@ impl TableState {
         self.table.is_some()
     }
 
-    /// Returns where text begins that may belong to a row which is not complete.
-    pub(super) fn open_row(&self, text: &[u8], base: usize) -> Option<usize> {
-        let mut rest = self.clone();
+    /// Reads all rows of the table. Returns where text begins that may belong to a row which is not complete.
+    pub(super) fn read_rows(&mut self, text: &[u8], base: usize) -> Option<usize> {
         let mut at = 0;
         loop {
-            match rest.next(text, base, at, false) {
+            match self.next(text, base, at, false) {
                 TableEvent::None => return None,
                 TableEvent::Secret(secret) => at = secret.range.end,
                 TableEvent::Incomplete(row) => return Some(row),
@@ -210,19 +213,19 @@ fn line_heading(rules: &FormatRules, text: &[u8], line: &Range<usize>) -> Option
     if cells.len() < 2 || !has_names || !cells.iter().all(is_name) {
         return None;
     }
-    let column = |(number, cell): (usize, &Range<usize>)| {
+    let places = match form {
+        TableForm::Aligned => characters(text, line.start, &cells),
+        _ => (0..cells.len()).map(|number| number..number + 1).collect(),
+    };
+    let column = |(cell, place): (&Range<usize>, Range<usize>)| {
         let (kind, is_password) = rules.column_kind(&text[cell.clone()])?;
-        let place = match form {
-            TableForm::Aligned => characters(text, line.start, cell),
-            _ => number..number + 1,
-        };
         Some(SecretColumn {
             place,
             kind,
             is_password,
         })
     };
-    let columns: Vec<_> = cells.iter().enumerate().filter_map(column).collect();
+    let columns: Vec<_> = cells.iter().zip(places).filter_map(column).collect();
     (!columns.is_empty()).then_some(Table {
         form,
         cells: cells.len(),
@@ -385,11 +388,16 @@ impl Table {
         start: usize,
         cells: &[Range<usize>],
     ) -> impl Iterator<Item = (Range<usize>, Arc<str>)> {
+        let places = match self.form {
+            TableForm::Aligned => characters(text, start, cells),
+            _ => Vec::new(),
+        };
         let under = |column: &SecretColumn| match self.form {
-            TableForm::Aligned => cells.iter().find(|cell| {
-                let place = characters(text, start, cell);
-                place.start < column.place.end && column.place.start < place.end
-            }),
+            TableForm::Aligned => {
+                let first = places.partition_point(|place| place.end <= column.place.start);
+                let is_under = places.get(first)?.start < column.place.end;
+                cells.get(first).filter(|_| is_under)
+            }
             _ => cells.get(column.place.start),
         };
         let secret = |column: &SecretColumn| {

@@ -1,9 +1,13 @@
 //! Secrets in the arguments of commands, such as `curl -u user:password`, and in the headers and files that they read.
 
+use std::cell::LazyCell;
+use std::ops::Range;
+
 use super::super::value_class::{is_placeholder, is_random};
-use super::apart::{is_quote, is_space};
 use super::byte_classes::base64;
+use super::byte_classes::{is_quote, is_space};
 use super::context::{chosen_password, is_quoted_byte};
+use super::headers::is_token68;
 use super::line_prefix::readings;
 use super::rows::{last_line, next_run};
 use super::{KeywordMatch, SecretSpan, run_length};
@@ -141,17 +145,27 @@ fn separates_words(b: u8) -> bool {
     is_space(b) || is_quote(b) || b == b','
 }
 
-/// Whether the line names one of these programs.
-fn names_program(line: &[u8], programs: &[&str]) -> bool {
-    let has_name = |line: &[u8]| {
-        line.split(|&b| separates_words(b) || b"()|;&[]:".contains(&b))
-            .any(|word| {
-                let start = word.iter().rposition(|&b| b == b'/');
-                let name = &word[start.map_or(0, |at| at + 1)..];
-                programs.iter().any(|program| program.as_bytes() == name)
-            })
-    };
-    readings(line).any(has_name)
+/// Returns the words of a line that can be names of programs, without their directories; the first one also without what another program
+/// has printed before the line.
+fn program_names(line: &[u8]) -> Vec<&[u8]> {
+    #[cfg(test)]
+    crate::safety::redact::tests::INSPECTED.with(|n| n.set(n.get() + line.len()));
+    let is_sign = |b: &u8| separates_words(*b) || b"()|;&[]:".contains(b);
+    let first = readings(line)
+        .skip(1)
+        .filter_map(|rest| rest.split(is_sign).next());
+    let names = line.split(is_sign).chain(first).map(|word| {
+        let directory = word.iter().rposition(|&b| b == b'/');
+        &word[directory.map_or(0, |at| at + 1)..]
+    });
+    let is_name = |name: &&[u8]| name.len() > 1 && name[0].is_ascii_alphanumeric();
+    names.filter(is_name).collect()
+}
+
+/// Whether one of these words is the name of one of these programs.
+fn names_program(words: &[&[u8]], programs: &[&str]) -> bool {
+    let is_program = |word: &&[u8]| programs.iter().any(|name| name.as_bytes() == *word);
+    words.iter().any(is_program)
 }
 
 /// Returns the word at `at`, without its quotes.
@@ -181,11 +195,11 @@ pub(super) fn word_span(text: &[u8], start: usize, end: usize) -> Option<SecretS
 pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
     let at = at + 1;
-    let line = place.line_before();
+    let names = LazyCell::new(|| program_names(place.line_before()));
     OPTIONS.iter().find_map(|(programs, options, form)| {
         let is_here = |option: &&&str| text[at..].starts_with(option.as_bytes());
         let option = options.iter().filter(is_here).max_by_key(|o| o.len())?;
-        if !names_program(line, programs) {
+        if !names_program(&names, programs) {
             return None;
         }
         let mut value = at + option.len();
@@ -244,7 +258,7 @@ pub(super) fn piped(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let line_start = at - line.len();
     let pipe = line.iter().rposition(|&b| b == b'|')?;
     let command = &line[..pipe];
-    let is_echo = names_program(command, &["echo", "printf", "print"]);
+    let is_echo = names_program(&program_names(command), &["echo", "printf", "print"]);
     let word_end = command.iter().rposition(|&b| !separates_words(b))? + 1;
     let word = &command[..word_end];
     let start = word.iter().rposition(|&b| separates_words(b))? + 1;
@@ -269,23 +283,38 @@ pub(super) fn is_session_value(name: &[u8], value: &[u8]) -> bool {
     is_value && !is_date && chosen_password(value, 8)
 }
 
-/// The values of a `Cookie` or `Set-Cookie` header.
-pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let KeywordMatch { text, end, .. } = *place;
+fn is_header_byte(b: u8) -> bool {
+    !is_quote(b) && b != b'\n' && b != b'\r'
+}
+
+/// Returns the header whose name ends at `end`; `None` if the first word behind the name is not that of one.
+fn cookie_header(text: &[u8], end: usize) -> Option<Range<usize>> {
     let mut start = end + run_length(text, end, is_quote).min(6);
     start += run_length(text, start, |b| b == b':' || is_space(b));
     start += run_length(text, start, is_quote).min(6);
-    let n = run_length(text, start, |b| !is_quote(b) && b != b'\n' && b != b'\r');
+    let word = run_length(text, start, |b| is_header_byte(b) && !is_space(b));
+    let has_sign = text[start..start + word].iter().any(|b| b"=;".contains(b));
+    let is_open = start + word == text.len();
+    (start == text.len() || start > end && (is_open || has_sign))
+        .then(|| start..start + run_length(text, start, is_header_byte))
+}
+
+/// Whether what follows the name of a header at `end` can still become a cookie.
+pub(super) fn may_be_cookie(text: &[u8], end: usize) -> bool {
+    cookie_header(text, end).is_some_and(|header| header.end == text.len())
+}
+
+/// The values of a `Cookie` or `Set-Cookie` header.
+pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
     let is_secret = |pair: &[u8]| {
         let sign = pair.iter().position(|&b| b == b'=');
         sign.is_some_and(|sign| is_session_value(&pair[..sign], &pair[sign + 1..]))
     };
-    let header = &text[start..start + n];
-    let mut pairs = header.split(|&b| b == b';');
-    (start > end && pairs.any(|pair| is_secret(pair.trim_ascii()))).then(|| SecretSpan {
-        more: (start + n == text.len()).then_some(|b| b != b'\n' && b != b'\r' && !is_quote(b)),
-        ..SecretSpan::new(start, start + n)
-    })
+    let header = cookie_header(text, end)?;
+    let mut pairs = text[header.clone()].split(|&b| b == b';');
+    let fits = header.start > end && pairs.any(|pair| is_secret(pair.trim_ascii()));
+    fits.then(|| SecretSpan::open(text, header.start, header.end, is_header_byte))
 }
 
 fn is_base64(b: u8) -> bool {
@@ -315,14 +344,30 @@ fn decode_base64(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A user and password in base64, as in the configuration of Docker and npm.
-pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let KeywordMatch { text, end, .. } = *place;
+/// Returns the number of signs behind a name that ends at `end`, and where the value behind them begins.
+fn login_value(text: &[u8], end: usize) -> (usize, usize) {
     let mut start = end + run_length(text, end, is_quote).min(6);
     start += run_length(text, start, is_space).min(8);
     let signs = run_length(text, start, |b| b == b':' || b == b'=');
     start += signs;
     start += run_length(text, start, |b| is_space(b) || is_quote(b)).min(8);
+    (signs, start)
+}
+
+/// Whether what follows a keyword of [`encoded_login`] or [`super::headers::basic`] can still become a login.
+pub(super) fn may_be_login(place: &KeywordMatch<'_>) -> bool {
+    let KeywordMatch { text, end, .. } = *place;
+    let (signs, start) = match text[..end].ends_with(b" ") {
+        true => (1, end),
+        false => login_value(text, end),
+    };
+    start + run_length(text, start, is_token68) == text.len() && (signs == 1 || start == text.len())
+}
+
+/// A user and password in base64, as in the configuration of Docker and npm.
+pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let (signs, start) = login_value(text, end);
     let n = run_length(text, start, is_base64);
     let value = &text[start..start + n];
     let is_whole = n.is_multiple_of(4) || start + n == text.len();

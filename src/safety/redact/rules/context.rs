@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use super::super::value_class::{
     group_changes, has_words, is_camel_case, is_identifier, is_path, is_placeholder, is_random,
-    mixes_characters,
+    is_without_words, mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
 use super::apart::{
-    ValueForm, before_yaml_value, block_scalar, is_quote, is_space, prompt_end, type_length,
-    value_apart,
+    ValueForm, before_yaml_value, block_scalar, prompt_end, type_length, value_apart,
+};
+use super::byte_classes::{
+    base32, blanks_length, entity_length, is_quote, is_space, quotes_length,
 };
 use super::line_prefix::readings;
 use super::line_words::{is_exported, is_netrc, line_words};
@@ -117,8 +119,12 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     if code > 0 {
         return name.value_at(name_end + code, false);
     }
-    let marks = run_length(text, name_end, |b| is_quote(b) || b"]*".contains(&b)).min(6);
-    let spaces = run_length(text, name_end + marks, is_space).min(SPACES);
+    let entity = entity_length(&text[name_end..]);
+    let marks = run_length(text, name_end + entity, |b| {
+        is_quote(b) || b"]*".contains(&b)
+    });
+    let marks = entity + marks.min(6);
+    let spaces = blanks_length(text, name_end + marks, SPACES);
     let at = name_end + marks + spaces;
     let at = at + continuation(text, at, name.line_start);
     let is_long = end - key >= LONG_KEYWORD;
@@ -229,6 +235,12 @@ impl SecretName<'_> {
         ))
     }
 
+    /// Whether a value is the secret of one-time passwords in the address of a QR code: `otpauth://totp/x?secret=…`.
+    fn is_otp(&self, value: &[u8]) -> bool {
+        let is_address = || memchr::memmem::find(self.before, b"otpauth://").is_some();
+        self.is_secret && value.len() >= 16 && value.iter().all(|b| base32(*b)) && is_address()
+    }
+
     /// Returns the value behind a prompt whose last words begin at `at`, such as `[sudo] password for bob: `, if it is a secret.
     fn value_prompted(&self, at: usize) -> Option<SecretSpan> {
         let text = self.text;
@@ -276,8 +288,10 @@ impl SecretName<'_> {
                 chosen_password(bytes, 8) && bytes.iter().any(u8::is_ascii_digit)
             }
             false if (is_variable || is_quoted) && self.is_secret => {
-                key_like(bytes) || mixes_characters(bytes) && !is_placeholder(bytes)
+                named_key(bytes) || mixes_characters(bytes) && !is_placeholder(bytes)
             }
+            false if self.is_otp(bytes) => true,
+            false if is_quoted || !is_code => named_key(bytes),
             false => key_like(bytes),
         };
         let is_own_path =
@@ -317,7 +331,7 @@ impl SecretName<'_> {
             };
         let is_key = || {
             let is_words = has_words(bytes) || !self.is_password && is_camel_case(bytes);
-            key_like(bytes) && !is_words
+            named_key(bytes) && !is_words
         };
         let is_secret = is_chosen && password_like(bytes, false) || is_key();
         (is_secret && !format_at(self.text, value.start)).then_some(value)
@@ -343,7 +357,7 @@ fn value_start(text: &[u8], at: usize, line: LineStart) -> usize {
     let marks = run_length(text, at, |b| b"*_".contains(&b));
     let ends_emphasis = marks <= 3 && text.get(at + marks).copied().is_some_and(is_space);
     let at = at + if ends_emphasis { marks } else { 0 };
-    let at = at + run_length(text, at, is_space).min(SPACES);
+    let at = at + blanks_length(text, at, SPACES);
     let at = at + continuation(text, at, line);
     match type_length(&text[at..]) + value_in_object(&text[at..]) {
         0 => at + before_yaml_value(&text[at..]) + literal_prefix(&text[at..]),
@@ -365,7 +379,7 @@ fn takes_word(line: &[u8], is_long: bool) -> bool {
 
 /// Returns the value that begins at `at`, without its quotes; `None` for a phrase or, unless `is_exact`, a function call.
 fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> Option<SecretSpan> {
-    let quotes = run_length(text, at, is_quote);
+    let quotes = quotes_length(text, at);
     let start = at + quotes;
     let class: ByteClass = if quotes > 0 {
         is_quoted_byte
@@ -378,9 +392,14 @@ fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> 
         end += length;
         end += run_length(text, end, class);
     }
+    if text[at..start].ends_with(b";") {
+        let entity = (start..end).find(|&end| entity_length(&text[end..]) > 0);
+        end = entity.unwrap_or(end);
+    }
     let next = |end: usize| text.get(end).copied();
     // A quoted phrase or a function call is not a secret.
-    let is_phrase = quotes > 0 && next(end).is_some_and(|b| !is_quote(b));
+    let is_end = |b| is_quote(b) || entity_length(&text[end..]) > 0;
+    let is_phrase = quotes > 0 && next(end).is_some_and(|b| !is_end(b));
     let is_call = !is_exact && quotes == 0 && next(end).is_some_and(|b| b"([{".contains(&b));
     if is_phrase || is_call || quotes > MAX_QUOTES {
         return None;
@@ -417,7 +436,7 @@ pub(super) fn password_like(value: &[u8], ends_as_code: bool) -> bool {
     let is_passphrase = !ends_as_code
         && value.iter().filter(|&&b| b == b'-').count() >= 3
         && value.iter().all(|b| b.is_ascii_alphabetic() || *b == b'-');
-    let has_mix = !is_word && (has_digit || group_changes(value) >= 3);
+    let has_mix = !is_word && (has_digit || group_changes(value) >= 3 || is_without_words(value));
     chosen_password(value, 6) && (has_mix || is_passphrase)
 }
 
@@ -440,11 +459,17 @@ pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
 pub(super) fn key_like(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let is_short_key = (12..16).contains(&value.len()) && digits >= 2 && group_changes(value) >= 4;
-    (is_short_key || is_random(value))
-        && !is_placeholder(value)
-        && !is_identifier(value)
-        && !is_path(value)
-        && !is_digest_or_number(value)
+    (is_short_key || is_random(value)) && !is_harmless_key(value)
+}
+
+/// Whether a value that may be a key is another one: a placeholder, an identifier, a path, a digest.
+fn is_harmless_key(value: &[u8]) -> bool {
+    is_placeholder(value) || is_identifier(value) || is_path(value) || is_digest_or_number(value)
+}
+
+/// Whether a value whose name says that it is a key looks like one, or at least not like words.
+fn named_key(value: &[u8]) -> bool {
+    key_like(value) || is_without_words(value) && !has_words(value) && !is_harmless_key(value)
 }
 
 /// Whether the value says that it is a digest, such as `sha256:…`, or is a number of at most 64 bits in hexadecimal digits.

@@ -3,23 +3,11 @@
 use super::super::RULES;
 use super::super::stage::ByteClass;
 use super::super::value_class::is_random;
-use super::byte_classes::{base32, base64};
+use super::byte_classes::{alnum, base32, base64, dash, hex};
 use super::context::at_word_start;
 use super::line_prefix::readings;
 use super::rows::{next_line, next_run};
 use super::{FormatPattern, KeywordMatch, SecretSpan, run_length};
-
-fn alnum(b: u8) -> bool {
-    b.is_ascii_alphanumeric()
-}
-
-fn dash(b: u8) -> bool {
-    alnum(b) || matches!(b, b'_' | b'-')
-}
-
-fn hex(b: u8) -> bool {
-    b.is_ascii_digit() || matches!(b, b'a'..=b'f')
-}
 
 /// Whether the body of a PEM key can contain the byte: base64, line ends, and the backslash of escaped line ends.
 fn is_pem_byte(b: u8) -> bool {
@@ -158,7 +146,7 @@ pub(super) fn jwk(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let start = quote(colon + 1 + usize::from(text.get(colon + 1) == Some(&b' ')))?;
     let length = run_length(text, start, dash);
     let next = start + length;
-    let is_quoted = quote(next).is_some();
+    let is_quoted = next == text.len() || quote(next).is_some();
     let has = |text: &[u8], part: &str| {
         let ends = memchr::memmem::find_iter(text, part).map(|at| at + part.len());
         let mut next = ends.map(|end| text.get(end));
@@ -177,7 +165,7 @@ pub(super) fn jwk(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         && length >= least
         && is_random(&text[start..next])
         && (is_part(&text[from..at]) || length <= CURVE && is_part(behind));
-    is_key.then(|| SecretSpan::new(start, next))
+    is_key.then(|| SecretSpan::open(text, start, next, dash))
 }
 
 /// A secret access key of AWS behind the id of the key, as lists have it: `AKIA…,secret`. The keyword is the beginning of the id; both are

@@ -5,7 +5,7 @@ use super::super::RULES;
 use super::super::known::names_secret;
 use super::super::stage::ByteClass;
 use super::super::value_class::is_placeholder;
-use super::apart::{is_quote, is_space};
+use super::byte_classes::{is_quote, is_space};
 use super::commands::is_session_value;
 use super::context::{chosen_password, format_at};
 use super::{KeywordMatch, SecretSpan, run_length};
@@ -67,7 +67,15 @@ pub(super) fn wifi(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
             field = index + 1;
         }
     }
-    None
+    let class: ByteClass = |b| b != b';' && b != b'\n';
+    let open = is_code && end + code.len() == text.len() && !code.contains(&b'\n');
+    let is_password = open && code[field..].starts_with(b"P:") && code.len() >= field + 6;
+    is_password.then(|| SecretSpan::open(text, end + field + 2, text.len(), class))
+}
+
+/// Whether a byte can be in a string of Terraform.
+fn is_string_byte(b: u8) -> bool {
+    b != b'"' && b != b'\n'
 }
 
 /// The default of a variable of Terraform whose name is that of a secret: `variable "db_password" {` and `default = "…"`. The keyword ends
@@ -84,26 +92,27 @@ pub(super) fn terraform_default(place: &KeywordMatch<'_>) -> Option<SecretSpan> 
     let block = &before[memchr::memmem::rfind(before, VARIABLE)? + VARIABLE.len()..];
     let name = &block[..block.iter().position(|&b| b == b'"')?];
     let is_closed = memchr::memmem::find(block, b"\n}").is_some();
-    let length = run_length(text, end, |b| b != b'"' && b != b'\n');
+    let length = run_length(text, end, is_string_byte);
     let value = &text[end..end + length];
     let fits = !is_closed
         && names_secret(&String::from_utf8_lossy(name))
         && chosen_password(value, 6)
         && !is_placeholder(value)
-        && text.get(end + length) == Some(&b'"');
-    (fits && !format_at(text, end)).then(|| SecretSpan::new(end, end + length))
+        && text.get(end + length).is_none_or(|b| *b == b'"');
+    (fits && !format_at(text, end))
+        .then(|| SecretSpan::open(text, end, end + length, is_string_byte))
 }
 
 /// The new value in a change of an argument that Terraform shows: `~ password = "…" -> "…"`. The keyword is what stands between the values.
 pub(super) fn terraform_change(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let line = place.line_before();
     let KeywordMatch { text, end, .. } = *place;
-    let sign = line.iter().position(|&b| b == b'=')?;
+    let sign = memchr::memmem::find(line, b" = \"")?;
     let name = line[..sign].trim_ascii_end();
     let name = name.rsplit(u8::is_ascii_whitespace).next()?;
-    let length = run_length(text, end, |b| b != b'"' && b != b'\n');
+    let length = run_length(text, end, is_string_byte);
     let value = text.get(end..end + length)?;
-    let is_whole = text.get(end + length) == Some(&b'"');
+    let is_whole = text.get(end + length).is_none_or(|b| *b == b'"');
     // The name decides as it does before one value.
     let setting = [name, b" = \"", value, b"\"\n"].concat();
     let is_secret = || {
@@ -113,7 +122,7 @@ pub(super) fn terraform_change(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         })
     };
     let fits = is_whole && name.len() < 64 && !format_at(text, end) && is_secret();
-    fits.then(|| SecretSpan::new(end, end + length))
+    fits.then(|| SecretSpan::open(text, end, end + length, is_string_byte))
 }
 
 /// The hash of a password of Windows, behind the older one: `Administrator:500:aad3…:31d6…:::`. The keyword is what follows it.

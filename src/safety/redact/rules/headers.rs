@@ -1,11 +1,11 @@
 //! The `Authorization` header, and its parameters that prove who sends a request.
 
 use super::super::value_class::{is_placeholder, is_random};
-use super::apart::{is_quote, is_space};
+use super::byte_classes::{blanks_length, is_quote};
 use super::context::{SPACES, at_word_start, format_at, key_like, lower};
 use super::{KeywordMatch, SecretSpan, run_length};
 
-fn is_token68(b: u8) -> bool {
+pub(super) fn is_token68(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"-._~+/=%".contains(&b)
 }
 
@@ -42,13 +42,13 @@ pub(super) fn basic(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 pub(super) fn authorization(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
     let mut at = end + run_length(text, end, is_quote).min(6);
-    at += run_length(text, at, is_space).min(SPACES);
+    at += blanks_length(text, at, SPACES);
     let signs = run_length(text, at, |b| b":=>,".contains(&b));
     if !(1..=3).contains(&signs) {
         return None;
     }
     at += signs;
-    at += run_length(text, at, is_space).min(SPACES);
+    at += blanks_length(text, at, SPACES);
     at += run_length(text, at, is_quote).min(6);
     let scheme = run_length(text, at, |b| b.is_ascii_alphabetic() || b == b'-');
     if text.get(at + scheme) == Some(&b' ') && scheme > 0 {

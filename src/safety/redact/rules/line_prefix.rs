@@ -11,6 +11,8 @@ pub(super) fn readings(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut rest, mut has_path) = (Some(line.trim_ascii_start()), false);
     let next = move || {
         let line = rest?;
+        #[cfg(test)]
+        crate::safety::redact::tests::INSPECTED.with(|n| n.set(n.get() + line.len()));
         rest = without_prefix(line, &mut has_path);
         Some(line)
     };
@@ -20,7 +22,11 @@ pub(super) fn readings(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns the line without one prefix; `has_path` says whether there was a path already.
 fn without_prefix<'l>(line: &'l [u8], has_path: &mut bool) -> Option<&'l [u8]> {
     let mut length = match time(line) {
-        0 => signs(line).max(number(line)).max(service(line)),
+        0 => signs(line)
+            .max(number(line))
+            .max(service(line))
+            .max(container(line))
+            .max(job_step(line)),
         length => length,
     };
     if length == 0 && !*has_path {
@@ -44,10 +50,10 @@ fn signs(text: &[u8]) -> usize {
     }
 }
 
-/// Returns the length of a sign of a box, such as `│`, at the start of a text.
+/// Returns the length of a sign of a box, such as `│`, or of the mark of UTF-8 at the start of a text.
 pub(super) fn border(text: &[u8]) -> usize {
     match text {
-        [0xe2, 0x94 | 0x95, _, ..] => 3,
+        [0xe2, 0x94 | 0x95, _, ..] | [0xef, 0xbb, 0xbf, ..] => 3,
         _ => 0,
     }
 }
@@ -95,6 +101,32 @@ fn service(text: &[u8]) -> usize {
     let bar = name + run_length(text, name, |b| b == b' ');
     let has_bar = text.get(bar) == Some(&b'|') && text.get(bar + 1).is_none_or(|&b| b == b' ');
     if name > 0 && has_bar { bar + 1 } else { 0 }
+}
+
+/// `[pod/api-7d/app] `
+fn container(text: &[u8]) -> usize {
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
+    let end = 1 + run_length(text, 1, is_name);
+    match text.starts_with(b"[pod/") && text[end..].starts_with(b"] ") {
+        true => end + 2,
+        false => 0,
+    }
+}
+
+/// The job and the step of a log of GitHub, each with a tab behind it, before the time of the line.
+fn job_step(text: &[u8]) -> usize {
+    /// Maximum length of both names.
+    const MAX_NAMES: usize = 96;
+    let names = &text[..text.len().min(MAX_NAMES)];
+    let mut tabs = memchr::memchr_iter(b'\t', names);
+    let (Some(_), Some(step)) = (tabs.next(), tabs.next()) else {
+        return 0;
+    };
+    let line = &text[step + 1..];
+    match time(&line[border(line)..]) {
+        0 => 0,
+        _ => step + 1,
+    }
 }
 
 /// `12:`, `12-`, `12 |`, and a tab as the separator.

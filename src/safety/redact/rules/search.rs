@@ -30,12 +30,16 @@ impl FormatRules {
             true => text.len(),
             false => text.len().saturating_sub(self.longest),
         };
+        // A keyword that begins before the limit ends here.
+        let end = text.len().min(limit.saturating_add(self.longest));
         let mut at = place.from;
         while let Some(finder) = &self.finder
-            && let Some(key) = finder.find(Input::new(text).range(at..))
+            && let Some(key) = finder.find(Input::new(text).range(at.min(end)..end))
             && key.start() <= certain
             && key.start() < limit
         {
+            #[cfg(test)]
+            crate::safety::redact::tests::INSPECTED.with(|n| n.set(n.get() + key.start() - at));
             at = key.start();
             if !place.last && at + AHEAD > text.len() {
                 return KeywordSearch::Ended(SearchResult::Wait(at));
@@ -57,6 +61,8 @@ impl FormatRules {
             }
             at += 1;
         }
+        #[cfg(test)]
+        crate::safety::redact::tests::INSPECTED.with(|n| n.set(n.get() + end.saturating_sub(at)));
         match certain < limit {
             true => KeywordSearch::Ended(SearchResult::Wait(certain.max(at))),
             false => KeywordSearch::None,

@@ -1,6 +1,7 @@
 //! Decides whether text that is still to come can change what a keyword identifies.
 
 use super::super::BACK;
+use super::commands::{may_be_cookie, may_be_login};
 use super::{FormatPattern, FormatRule, KeywordMatch, is_context_kind, rows, run_length, window};
 
 impl FormatRule {
@@ -83,7 +84,8 @@ impl FormatRule {
                         let is_part = |b: u8| b.is_ascii_alphanumeric() || b"-_.=".contains(&b);
                         run_length(text, end, is_part) < behind.len()
                     }
-                    (None, "cookie" | "basic-auth") => false,
+                    (None, "cookie") => !may_be_cookie(text, end),
+                    (None, "basic-auth") => !may_be_login(&place),
                     (None, kind) if WITHIN_WORD.contains(&kind) => {
                         behind.iter().any(u8::is_ascii_whitespace)
                     }
@@ -91,7 +93,10 @@ impl FormatRule {
                         // A value may stand behind an empty line, or be the third field of an object.
                         let lines = behind.iter().filter(|&&b| b == b'\n').count();
                         let is_far = rows::ends_soon(behind);
-                        lines > 3 || behind.len() >= if is_far { FAR } else { CONTEXT }
+                        // What ends a long word may say that it is one.
+                        let word = behind.iter().rposition(u8::is_ascii_whitespace);
+                        let read = word.map_or(0, |at| at + 1);
+                        lines > 3 || read >= if is_far { FAR } else { CONTEXT }
                     }
                 };
             }

@@ -1,7 +1,7 @@
 //! What stands between the name of a secret and its value where that is not a plain sign: in programs, shells, consoles of routers and
 //! announcements.
 
-use super::apart::{is_quote, is_space};
+use super::byte_classes::{is_quote, is_space};
 use super::line_prefix::readings;
 use super::run_length;
 

@@ -2,7 +2,9 @@
 
 use super::super::stage::ByteClass;
 use super::super::value_class::{is_placeholder, is_random};
-use super::context::format_at;
+use super::context::{at_word_start, format_at};
+use super::line_prefix::readings;
+use super::rows::last_line;
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Maximum length of `user:password@host` in a URL.
@@ -106,6 +108,16 @@ pub(super) fn oracle(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     /// Maximum number of options before the address.
     const MAX_OPTIONS: usize = 6;
     let KeywordMatch { text, at, end, .. } = *place;
+    // `connect` and `conn` are words of prose too, which stand behind a blank.
+    let before = place.line_before();
+    let is_command = || {
+        let mut lines = readings(last_line(before));
+        lines.any(|line| line.is_empty() || line.eq_ignore_ascii_case(b"SQL> "))
+    };
+    let is_word = text[at].eq_ignore_ascii_case(&b'c') && before.ends_with(b" ");
+    if !at_word_start(place) || is_word && !is_command() {
+        return None;
+    }
     let mut from = end;
     for _ in 0..MAX_OPTIONS {
         if text.get(from) != Some(&b'-') {

@@ -161,6 +161,8 @@ fn placeholders_are_not_secrets() {
         "task-0123456789abcdef0123456789",
         "SKU: SK0001",
         "https://sentry.io/x@y",
+        "please connect alice/bob@example.com with the others",
+        "reconn user/abc12@x and the conn a/bcd@e",
     ] {
         silent(text);
     }

@@ -111,3 +111,114 @@ fn a_table_goes_on_behind_what_was_left_out() {
     assert_eq!(head, format!("user,password\n{row}"));
     assert_eq!(tail, format!("[REDACTED:cut]\n{row}(end)\n"));
 }
+
+#[test]
+fn lines_that_all_look_like_headings_are_read_once_for_each_delivery() {
+    let text = "pw  pw  x\n".repeat(1200);
+    let mut stream = Redactor::default().stream();
+    stream.push(text.as_bytes(), &mut Vec::new());
+    INSPECTED.set(0);
+    stream.peek(&mut Vec::new());
+    assert!(INSPECTED.get() < 1000 * text.len(), "{INSPECTED:?}");
+}
+
+#[test]
+fn the_search_of_tables_takes_time_in_proportion_to_the_text() {
+    let wide = ["pw  ".repeat(250), "a  ".repeat(1300)];
+    for (heading, row) in [
+        (&*wide[0], &*wide[1]),
+        ("x", &wide[0]),
+        ("x", &format!("{}end of it", "pw  pw  x\n".repeat(1000))),
+        ("password,id", "aB3xx9zz,1"),
+        ("x", &"password,".repeat(300)),
+        ("INSERT INTO u (a,password) VALUES (", &"(".repeat(60)),
+    ] {
+        let inspected = |size: usize| {
+            INSPECTED.set(0);
+            let rows = format!("{row}\n").repeat(size / row.len());
+            Redactor::default().redact(&format!("{heading}\n{rows}"));
+            INSPECTED.get()
+        };
+        let (short, long) = (inspected(100_000), inspected(400_000));
+        let name = &row[..row.len().min(9)];
+        assert!(
+            long < 6 * short && long < 600 * 400_000,
+            "{name}: {short} {long}"
+        );
+    }
+}
+
+/// Tables of random cells, some of them broken, among other text: the chunks do not matter, and text shown early stays.
+#[test]
+fn a_table_is_read_alike_however_it_arrives() {
+    let names = [
+        "id",
+        "user",
+        "password",
+        "api_token",
+        "Secret Key",
+        "größe",
+        "passwd",
+        "**pw**",
+        "",
+    ];
+    let cells = [
+        "1",
+        "",
+        "bob",
+        "q7Rk2Zp!9v",
+        "\"a, b\"",
+        "\"open",
+        "it''s",
+        "'x9(y8'",
+        "née",
+        "`zR7!kq20`",
+        "NULL",
+        "9f8Kd02mQ7xZ11aa",
+        "two words",
+        "[REDACTED:x]",
+        "\u{a0}",
+        "(1)",
+        "\\",
+    ];
+    let signs = [",", ";", "\t", " | ", "|", "  ", "   ", "│"];
+    let between = [
+        "\n",
+        "\r\n",
+        "\n\n",
+        "\n---+---\n",
+        "\n|---|---|\n",
+        "\npassword: hunter2x\n",
+        ") VALUES (",
+        "),\n(",
+        " FROM stdin;\n",
+        "\nINSERT INTO u (id, password) VALUES (1, 'hunt3r22'), (",
+        "\nCOPY u (password, id) FROM stdin;\n",
+        "\n\\.\n",
+    ];
+    let redactor = Redactor::default();
+    let c = &mut TestRandom(67);
+    for _ in 0..400 {
+        let sign = signs[c.below(signs.len())];
+        let width = 1 + c.below(4);
+        let mut text = String::new();
+        for row in 0..2 + c.below(6) {
+            for cell in 0..width + usize::from(c.below(12) == 0) {
+                text.push_str(if cell > 0 { sign } else { "" });
+                text.push_str(match row {
+                    0 => names[c.below(names.len())],
+                    _ => cells[c.below(cells.len())],
+                });
+            }
+            text.push_str(between[c.below(between.len()).saturating_sub(5)]);
+        }
+        check(&redactor, &text, 1 + c.below(3));
+        let bytewise: Vec<usize> = (0..text.len()).collect();
+        let whole = streamed(&redactor, text.as_bytes(), &[]);
+        assert_eq!(streamed(&redactor, text.as_bytes(), &bytewise), whole);
+        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+            redactor.redact_unfinished(&text[..end]);
+            redactor.redact_ends(&text[..end], &text[end..]);
+        }
+    }
+}

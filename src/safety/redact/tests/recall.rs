@@ -7,6 +7,43 @@ use super::*;
 pub(super) fn samples() -> Vec<(&'static str, String, String)> {
     let mut samples = samples_of(7);
     samples.extend(samples_apart(7));
+    samples.extend(samples_with_end(7));
+    samples
+}
+
+/// The same in forms that end with a sign, before which a text may break off.
+pub(super) fn samples_with_end(seed: u64) -> Vec<(&'static str, String, String)> {
+    let c = &mut TestRandom(seed);
+    let mut samples = Vec::new();
+    for length in [14, 150, 400] {
+        for (kind, before, after) in [
+            ("password", "new NetworkCredential(\"bob\", \"", "\")"),
+            ("password", "auth=('bob', '", "')"),
+            (
+                "secret",
+                "variable \"db_password\" {\n  default = \"",
+                "\"\n}",
+            ),
+            ("secret", "~ password = \"changeme\" -> \"", "\""),
+            ("wifi-password", "WIFI:T:WPA;S:home;P:", ";;"),
+            ("password", "jdbc:oracle:thin:scott/", "@//db/x"),
+            ("password", "\"password\": \"", "\""),
+            ("url-password", "amqp://bob:", "@host/x"),
+            ("cookie", "Set-Cookie: session=", "; Path=/"),
+        ] {
+            let value = c.of(ALNUM, length);
+            let secret = match kind {
+                "cookie" => format!("session={value}{after}"),
+                _ => value.clone(),
+            };
+            let begin = before.strip_suffix("session=").unwrap_or(before);
+            let end = if kind == "cookie" { "\n" } else { after };
+            samples.push((kind, format!("{begin}{secret}{end}"), secret));
+        }
+    }
+    let key = c.of(URL64, 342);
+    let text = format!("{{\"kty\":\"RSA\",\"e\":\"AQAB\",\"d\":\"{key}\"}}");
+    samples.push(("jwk", text, key));
     samples
 }
 
@@ -317,4 +354,65 @@ fn every_kind_has_a_sample_and_a_source() {
         assert!(rule.key.len() < BACK);
     }
     assert!(FormatRules::new().may_match(b"ghp_"), "the finder is built");
+}
+
+/// Returns how many in a hundred random values of an alphabet stay in a form.
+fn remaining(form: &str, letters: &str, length: usize) -> usize {
+    let (redactor, c) = (Redactor::default(), &mut TestRandom(61));
+    let stays = |_: &usize| {
+        let value = c.of(letters, length);
+        redactor
+            .redact(&form.replace("{}", &value))
+            .contains(&value)
+    };
+    (0..200).filter(stays).count() / 2
+}
+
+#[test]
+fn values_without_words_are_found_behind_the_name_of_a_secret() {
+    const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    for form in [
+        "API_TOKEN={}",
+        "X-Api-Key: {}",
+        "  api_token: {}",
+        "\"client_secret\": \"{}\"",
+        "\"password\": \"{}\",",
+        "my_token = \"{}\"",
+        "app --token {} x",
+        "the password is {}",
+    ] {
+        for (letters, length, most) in [
+            (ALNUM, 12, 15),
+            (ALNUM, 16, 3),
+            (LETTERS, 20, 5),
+            (LETTERS, 32, 3),
+        ] {
+            let stay = remaining(form, letters, length);
+            assert!(stay <= most, "{form}: {stay} % of {length}");
+        }
+    }
+    let base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let code = "otpauth://totp/Example:bob?secret={}&issuer=Example";
+    assert_eq!(remaining(code, base32, 16), 0);
+}
+
+#[test]
+fn words_stay_behind_the_name_of_a_secret() {
+    let redactor = Redactor::default();
+    for word in [
+        "CancellationToken",
+        "K8sServiceAccount",
+        "applicationDefault",
+        "kubernetes-dashboard-token",
+        "httpOnlySameSiteCookie",
+        "blahblahblah",
+        "LitKind::Str",
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+        "qualityAssurance2",
+    ] {
+        for form in ["API_TOKEN={}", "token: {}", "\"api_key\": \"{}\""] {
+            let text = form.replace("{}", word);
+            assert_eq!(redactor.redact(&text), text);
+        }
+    }
 }

@@ -34,6 +34,12 @@ fn wrapped(text: &str) -> Vec<(&'static str, String)> {
             "syslog",
             lines(&|_, line| format!("Nov  7 10:00:00 host app[12]: {line}")),
         ),
+        ("pod", lines(&|_, line| format!("[pod/api-7d/app] {line}"))),
+        (
+            "job",
+            lines(&|_, line| format!("build\tRun tests\t2026-11-27T10:00:00.1234567Z {line}")),
+        ),
+        ("BOM", format!("\u{feff}{text}")),
         ("quote", lines(&|_, line| format!("> {line}"))),
         ("indented", lines(&|_, line| format!("        {line}"))),
         ("comment", lines(&|_, line| format!("# {line}"))),
@@ -153,6 +159,7 @@ fn a_value_in_the_next_line_or_of_a_whole_line_is_found_in_every_wrapping() {
         "machine example.com login bob password {}",
         "db.example.com:5432:app:bob:{}",
         "[sudo] password for bob: {}\nok",
+        "-[ RECORD 1 ]------\nlogin    | bob\npassword | {}\nemail    | a@b.c",
     ] {
         check(&form.replace("{}", value), &[value.to_owned()]);
     }
@@ -193,6 +200,38 @@ fn a_form_of_a_whole_line_is_found_in_quotes() {
         ] {
             let out = Redactor::default().redact(&text);
             assert!(!out.contains(value), "{text}\n{out}");
+        }
+    }
+}
+
+#[test]
+fn a_value_is_found_in_pasted_text_and_in_the_source_of_a_page() {
+    let redactor = Redactor::default();
+    for form in [
+        "password: {}",
+        "DB_PASSWORD = \"{}\"",
+        "X-Api-Key: {}",
+        "{\"user\": \"bob\", \"password\": \"{}\"}",
+        "Authorization: Token {}",
+    ] {
+        let text = form.replace("{}", "q7Rk2Zp9vXw3TbN4");
+        let spaced = text
+            .replace(": ", ":\u{a0}")
+            .replace(" = ", "\u{a0}=\u{a0}");
+        let mut texts = vec![spaced];
+        if text.contains('"') {
+            for entity in ["&quot;", "&#x27;", "&#39;"] {
+                texts.push(text.replace('"', entity));
+            }
+        }
+        for text in texts {
+            let out = redactor.redact(&text);
+            let end = text.rsplit("3TbN4").next().unwrap_or_default();
+            assert!(
+                !out.contains("q7Rk2Z") && out.ends_with(&format!("]{end}")),
+                "{text}\n{out}"
+            );
+            settled::check(&redactor, &text, 1);
         }
     }
 }
@@ -293,6 +332,7 @@ fn the_search_for_rows_takes_time_in_proportion_to_the_text() {
         "password for ",
         "\\\\\\\\\\\\\\\\",
         "\"k\":\"q7Rk\"",
+        " -p| ",
     ] {
         let inspected = |size: usize| {
             INSPECTED.set(0);
@@ -302,6 +342,7 @@ fn the_search_for_rows_takes_time_in_proportion_to_the_text() {
         };
         let (short, long) = (inspected(100_000), inspected(400_000));
         assert!(long < 6 * short, "{unit:?}: {short} {long}");
+        assert!(long < 600 * 400_000, "{unit:?}: {long}");
     }
 }
 

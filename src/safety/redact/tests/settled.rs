@@ -1,3 +1,4 @@
+use super::recall::samples_with_end;
 use super::samples::samples_of;
 use super::*;
 
@@ -38,7 +39,7 @@ const PROSE: &str = "The token is sent with each request, and the password stays
 fn what_is_settled_is_the_beginning_of_the_redacted_text() {
     let redactor = Redactor::default();
     redactor.add_secret("known", "sesame-open-4711-kZ83");
-    for (_, sample, _) in samples_of(7) {
+    for (_, sample, _) in samples_of(7).into_iter().chain(samples_with_end(7)) {
         let text =
             format!("{PROSE}Set it: {sample}\n{PROSE}open sesame-open-4711-kZ83 now, {sample}");
         for size in [1, 5, 64] {
@@ -99,6 +100,19 @@ fn a_sign_that_ends_a_phrase_settles_the_word_before_it() {
         stream.push(text.as_bytes(), &mut out);
         stream.peek(&mut out);
         assert_eq!(String::from_utf8_lossy(&out), text);
+    }
+}
+
+#[test]
+fn words_that_begin_a_header_hold_back_nothing_but_one() {
+    for text in [
+        "Sign in with OAuth 2.0 to get a token for the other service of the account. All of it is described in the next chapter, \
+            and in the one after it too. Basic access is off.\n",
+        "A cookie is stored by the browser; the browser sends it with each of the following requests to the same host again.\n",
+        "The cookie: it is stored. The auth: see below. An \"auth\" field and a \"cookie\" field may stay empty for a while.\n",
+    ] {
+        let most = most_held_back(&text.repeat(3), 4);
+        assert!(most <= 160, "{most} bytes of {text:?} are held back");
     }
 }
 
