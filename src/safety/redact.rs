@@ -234,7 +234,7 @@ impl Redactor {
         let mut out = Vec::new();
         let mut before = self.stream();
         let lines = head.rfind('\n').map_or(0, |at| at + 1);
-        before.push(head[..lines].as_bytes(), &mut out);
+        before.push(&head.as_bytes()[..lines], &mut out);
         before.finish(&mut out);
         let cut = rules::cut_start(tail, &known);
         let (tables, row) = before.formats.state.after_gap(tail.as_bytes());

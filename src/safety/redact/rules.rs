@@ -19,21 +19,28 @@ mod byte_classes;
 mod calls;
 mod cells;
 mod columns;
+mod command_words;
 mod commands;
 mod context;
 mod context_table;
 mod custom_formats;
+mod dialogues;
+mod file_contexts;
 mod files;
 mod headers;
+mod key_text;
 mod line_prefix;
 mod line_words;
+mod objects;
 mod rows;
 mod search;
 mod secret_names;
+mod service_table;
 mod settling;
 mod signs;
 mod stored_secrets;
 mod table;
+mod url_table;
 mod urls;
 mod vendor_formats;
 mod vendor_table;
@@ -84,6 +91,8 @@ fn formats() -> impl Iterator<Item = FormatRule> {
     stored
         .chain(table::FORMATS)
         .chain(vendor_table::VENDORS)
+        .chain(service_table::SERVICES)
+        .chain(url_table::URLS)
         .copied()
 }
 
@@ -173,7 +182,7 @@ pub(super) fn run_length(text: &[u8], at: usize, class: ByteClass) -> usize {
 fn window(kind: &str) -> usize {
     match kind {
         // Recognised by their last part.
-        "jwt" | "private-key" => AHEAD,
+        "jwt" | "private-key" | "kubernetes-secret" => AHEAD,
         "cookie" | "basic-auth" => 4 << 10,
         _ => 1 << 10,
     }

@@ -109,3 +109,23 @@ pub(super) fn entity_length(text: &[u8]) -> usize {
 pub(super) fn is_quote(b: u8) -> bool {
     matches!(b, b'"' | b'\'' | b'`' | b'\\')
 }
+
+/// `0-9a-z`
+pub(super) fn lower_digit(b: u8) -> bool {
+    b.is_ascii_digit() || b.is_ascii_lowercase()
+}
+
+/// `0-9a-f.`
+pub(super) fn hex_dot(b: u8) -> bool {
+    hex(b) || b == b'.'
+}
+
+/// `0-9a-fA-F-`
+pub(super) fn uuid(b: u8) -> bool {
+    xdigit(b) || b == b'-'
+}
+
+/// The alphabet of Bitcoin: no `0`, `O`, `I` and `l`.
+pub(super) fn base58(b: u8) -> bool {
+    b.is_ascii_alphanumeric() && !b"0OIl".contains(&b)
+}

@@ -26,7 +26,7 @@ enum OptionForm {
 /// Options whose value is a secret, by program.
 const OPTIONS: &[(&[&str], &[&str], OptionForm)] = &[
     (
-        &["curl"],
+        &["curl", "etcdctl"],
         &["-u", "-U", "--user", "--proxy-user"],
         OptionForm::After(b':'),
     ),
@@ -81,6 +81,10 @@ const OPTIONS: &[(&[&str], &[&str], OptionForm)] = &[
             "mongoimport",
             "cqlsh",
             "rdesktop",
+            "racadm",
+            "ncftpget",
+            "ncftpput",
+            "veracrypt",
             "useradd",
             "usermod",
         ],
@@ -317,12 +321,12 @@ pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::open(text, header.start, header.end, is_header_byte))
 }
 
-fn is_base64(b: u8) -> bool {
+pub(super) fn is_base64(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"+/=_-".contains(&b)
 }
 
 /// Decodes base64 up to the first byte outside of its alphabet.
-fn decode_base64(text: &[u8]) -> Vec<u8> {
+pub(super) fn decode_base64(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     let (mut bits, mut held) = (0u32, 0);
     for &byte in text {

@@ -16,7 +16,7 @@ use super::byte_classes::{
 use super::line_prefix::readings;
 use super::line_words::{is_exported, is_netrc, line_words};
 use super::rows::{LineStart, begins_assignment, continuation, last_line, line_end, with_rows};
-use super::secret_names::{is_secret_suffix, names_a_secret};
+use super::secret_names::{is_secret_suffix, names_a_secret, names_password};
 use super::signs::{literal_prefix, router_level, unusual_sign, value_below, value_in_object};
 use super::{KeywordMatch, SecretSpan, run_length};
 use crate::safety::percent::code_at;
@@ -87,7 +87,9 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     {
         lead = &lead[1..];
     }
-    if !names_a_secret(lead, &text[key..end]) {
+    // The digest of a Secret, as the charts of Helm have it.
+    let is_checksum = before[..before.len() - lead.len()].ends_with(b"checksum/");
+    if is_checksum || !names_a_secret(lead, &text[key..end]) {
         return None;
     }
     let keyword = lower(&text[key..end]);
@@ -100,10 +102,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         line_start: LineStart::of(last_line(start)),
         lead,
         name: &text[key - lead.len()..end],
-        is_password: keyword.starts_with("pass")
-            || keyword.ends_with("pw")
-            || keyword.starts_with("redis")
-            || matches!(&*keyword, "pwd" | "psk" | "sshpass=" | "key content"),
+        is_password: names_password(&keyword),
         is_secret: keyword == "secret",
         is_flag: lead.starts_with(b"--") || before.ends_with(b"--"),
     };

@@ -4,27 +4,18 @@
 use std::sync::LazyLock;
 
 use super::FormatPattern::Custom;
+use super::FormatRule;
 use super::arguments::{argument, net_use};
 use super::calls::second_argument;
 use super::commands::{cookie, curl_options, encoded_login, encoded_pem, option, pgpass, piped};
 use super::context::{access_token, assigned, secret_id};
+use super::file_contexts::{ContextRule, FILE_CONTEXTS, MANUALS, NAMES};
 use super::files::{cookie_jar, ntlm_hash, seed_phrase, terraform_change, terraform_default, wifi};
 use super::headers::{authorization, basic, bearer, header_parameter};
 use super::urls::{go_address, oracle, url};
-use super::{FormatRule, SecretFinder};
 
 const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";
 const AZURE: &str = "learn.microsoft.com/purview: sensitive information types, Azure keys";
-const MANUALS: &str = "the manual of the command";
-const NAMES: &str = "what people call such a value";
-
-/// Kind, keywords, the function that finds the secret, and where the form is documented.
-type ContextRule = (
-    &'static str,
-    &'static [&'static str],
-    SecretFinder,
-    &'static str,
-);
 
 /// The kind of a secret access key of AWS.
 pub(in super::super) const AWS_SECRET_KEY: &str = "aws-secret-key";
@@ -205,6 +196,14 @@ const CONTEXTS: &[ContextRule] = &[
             "psk",
             "pw",
             "key content",
+            "pragma key",
+            "passwort",
+            "kennwort",
+            "mot de passe",
+            "contrasena",
+            "senha",
+            "wachtwoord",
+            "haslo",
         ],
         assigned,
         NAMES,
@@ -253,6 +252,11 @@ const CONTEXTS: &[ContextRule] = &[
             "wif",
             "deploy_key",
             "license_key",
+            "certificate-key",
+            "certificateKey",
+            "recovery key",
+            "BW_SESSION",
+            "_SALT",
             "credential",
         ],
         assigned,
@@ -339,6 +343,15 @@ const CONTEXTS: &[ContextRule] = &[
             "--with-token",
             "passwd --stdin",
             "vncpasswd -f",
+            "--passwd-on-stdin",
+            "--passphrase-fd 0",
+            "secret put",
+            "secret set",
+            "secret create",
+            "secret-tool store",
+            "pass insert",
+            "kinit",
+            "cryptsetup",
         ],
         piped,
         MANUALS,
@@ -351,9 +364,14 @@ const CONTEXTS: &[ContextRule] = &[
     ),
 ];
 
+/// Returns the entries of all tables of keywords.
+fn contexts() -> impl Iterator<Item = &'static ContextRule> {
+    FILE_CONTEXTS.iter().chain(CONTEXTS)
+}
+
 /// Whether secrets of a kind may have been recognised by what stands before them, so that their length and their signs are not known.
 pub fn is_context_kind(kind: &str) -> bool {
-    CONTEXTS.iter().any(|(context, ..)| *context == kind)
+    contexts().any(|(context, ..)| *context == kind)
 }
 
 /// The keywords of each entry of the table, in all their spellings.
@@ -364,13 +382,13 @@ static SPELLINGS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
             .to_vec(),
         _ => vec![(*key).to_owned()],
     };
-    let keys = CONTEXTS.iter().map(|(_, keys, ..)| keys.iter());
+    let keys = contexts().map(|(_, keys, ..)| keys.iter());
     keys.map(|keys| keys.flat_map(spelled).collect()).collect()
 });
 
 /// Returns a rule for each keyword of the table.
 pub(super) fn context_rules() -> impl Iterator<Item = FormatRule> {
-    let entries = CONTEXTS.iter().zip(SPELLINGS.iter());
+    let entries = contexts().zip(SPELLINGS.iter());
     entries.flat_map(|(&(kind, _, find, source), keys)| {
         keys.iter().map(move |key| FormatRule {
             kind,

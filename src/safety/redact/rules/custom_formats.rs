@@ -14,6 +14,13 @@ fn is_pem_byte(b: u8) -> bool {
     alnum(b) || b"+/=\r\n\\".contains(&b)
 }
 
+/// Whether the label of a PEM block is that of a secret.
+fn is_secret_label(label: &[u8]) -> bool {
+    const LABELS: [&str; 3] = ["PRIVATE KEY", "OpenVPN Static key", "NKEY SEED"];
+    let has = |part: &str| memchr::memmem::find(label, part.as_bytes()).is_some();
+    LABELS.iter().any(|part| has(part))
+}
+
 /// Length of the run of bytes of this class that ends at `at`.
 fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: ByteClass) -> usize {
     let before = &place.text[place.from..at];
@@ -36,7 +43,7 @@ fn pem_end(text: &[u8]) -> Option<usize> {
     let label = text[end..].strip_prefix(b"END ")?;
     let length = memchr::memmem::find(label, b"-----")?;
     let label = &label[..length];
-    (length < 71 && label.windows(11).any(|w| w == b"PRIVATE KEY")).then_some(end + 4 + length + 5)
+    (length < 71 && is_secret_label(label)).then_some(end + 4 + length + 5)
 }
 
 /// A PEM private key up to its last line, or if that is missing, up to the first line that cannot belong to a key.
@@ -44,10 +51,9 @@ pub(super) fn pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, end, .. } = *place;
     let label = run_length(text, end, |b| b != b'-' && b != b'\n').min(80);
     let label_end = end + label;
-    let is_private_key = text[end..label_end]
-        .windows(11)
-        .any(|w| w == b"PRIVATE KEY");
-    if !is_private_key || text.get(label_end..label_end + 5) != Some(b"-----") {
+    if !is_secret_label(&text[end..label_end])
+        || text.get(label_end..label_end + 5) != Some(b"-----")
+    {
         return None;
     }
     let body = label_end + 5;

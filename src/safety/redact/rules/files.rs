@@ -139,27 +139,63 @@ pub(super) fn ntlm_hash(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(at - HASH, at))
 }
 
-/// The words from which the keys of a wallet come: `Mnemonic: legal winner thank …`.
+/// The words from which the keys of a wallet come: `Mnemonic: legal winner thank …`, perhaps numbered, in lines of their own.
 pub(super) fn seed_phrase(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     const WORDS: std::ops::RangeInclusive<usize> = 12..=24;
+    /// Maximum length of 24 words with their numbers.
+    const MAX_PHRASE: usize = 24 * 16;
     let KeywordMatch { text, end, .. } = *place;
+    let verb = if text[end..].starts_with(b" is") {
+        3
+    } else {
+        0
+    };
     let is_sign = |b: u8| b.is_ascii_whitespace() || is_quote(b) || b":=([".contains(&b);
-    let start = end + run_length(text, end, is_sign).min(12);
-    let is_named = text[end..start].iter().any(|b| b":=".contains(b));
-    let is_word_byte: ByteClass = |b| b.is_ascii_lowercase() || b == b' ';
-    let length = run_length(text, start, is_word_byte);
-    let phrase = text[start..start + length].trim_ascii_end();
-    let is_word = |word: &[u8]| (3..=8).contains(&word.len());
+    let signs = end + verb;
+    let start = signs + run_length(text, signs, is_sign).min(12);
+    let is_named = text[signs..start].iter().any(|b| b":=".contains(b));
+    let phrase = &text[start..text.len().min(start + MAX_PHRASE)];
+    let is_number = |word: &[u8]| {
+        let number = word.strip_suffix(b".").or(word.strip_suffix(b")"));
+        number.is_some_and(|number| number.len() <= 2 && number.iter().all(u8::is_ascii_digit))
+    };
+    let is_word =
+        |word: &[u8]| (3..=8).contains(&word.len()) && word.iter().all(u8::is_ascii_lowercase);
     // Frequent words that the list of BIP 39 does not have.
     let is_prose =
         |word: &[u8]| matches!(word, b"the" | b"and" | b"for" | b"with" | b"are" | b"not");
-    let words = || phrase.split(|&b| b == b' ');
-    let count = words().count();
-    let fits =
-        is_named && WORDS.contains(&count) && words().all(|word| is_word(word) && !is_prose(word));
-    let is_open = start + length == text.len();
+    let is_token: ByteClass = |b| b.is_ascii_alphanumeric() || b".)".contains(&b);
+    let is_list = is_number(&phrase[..run_length(phrase, 0, is_token)]);
+    let (mut at, mut first, mut last, mut count) = (0, None, 0, 0);
+    loop {
+        let gap: ByteClass = match is_list {
+            true => |b| b.is_ascii_whitespace(),
+            false => |b| b == b' ',
+        };
+        at += run_length(phrase, at, gap);
+        if is_list {
+            let number = run_length(phrase, at, is_token);
+            if !is_number(&phrase[at..at + number]) {
+                break;
+            }
+            at += number + run_length(phrase, at + number, gap);
+        }
+        let word = &phrase[at..at + run_length(phrase, at, is_token)];
+        if is_prose(word) {
+            return None;
+        }
+        if !is_word(word) {
+            break;
+        }
+        first.get_or_insert(at);
+        at += word.len();
+        last = at;
+        count += 1;
+    }
+    let fits = is_named && WORDS.contains(&count);
+    let is_open = start + last == text.len();
     fits.then(|| SecretSpan {
-        more: is_open.then_some(is_word_byte),
-        ..SecretSpan::new(start, start + phrase.len())
+        more: is_open.then_some(|b| b.is_ascii_lowercase() || b == b' '),
+        ..SecretSpan::new(start + first.unwrap_or_default(), start + last)
     })
 }

@@ -19,12 +19,34 @@ const HARMLESS_TOKENS: &[&str] = &[
     "unk",
 ];
 
+/// Whether the keyword, in lower case, is a name of passwords, which people choose.
+pub(super) fn names_password(keyword: &str) -> bool {
+    keyword.starts_with("pass")
+        || keyword.ends_with("pw")
+        || keyword.starts_with("redis")
+        || !keyword.is_ascii()
+        || matches!(
+            keyword,
+            "pwd"
+                | "psk"
+                | "sshpass="
+                | "key content"
+                | "pragma key"
+                | "kennwort"
+                | "mot de passe"
+                | "contrasena"
+                | "senha"
+                | "wachtwoord"
+                | "haslo"
+        )
+}
+
 /// Whether a name that consists of `lead` and `key` names a secret.
 pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
     let last = lead.last().copied().unwrap_or(b' ');
     let is_key = |word: &str| key.eq_ignore_ascii_case(word.as_bytes());
     // `compass` and `bypass`, but `dbpass`.
-    let is_short = ["pass", "pwd", "pw", "pat", "psk", "wif"]
+    let is_short = ["pass", "pwd", "pw", "pat", "psk", "wif", "senha", "haslo"]
         .into_iter()
         .any(is_key);
     let is_word_end = is_short

@@ -2,6 +2,7 @@
 
 use super::super::BACK;
 use super::commands::{may_be_cookie, may_be_login};
+use super::objects::may_be_secret_data;
 use super::{FormatPattern, FormatRule, KeywordMatch, is_context_kind, rows, run_length, window};
 
 impl FormatRule {
@@ -18,19 +19,28 @@ impl FormatRule {
             "azure-client-secret",
             "azure-sas",
             "azure-signed-key",
+            "clickup-token",
             "discord-token",
             "discord-webhook",
             "harness-key",
+            "launchdarkly-key",
             "mailchimp-key",
             "mailgun-key",
             "maxmind-key",
+            "modal-token",
             "mysql-hash",
+            "nix-key",
             "oracle-password",
             "resend-key",
+            "salesforce-token",
             "slack-webhook",
             "teams-webhook",
             "telegram-token",
+            "telnyx-key",
             "terraform-token",
+            "url-key",
+            "voyage-key",
+            "webhook",
             "zapier-webhook",
         ];
         let end = at + self.key.len();
@@ -86,6 +96,9 @@ impl FormatRule {
                     }
                     (None, "cookie") => !may_be_cookie(text, end),
                     (None, "basic-auth") => !may_be_login(&place),
+                    (None, "kubernetes-secret") => !may_be_secret_data(&place),
+                    // A list of words or codes, each in a line of its own.
+                    (None, "seed-phrase" | "recovery-code") => behind.len() >= FAR,
                     (None, kind) if WITHIN_WORD.contains(&kind) => {
                         behind.iter().any(u8::is_ascii_whitespace)
                     }

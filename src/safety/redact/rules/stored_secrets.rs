@@ -1,22 +1,26 @@
-//! The table of secrets as files have them: private keys and hashes of passwords.
+//! The table of secrets as files have them: private keys, tokens and hashes of passwords.
 
-use super::FormatPattern::{AtLeast, Custom, HighEntropy};
+use super::FormatPattern::{AtLeast, Custom, Exactly, HighEntropy};
 use super::FormatRule;
-use super::byte_classes::{base64, crypt, scram, upper};
+use super::byte_classes::{base32, base58, base64, both64, crypt, dot, lower_digit, scram, upper};
 use super::custom_formats::{aws_pair, jwk, mysql_hash, pem, putty, ssh2};
 use super::table::rule;
+use super::vendor_formats::{ceph, k3s, nix};
 
 const AWS: &str = "docs.aws.amazon.com/IAM: the file of an access key";
 const CRYPT: &str = "man 5 crypt";
 const HASHES: &str =
     "RFC 2307; passlib.readthedocs.io; the manuals of Django, PostgreSQL and MySQL";
+const WIF: &str = "en.bitcoin.it/wiki: wallet import format";
+const NKEYS: &str = "github.com/nats-io/nkeys: seeds, 58 characters of base32";
+const PASETO: &str = "github.com/paseto-standard/paseto-spec";
 
 pub(super) const STORED_SECRETS: &[FormatRule] = &[
     rule(
         "private-key",
         "-----BEGIN ",
         Custom(pem),
-        "RFC 7468; RFC 9580 for PGP",
+        "RFC 7468; RFC 9580 for PGP; the manual of openvpn; github.com/nats-io/nkeys",
     ),
     rule(
         "private-key",
@@ -87,4 +91,85 @@ pub(super) const STORED_SECRETS: &[FormatRule] = &[
     rule("mysql-hash", "'*", Custom(mysql_hash), HASHES),
     rule("mysql-hash", "\"*", Custom(mysql_hash), HASHES),
     rule("mysql-hash", "| *", Custom(mysql_hash), HASHES),
+    rule("bitcoin-key", "5H", Exactly(49, base58), WIF),
+    rule("bitcoin-key", "5J", Exactly(49, base58), WIF),
+    rule("bitcoin-key", "5K", Exactly(49, base58), WIF),
+    rule("bitcoin-key", "Kw", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "Kx", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "Ky", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "Kz", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "L1", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "L2", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "L3", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "L4", Exactly(50, base58), WIF),
+    rule("bitcoin-key", "L5", Exactly(50, base58), WIF),
+    rule(
+        "nostr-key",
+        "nsec1",
+        Exactly(58, lower_digit),
+        "github.com/nostr-protocol/nips: NIP 19",
+    ),
+    rule("paseto", "v2.local.", HighEntropy(60, dot), PASETO),
+    rule("paseto", "v2.public.", HighEntropy(60, dot), PASETO),
+    rule("paseto", "v4.local.", HighEntropy(60, dot), PASETO),
+    rule("paseto", "v4.public.", HighEntropy(60, dot), PASETO),
+    rule(
+        "macaroon",
+        "MDAxY2xvY2F0aW9u",
+        AtLeast(40, both64),
+        "github.com/rescrv/libmacaroons: version 1 in base64",
+    ),
+    rule(
+        "k3s-token",
+        "K10",
+        Custom(k3s),
+        "docs.k3s.io: format of tokens",
+    ),
+    rule("nats-seed", "SUA", Exactly(55, base32), NKEYS),
+    rule("nats-seed", "SAA", Exactly(55, base32), NKEYS),
+    rule("nats-seed", "SOA", Exactly(55, base32), NKEYS),
+    rule("nats-seed", "SNA", Exactly(55, base32), NKEYS),
+    rule("ceph-key", "AQ", Custom(ceph), "docs.ceph.com: keyrings"),
+    rule(
+        "nix-key",
+        "-1:",
+        Custom(nix),
+        "nix.dev/manual: nix key generate-secret",
+    ),
+    rule(
+        "docker-config",
+        "eyJhdXRocy",
+        AtLeast(24, base64),
+        "kubernetes.io/docs: .dockerconfigjson, {\"auths in base64",
+    ),
+    rule(
+        "docker-config",
+        "ewoJImF1dGhzIj",
+        AtLeast(24, base64),
+        "kubernetes.io/docs: .dockerconfigjson, {\"auths in base64",
+    ),
+    rule(
+        "docker-config",
+        "ewogICJhdXRocy",
+        AtLeast(24, base64),
+        "kubernetes.io/docs: .dockerconfigjson, {\"auths in base64",
+    ),
+    rule(
+        "minisign-key",
+        "RWRTY0Iy",
+        AtLeast(100, base64),
+        "github.com/jedisct1/minisign: format of secret keys",
+    ),
+    rule(
+        "signify-key",
+        "RWRCSwAA",
+        AtLeast(60, base64),
+        "man signify: format of secret keys",
+    ),
+    rule(
+        "otp-secret",
+        "otpauth-migration://",
+        AtLeast(40, |b| both64(b) || b"%?&".contains(&b)),
+        "github.com/google/google-authenticator: export of accounts",
+    ),
 ];

@@ -432,7 +432,7 @@ pub(super) const FORMATS: &[FormatRule] = &[
     ),
     rule("openshift-token", "sha256~", AtLeast(40, dash), GITLEAKS),
     rule("vercel-token", "vercel_blob_rw_", AtLeast(30, word), VENDOR),
-    rule("posthog-key", "phx_", AtLeast(40, alnum), VENDOR),
+    rule("posthog-key", "phx_", HighEntropy(40, dash), VENDOR),
     rule("readme-key", "rdme_", AtLeast(70, alnum), GITLEAKS),
     rule("clojars-token", "CLOJARS_", AtLeast(60, alnum), GITLEAKS),
     rule("adafruit-key", "aio_", AtLeast(28, alnum), VENDOR),

@@ -34,7 +34,8 @@ pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let secret = match start {
         Some(_) => value.len() >= 3 && !is_placeholder(value),
         // A token in place of the user name.
-        None => is_random(value) && value.len() >= 20,
+        // The public key in an address of Sentry, which is a part of every page that reports errors.
+        None => is_random(value) && value.len() >= 20 && !authority.ends_with(b".sentry.io"),
     };
     let start = end + start.unwrap_or(0);
     (secret && !format_at(text, start)).then(|| SecretSpan::new(start, end + host))
@@ -74,6 +75,65 @@ pub(super) fn zapier_hook(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let account = run_length(text, end, |b| b.is_ascii_digit());
     let n = run_length(text, end, class);
     (account >= 5 && n >= account + 6).then(|| SecretSpan {
+        more: Some(class),
+        ..SecretSpan::new(end, end + n)
+    })
+}
+
+/// What makes a path secret, behind the host and the first words of the path in the keyword: a key, or the id of a webhook.
+pub(super) fn secret_path(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let class: ByteClass = |b| b.is_ascii_alphanumeric() || b"/_.%=-".contains(&b);
+    let n = run_length(text, end, class);
+    let path = &text[end..end + n];
+    let first = path.iter().position(|b| *b == b'/').unwrap_or(n);
+    let fits = is_random(&text[end..end + first]) && !is_placeholder(&text[end..end + first]);
+    fits.then(|| SecretSpan {
+        more: Some(class),
+        ..SecretSpan::new(end, end + n)
+    })
+}
+
+/// The id of a webhook of n8n: a UUID at the end of the path.
+pub(super) fn webhook_id(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    const UUID: usize = 36;
+    let KeywordMatch { text, end, .. } = *place;
+    let length = run_length(text, end, |b| {
+        b.is_ascii_alphanumeric() || b"_-".contains(&b)
+    });
+    let id = &text[end..end + length];
+    let hyphens = id.iter().filter(|b| **b == b'-').count();
+    let is_uuid =
+        length == UUID && hyphens == 4 && id.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    is_uuid.then(|| SecretSpan::new(end, end + length))
+}
+
+/// A key in the query of a URL, of 32 hexadecimal digits. The keyword is its name.
+pub(super) fn query_key(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    let is_query = text[from..at].last().is_some_and(|b| b"?&".contains(b));
+    let is_key = run_length(text, end, |b| b.is_ascii_alphanumeric()) == 32
+        && run_length(text, end, |b| b.is_ascii_hexdigit()) == 32;
+    (is_query && is_key).then(|| SecretSpan::new(end, end + 32))
+}
+
+/// The signature in the query of a URL of Amazon S3 (version 2) and CloudFront.
+pub(super) fn query_signature(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    let class: ByteClass = |b| b.is_ascii_alphanumeric() || b"_%+/=~-".contains(&b);
+    let n = run_length(text, end, class);
+    let is_query = text[from..at].last().is_some_and(|b| b"?&".contains(b));
+    (is_query && n >= 27 && is_random(&text[end..end + n])).then(|| SecretSpan {
         more: Some(class),
         ..SecretSpan::new(end, end + n)
     })

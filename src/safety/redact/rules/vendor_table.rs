@@ -2,12 +2,12 @@
 
 use super::FormatPattern::{AtLeast, Custom, Exactly, HighEntropy};
 use super::FormatRule;
-use super::byte_classes::{alnum, base64, both64, dash, dot, dot_pad, hex, upper, word, xdigit};
+use super::byte_classes::{alnum, base64, both64, dash, dot, dot_pad, hex, upper, uuid, word};
 use super::table::{GITLAB, GITLEAKS, SHOPIFY, STRIPE, VENDOR, rule};
 use super::urls::zapier_hook;
 use super::vendor_formats::{asana, azure_signed, harness, maxmind, resend};
 
-const TRUFFLEHOG: &str =
+pub(super) const TRUFFLEHOG: &str =
     "the shape that github.com/trufflesecurity/trufflehog, pkg/detectors, looks for, August 2026";
 const BIP32: &str = "github.com/bitcoin/bips: BIP 32; SLIP 132 for the other letters";
 const HASHCAT: &str = "hashcat.net/wiki: example hashes";
@@ -15,11 +15,6 @@ const HASHCAT: &str = "hashcat.net/wiki: example hashes";
 /// `A-Z0-9-`
 fn upper_dash(b: u8) -> bool {
     upper(b) || b == b'-'
-}
-
-/// `0-9a-fA-F-`
-fn uuid(b: u8) -> bool {
-    xdigit(b) || b == b'-'
 }
 
 /// `A-Za-z0-9$`

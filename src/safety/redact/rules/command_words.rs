@@ -1,0 +1,136 @@
+//! Secrets behind the words of a command, where these words say which argument or option is one: `cargo login …`, `ssh-keygen -N …`,
+//! `fly secrets set NAME=…`.
+
+use super::byte_classes::{is_quote, is_space};
+use super::commands::{word_at, word_span};
+use super::context::{chosen_password, password_like};
+use super::{KeywordMatch, SecretSpan, run_length};
+
+/// Which word is the secret.
+#[derive(Clone, Copy)]
+enum SecretWord {
+    /// The argument behind so many others.
+    Argument(usize),
+    /// The value of one of these options.
+    OptionValue(&'static [&'static str]),
+    /// What is assigned to any name.
+    Assigned,
+    /// The word behind the name of a setting that ends with one of these.
+    Setting(&'static [&'static str]),
+}
+
+use SecretWord::{Argument, Assigned, OptionValue, Setting};
+
+const COMMANDS: &[(&str, SecretWord)] = &[
+    ("cargo login ", Argument(0)),
+    ("bw unlock ", Argument(0)),
+    ("auth default ", Argument(0)),
+    ("net user ", Argument(1)),
+    ("mc alias set ", Argument(3)),
+    ("ssh-keygen ", OptionValue(&["-N", "-P"])),
+    ("twine upload ", OptionValue(&["-p"])),
+    ("altool ", OptionValue(&["-p"])),
+    // Of GitHub.
+    ("secret set ", OptionValue(&["--body", "-b"])),
+    ("influx ", OptionValue(&["-password"])),
+    ("generic-password ", OptionValue(&["-w"])),
+    ("internet-password ", OptionValue(&["-w"])),
+    ("unlock-keychain ", OptionValue(&["-p"])),
+    ("openssl enc ", OptionValue(&["-K"])),
+    // Of Fly.io, Supabase and Heroku.
+    ("secrets set ", Assigned),
+    ("config:set ", Assigned),
+    ("--from-literal=", Assigned),
+    ("--from-literal ", Assigned),
+    ("config set ", Setting(&[":_authToken", ":_password"])),
+];
+
+/// The words of the commands.
+pub(super) const KEYWORDS: &[&str] = &{
+    let mut words = [""; COMMANDS.len()];
+    let mut index = 0;
+    while index < words.len() {
+        words[index] = COMMANDS[index].0;
+        index += 1;
+    }
+    words
+};
+
+/// The secret in a command of [`COMMANDS`].
+pub(super) fn command_word(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, at, end, .. } = *place;
+    let key = &text[at..end];
+    let is_here = |(words, _): &&(&str, _)| key.eq_ignore_ascii_case(words.as_bytes());
+    let (_, form) = COMMANDS.iter().find(is_here)?;
+    // The values of other resources of Kubernetes are no secrets.
+    let is_resource = key.starts_with(b"--from-literal");
+    let is_secret = || memchr::memmem::find(place.line_before(), b" secret").is_some();
+    secret_word(text, end, *form).filter(|_| !is_resource || is_secret())
+}
+
+fn secret_word(text: &[u8], end: usize, form: SecretWord) -> Option<SecretSpan> {
+    /// Maximum number of bytes between the command and its secret: the keyword holds a stream back only a little further.
+    const MAX_BEHIND: usize = 112;
+    const MAX_WORDS: usize = 16;
+    let mut from = end;
+    let (mut arguments, mut is_value) = (0, false);
+    for _ in 0..MAX_WORDS {
+        let (start, word_end) = word_at(text, from + run_length(text, from, is_space));
+        let word = text.get(start..word_end).unwrap_or_default();
+        if word.is_empty() || start > end + MAX_BEHIND || b"|;&".contains(&word[0]) {
+            return None;
+        }
+        from = word_end + run_length(text, word_end, is_quote);
+        match form {
+            Argument(_) if word[0] == b'-' => {}
+            Argument(before) if arguments < before => arguments += 1,
+            Argument(_) => {
+                return word_span(text, start, word_end).filter(|_| password_like(word, false));
+            }
+            OptionValue(_) | Setting(_) if is_value => {
+                return word_span(text, start, word_end).filter(|_| chosen_password(word, 4));
+            }
+            OptionValue(options) => {
+                let value =
+                    |option: &&str| word.strip_prefix(option.as_bytes())?.strip_prefix(b"=");
+                if let Some(value) = options.iter().find_map(value) {
+                    return word_span(text, word_end - value.len(), word_end);
+                }
+                is_value = options.iter().any(|option| option.as_bytes() == word);
+            }
+            Setting(names) => is_value = names.iter().any(|name| word.ends_with(name.as_bytes())),
+            Assigned => {
+                let sign = word.iter().position(|&b| b == b'=')?;
+                let (start, word_end) = word_at(text, start + sign + 1);
+                let value = &text[start..word_end];
+                // Names of modes and hosts have no digits.
+                let is_chosen = chosen_password(value, 8) && password_like(value, false);
+                return word_span(text, start, word_end).filter(|_| is_chosen);
+            }
+        }
+    }
+    None
+}
+
+/// Names before a value in quotes without a sign between, each with the quote.
+pub(super) const QUOTED_NAMES: &[&str] = &[
+    "keypassword \"",
+    "keypassword '",
+    "storepassword \"",
+    "storepassword '",
+    ": psk \"",
+];
+
+/// The value in quotes behind one of [`QUOTED_NAMES`].
+pub(super) fn quoted(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let (start, end) = in_quotes(place)?;
+    word_span(place.text, start, end).filter(|_| chosen_password(&place.text[start..end], 4))
+}
+
+/// Returns where the value lies that begins behind the keyword and ends with the quote which the keyword ends with.
+pub(super) fn in_quotes(place: &KeywordMatch<'_>) -> Option<(usize, usize)> {
+    let KeywordMatch { text, end, .. } = *place;
+    let length = run_length(text, end, |b| b != b'\n' && !is_quote(b));
+    let is_ended = text.get(end + length) == Some(&text[end - 1]);
+    is_ended.then_some((end, end + length))
+}

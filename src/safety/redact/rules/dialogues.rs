@@ -1,0 +1,117 @@
+//! Secrets in what people and servers say: announcements of new passwords and keys, the commands of mail and file servers.
+
+use super::super::value_class::{has_words, mixes_characters};
+use super::byte_classes::is_quote;
+use super::byte_classes::base64;
+use super::commands::{decode_base64, is_base64, word_at, word_span};
+use super::context::{assigned, chosen_password, key_like, lower};
+use super::rows::{last_line, next_run};
+use super::{KeywordMatch, SecretSpan, run_length};
+
+/// What somebody has changed a password to, or a key that was created. The keyword ends with the words before the value.
+pub(super) fn announced(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    const VERBS: &[&str] = &["chang", "set", "updat", "rotat", "geänder", "gesetzt"];
+    let KeywordMatch { text, at, end, .. } = *place;
+    let is_password = lower(&text[at..end]).starts_with("pass");
+    let line = lower(last_line(place.line_before()));
+    let is_announced = !is_password || VERBS.iter().any(|verb| line.contains(verb));
+    let (start, word_end) = word_at(text, end);
+    let word = text.get(start..word_end)?;
+    let signs = word.iter().rev().take_while(|b| b".,;:!?)".contains(b));
+    let value = match start > end && text.get(word_end).copied().is_some_and(is_quote) {
+        true => word,
+        false => &word[..word.len() - signs.count()],
+    };
+    let is_value = key_like(value) || is_password && mixes_characters(value);
+    let fits = is_announced && is_value && !has_words(value);
+    word_span(text, start, start + value.len()).filter(|_| fits)
+}
+
+/// The value of `contraseña`, whose name is the keyword up to its letter outside of ASCII: the automaton of all keywords would be twice as
+/// large with others.
+pub(super) fn spanish(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    const REST: &str = "ña";
+    let is_name = place.text[place.end..].starts_with(REST.as_bytes());
+    let end = place.end + REST.len();
+    is_name
+        .then(|| assigned(&KeywordMatch { end, ..*place }))
+        .flatten()
+}
+
+/// The password that a client sends to a server of files or mail, in the line behind the one with the user or the answer to it.
+pub(super) fn sent_password(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    let before = &text[from..at];
+    let mut lines = before.rsplit(|b| *b == b'\n');
+    let is_asked = lines
+        .by_ref()
+        .take(3)
+        .any(|line| line.starts_with(b"USER ") || line.starts_with(b"331 "));
+    let length = run_length(text, end, |b| b.is_ascii_graphic());
+    let is_alone = text.get(end + length).is_none_or(|b| b"\r\n".contains(b));
+    let fits = is_asked && is_alone && text[at..end].ends_with(b"PASS ");
+    word_span(text, end, end + length)
+        .filter(|_| fits && chosen_password(&text[end..end + length], 4))
+}
+
+/// A user and password of SMTP or IMAP in base64, with zeros between.
+pub(super) fn sasl_plain(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let length = run_length(text, end, is_base64);
+    let decoded = decode_base64(&text[end..end + length.min(1024)]);
+    let zeros = decoded.iter().filter(|b| **b == 0).count();
+    (length >= 8 && zeros == 2).then(|| SecretSpan {
+        more: Some(is_base64),
+        ..SecretSpan::new(end, end + length)
+    })
+}
+
+/// The answer of a client to the prompt `Password:` in base64. The keyword is the prompt.
+pub(super) fn sasl_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let row = next_run(place.text, place.end, base64)?;
+    (row.len() >= 4).then(|| SecretSpan::new(row.start, row.end))
+}
+
+/// The password in a line of two words, below lines with the host and the user, as msmtp has it.
+pub(super) fn setting_word(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    let mut lines = text[from..at].rsplit(|b| *b == b'\n');
+    let words: [&[u8]; 4] = [b"user ", b"host ", b"account ", b"from "];
+    let is_setting = lines
+        .next()
+        .is_some_and(|line| words.iter().any(|word| line.starts_with(word)));
+    let (start, word_end) = word_at(text, end);
+    let value = text.get(start..word_end)?;
+    let behind = word_end + run_length(text, word_end, is_quote);
+    let is_alone = text.get(behind).is_none_or(|b| b"\r\n".contains(b));
+    let is_value = key_like(value) || mixes_characters(value);
+    word_span(text, start, word_end).filter(|_| is_setting && is_alone && is_value)
+}
+
+/// The password of a user in a file of secrets of PPP: `"user" * "password" *`. The keyword is what is between the user and it.
+pub(super) fn ppp(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let length = run_length(text, end, |b| b != b'"' && b != b'\n');
+    let rest = text.get(end + length..).unwrap_or_default();
+    let fits = place.line_before().contains(&b'"')
+        && (rest.starts_with(b"\" *") || rest.starts_with(b"\"\n") || rest == b"\"")
+        && chosen_password(&text[end..end + length], 4);
+    fits.then(|| SecretSpan::new(end, end + length))
+}
+
+/// The rest of the line behind the keyword, which the log of a job then hides.
+pub(super) fn masked(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let length = run_length(text, end, |b| !b.is_ascii_control() && !is_quote(b));
+    word_span(text, end, end + length)
+}
