@@ -160,7 +160,9 @@ fn feed_event(feed: &TurnFeed, cursor: &mut Cursor) -> Option<ApiEvent> {
                 }),
             )),
             // The answer's text has the proposals; records have the rest.
-            TurnEvent::Started { .. }
+            // The status has the prompts that wait.
+            TurnEvent::Waiting(_)
+            | TurnEvent::Started { .. }
             | TurnEvent::Proposal(_)
             | TurnEvent::NewTools(_)
             | TurnEvent::CallOutput(_)

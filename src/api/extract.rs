@@ -1,35 +1,29 @@
 //! Extractors that refuse a request with a problem document.
 
-use std::time::Duration;
-
-use axum::body::{Bytes, HttpBody};
+use axum::body::HttpBody;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use super::exact_json::{self, BodyFault};
 use super::problem::{Answer, Problem};
+use super::request_body::{self, SMALL_BODY, too_large};
+use crate::error::Error;
 use crate::safety::redact::global_redactor;
-
-/// Time for the body of a request to arrive.
-pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Maximum size of the body of most requests, in bytes.
-const MAX_BODY: usize = 2 << 20;
 
 /// Size from which a body is parsed on another thread, in bytes: other requests must not wait for that.
 const LARGE: usize = 64 << 10;
 
 /// A JSON body of at most `MAX` bytes.
 #[derive(Debug)]
-pub struct JsonBody<T, const MAX: usize = MAX_BODY>(pub T);
+pub struct JsonBody<T, const MAX: usize = SMALL_BODY>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for JsonBody<T, MAX> {
     type Rejection = Problem;
 
-    async fn from_request(mut request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         // Before the body is read: a client that waits for `100 Continue` need not send it.
         if request.body().size_hint().lower() > MAX as u64 {
             return Err(too_large(MAX));
@@ -48,36 +42,21 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "usage",
-                "the body is not declared as JSON",
+                "the body is not declared as JSON in UTF-8",
                 "send JSON with the header Content-Type: application/json",
             ));
         }
-        DefaultBodyLimit::max(MAX).apply(&mut request);
-        let read = Bytes::from_request(request, state);
-        let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, read).await else {
-            let seconds = BODY_TIMEOUT.as_secs();
-            let message = format!("the body did not arrive within {seconds} s");
-            let hint = "send it without delay";
-            return Err(Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "limit",
-                message,
-                hint,
-            ));
-        };
-        let body = read.map_err(|rejection| match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => too_large(MAX),
-            _ => Problem::bad_request(one_line(&rejection.body_text()), BODY_HINT),
-        })?;
+        let body = request_body::read(request.into_body(), MAX).await?;
         let invalid = |message: &str| Problem::invalid(one_line(message), BODY_HINT);
-        let parsed = match body.len() > LARGE {
-            // The work panics only if the program has a fault; it is then done here.
+        let parsed = match body.bytes.len() > LARGE {
+            // With its space: a client that goes away does not end the work.
             true => {
-                let shared = body.clone();
-                let parsed = tokio::task::spawn_blocking(move || exact_json::parse(&shared));
-                parsed.await.unwrap_or_else(|_| exact_json::parse(&body))
+                let parsed = tokio::task::spawn_blocking(move || exact_json::parse(&body.bytes));
+                parsed.await.map_err(|e| {
+                    Problem::from(Error::runtime(format!("the body cannot be parsed: {e}")))
+                })?
             }
-            false => exact_json::parse(&body),
+            false => exact_json::parse(&body.bytes),
         };
         let body = parsed.map_err(|fault| match fault {
             BodyFault::Syntax(message) => {
@@ -108,22 +87,16 @@ fn typed_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> String 
 
 const BODY_HINT: &str = "/doc describes the body";
 
-fn too_large(maximum: usize) -> Problem {
-    Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "limit",
-        format!("the body is larger than {maximum} bytes"),
-        "send less in one request",
-    )
-}
-
-/// Whether the body is declared as JSON, or as a format that is written in it.
+/// Whether the body is declared as JSON, or as a format that is written in it, in UTF-8.
 fn is_json(declared: Option<&HeaderValue>) -> bool {
     let declared = declared.and_then(|declared| declared.to_str().ok());
-    let essence = declared.and_then(|declared| declared.split(';').next());
-    let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
+    let declared = declared.unwrap_or_default().to_ascii_lowercase();
+    let mut parts = declared.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
     let subtype = essence.strip_prefix("application/").unwrap_or_default();
-    subtype == "json" || subtype.ends_with("+json")
+    let mut charsets = parts.filter_map(|parameter| parameter.strip_prefix("charset="));
+    let is_utf8 = charsets.all(|name| ["utf-8", "utf8"].contains(&name.trim_matches('"')));
+    is_utf8 && (subtype == "json" || subtype.ends_with("+json"))
 }
 
 /// Returns a header that may be given once: servers and proxies disagree on which of two counts.
@@ -166,11 +139,35 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        if !is_utf8(parts.uri.query().unwrap_or_default()) {
+            let hint = "the parameters are percent-encoded UTF-8";
+            return Err(Problem::bad_request("a parameter is not UTF-8", hint));
+        }
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(parameters)) => Ok(Parameters(parameters)),
             Err(rejection) => Err(query_problem(&rejection)),
         }
     }
+}
+
+/// Whether percent-encoded text is UTF-8. The parser would replace what is not.
+fn is_utf8(encoded: &str) -> bool {
+    let mut parts = encoded.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part
+            .get(..2)
+            .filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(&part.as_bytes()[2..]);
+            }
+            // Not a code: the sign is text.
+            None => bytes.extend_from_slice(part.as_bytes()),
+        }
+    }
+    String::from_utf8(bytes).is_ok()
 }
 
 fn query_problem(rejection: &QueryRejection) -> Problem {

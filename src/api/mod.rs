@@ -21,6 +21,7 @@ mod problem;
 mod proposals;
 mod question;
 mod recordings;
+mod request_body;
 pub mod routes;
 mod server;
 mod stream;

@@ -127,7 +127,7 @@ impl ErrorResponse<'_> {
             ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
                 "the session is too long for {model} at {at} ({status}){detail}"
             ))
-            .hint("start a new session with `llm --new`, or attach less"),
+            .hint("`llm :compact` replaces the older part by a summary; or start a new session with `llm --new`, or attach less"),
             ErrorResponseKind::ToolsUnsupported => Error {
                 takes_no_tools: true,
                 ..Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))

@@ -23,7 +23,7 @@ use crate::safety::text::one_line;
 
 /// Minimum terminal width for the columns `took` and `by`.
 const FULL_TABLE_WIDTH: usize = 100;
-/// Minimum terminal width for the column `id` and the date of an action.
+/// Minimum terminal width for the column `type` and the date of an action.
 const ID_TABLE_WIDTH: usize = 80;
 /// Maximum number of characters shown of the text of an action.
 const MAX_TEXT: usize = 200;
@@ -280,7 +280,9 @@ fn action_table(entries: &[ActivityEntry], selected: Option<&str>) -> String {
         Some(width) if small => {
             let small = rows.iter().cloned();
             let small: Vec<[String; 5]> = small
-                .map(|[at, mark, kind, status, _, _, _, what]| [at, mark, kind, status, what])
+                .map(|[at, mark, kind, status, id, _, _, what]| {
+                    [at, mark, status, id, format!("{kind}: {what}")]
+                })
                 .collect();
             table(small.iter(), Some(width), cut)
         }
@@ -293,6 +295,7 @@ fn action_table(entries: &[ActivityEntry], selected: Option<&str>) -> String {
         }
         width => table(rows.iter(), width, cut),
     };
+    let kind = if small { 0 } else { kind };
     let status = at + usize::from(marked) + 2 + kind;
     let mut out = String::new();
     let use_color = colors(&std::io::stdout());

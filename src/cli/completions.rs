@@ -71,7 +71,7 @@ fn complete_values(line: &str) -> String {
     match list {
         // Ids with descriptions, newest first. _describe would merge ids with the same description into one row.
         // In an action of an option, a colon would end it.
-        "session list" | "activity list" => format!(
+        "session list" | "activity list" | "recording list" => format!(
             "{before}{after}:{{local -a each=( ${{{names}/[^0-9a-f]/  }} ); compadd -V id -l -d each -- ${{each%% *}}}}' \\"
         ),
         _ => format!("{before}{after}:{{compadd -- {names}}}' \\"),

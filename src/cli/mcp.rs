@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::args::{ListArgs, McpCommand};
 use super::call::current_directory;
 use super::table::{count, shorten_paths, table, wrap_indented};
-use super::{columns, mcp_import, mcp_login, print, print_json};
+use super::{columns, mcp_import, mcp_login, print, print_json, print_wrapped};
 use crate::client::connect;
 use crate::client::operation;
 use crate::client::styled_line::continue_line;
@@ -141,7 +141,7 @@ fn list(paths: &Paths, of: &ListArgs) -> Result<()> {
         return print_json(&servers);
     }
     if servers.is_empty() {
-        return print(
+        return print_wrapped(
             "no MCP servers; connect to one with: llm :mcp connect URL, or write it into the configuration\n",
         );
     }
@@ -167,7 +167,7 @@ fn list(paths: &Paths, of: &ListArgs) -> Result<()> {
             out.push_str(&wrap_indented(&one_line(error, MAX_ERROR), width));
         }
         for hint in &server.hints {
-            out.push_str(&format!("  {}\n", one_line(hint, MAX_ERROR)));
+            out.push_str(&wrap_indented(&one_line(hint, MAX_ERROR), width));
         }
         if server.status == ServerStatus::Login {
             let alias = &server.alias;
@@ -208,7 +208,7 @@ fn tools(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> {
         }
     }
     if tools.is_empty() {
-        return print("no tools; see the servers with: llm :mcp list\n");
+        return print_wrapped("no tools; see the servers with: llm :mcp list\n");
     }
     let rows: Vec<[String; 3]> = tools
         .iter()
@@ -278,7 +278,7 @@ fn resources(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> 
         return print_json(&resources);
     }
     if resources.is_empty() {
-        return print("no resources; see the servers with: llm :mcp list\n");
+        return print_wrapped("no resources; see the servers with: llm :mcp list\n");
     }
     let rows: Vec<[String; 3]> = resources
         .iter()
@@ -308,7 +308,7 @@ fn prompts(paths: &Paths, alias: Option<String>, of: &ListArgs) -> Result<()> {
         return print_json(&prompts);
     }
     if prompts.is_empty() {
-        return print("no prompts; see the servers with: llm :mcp list\n");
+        return print_wrapped("no prompts; see the servers with: llm :mcp list\n");
     }
     let rows: Vec<[String; 3]> = prompts
         .iter()

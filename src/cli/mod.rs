@@ -93,8 +93,7 @@ pub fn parse() -> Result<Cli> {
     if let Some(command) = command {
         return Ok(Cli { command });
     }
-    let first = std::env::args().nth(1).unwrap_or_default();
-    Cli::try_parse().map_err(|e| usage_error(&e, &first))
+    Cli::try_parse().map_err(|e| usage_error(&e, std::env::args().skip(1)))
 }
 
 /// Parses the arguments of one command; `None` if they are wrong or ask for help.
@@ -111,14 +110,24 @@ fn parse_alone<A: Args + FromArgMatches>(words: Vec<OsString>) -> Option<A> {
 const MAX_CHANGES: u64 = 1 << 20;
 
 /// Converts an error of clap to one line and a hint.
-fn usage_error(e: &clap::Error, first: &str) -> Error {
-    let is_command = Cli::command()
-        .get_subcommands()
-        .any(|c| c.get_name() == first);
-    match first {
-        "ask" => clap_error(e, "llm :help, or aish-helper ask --help"),
-        _ if is_command => clap_error(e, &format!("aish-helper {first} --help")),
-        _ => clap_error(e, "aish-helper --help"),
+fn usage_error(e: &clap::Error, words: impl Iterator<Item = String>) -> Error {
+    let mut command = &Cli::command();
+    let mut path = String::from("aish-helper");
+    let mut wrong = String::new();
+    for word in words {
+        let Some(inner) = command.find_subcommand(&word) else {
+            wrong = word;
+            break;
+        };
+        path.push_str(&format!(" {word}"));
+        command = inner;
+    }
+    let mut groups = command.get_subcommands().filter(|c| !c.is_hide_set());
+    let group = groups.find(|group| group.find_subcommand(&wrong).is_some());
+    match group.filter(|_| e.kind() == clap::error::ErrorKind::InvalidSubcommand) {
+        Some(group) => clap_error(e, &format!("{path} {} {wrong} --help", group.get_name())),
+        None if path == "aish-helper ask" => clap_error(e, "llm :help, or aish-helper ask --help"),
+        None => clap_error(e, &format!("{path} --help")),
     }
 }
 
@@ -137,6 +146,7 @@ fn clap_error(e: &clap::Error, see: &str) -> Error {
         .collect();
     let summary = summary.join(" ");
     let summary = summary.strip_prefix("error: ").unwrap_or(&summary);
+    let summary = summary.replace("invalid digit found in string", "not a whole number");
     let tip = rendered
         .lines()
         .find_map(|l| l.trim().strip_prefix("tip: "));
@@ -169,13 +179,17 @@ pub fn run(cli: Cli) -> Result<u8> {
             let (text, code) = config::check(&paths()?, args.json);
             match args.json {
                 true => print(&text)?,
-                false => print_wrapped(&text, 2)?,
+                false => print_wrapped(&text)?,
             }
             return Ok(code);
         }
         CliCommand::Config(ConfigCommand::Show(args)) => {
             let overrides = ConfigOverrides::from_map(&env_overrides()?)?;
-            print(&config::show(&paths()?, &overrides, args.json)?)?;
+            let text = config::show(&paths()?, &overrides, args.json)?;
+            match args.json {
+                true => print(&text)?,
+                false => print_wrapped(&text)?,
+            }
         }
         CliCommand::Model(ModelCommand::List {
             filter,
@@ -226,9 +240,10 @@ pub fn run(cli: Cli) -> Result<u8> {
                 }
                 None => None,
             };
-            let step = match (args.check, args.incomplete) {
-                (true, _) => ProposalStep::Check,
-                (_, true) => ProposalStep::AskIncomplete,
+            let step = match (args.check, args.incomplete, args.interrupted) {
+                (true, ..) => ProposalStep::Check,
+                (_, true, _) => ProposalStep::AskIncomplete,
+                (.., true) => ProposalStep::Interrupted,
                 _ => ProposalStep::Ask,
             };
             let cwd = call::current_directory();
@@ -312,18 +327,16 @@ fn print_styled(lines: &[styled_line::StyledLine]) -> Result<()> {
     write(&text)
 }
 
-/// Prints lines with untrusted parts. A terminal gets them wrapped at word ends, with `hang` columns before what follows.
-fn print_wrapped(text: &str, hang: usize) -> Result<()> {
+/// Prints lines with untrusted parts. A terminal gets them wrapped at word ends.
+fn print_wrapped(text: &str) -> Result<()> {
+    print_hanging(text, 2)
+}
+
+/// Prints lines as [`print_wrapped`], with `hang` columns before what follows.
+fn print_hanging(text: &str, hang: usize) -> Result<()> {
     let text = text::prose(text);
     match columns() {
-        Some(width) => {
-            let lines = text.lines();
-            write(
-                &lines
-                    .map(|line| styled_line::wrapped(line, width, hang))
-                    .collect::<String>(),
-            )
-        }
+        Some(width) => write(&styled_line::wrap_text(&text, width, hang)),
         None => write(&text),
     }
 }
@@ -386,4 +399,38 @@ pub fn report(e: &Error) {
     }
     // A closed stderr cannot be reported anywhere.
     let _ = stderr.write_all(out.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usage_error_names_the_help_of_the_command_that_was_meant() {
+        for (words, message, see) in [
+            (
+                &["session", "list", "--limit", "x"][..],
+                "not a whole number",
+                "aish-helper session list --help",
+            ),
+            (
+                &["shares", "list"],
+                "'shares'",
+                "aish-helper session shares --help",
+            ),
+            (&["nosuch"], "'nosuch'", "aish-helper --help"),
+            (
+                &["ask", "--nosuch"],
+                "--nosuch",
+                "llm :help, or aish-helper ask --help",
+            ),
+        ] {
+            let line = ["aish-helper"].iter().chain(words);
+            let fault = Cli::try_parse_from(line).expect_err("wrong words");
+            let error = usage_error(&fault, words.iter().map(|word| (*word).to_owned()));
+            assert!(error.message.contains(message), "{error:?}");
+            let hint = error.hint.unwrap_or_default();
+            assert!(hint.ends_with(&format!("see: {see}")), "{hint}");
+        }
+    }
 }

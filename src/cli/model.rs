@@ -7,7 +7,7 @@ use super::call::current_directory;
 use super::model_install::source::ModelSource;
 use super::model_install::{gguf_model, listing};
 use super::table::model_facts;
-use super::{available_models, model_install, print, print_json};
+use super::{available_models, model_install, print, print_json, print_wrapped};
 use crate::client::connect;
 use crate::config::{self, LocalServer, env_overrides};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ pub fn list(
     }
     let offered = available_models::list(paths, filter.as_deref());
     if available {
-        return print(match offered.trim_start() {
+        return print_wrapped(match offered.trim_start() {
             "" => "no models; ask the servers with: aish-helper model refresh\n",
             text => text,
         });
@@ -62,7 +62,7 @@ pub fn list(
         if let Some(name) = confirmed.unconfirmed_models.first() {
             return Err(confirmed.missing_model(name));
         }
-        return print(&format!(
+        return print_wrapped(&format!(
             "no models are configured in {}; llm uses a key in the environment or a local server\n{offered}",
             path.display()
         ));
@@ -79,7 +79,7 @@ pub fn list(
         ));
     }
     out.push_str(&offered);
-    print(match out.trim_start_matches('\n') {
+    print_wrapped(match out.trim_start_matches('\n') {
         "" => "no model matches\n",
         text => text,
     })
@@ -135,7 +135,7 @@ pub fn choose(
     if json {
         return print_json(&serde_json::json!({"model": name}));
     }
-    print(&format!("{name} is now the model {scopes}\n"))
+    print_wrapped(&format!("{name} is now the model {scopes}\n"))
 }
 
 /// Writes the default model, and the model itself if the file has none of that name.
@@ -182,13 +182,13 @@ pub fn install(paths: &Paths, args: &InstallArgs) -> Result<()> {
     let Some(model) = &args.model else {
         return match args.sha256.is_some() || args.name.is_some() {
             true => Err(Error::usage("--sha256 and --name need a model")),
-            false => print(&listing::listing(paths)),
+            false => print_wrapped(&listing::listing(paths)),
         };
     };
     let mut printed = Ok(());
     let mut say = |line: &str| {
         if printed.is_ok() {
-            printed = print(&format!("{}\n", one_line(line, 1000)));
+            printed = print_wrapped(&format!("{}\n", one_line(line, 1000)));
         }
     };
     let (name, note) = if model == model_install::MODEL_NAME {
@@ -212,7 +212,7 @@ pub fn install(paths: &Paths, args: &InstallArgs) -> Result<()> {
         // A program can install one too.
         false => "it takes effect once you confirm it at the next llm in a terminal".to_owned(),
     };
-    print(&format!("installed; {next}{note}\n"))
+    print_wrapped(&format!("installed; {next}{note}\n"))
 }
 
 /// Installs a model from a GGUF file and adds it to the configuration.

@@ -14,7 +14,7 @@ use self::named_server::{NamedServer, hosted_names, local_names};
 use super::args::AddModelArgs;
 use super::setup_dialog::{self, MAX_SHOWN, SetupDialog, write_model};
 use super::table::model_facts;
-use super::{model, print};
+use super::{model, print_wrapped};
 use crate::broker::autodetect::BASE_URL_VARIABLE;
 use crate::broker::key_probe::{KeyOwner, ServerOffer, key_owner};
 use crate::broker::{Broker, ModelEndpoint, catalog};
@@ -84,7 +84,7 @@ pub fn run(paths: &Paths, args: AddModelArgs) -> Result<()> {
         // A program can add one too.
         None => "it takes effect once you confirm it at the next llm in a terminal".to_owned(),
     };
-    print(&format!(
+    print_wrapped(&format!(
         "added {name}{what} ({}); it is configured in {}\n  {next}\n",
         one_line(&endpoint.model, MAX_SHOWN),
         file.display()

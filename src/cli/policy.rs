@@ -70,7 +70,7 @@ pub fn run(paths: &Paths, command: PolicyCommand) -> Result<()> {
                 false => {
                     explained.notices.iter().for_each(|line| print_notice(line));
                     let page = explanation_page(&explained);
-                    print_wrapped(&(page + session_grants(paths, shell_is_known)?), 2)
+                    print_wrapped(&(page + session_grants(paths, shell_is_known)?))
                 }
             }
         }
@@ -181,7 +181,7 @@ fn explain_command(
         "the command {}: {by}\n",
         verdict_words(explained.decision)
     ));
-    print_wrapped(&out, 2)
+    print_wrapped(&out)
 }
 
 /// Returns the predicate that a decision gives the subject of a sentence.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::PromptCommand;
 use super::table::table;
-use super::{columns, print, print_json};
+use super::{columns, print, print_json, print_wrapped};
 use crate::client::text_format::cut;
 use crate::config::packs::{self, PACK_KEYS, PackSource, PromptPack};
 use crate::error::{ErrorContext, Result};
@@ -30,7 +30,7 @@ pub fn run(paths: &Paths, command: PromptCommand) -> Result<()> {
                         .map(|pack| info(paths, pack))
                         .collect::<Vec<_>>(),
                 ),
-                false => print(&list(paths, &all)),
+                false => print_wrapped(&list(paths, &all)),
             }
         }
         PromptCommand::Show { name, json } => {

@@ -13,7 +13,7 @@ use super::redact;
 use super::session_picker;
 use super::table::{count, table};
 use super::{columns, print, print_json};
-use crate::client::text_format::{cut, grouped, short_id};
+use crate::client::text_format::{cut, grouped};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
 use crate::recording::commands::{RecordedCommand, commands};
@@ -26,6 +26,8 @@ use crate::recording::{asciicast, transcript};
 use crate::safety::own_names::OwnNames;
 use crate::safety::text::{self, one_line};
 
+mod list;
+
 /// Maximum number of characters shown of a command line.
 const MAX_TEXT: usize = 500;
 
@@ -35,8 +37,8 @@ const MAX_TEXT: usize = 500;
 /// No recording has the id, or it cannot be read or written.
 pub fn run(paths: &Paths, command: RecordingCommand) -> Result<()> {
     match command {
-        RecordingCommand::List { names: true, .. } => list_names(paths),
-        RecordingCommand::List { json, .. } => list(paths, json),
+        RecordingCommand::List { names: true, .. } => list::names(paths),
+        RecordingCommand::List { json, .. } => list::list(paths, json),
         RecordingCommand::Show { id, json } => show(paths, &open(paths, &id)?, json),
         RecordingCommand::Export {
             id,
@@ -63,62 +65,6 @@ pub(super) fn open(paths: &Paths, id: &str) -> Result<Recording> {
 fn all(paths: &Paths) -> Result<Vec<PathBuf>> {
     let recordings = paths.recordings();
     directories(&recordings).context(|| format!("cannot list {}", recordings.display()))
-}
-
-/// Prints the ids as the list shows them, without reading the recordings.
-fn list_names(paths: &Paths) -> Result<()> {
-    let all = all(paths)?;
-    let names = all.iter().filter_map(|dir| dir.file_name()?.to_str());
-    let lines: Vec<String> = names.map(|id| format!("{}\n", short_id(id))).collect();
-    print(&lines.concat())
-}
-
-fn list(paths: &Paths, json: bool) -> Result<()> {
-    let mut rows = Vec::new();
-    let mut values = Vec::new();
-    for dir in all(paths)? {
-        let opened = Recording::open(&dir).and_then(|r| Ok((r.id(), r.summary()?)));
-        let (id, summary) = match opened {
-            Ok(found) => found,
-            // One that cannot be read must not hide the others.
-            Err(e) => {
-                let mut error = e;
-                error.hint = None;
-                super::report(&error);
-                continue;
-            }
-        };
-        match json {
-            true => values.push(summary_json(&id, &summary)),
-            false => rows.push(row(&id, &summary)),
-        }
-    }
-    if json {
-        return print_json(&values);
-    }
-    if rows.is_empty() {
-        return print("no recordings yet\n");
-    }
-    let heading = [
-        "id", "started", "length", "size", "terminal", "source", "shell", "state",
-    ];
-    rows.insert(0, heading.map(str::to_owned));
-    print(&table(rows.iter(), columns(), cut).concat())
-}
-
-fn row(id: &str, summary: &RecordingSummary) -> [String; 8] {
-    let start = &summary.start;
-    let shell = start.shell.as_ref().map_or("-", |shell| shell.as_str());
-    [
-        short_id(&one_line(id, MAX_TEXT)).to_owned(),
-        local_time(start.ms),
-        clock(summary.length_us),
-        size_text(summary.bytes),
-        format!("{}×{}", start.cols, start.rows),
-        source_name(start.source).to_owned(),
-        shell.to_owned(),
-        state(summary),
-    ]
 }
 
 fn source_name(source: RecordingSource) -> &'static str {

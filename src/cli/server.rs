@@ -8,6 +8,7 @@ use super::{print, print_json};
 use crate::api;
 use crate::client::config_question::CONFIRM_HINT;
 use crate::client::connect::{self, ExistingDaemon};
+use crate::client::output::print_notice;
 use crate::client::pairing_question;
 use crate::config;
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
@@ -142,7 +143,10 @@ pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
         .unwrap_or_default();
     match !args.print && open(paths, &url)? {
         true => print(&format!("opened {page} in the browser\n"))?,
-        false => print(&format!("{url}\n"))?,
+        false => {
+            print(&format!("{url}\n"))?;
+            print_notice("the address works once, and for a minute");
+        }
     }
     match args.approve {
         true => pair(paths, &page, &reply.pairing.ok_or_else(stopped)?),

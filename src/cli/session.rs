@@ -10,6 +10,7 @@ use super::table::count;
 use super::{
     ask, clipboard, columns, last_answer, print, print_json, session_config, session_picker, share,
 };
+use crate::chat::{CONTINUED, CONTINUED_SHOWN};
 use crate::client::connect;
 use crate::client::text_format::{cut, short_id};
 use crate::error::{Error, Result};
@@ -289,6 +290,9 @@ fn show(paths: &Paths, request: &Request, json: bool) -> Result<()> {
     for record in &transcript.records {
         let text = |key: &str| record[key].as_str().unwrap_or("");
         match text("type") {
+            "user" if text("prompt") == CONTINUED => {
+                out.push_str(&format!("\n{CONTINUED_SHOWN}\n"));
+            }
             "user" => out.push_str(&format!("\n> {}\n", text("prompt"))),
             "waiting_prompt" if !has_begun(&transcript.records, record) => {
                 out.push_str(&format!("\n> {}\n[not answered]\n", text("prompt")));

@@ -7,6 +7,7 @@ use super::call::current_directory;
 use super::table::table;
 use super::{columns, env_overrides, print, print_json};
 use crate::client::connect;
+use crate::client::output::print_notice;
 use crate::client::text_format::cut;
 use crate::config::nearest_name;
 use crate::error::{Error, Result};
@@ -60,6 +61,9 @@ pub fn run(paths: &Paths, command: SessionConfigCommand) -> Result<()> {
         return Err(Error::usage("no setting was given").hint("settings: model, prompt, tools"));
     }
     let mut settings = request(paths, session, shell.as_ref(), changes)?;
+    for notice in settings.iter().flat_map(|setting| &setting.notices) {
+        print_notice(notice);
+    }
     settings.retain(|setting| shown.contains(&setting.name));
     if json {
         return print_json(&settings);

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::client::edit_line;
 use crate::client::signals::SignalPipes;
+use crate::client::styled_line::wrap_text;
 use crate::client::terminal::{self, ControllingTty, wait_for_program};
 use crate::client::text_format::cut;
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
@@ -105,7 +106,7 @@ pub fn ask(question: &str) -> Result<String> {
     })?;
     let keys = tty.raw_keys()?;
     (&tty.file)
-        .write_all(question.as_bytes())
+        .write_all(wrap_text(question, terminal::size(&tty.file).0, 2).as_bytes())
         .context(|| "cannot write to the terminal".into())?;
     Ok(edit_line::read(&tty, &keys, true)?.unwrap_or_default())
 }

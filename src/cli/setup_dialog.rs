@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use super::model;
 use crate::broker::ModelEndpoint;
 use crate::client::edit_line;
-use crate::client::terminal::ControllingTty;
+use crate::client::styled_line::wrap_text;
+use crate::client::terminal::{ControllingTty, size};
 use crate::config::{self, KeySource, ModelSettings, key};
 use crate::error::{Error, ErrorContext, Result};
 use crate::paths::Paths;
@@ -75,13 +76,14 @@ impl<'a> SetupDialog<'a> {
         ))
     }
 
-    /// Prints text with untrusted parts through the text sink.
+    /// Prints text with untrusted parts through the text sink, wrapped at word ends.
     ///
     /// # Errors
     /// The terminal is lost.
     pub fn print(&self, text: &str) -> Result<()> {
+        let text = wrap_text(&prose(text), size(&self.tty.file).0, 2);
         (&self.tty.file)
-            .write_all(prose(text).as_bytes())
+            .write_all(text.as_bytes())
             .context(|| "cannot write to the terminal".into())
     }
 

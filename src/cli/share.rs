@@ -1,7 +1,7 @@
 //! `aish-helper session share`, `unshare` and `shares`.
 
 use super::session_picker;
-use super::{print, print_json};
+use super::{print_json, print_wrapped};
 use crate::client::connect;
 use crate::client::text_format::short_id;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ pub fn share(paths: &Paths, session: ShareSession, options: ShareOptions, yes: b
     if !yes {
         let question = format!("{}Share it? [y/N] ", shown_preview(&preview));
         if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
-            return print("nothing was shared\n");
+            return print_wrapped("nothing was shared\n");
         }
     }
     let published = request(
@@ -46,8 +46,8 @@ pub fn share(paths: &Paths, session: ShareSession, options: ShareOptions, yes: b
     )?;
     let share = published.shares.first().ok_or_else(no_reply)?;
     match &share.url {
-        Some(url) => print(&format!("shared {}: {}\n", words(&share.place), words(url))),
-        None => print("shared; to see the page, start the server: aish-helper serve\n"),
+        Some(url) => print_wrapped(&format!("shared {}: {}\n", words(&share.place), words(url))),
+        None => print_wrapped("shared; to see the page, start the server: aish-helper serve\n"),
     }
 }
 
@@ -91,7 +91,7 @@ fn request(paths: &Paths, share: ShareRequest) -> Result<ShareReply> {
 /// There is no such session, or a page cannot be removed.
 pub fn unshare(paths: &Paths, session: ShareSession) -> Result<()> {
     let reply = request(paths, ShareRequest::Unshare { session })?;
-    print(match (reply.removed, reply.is_stopped) {
+    print_wrapped(match (reply.removed, reply.is_stopped) {
         (0, false) => "the session was not shared\n",
         (_, false) => "the page is removed\n",
         (0, true) => "the session was not shared, and will not be shared after its answers\n",
@@ -109,15 +109,17 @@ pub fn list(paths: &Paths, json: bool) -> Result<()> {
         return print_json(&shares);
     }
     if shares.is_empty() {
-        return print("nothing is shared\n");
+        return print_wrapped("nothing is shared\n");
     }
-    print(&shares.iter().map(line).collect::<String>())
+    print_wrapped(&shares.iter().map(line).collect::<String>())
 }
 
 fn line(share: &SharedPage) -> String {
     let place = match (share.phase, &share.url) {
         (SharePhase::Published, Some(url)) => words(url),
-        (SharePhase::Published, None) => "the HTTP server is not running".to_owned(),
+        (SharePhase::Published, None) => {
+            "to see the page, start the server: aish-helper serve".to_owned()
+        }
         (SharePhase::Publishing | SharePhase::Removing, _) => {
             let session = short_id(&share.session);
             let place = words(&share.place);

@@ -52,7 +52,9 @@ fn question(prompt: &mut TerminalPrompt<'_>, changes: &ConfigDifference) -> Prom
             "the configuration allows more than when you last saw it",
             SpanStyle::Bold,
         )];
-        prompt.frame_line("┌", &head)?;
+        for (n, line) in fold(&head, prompt.width(), 0).iter().enumerate() {
+            prompt.frame_line(if n == 0 { "┌" } else { "│" }, line)?;
+        }
         for (sign, text) in &changes.lines {
             // Whole: the end of a command matters as much as its beginning.
             let text = strict(&format!("{sign} {text}"));

@@ -105,7 +105,12 @@ pub fn review(changes: &[u8]) -> Result<EnvReview> {
             let names = open.into_iter().map(|change| change.name);
             review.accepted.extend(names);
         }
-        Ok(false) => {}
+        Ok(false) => {
+            let kept = |change: &ChangedVariable| {
+                format!("{} was changed; the new value is not used", change.name)
+            };
+            review.notices.extend(open.iter().map(kept));
+        }
         Err(PromptEnd::NoTerminal(reason)) => {
             open.iter()
                 .for_each(|change| review.refuse(&change.name, reason));
@@ -119,7 +124,10 @@ pub fn review(changes: &[u8]) -> Result<EnvReview> {
 fn ask(prompt: &mut TerminalPrompt<'_>, changes: &[ChangedVariable]) -> PromptResult<bool> {
     loop {
         let head = "these variables changed after the first prompt of this shell:";
-        prompt.frame_line("┌", &vec![span(head, SpanStyle::Bold)])?;
+        let head = fold(&[span(head, SpanStyle::Bold)], prompt.width(), 0);
+        for (n, line) in head.iter().enumerate() {
+            prompt.frame_line(if n == 0 { "┌" } else { "│" }, line)?;
+        }
         for change in changes {
             for line in lines(change, prompt.width()) {
                 prompt.frame_line("│", &line)?;

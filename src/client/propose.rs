@@ -56,6 +56,8 @@ pub enum ProposalStep {
     Ask,
     /// Ask about a command that zsh cannot parse, without offering to run it.
     AskIncomplete,
+    /// Say how many commands are left: the user has interrupted the questions.
+    Interrupted,
 }
 
 /// Next step of the zsh function.
@@ -141,6 +143,10 @@ pub fn propose(
         let _ = std::io::stderr().write_all(line.as_bytes());
         return Ok(ProposalOutcome::Refused(proposal.token));
     }
+    if step == ProposalStep::Interrupted {
+        print_left(proposal.of.saturating_sub(proposal.number) + 1);
+        return Ok(ProposalOutcome::NothingWaiting);
+    }
     let (command, was_edited) = match edited {
         Some((token, text)) if token == proposal.token => (text, true),
         Some(_) => return Err(Error::runtime("this proposal is no longer waiting")),
@@ -212,9 +218,7 @@ pub fn propose(
         ProposalKey::Edit => ProposalOutcome::Edit(token, command),
         ProposalKey::Insert => {
             decide(CommandChoice::Insert, false)?;
-            if more > 0 {
-                print_notice(&format!("{more} more: llm :attach offers them"));
-            }
+            print_left(more);
             ProposalOutcome::Insert(token, command)
         }
         ProposalKey::No => {
@@ -227,6 +231,15 @@ pub fn propose(
             ProposalOutcome::Quit
         }
     })
+}
+
+/// Says how the commands that were not decided are offered again.
+fn print_left(count: usize) {
+    match count {
+        0 => {}
+        1 => print_notice("1 more: llm :attach offers it"),
+        _ => print_notice(&format!("{count} more: llm :attach offers them")),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

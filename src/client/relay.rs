@@ -26,7 +26,7 @@ use self::copy::{Relay, RelayEnd, Terminal};
 use self::raw_mode::RawMode;
 use self::signals::RelaySignals;
 use crate::client::mark_nonce::NonceNotices;
-use crate::client::styled_line::{SpanStyle, paint, span};
+use crate::client::styled_line::{SpanStyle, paint, span, wrap_text};
 use crate::client::terminal;
 use crate::client::text_format::short_id;
 use crate::error::{Error, ErrorContext, Result};
@@ -306,11 +306,12 @@ fn announce(recordings: &Path, command: &RecordedCommand) {
         true => " (off: aish --no-tmux --no-record)",
         false => "",
     };
-    // A closed stderr cannot be reported anywhere.
-    let _ = write!(
-        io::stderr(),
-        "[aish] the output of this {what}, not your input, is recorded in {recordings}{off}\r\n"
+    let text = format!(
+        "[aish] the output of this {what}, not your input, is recorded in {recordings}{off}\n"
     );
+    let text = wrap_text(&text, terminal::size(&io::stderr()).0, 2).replace('\n', "\r\n");
+    // A closed stderr cannot be reported anywhere.
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Says which recording has ended, if anybody is there to read it.
@@ -320,6 +321,7 @@ fn say_recorded(id: &str, time: Duration) {
         let text = format!(
             "recorded as {id} ({minutes}:{seconds:02}); aish-helper replay {id} plays it\n"
         );
+        let text = wrap_text(&text, terminal::size(&io::stderr()).0, 2);
         let mut line = String::new();
         let colors = terminal::colors(&io::stderr());
         paint(&[span(text, SpanStyle::Dim)], colors, &mut line);

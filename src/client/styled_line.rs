@@ -201,6 +201,21 @@ pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
     out
 }
 
+/// Breaks the lines of trusted `text` that are wider than a terminal at spaces. What follows is indented by `hang`
+/// columns more than the line. Other lines, and a last line without its end, stay as they are.
+pub fn wrap_text(text: &str, width: usize, hang: usize) -> String {
+    let lines = text.split_inclusive('\n').map(|line| {
+        let body = line.trim_end();
+        if body.width() <= width {
+            return line.to_owned();
+        }
+        let indent = body.len() - body.trim_start_matches(' ').len();
+        let folded = wrapped(body, width, indent + hang);
+        format!("{}{}", folded.trim_end(), &line[body.len()..])
+    });
+    lines.collect()
+}
+
 /// Returns the cursor column after writing `text` at `column`. Escape sequences take no columns.
 pub fn column_after(column: usize, text: &str) -> usize {
     let (column, last) = match text.rsplit_once(['\n', '\r']) {
@@ -288,5 +303,19 @@ mod tests {
             let bare = |s: &str| s.replace(' ', "");
             assert_eq!(bare(&folded(prose, width).concat()), bare(prose), "{width}");
         }
+    }
+
+    #[test]
+    fn only_lines_that_are_too_wide_are_broken() {
+        let text = "a short line\n  one two three four\nWhich? [1-4, q] ";
+        assert_eq!(
+            wrap_text(text, 16, 2),
+            "a short line\n  one two three\n    four\nWhich? [1-4, q] "
+        );
+        assert_eq!(
+            wrap_text("Share it all? [y/N] ", 14, 2),
+            "Share it all?\n  [y/N] "
+        );
+        assert_eq!(wrap_text("", 14, 2), "");
     }
 }

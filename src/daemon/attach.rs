@@ -62,7 +62,9 @@ pub fn last_answer(
     if let Some(frames) = unrecorded_failure(session)? {
         return Ok(frames);
     }
-    let proposals = shell.map_or(0, |shell| services.sessions.waiting(shell, &session.id));
+    let proposals = shell.map_or(0, |shell| {
+        services.sessions.show_waiting(shell, &session.id)
+    });
     let config = services.models.config(&Default::default()).ok();
     // A live answer names the model as the provider does.
     let model_name = |name: &str| {

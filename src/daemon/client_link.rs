@@ -252,6 +252,9 @@ fn wire_event(event: &TurnEvent) -> Event {
     match event.clone() {
         TurnEvent::Started { session, model } => Event::TurnStarted { session, model },
         TurnEvent::Notice(text) => Event::Notice { text },
+        TurnEvent::Waiting(text) => Event::Notice {
+            text: format!("{text}; Ctrl-C stops waiting"),
+        },
         TurnEvent::Proposal(command) => Event::Proposal { command },
         TurnEvent::NewTools(tools) => Event::NewTools(tools),
         TurnEvent::ApprovalRequested(question) => Event::ApprovalRequested(question),

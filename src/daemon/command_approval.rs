@@ -146,14 +146,24 @@ pub async fn next(
         number: waiting.number,
         of: waiting.of,
         confirm: effect != RuleEffect::Allow,
-        continuation: continuation(services, &config, &waiting.session).await,
+        continuation: continuation(services, &config, shell, &waiting.session).await,
         again: waiting.again,
         last_key: lock(&daemon.services.shells).deciding_key(shell),
     }))
 }
 
-/// Returns whether the output of the next command can go back to the model immediately: not after `max_tool_depth` commands.
-async fn continuation(services: &SharedServices, config: &Config, session: &str) -> Continuation {
+/// Returns whether the output of the next command can go back to the model immediately: not after `max_tool_depth`
+/// commands, and only in the shell's own session, where the next prompt goes.
+async fn continuation(
+    services: &SharedServices,
+    config: &Config,
+    shell: &ShellId,
+    session: &str,
+) -> Continuation {
+    let own = services.sessions.session_for_shell(shell);
+    if own.as_deref() != Some(session) {
+        return Continuation::Never;
+    }
     let follows = match services.sessions.get(session).await {
         Ok(session) => session.with_records(continued_turns),
         Err(_) => 0,

@@ -346,6 +346,9 @@ async fn watch(
         return Ok(None);
     };
     notice_shown(&feed.origin.shell);
+    if let Some(shell) = &shell {
+        daemon.services.sessions.show_waiting(shell, &session.id);
+    }
     let attached = Event::Attached {
         session: session.id.clone(),
         prompt: feed.origin.prompt.clone(),

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::chat::{CallStatus, DataSensitivity, FinishReason, NativeAnswer, OperationClass};
 
+pub use crate::chat::{CONTINUED, CONTINUED_SHOWN};
+
 mod asking_line;
 mod names;
 mod parts;
@@ -468,9 +470,6 @@ pub enum RecordBody {
     #[serde(other)]
     Unknown,
 }
-
-/// The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model.
-pub const CONTINUED: &str = "The command has ended; go on.";
 
 impl Record {
     /// Returns a record with this id and time.

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::Value;
 
 use super::journal::Journal;
+use super::record::CONTINUED;
 use crate::error::{ErrorContext, Result};
 use crate::paths;
 use crate::safety::redact::global_redactor;
@@ -57,7 +58,8 @@ impl Journal {
                 head.windows(mark.len()).any(|w| w == mark.as_bytes())
             };
             let is_prompt = is("user");
-            summary.prompts += usize::from(is_prompt);
+            let is_typed = is_prompt && !has_continued(&line);
+            summary.prompts += usize::from(is_typed);
             let is_title = is("title");
             if !words.is_empty() && may_contain(&line, &in_json) {
                 candidates.push(line.clone());
@@ -105,6 +107,12 @@ pub fn stored_title(title: &str) -> Option<String> {
 fn start(text: &str, length: usize) -> &str {
     let end = text.char_indices().nth(length).map_or(text.len(), |c| c.0);
     &text[..end]
+}
+
+/// Whether a record has the text of a prompt that nobody typed as one of its values.
+fn has_continued(line: &[u8]) -> bool {
+    let value = format!(":\"{CONTINUED}\"");
+    memchr::memmem::find(line, value.as_bytes()).is_some()
 }
 
 /// Returns a word in the form that it has in a JSON string.

@@ -157,6 +157,9 @@ pub struct SessionSetting {
     pub value: Option<String>,
     /// Where the value comes from: `session`, a variable, a key of the configuration, or `default`.
     pub origin: String,
+    /// What is wrong with a value that was set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
 }
 
 /// Changes of the configuration that are not in force yet.

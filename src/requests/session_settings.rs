@@ -1,14 +1,16 @@
 //! The settings of a session: model, prompt pack and tools.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::config::{Config, ConfigOverrides, SERVER_VARIABLE, ToolSelection, packs};
 use crate::error::{Error, Result};
 use crate::history::record::{RecordBody, RecordIds};
 use crate::protocol::{SessionChoice, SessionSetting, SettingName, SettingsRequest, ShellId};
 use crate::requests;
-use crate::services::SharedServices;
+use crate::services::{SharedServices, tool_history};
 use crate::session::conversation::SharedSession;
+use crate::turn::tool_exposure;
 
 /// Changes the settings of a session and returns those in force. All changes are checked before one is made.
 ///
@@ -35,6 +37,13 @@ pub async fn serve(
             check(services, (&config, &overrides), *name, value, &cwd).await?;
         }
     }
+    let notices = match changes.get(&SettingName::Tools) {
+        Some(Some(text)) => {
+            let connected = tool_history::catalog(services, Duration::ZERO).await.tools;
+            tool_exposure::unknown_names(services, &config, text, &connected).await
+        }
+        _ => Vec::new(),
+    };
     let record_ids = match &shell {
         Some(shell) => &requests::of_shell(record_ids, shell),
         None => record_ids,
@@ -45,7 +54,12 @@ pub async fn serve(
         session.log_handle()?.written().await?;
     }
     let setting = |name| in_force(&config, by_variable, session.as_ref(), name);
-    Ok(SettingName::ALL.map(setting).to_vec())
+    let mut settings = SettingName::ALL.map(setting);
+    let tools = settings.iter_mut().find(|s| s.name == SettingName::Tools);
+    if let Some(tools) = tools {
+        tools.notices = notices;
+    }
+    Ok(settings.to_vec())
 }
 
 /// Returns the record of a changed setting.
@@ -162,5 +176,6 @@ fn in_force(
         name,
         value,
         origin: origin.to_owned(),
+        notices: Vec::new(),
     }
 }

@@ -44,6 +44,8 @@ pub enum TurnEvent {
     },
     /// A line for the user.
     Notice(String),
+    /// What the turn waits for before it starts. Once it has started, nobody is shown this any more.
+    Waiting(String),
     /// The model proposes a command.
     Proposal(String),
     /// Tools that the user has not seen yet.

@@ -165,10 +165,25 @@ fn link_target(target: &str, is_shown: bool, cleaner: &mut Cleaner<'_>) -> Optio
     for _ in 0..MAX_ENCODED {
         match percent_decoded(&encoded) {
             Some(decoded) => encoded = decoded,
-            None => return Some(visible(&target)),
+            None => return Some(encoded_hidden(&target)),
         }
     }
     None
+}
+
+/// Returns an address with its hidden characters percent-encoded: the link still leads where it led.
+fn encoded_hidden(target: &str) -> String {
+    let mut out = String::new();
+    for c in target.chars() {
+        let shown = c.to_string();
+        match visible(&shown) == shown {
+            true => out.push(c),
+            false => shown
+                .bytes()
+                .for_each(|byte| out.push_str(&format!("%{byte:02X}"))),
+        }
+    }
+    out
 }
 
 /// Whether a link may be followed from a page of the user.

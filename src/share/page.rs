@@ -226,7 +226,7 @@ mod tests {
     fn markdown_becomes_elements() {
         let page = page(
             SharedRole::Assistant,
-            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2)\n\n3. c\n4. d\n\n[![p](https://x.example/p.png)](https://x.example/)\n\n| h |\n| - |\n| d |\n\n~~old~~, ~/a:~/b, host:~/c",
+            "# T\n\n- a *b* `c`\n\n[x](https://x.example/?a=1&b=2) [h](https://x.example/\u{200b}a)\n\n3. c\n4. d\n\n[![p](https://x.example/p.png)](https://x.example/)\n\n| h |\n| - |\n| d |\n\n~~old~~, ~/a:~/b, host:~/c",
         );
         for part in [
             "<h3>T</h3>",
@@ -236,6 +236,7 @@ mod tests {
             "tabindex=\"0\"><table><thead><tr><td>h</td></tr></thead><tr><td>d</td></tr></table></div>",
             "<a href=\"https://x.example/?a=1&amp;b=2\" rel=\"noopener noreferrer nofollow\">x</a>",
             "<p><del>old</del>, ~/a:~/b, host:~/c</p>",
+            "<a href=\"https://x.example/%E2%80%8Ba\" rel",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }

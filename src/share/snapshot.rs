@@ -7,7 +7,7 @@ use super::answer::answer_html;
 use super::cleaner::Cleaner;
 use super::replay::{SharedRecording, SharedRecordings};
 use crate::chat::CallStatus;
-use crate::history::record::{Record, RecordBody};
+use crate::history::record::{CONTINUED, CONTINUED_SHOWN, Record, RecordBody};
 use crate::protocol::ShareOptions;
 use crate::safety::own_names::OwnNames;
 use crate::safety::redact::Redactor;
@@ -91,7 +91,11 @@ impl RemovedCounts {
                 "recording that is too large or from a project that disables sharing",
                 "recordings that are too large or from a project that disables sharing",
             ),
-            count(self.other, "other record", "other records"),
+            count(
+                self.other,
+                "other record (an approval, context or a setting)",
+                "other records (approvals, context, settings)",
+            ),
         ]
         .into_iter()
         .flatten()
@@ -182,6 +186,11 @@ struct Selection<'a> {
 impl Selection<'_> {
     fn message(&mut self, body: &RecordBody, options: ShareOptions) -> Option<SharedMessage> {
         let (role, name, text) = match body {
+            RecordBody::User { text, .. } if text == CONTINUED => (
+                SharedRole::Command,
+                String::new(),
+                CONTINUED_SHOWN.to_owned(),
+            ),
             RecordBody::User { text, images, .. } => {
                 self.removed.images += images.len();
                 (SharedRole::User, String::new(), text.clone())

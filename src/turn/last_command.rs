@@ -125,7 +125,7 @@ pub async fn output(
                 LastOutput::Unreadable(e.message)
             }
             Some(terminal) => LastOutput::Unreadable(format!(
-                "{terminal} does not let aish read its output: use tmux, record the shell (aish-helper record), or press r at a question to run it again"
+                "{terminal} does not let aish read its output: use tmux, record the shell (aish-helper record), or let the question after the answer run it again"
             )),
             None => LastOutput::Unread(e.message),
         },

@@ -15,7 +15,7 @@ use crate::config::packs::PromptPack;
 use crate::error::{Error, Result};
 use crate::history::record::RecordBody;
 use crate::mcp::ToolCatalog;
-use crate::protocol::{AskRequest, OutputChoice, ShellId};
+use crate::protocol::{AskRequest, OutputChoice, SettingName, ShellId};
 use crate::safety::policy::TERMINAL_OUTPUT_RULE;
 use crate::services::SharedServices;
 use crate::services::mcp_startup::PendingStart;
@@ -151,12 +151,11 @@ impl PreparedPrompt {
         if let Some(text) = selected.unmatched(&catalog, work.is_some()) {
             feed.notice(text);
         }
-        if let Some(text) = ask.tools.as_deref().filter(|_| !chosen.is_aish_server) {
-            let states = services.mcp.states().into_iter();
-            let configured = chosen.config.mcp.servers.keys().cloned();
-            let servers = configured.chain(states.map(|state| state.alias)).collect();
-            let helpers = services.helpers.catalog(&services.paths).await;
-            for line in selected.unknown(text, &servers, &helpers) {
+        let of_session = || session.setting(SettingName::Tools.as_str());
+        let named = ask.tools.clone().or_else(of_session);
+        if let Some(text) = named.filter(|_| !chosen.is_aish_server) {
+            let (config, connected) = (&chosen.config, selected.connected());
+            for line in tool_exposure::unknown_names(services, config, &text, connected).await {
                 feed.notice(line);
             }
         }

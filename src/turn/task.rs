@@ -112,25 +112,25 @@ async fn wait_for_turn(feed: &TurnFeed, session: &Session) -> Result<OwnedMutexG
         Some(origin) => {
             let place = origin.tty.as_ref().map(|tty| format!(" in {tty}"));
             format!(
-                "waiting for the answer to “{}”{}; Ctrl-C stops waiting",
+                "waiting for the answer to “{}”{}",
                 origin.words(),
                 place.unwrap_or_default()
             )
         }
-        None => "waiting for another prompt of this session; Ctrl-C stops waiting".to_owned(),
+        None => "waiting for another prompt of this session".to_owned(),
     };
-    feed.notice(line);
+    feed.push(TurnEvent::Waiting(line));
     let lock = async {
         let mut lock = std::pin::pin!(session.turn().lock_owned());
         if let Some(running) = &running {
             tokio::select! {
                 biased;
                 guard = &mut lock => return Ok(guard),
-                () = running.unattended_question() => feed.notice(format!(
-                    "“{}” waits for your answer: llm --attach {} shows it; Ctrl-C stops waiting",
+                () = running.unattended_question() => feed.push(TurnEvent::Waiting(format!(
+                    "“{}” waits for your answer: llm --attach {} shows it",
                     running.origin.words(),
                     short_id(&session.id)
-                )),
+                ))),
             }
         }
         Ok(lock.await)
@@ -267,7 +267,8 @@ async fn converse(
     if !commands.is_empty() && !with_tools {
         prepared_prompt::apply_rules(feed, &mut chosen, &request.cwd).await?;
     }
-    if let (Some(shell), false) = (&shell, commands.is_empty()) {
+    // Without commands too: those of an earlier answer must not be offered below this one.
+    if let Some(shell) = &shell {
         let again = again.map(|again| again.command);
         let asked_by = match (background, submitted) {
             // Its question comes later than the prompt that caused it.
@@ -283,6 +284,9 @@ async fn converse(
         }
         let sessions = &services.sessions;
         sessions.offer(shell, &session.id, &record_ids, commands, again, effect);
+        if !background {
+            sessions.show_waiting(shell, &session.id);
+        }
     }
     Ok(answer)
 }

@@ -108,65 +108,9 @@ impl SelectedTools {
         work.chain(helpers.definitions()).collect()
     }
 
-    /// Returns a notice for each name in the text of a selection that nothing has, among the tools of aish, the helpers, and these
-    /// servers. What a server has that is not connected yet is not known.
-    pub fn unknown(
-        &self,
-        text: &str,
-        servers: &BTreeSet<String>,
-        helpers: &HelperCatalog,
-    ) -> Vec<String> {
-        let words = text.split(',').map(str::trim);
-        let words = words.filter(|word| !word.starts_with('@') && !["all", "none"].contains(word));
-        let connected: &[ToolDefinition] = self.last.as_ref().map_or(&[], |(all, _)| all);
-        let work = builtin::work_tools().iter();
-        let own = work.map(|tool| (BUILTIN_SERVER, tool.tool.as_str()));
-        let own = own.chain([TERMINAL_OUTPUT_RULE]);
-        let grouped = builtin::TOOL_GROUPS.iter();
-        let grouped =
-            grouped.flat_map(|(group, tools)| tools.iter().map(move |tool| (*group, *tool)));
-        let functions = helpers.functions().iter();
-        let functions = functions.map(|function| function.record.name.as_str());
-        let of_helpers =
-            functions.flat_map(|name| [(HELPER_SERVER, name), (builtin::PYTHON, name)]);
-        let of_servers = connected
-            .iter()
-            .map(|tool| (tool.server.as_str(), tool.tool.as_str()));
-        let tools: Vec<(&str, &str)> = own
-            .chain(grouped)
-            .chain(of_helpers)
-            .chain(of_servers)
-            .collect();
-        let mut groups: BTreeSet<&str> = tools.iter().map(|(group, _)| *group).collect();
-        groups.insert(HELPER_SERVER);
-        let lists_tools = groups.clone();
-        groups.extend(servers.iter().map(String::as_str));
-        let unknown = words.filter_map(|word| {
-            let (group, tool) = word.split_once('.').unwrap_or((word, "*"));
-            if group.contains('*') || groups.contains(group) && tool.contains('*') {
-                return None;
-            }
-            if !groups.contains(group) {
-                let of_tool = tools.iter().find(|(_, tool)| *tool == group);
-                let near = match of_tool {
-                    Some((of, tool)) => Some(format!("{of}.{tool}")),
-                    None => nearest_name(group, groups.iter().copied()).map(str::to_owned),
-                };
-                return Some((group.to_owned(), near));
-            }
-            let is_known = tools.contains(&(group, tool)) || !lists_tools.contains(group);
-            let of_group = tools.iter().filter(|(of, _)| *of == group);
-            let near = nearest_name(tool, of_group.map(|(_, tool)| *tool));
-            let near = near.map(|near| format!("{group}.{near}"));
-            (!is_known).then(|| (word.to_owned(), near))
-        });
-        let line = |(name, near): (String, Option<String>)| match near {
-            Some(near) => {
-                format!("the selection names {name}, which does not exist; did you mean {near}?")
-            }
-            None => format!("the selection names {name}, which does not exist"),
-        };
-        unknown.map(line).collect()
+    /// Returns the tools of the connected servers, as far as the selection needed them.
+    pub fn connected(&self) -> &[ToolDefinition] {
+        self.last.as_ref().map_or(&[], |(all, _)| all)
     }
 
     /// Returns a notice if the selection names tools and none of them exists.
@@ -176,6 +120,80 @@ impl SelectedTools {
         (is_empty && !all.is_empty() && !self.selection.is_none())
             .then(|| "no tool matches the selection; the model gets none".to_owned())
     }
+}
+
+/// Returns a notice for each name in the text of a selection that nothing has.
+pub async fn unknown_names(
+    services: &SharedServices,
+    config: &Config,
+    text: &str,
+    connected: &[ToolDefinition],
+) -> Vec<String> {
+    let states = services.mcp.states().into_iter();
+    let configured = config.mcp.servers.keys().cloned();
+    let servers = configured.chain(states.map(|state| state.alias)).collect();
+    let helpers = services.helpers.catalog(&services.paths).await;
+    unknown(text, connected, &servers, &helpers)
+}
+
+/// Returns a notice for each name in the text of a selection that nothing has, among the tools of aish, the helpers, and these
+/// servers. What a server has that is not connected yet is not known.
+fn unknown(
+    text: &str,
+    connected: &[ToolDefinition],
+    servers: &BTreeSet<String>,
+    helpers: &HelperCatalog,
+) -> Vec<String> {
+    let words = text.split(',').map(str::trim);
+    let words = words.filter(|word| !word.starts_with('@') && !["all", "none"].contains(word));
+    let work = builtin::work_tools().iter();
+    let own = work.map(|tool| (BUILTIN_SERVER, tool.tool.as_str()));
+    let own = own.chain([TERMINAL_OUTPUT_RULE]);
+    let grouped = builtin::TOOL_GROUPS.iter();
+    let grouped = grouped.flat_map(|(group, tools)| tools.iter().map(move |tool| (*group, *tool)));
+    let functions = helpers.functions().iter();
+    let functions = functions.map(|function| function.record.name.as_str());
+    let of_helpers = functions.flat_map(|name| [(HELPER_SERVER, name), (builtin::PYTHON, name)]);
+    let of_servers = connected
+        .iter()
+        .map(|tool| (tool.server.as_str(), tool.tool.as_str()));
+    let tools: Vec<(&str, &str)> = own
+        .chain(grouped)
+        .chain(of_helpers)
+        .chain(of_servers)
+        .collect();
+    let mut groups: BTreeSet<&str> = tools.iter().map(|(group, _)| *group).collect();
+    groups.insert(HELPER_SERVER);
+    let lists_tools = groups.clone();
+    groups.extend(servers.iter().map(String::as_str));
+    let unknown = words.filter_map(|word| {
+        let (group, tool) = word.split_once('.').unwrap_or((word, "*"));
+        if group.contains('*') || groups.contains(group) && tool.contains('*') {
+            return None;
+        }
+        if !groups.contains(group) {
+            let of_tool = tools.iter().find(|(_, tool)| *tool == group);
+            let near = match of_tool {
+                Some((of, tool)) => Some(format!("{of}.{tool}")),
+                None => nearest_name(group, groups.iter().copied()).map(str::to_owned),
+            };
+            return Some((group.to_owned(), near));
+        }
+        let is_known = tools.contains(&(group, tool)) || !lists_tools.contains(group);
+        let of_group = tools.iter().filter(|(of, _)| *of == group);
+        let near = nearest_name(tool, of_group.map(|(_, tool)| *tool));
+        let near = near.map(|near| format!("{group}.{near}"));
+        (!is_known).then(|| (word.to_owned(), near))
+    });
+    let existing: Vec<&str> = groups.iter().copied().collect();
+    let existing = existing.join(", ");
+    let line = |(name, near): (String, Option<String>)| match near {
+        Some(near) => {
+            format!("the selection names {name}, which does not exist; did you mean {near}?")
+        }
+        None => format!("the selection names {name}, which does not exist; there are {existing}"),
+    };
+    unknown.map(line).collect()
 }
 
 /// Whether a server is configured or connected.

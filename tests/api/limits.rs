@@ -80,6 +80,7 @@ fn malformed_requests_are_refused() {
         ("GET", "/v1/sessions?limit=x", 400),
         ("GET", "/v1/sessions?none=1", 400),
         ("GET", "/v1/sessions?offset=99999999", 400),
+        ("GET", "/v1/sessions?search=%ff", 400),
         // What nobody would read.
         ("DELETE", "/v1/sessions/{session}?dry_run=1", 400),
         ("POST", "/v1/sessions/{session}/unshare?x", 400),
@@ -164,6 +165,11 @@ fn malformed_requests_are_refused() {
     let problem = with("content-type: application/vnd.x+json; a=b\r\n", &deep).problem(400);
     let message = problem["message"].as_str().unwrap();
     assert!(message.contains("recursion limit exceeded"), "{message}");
+    with(
+        "content-type: application/json; charset=iso-8859-1\r\n",
+        "{}",
+    )
+    .problem(415);
     let huge = format!("{{\"title\":\"{}\"}}", "x".repeat(3 << 20));
     let problem = with("content-type: application/json\r\n", &huge).problem(413);
     assert_eq!(problem["kind"], "limit");
@@ -405,4 +411,39 @@ fn strangers_do_not_break_off_a_request_that_has_a_token() {
     slow.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     drop(idle);
+}
+
+#[test]
+fn large_bodies_that_are_kept_back_leave_space_for_others() {
+    let helper = Helper::saying("yes");
+    let server = Server::start(&helper);
+    let session = server.session();
+    let body = format!("{{\"content\":\"{}\"}}", "\\ud83d\\ude00".repeat(900_000));
+    let post = |length: &str| {
+        format!(
+            "POST /v1/sessions/{session}/messages HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n{length}\r\n\r\n",
+            server.port, server.token
+        )
+    };
+    let declared = post(&format!("content-length: {}", body.len()));
+    let mut kept_back = Vec::new();
+    for head in [&declared, &post("transfer-encoding: chunked")] {
+        let mut connection = server.connect();
+        connection.write_all(head.as_bytes()).unwrap();
+        if head.contains("chunked") {
+            write!(connection, "{:x}\r\n", body.len()).unwrap();
+        }
+        connection
+            .write_all(&body.as_bytes()[..body.len() - 1])
+            .unwrap();
+        kept_back.push(connection);
+    }
+    let refused = server.raw(&format!("{declared}{body}")).problem(503);
+    assert_eq!(refused["kind"], "limit");
+    assert_eq!(refused["message"], "too many large bodies are being read");
+    // Small ones need no space.
+    server.session();
+    drop(kept_back);
+    let accepted = server.raw(&format!("{declared}{body}"));
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
 }

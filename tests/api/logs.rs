@@ -103,6 +103,7 @@ fn a_recording_of_a_session_is_sent_without_secrets_and_in_parts() {
     );
     let other = ranged(&server, &raw, "range: bytes=0-5\r\nif-range: \"other\"");
     assert_eq!((other.status, other.body.len()), (200, length));
+    ranged(&server, &raw, "range: bytes=0-5\r\nrange: bytes=7-9").problem(400);
     let beyond = ranged(&server, &raw, &format!("range: bytes={length}-"));
     beyond.problem(416);
     assert_eq!(

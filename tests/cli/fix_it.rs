@@ -179,7 +179,7 @@ fn a_plain_terminal_says_what_to_do() {
     zsh.wait_text("[q] quit");
     // Folded at the width of the terminal.
     let screen = zsh.screen().replace('\n', " ");
-    let advice = "does not let aish read its output: use tmux, record the shell (aish-helper record), or press r at a question";
+    let advice = "does not let aish read its output: use tmux, record the shell (aish-helper record), or let the question after the answer run it again";
     assert!(
         screen.contains(&format!("{BUILD} exited with 101; ")),
         "{screen}"

@@ -49,9 +49,15 @@ fn a_turn_goes_on_with_each_output_until_the_model_is_done() {
         "{screen}"
     );
     assert_eq!(helper.records_of("command_approval").len(), 2);
+    // Nobody has typed what the model was told.
+    let shown = helper.call(["session", "show"]).run().ok();
+    assert_eq!(shown.matches("\n(continued with the output)\n").count(), 2);
+    assert!(!shown.contains("The command has ended"), "{shown}");
     // The next prompt is one that was typed.
     zsh.run("llm thanks");
     assert_eq!(helper.provider.requests().len(), 4);
+    let list = helper.call(["session", "list", "--json"]).run().json();
+    assert_eq!(list[0]["prompts"], 2, "{list}");
 }
 
 #[test]
@@ -358,4 +364,52 @@ fn a_command_with_a_secret_is_not_offered_again() {
     let screen = zsh.screen();
     assert!(!screen.contains("for its output?"), "{screen}");
     assert_eq!(helper.provider.requests().len(), 2, "{screen}");
+}
+
+#[test]
+fn commands_of_an_interrupted_answer_are_not_offered_below_another_one() {
+    let helper = Helper::new([
+        Script::tokens([
+            "CMD: print on''e\nCMD: sh -c 'echo begun; exec sleep 1000'\nCMD: print three\nCMD: print four\n",
+        ]),
+        Script::tokens(["Another.\nCMD: print othe''r\n"]),
+        Script::tokens(["All is well."]),
+    ]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm four steps\r");
+    zsh.wait_text("1 of 4");
+    zsh.press_until("y", "one\r\n");
+    zsh.wait_text("2 of 4");
+    zsh.press_until("y", "begun\r\n");
+    zsh.send("\x03");
+    zsh.prompt();
+    let screen = zsh.screen();
+    assert!(
+        screen.contains("[aish] 2 more: llm :attach offers them"),
+        "{screen}"
+    );
+    let first = helper.sessions()[0].file_stem().unwrap().to_owned();
+    let first = first.to_string_lossy();
+    zsh.send("clear; llm --new another\r");
+    zsh.wait_for("the other question", |screen| {
+        count(screen, "begun") == 0 && count(screen, "[c] run and continue") == 1
+    });
+    let screen = zsh.screen();
+    assert!(!screen.contains("of 4"), "{screen}");
+    zsh.press_until("c", "other\r\n");
+    zsh.wait_text("All is well.");
+    zsh.prompt();
+    let requests = helper.provider.requests();
+    let last = requests[2].json["messages"].to_string();
+    assert!(
+        last.contains("another") && last.contains("other\\n</output>"),
+        "{last}"
+    );
+    // Those that were left are offered where their answer is shown, and their output waits for the next prompt there.
+    zsh.send(&format!("clear; llm --attach {first}\r"));
+    zsh.wait_text("3 of 4");
+    zsh.wait_text("[y] run  [e] edit");
+    zsh.press_until("e", "edit> print three");
+    zsh.interrupt();
+    zsh.wait_text("[aish] 2 more: llm :attach offers them");
 }

@@ -200,7 +200,7 @@ fn each_key_is_recorded_with_its_decision() {
                 offer.end(&verdict);
             }
             "insert" => {
-                assert_eq!(verdict.stderr, "[aish] 1 more: llm :attach offers them\n");
+                assert_eq!(verdict.stderr, "[aish] 1 more: llm :attach offers it\n");
             }
             "quit" => {
                 offer.zsh.run("\x15aish-helper propose --shell s1 >verdict");

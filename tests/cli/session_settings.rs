@@ -141,3 +141,18 @@ fn wrong_settings_change_nothing() {
     assert!(error.contains("1f"), "{error}");
     assert_eq!(helper.sessions().len(), 0);
 }
+
+#[test]
+fn a_selection_of_names_that_do_not_exist_is_told_when_it_is_set_and_with_each_prompt() {
+    let helper = helper();
+    let line = "[aish] the selection names zzz, which does not exist; there are aish, fs, ";
+    let set = ["session", "config", "set", "--shell", "s1", "tools=zzz"];
+    let told = helper.call(set).run();
+    assert!(told.stderr.contains(line), "{}", told.stderr);
+    for _ in 0..2 {
+        let asked = helper.call(["ask", "--shell", "s1", "--", "hi"]).run();
+        assert!(asked.stderr.contains(line), "{}", asked.stderr);
+    }
+    let set = ["session", "config", "set", "--shell", "s1", "tools=fs"];
+    assert_eq!(helper.call(set).run().stderr, "");
+}

@@ -194,7 +194,7 @@ fn details_are_shown_on_request() {
             "│ ↓                show all arguments",
             "│ Ctrl-C           deny and stop the answer",
             "│ operation        writes",
-            "│ asked because of policy.default (no rule matches)",
+            "│ asked because of policy.default (no rule decides)",
         ]
     );
     assert_eq!(

@@ -145,8 +145,8 @@ fn a_conflict_stops_the_undo_unless_the_rest_is_wanted() {
         .iter()
         .map(|(_, result)| result.clone())
         .collect();
-    let changed = UndoResult::Conflict("was changed after the turn".to_owned());
-    let deleted = UndoResult::Conflict("was deleted after the turn".to_owned());
+    let changed = UndoResult::Conflict("was changed after the prompt".to_owned());
+    let deleted = UndoResult::Conflict("was deleted after the prompt".to_owned());
     assert_eq!(
         results,
         [
@@ -308,7 +308,7 @@ fn a_version_that_is_kept_nowhere_else_is_not_overwritten() {
     project.write("a", "by the user");
     kept.commit("1", vec![project.writing("a", "by the model again")]);
     let report = kept.undo("1", ConflictChoice::Refuse);
-    let conflict = "was also changed by something else during the turn".to_owned();
+    let conflict = "was also changed by something else during the answer".to_owned();
     assert_eq!(
         report.files,
         [(project.path("a"), UndoResult::Conflict(conflict))]

@@ -57,6 +57,8 @@ fn a_changed_address_is_used_only_after_one_question() {
     assert!(!screen.contains("MY_KEY  "), "{screen}");
     zsh.press_until("n", "no");
     zsh.prompt();
+    let told = "[aish] AISH_BASE_URL was changed; the new value is not used";
+    assert!(zsh.screen().contains(told), "{}", zsh.screen());
     assert_eq!(last_env(&home), "http://mine/v1 none none k");
     // Once for each value; the shell's own variables stay as they are.
     zsh.run("llm three");

@@ -262,7 +262,14 @@ fn ctrl_c_ends_the_command_and_its_exit_is_reported() {
         zsh.wait_text("\nstarted");
         zsh.send("\x03");
         zsh.prompt();
-        assert_eq!(after_ask(&home), ["propose", "exec-done t1 --exit 130"]);
+        assert_eq!(
+            after_ask(&home),
+            [
+                "propose",
+                "exec-done t1 --exit 130",
+                "propose --interrupted"
+            ]
+        );
         assert!(!zsh.screen().contains("went on") && !zsh.screen().contains("second"));
         zsh.run("alias a='print aliased'");
         zsh.run("a");
@@ -280,7 +287,7 @@ fn ctrl_c_in_the_editor_ends_the_offers() {
     zsh.send("llm x\r");
     zsh.wait_text("edit> print wrong");
     zsh.interrupt();
-    assert_eq!(after_ask(&home), ["propose"]);
+    assert_eq!(after_ask(&home), ["propose", "propose --interrupted"]);
 }
 
 #[test]

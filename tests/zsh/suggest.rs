@@ -116,6 +116,24 @@ fn an_error_is_shown_safely_and_the_words_stay() {
 }
 
 #[test]
+fn a_message_that_fills_its_rows_leaves_the_edit_line_where_it_is() {
+    for length in [120, 240] {
+        let home = Home::with_stub(&format!("print -ru2 -- ${{(l:{length}::x:)}}; exit 1"));
+        let zsh = Zsh::start(&home);
+        assert_eq!(zsh.rows()[0].len(), 120, "the width of the terminal");
+        zsh.send("list files\x1ba");
+        zsh.wait_text("\nxxx");
+        zsh.send(" of mine");
+        zsh.wait_text("<1> list files of mine\n");
+        assert!(
+            zsh.screen().starts_with("<1> list files of mine\n"),
+            "{}",
+            zsh.screen()
+        );
+    }
+}
+
+#[test]
 fn ctrl_c_cancels_and_the_words_stay() {
     let home =
         Home::with_stub("[[ $1 == ask ]] || exit; print -r -- $$ >$HOME/waiting; exec sleep 1000");

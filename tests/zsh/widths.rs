@@ -30,11 +30,19 @@ fn every_width_gets_whole_words() {
     let helper = Helper::with(Provider::answering(|_| Script::tokens([ANSWER])));
     let mut zsh = Zsh::start(&helper.home);
     zsh.run("llm a question that is about as long as a person would type it, on a line of its own");
-    let text = ANSWER.to_owned() + &zsh.eval("COLUMNS=999 llm :help");
+    let text = ANSWER.to_owned() + &zsh.eval("COLUMNS=999 llm :help; llm :mcp; llm :prompts");
+    let text = text
+        + "programs that can use the HTTP API can now put prompts on this command line and submit them; llm :tui off ends that";
     let known: std::collections::BTreeSet<String> = words(&text).collect();
     for columns in [50, 80, 110] {
         zsh.run(&format!("stty cols {columns}; COLUMNS={columns}"));
-        for line in ["llm again", "llm :help"] {
+        for line in [
+            "llm again",
+            "llm :help",
+            "llm :mcp",
+            "llm :prompts",
+            "llm :tui",
+        ] {
             let rows = printed(&mut zsh, line);
             for row in &rows {
                 assert!(row.chars().count() <= columns, "{columns}: {row}");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Daemon, openPage, startBrowser, stopAll, until } from "./harness.mjs";
+import { LONG_CODE } from "./provider.mjs";
 import { LONG_SESSION, longSession, recordId } from "./long-session.mjs";
 
 const MESSAGES = 10_000;
@@ -269,6 +270,36 @@ test("a long answer streams with few elements and without long tasks, and the vi
   assert.ok(most <= MAX_ELEMENTS, `${most} elements`);
   await until(() => page.locator(".log").evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 40));
   await page.getByText("const n = 2999;").waitFor();
+  assert.deepEqual(page.problems, []);
+});
+
+test("a long code block is shown whole in steps of about the same size", async () => {
+  const session = await daemon.newSession("Code");
+  await page.goto(daemon.address(`/s/${session}`));
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.locator("#prompt").fill("long code");
+  await page.keyboard.press("Enter");
+  await page.locator(".answer-facts").waitFor();
+  await page.reload();
+  const all = page.getByRole("button", { name: /^Show all/ });
+  await all.waitFor();
+  await page.evaluate(() => {
+    window.most = 0;
+    new MutationObserver((changes) => {
+      const texts = changes.flatMap(({ type, target, addedNodes }) => (type === "characterData" ? [target] : [...addedNodes]));
+      const length = texts.reduce((sum, node) => sum + node.textContent.length, 0);
+      window.most = Math.max(window.most, length);
+    }).observe(document.querySelector(".answer"), { childList: true, subtree: true, characterData: true });
+  });
+  await all.click();
+  await page.locator(".command code", { hasText: "echo done" }).waitFor();
+  await all.waitFor({ state: "detached" });
+  const most = await page.evaluate(() => window.most);
+  assert.ok(most <= 200_000, `${most} characters at once`);
+  const shown = await page.locator(".answer .part").evaluateAll((parts) => parts.map((part) => part.textContent).join("\n"));
+  const [lines] = shown.split("yyy", 1);
+  assert.equal(lines.trim(), `\`\`\`\n${LONG_CODE.slice(0, LONG_CODE.indexOf("yyy")).trimEnd()}`);
+  assert.match(shown, /y\nthe end/);
   assert.deepEqual(page.problems, []);
 });
 

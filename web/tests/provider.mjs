@@ -16,6 +16,9 @@ export const HOSTILE = [
 /** Arguments that fill several screens. */
 export const LONG = Array.from({ length: 400 }, (_, n) => `line ${n} of a long note`).join(" ");
 
+/** A code block of 1.2 MB, with a line that has no end for long. */
+export const LONG_CODE = [...Array.from({ length: 12_000 }, (_, n) => `line ${n} ${"x".repeat(80)}`), "y".repeat(60_000), "the end"].join("\n");
+
 /** Time between two pieces of a steady answer, in milliseconds. */
 const STEADY_MS = 25;
 
@@ -72,6 +75,10 @@ export async function startProvider() {
     if (prompt.includes("long table")) {
       say(`|a|b|c|d|e|f|g|h|i|j|\n|-|-|-|-|-|-|-|-|-|-|\n${LONG_TABLE}`);
       await new Promise((resolve) => held.push(resolve));
+      return end("stop", usage);
+    }
+    if (prompt.includes("long code")) {
+      say(`\`\`\`\n${LONG_CODE}\n\`\`\`\nCMD: echo done\n`);
       return end("stop", usage);
     }
     if (prompt.includes("fails")) {

@@ -554,6 +554,28 @@ test("a new session is made once, and gets what is typed meanwhile", async () =>
   assert.equal(await count(), before + 2);
 });
 
+test("a new session in which nothing was done is shown again instead of another one", async () => {
+  const count = async () => (await daemon.api("GET", "/v1/sessions?limit=200")).sessions.length;
+  page = await openPage(browser, daemon);
+  const before = await count();
+  const paths = [];
+  for (let n = 0; n < 3; n++) {
+    await page.locator("h1").press("n");
+    await page.waitForFunction(() => document.activeElement.id === "prompt");
+    paths.push(new URL(page.url()).pathname);
+    // The third is asked for after a prompt.
+    if (n === 1) await prompt("alpha");
+    await page.keyboard.press("Escape");
+    await page.locator(".log").focus();
+    await page.keyboard.press("g");
+    await page.keyboard.press("h");
+    await page.locator(".home").waitFor();
+  }
+  assert.equal(paths[0], paths[1]);
+  assert.notEqual(paths[1], paths[2]);
+  assert.equal(await count(), before + 2);
+});
+
 test("a copy of the session has long results whole", async () => {
   await openSession("Copying");
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);

@@ -229,6 +229,7 @@ test("a session as Markdown has the calls, the output and the errors", () => {
   const output = { head: "\u001b[31mred\u001b[0m", omitted: 7, tail: "end" };
   for (const [shown, expected] of [
     [message("user", "line one\r\nline two\rline three\b \u001b[31mred\u001b[0m", {}), "## Prompt\n\nline one\nline two\nline three\b red"],
+    [message("user", "The command has ended; go on.", {}), "## Continued with the output"],
     [message("assistant", "Text.", { finish: "stop" }, { tool_calls: [call] }), '## Answer\n\nText.\n\n### Call: notes.write\n\n````\n{"text":"```x```"}\n````'],
     [message("assistant", "", { finish: "error", error: "out of order" }), "## Answer\n\nThe answer failed. out of order"],
     [message("assistant", " ", { finish: "stop" }), ""],

@@ -8,7 +8,7 @@ use axum::response::Response;
 use futures_util::stream;
 
 use crate::api::ApiState;
-use crate::api::extract::{InPath, Parameters};
+use crate::api::extract::{self, InPath, Parameters};
 use crate::api::file_body::{PIECE, file_body};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::recordings::{self, Cast};
@@ -212,6 +212,7 @@ fn respond(cast: Cast, method: &Method, headers: &HeaderMap) -> Answer<Response>
     }
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let is_current = text(header::IF_RANGE).is_none_or(|etag| etag == cast.etag);
+    extract::single(headers, &header::RANGE)?;
     let part = match text(header::RANGE) {
         // Only GET has parts.
         Some(range) if is_current && *method == Method::GET => part(range, cast.length),

@@ -184,7 +184,7 @@ fn message(number: usize, record: &Record, is_summary: bool) -> Option<MessageVi
         (status = 404, description = "There is no such session", body = ProblemDocument),
         (status = 409, description = "There is no such agent, model or selection of tools, or the configuration is not valid", body = ProblemDocument),
         (status = 500, description = "The prompt cannot be recorded; its answer is cancelled", body = ProblemDocument),
-        (status = 503, description = "The daemon is stopping", body = ProblemDocument)))]
+        (status = 503, description = "The daemon is stopping, or too many bodies above 2 MiB are being read", body = ProblemDocument)))]
 pub async fn send(
     State(state): State<ApiState>,
     InPath(id): InPath<String>,

@@ -180,7 +180,11 @@ const REFUSALS: [(&str, &str, &str); 13] = [
         "NotImplemented",
         "The transfer coding of the body is not supported",
     ),
-    ("503", "ServiceUnavailable", "Too many connections are open"),
+    (
+        "503",
+        "ServiceUnavailable",
+        "Too many connections are open, or too many bodies above 2 MiB are being read",
+    ),
 ];
 
 /// The content of every refusal.
@@ -272,8 +276,29 @@ async fn session(state: &ApiState, id: &str) -> Answer<SharedSession> {
             }
         }
     }
+    Err(no_session())
+}
+
+fn no_session() -> Problem {
     let message = "there is no session with this id";
-    Err(Problem::not_found(message, "GET /v1/sessions lists them"))
+    Problem::not_found(message, "GET /v1/sessions lists them")
+}
+
+/// Returns the result of an operation, or that there is no session if the operation has failed because the session was
+/// deleted meanwhile.
+fn unless_deleted<T>(
+    state: &ApiState,
+    id: &str,
+    result: Result<T, impl Into<Problem>>,
+) -> Answer<T> {
+    result.map_err(|e| {
+        let problem = e.into();
+        let is_failure = problem.status == StatusCode::INTERNAL_SERVER_ERROR;
+        match is_failure && !state.services.sessions.journal.has(id) {
+            true => no_session(),
+            false => problem,
+        }
+    })
 }
 
 /// Returns the ids of the records of a request.

@@ -18,7 +18,7 @@ use crate::api::types::{
     SessionList, SessionSettings, SessionState, SessionView, ShareState, ShareStateChange, Usage,
 };
 use crate::error::Error;
-use crate::history::record::{Record, RecordBody};
+use crate::history::record::{CONTINUED, Record, RecordBody};
 use crate::history::session_list::stored_title;
 use crate::history::shown_record;
 use crate::protocol::{SessionInfo, SettingName, SettingsRequest};
@@ -162,7 +162,7 @@ pub async fn get(
     InPath(id): InPath<String>,
 ) -> Answer<Json<SessionDetail>> {
     super::session(&state, &id).await?;
-    Ok(Json(detail(&state, &id).await?))
+    super::unless_deleted(&state, &id, detail(&state, &id).await).map(Json)
 }
 
 /// Changes the title or the settings of a session.
@@ -181,8 +181,11 @@ pub async fn change(
     let cwd = super::cwd(&*super::session(&state, &id).await?);
     check(&change)?;
     check_settings(&state, &mut change, cwd).await?;
-    apply(&state, &id, change).await?;
-    Ok(Json(detail(&state, &id).await?))
+    let applied = async {
+        apply(&state, &id, change).await?;
+        detail(&state, &id).await
+    };
+    super::unless_deleted(&state, &id, applied.await).map(Json)
 }
 
 /// Deletes a session.
@@ -199,7 +202,7 @@ pub async fn delete(
 ) -> Answer<StatusCode> {
     super::session(&state, &id).await?;
     let deleted = requests::delete_session(&state.services, CredentialSource::Kept, &id).await;
-    deleted.map_err(super::unfit)?;
+    super::unless_deleted(&state, &id, deleted.map_err(super::unfit))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -217,7 +220,7 @@ pub async fn outline(
     let mut prompts: Vec<OutlineEntry> = session.with_records(|records| {
         let numbered = records.iter().enumerate();
         let prompts = numbered.filter_map(|(number, record)| match &record.body {
-            RecordBody::User { text, .. } => Some(OutlineEntry {
+            RecordBody::User { text, .. } if text != CONTINUED => Some(OutlineEntry {
                 number,
                 id: message_id(record).to_owned(),
                 // Longer than what `line` reads, so that it knows that there is more.

@@ -73,7 +73,8 @@ pub async fn publish(
         share,
     };
     let Some(digest) = choice.digest else {
-        let preview = share::preview(services, &id, options, None).await?;
+        let preview = share::preview(services, &id, options, None).await;
+        let preview = super::unless_deleted(&state, &id, preview)?;
         return Ok((StatusCode::OK, Json(result(preview, None))));
     };
     let source = CredentialSource::Kept;

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::DOCUMENT;
-use crate::api::extract::BODY_TIMEOUT;
 use crate::api::problem::Problem;
+use crate::api::request_body::BODY_TIMEOUT;
 
 /// The operations of the API, as the document has them.
 static OPERATIONS: LazyLock<Document> =

@@ -21,6 +21,9 @@ pub struct ProposeArgs {
     /// Do not offer to run the command, which zsh cannot parse
     #[arg(long)]
     pub incomplete: bool,
+    /// Only say how many commands are left, after Ctrl-C
+    #[arg(long, conflicts_with_all = ["edited", "incomplete", "check"])]
+    pub interrupted: bool,
 }
 
 /// `aish-helper capture`, with the nonce of the approval on stdin

@@ -14,7 +14,7 @@ mod terminal;
 
 use serde::Serialize;
 
-use super::{print_json, print_wrapped};
+use super::{print_hanging, print_json};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
 use crate::safety::text::one_line;
@@ -112,7 +112,7 @@ pub fn run(paths: Result<Paths>, json: bool) -> Result<u8> {
     if json {
         print_json(&checks)?;
     } else {
-        print_wrapped(
+        print_hanging(
             &checks.iter().map(CheckResult::lines).collect::<String>(),
             18,
         )?;

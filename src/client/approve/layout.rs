@@ -212,7 +212,7 @@ fn difference_line(line: &ToolDiffLine) -> StyledLine {
 /// Returns the rule or reason for the question; for the default rule, also why it applies.
 fn asked_because_of(reason: &str) -> String {
     match reason {
-        DEFAULT_RULE => format!("{DEFAULT_RULE} (no rule matches)"),
+        DEFAULT_RULE => format!("{DEFAULT_RULE} (no rule decides)"),
         reason => reason.to_string(),
     }
 }

@@ -32,6 +32,7 @@ fn read_once(watcher: &mut FeedWatcher) -> String {
         FeedItem::Text(text) => out.push_str(text),
         FeedItem::Reasoning(text) => out.push_str(&format!("({text})")),
         FeedItem::Event(TurnEvent::Notice(text)) => out.push_str(&format!("[{text}]")),
+        FeedItem::Event(TurnEvent::Waiting(text)) => out.push_str(&format!("[waits: {text}]")),
         FeedItem::Event(TurnEvent::ElicitationRequested(asked)) => {
             out.push_str(&format!("[? {}]", asked.id));
         }
@@ -303,4 +304,16 @@ fn the_prompt_is_shown_as_one_short_visible_line() {
     );
     let words = origin.words();
     assert!(!words.contains("S3c"), "{words}");
+}
+
+#[test]
+fn what_a_turn_waited_for_is_not_shown_once_it_runs() {
+    let feed = feed(HangUpPolicy::Cancel);
+    let mut own = feed.watch(true, None);
+    feed.push(TurnEvent::Waiting("another".into()));
+    assert_eq!(read(&mut own), "[waits: another]");
+    feed.set_session("s", &SessionChanges::default());
+    feed.notice("begun");
+    assert_eq!(read(&mut own), "[begun]");
+    assert_eq!(read(&mut feed.watch(false, None)), "[begun]");
 }

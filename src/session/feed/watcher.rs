@@ -88,6 +88,7 @@ impl FeedWatcher {
                     let closed = match &**event {
                         TurnEvent::ApprovalRequested(question) => !state.is_open(&question.id),
                         TurnEvent::ElicitationRequested(question) => !state.is_open(&question.id),
+                        TurnEvent::Waiting(_) => self.feed.session().is_some(),
                         _ => false,
                     };
                     if !closed {

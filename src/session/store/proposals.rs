@@ -35,13 +35,15 @@ pub struct WaitingCommand {
 #[derive(Debug)]
 pub(super) struct ProposalQueue {
     pub(super) commands: VecDeque<WaitingCommand>,
+    /// Session of the answer that the shell has shown last; only its commands are asked about.
+    shown: String,
     /// Time of the last offer.
     pub(super) offered: Instant,
 }
 
 impl SessionStore {
     /// Offers the commands of an answer to the shell. They replace those of an earlier answer of the same session;
-    /// commands of other sessions keep waiting, before the new ones. `again` is a command of the user whose output is missing.
+    /// commands of other sessions keep waiting. `again` is a command of the user whose output is missing.
     pub fn offer(
         &self,
         shell: &ShellId,
@@ -68,24 +70,35 @@ impl SessionStore {
             .entry(shell.clone())
             .or_insert_with(|| ProposalQueue {
                 commands: VecDeque::new(),
+                shown: session.to_string(),
                 offered: Instant::now(),
             });
         queue.offered = Instant::now();
         queue.commands.retain(|w| w.session != session);
+        if !queue.commands.iter().any(|w| w.session == queue.shown) {
+            queue.shown = session.to_string();
+        }
         queue.commands.extend(offered);
     }
 
-    /// Returns how many commands of a session wait for a decision in this shell.
-    pub fn waiting(&self, shell: &ShellId, session: &str) -> usize {
-        let waiting = lock(&self.waiting);
-        let commands = waiting.get(shell).map(|queue| queue.commands.iter());
-        commands.map_or(0, |all| all.filter(|w| w.session == session).count())
+    /// Makes the commands of this session those that the shell is asked about, and returns their number. Under its
+    /// answer, a command of another one would be taken for its own.
+    pub fn show_waiting(&self, shell: &ShellId, session: &str) -> usize {
+        let mut waiting = lock(&self.waiting);
+        let Some(queue) = waiting.get_mut(shell) else {
+            return 0;
+        };
+        queue.shown = session.to_string();
+        let own = queue.commands.iter().filter(|w| w.session == session);
+        own.count()
     }
 
-    /// Returns the first command that waits for a decision in this shell.
+    /// Returns the first command of the shown answer that waits for a decision in this shell.
     pub fn next_waiting(&self, shell: &ShellId) -> Option<WaitingCommand> {
         let waiting = lock(&self.waiting);
-        waiting.get(shell)?.commands.front().cloned()
+        let queue = waiting.get(shell)?;
+        let mut commands = queue.commands.iter();
+        commands.find(|w| w.session == queue.shown).cloned()
     }
 
     /// Returns the command with this token.

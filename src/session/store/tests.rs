@@ -62,13 +62,15 @@ fn an_answer_replaces_only_the_proposals_of_its_own_session() {
     offer("background", &["three", "four"]);
     let taken = sessions.take_waiting(&shell, &shown.token, true);
     assert_eq!(taken.expect("it waits"), shown);
-    // The rest of the foreground answer went with it, the background answer did not.
+    // The rest of the foreground answer went with it; the background answer is offered when it is shown.
+    assert_eq!(sessions.next_waiting(&shell), None);
+    assert_eq!(sessions.show_waiting(&shell, "background"), 2);
     let next = sessions.next_waiting(&shell).expect("a proposal");
     assert_eq!((&*next.command, next.number, next.of), ("three", 1, 2));
     assert!(sessions.take_waiting(&shell, &shown.token, false).is_err());
     offer("background", &["five"]);
     assert!(sessions.take_waiting(&shell, &next.token, false).is_err());
-    assert_eq!(sessions.waiting(&shell, "background"), 1);
+    assert_eq!(sessions.show_waiting(&shell, "background"), 1);
 }
 
 #[test]

@@ -65,8 +65,30 @@ fn secrets_names_context_images_and_outputs_stay_out() {
             "4 names of yours",
             "1 output",
             "1 image",
-            "1 other record"
+            "1 other record (an approval, context or a setting)"
         ]
+    );
+}
+
+#[test]
+fn a_prompt_that_nobody_typed_is_not_shown_as_one() {
+    let prompt = record(serde_json::json!({
+        "type": "user", "prompt": CONTINUED, "rendered": CONTINUED, "cwd": "/",
+    }));
+    let snapshot = Snapshot::new(
+        "t",
+        &[prompt],
+        ShareOptions::default(),
+        SharedRecordings::default(),
+        &names(),
+        &Redactor::default(),
+    );
+    let [message] = &snapshot.messages[..] else {
+        panic!("{:?}", snapshot.messages)
+    };
+    assert_eq!(
+        (message.role, &*message.text),
+        (SharedRole::Command, "(continued with the output)")
     );
 }
 

@@ -99,12 +99,12 @@ impl TurnFile {
         }
         if !self.last.is_after(now.as_ref()) {
             return Err(match now {
-                Some(_) => "was changed after the turn".to_owned(),
-                None => "was deleted after the turn".to_owned(),
+                Some(_) => "was changed after the prompt".to_owned(),
+                None => "was deleted after the prompt".to_owned(),
             });
         }
         if self.is_mixed {
-            return Err("was also changed by something else during the turn".to_owned());
+            return Err("was also changed by something else during the answer".to_owned());
         }
         let change = self.first.change_back(target, now);
         change.map_err(|error| error.message)

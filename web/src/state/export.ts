@@ -3,7 +3,7 @@
 import { get, sessionPath } from "../api/client";
 import type { MessagePage, MessageView, RecordView } from "../api/types";
 import { ansiSpans, withoutEscapes } from "../text/ansi";
-import { type CommandOutput, FINISH_WORDS, STATUS_WORDS, WAITING, commandWords, optionalText, text } from "./items";
+import { type CommandOutput, FINISH_WORDS, CONTINUED_SHOWN, STATUS_WORDS, WAITING, commandWords, isContinued, optionalText, text } from "./items";
 
 const PAGE = 200;
 
@@ -51,6 +51,7 @@ export function messageAsMarkdown({ role, content, detail, is_summary, tool_call
   const error = withoutEscapes(text(detail.error));
   switch (role) {
     case "user":
+      if (isContinued(role, content)) return `## ${CONTINUED_SHOWN}`;
       return `## Prompt${detail.type === WAITING ? " (not answered)" : ""}\n\n${withoutEscapes(content)}`;
     case "assistant": {
       const calls = tool_calls.map((call) => `### Call: ${call.name}\n\n${fenced(call.arguments)}`);

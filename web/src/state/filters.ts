@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { get, sessionPath } from "../api/client";
 import type { MessagePage } from "../api/types";
-import { type Item, fromMessage, linkResults, optionalNumber, showsRecord, text } from "./items";
+import { type Item, fromMessage, isContinued, linkResults, optionalNumber, showsRecord, text } from "./items";
 
 /** Messages per read, and matches after which no more are read. */
 const PAGE = 200;
@@ -16,7 +16,7 @@ const CALL_ERRORS = ["tool_error", "call_failed", "invalid_call", "blocked"];
 const ANSWER_ERRORS = ["error", "cut_off", "length", "content_filter"];
 
 export const FILTERS: Record<string, { label: string; fits: (item: Item) => boolean }> = {
-  prompts: { label: "Prompts", fits: ({ kind }) => kind === "user" || kind === "waiting" },
+  prompts: { label: "Prompts", fits: ({ kind, text }) => (kind === "user" && !isContinued(kind, text)) || kind === "waiting" },
   answers: { label: "Answers", fits: (item) => item.kind === "assistant" && item.text.trim() !== "" },
   calls: { label: "Tool calls", fits: (item) => item.kind === "tool" || item.calls.length > 0 },
   commands: { label: "Commands", fits: (item) => item.kind === "command" },

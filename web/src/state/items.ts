@@ -58,6 +58,13 @@ export function emptyItem(kind: Item["kind"], messageId: string): Item {
   };
 }
 
+/** The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model. */
+const CONTINUED = "The command has ended; go on.";
+/** What is shown instead. */
+export const CONTINUED_SHOWN = "Continued with the output";
+
+export const isContinued = (role: string, content: string) => role === "user" && content === CONTINUED;
+
 /** Type of the record of a prompt that was accepted before its turn had recorded it. */
 export const WAITING = "waiting_prompt";
 

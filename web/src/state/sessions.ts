@@ -1,11 +1,11 @@
 // The list of sessions, and the search in it.
 
 import { computed, signal } from "@preact/signals";
-import { ApiProblem, describe, get, write } from "../api/client";
+import { ApiProblem, describe, get, sessionPath, write } from "../api/client";
 import { EventStream } from "../api/stream";
 import type { SessionDetail, SessionList, SessionView } from "../api/types";
 import { access } from "./auth";
-import { changeDraft } from "./drafts";
+import { changeDraft, readDraft } from "./drafts";
 import { go, sessionAddress } from "./route";
 import { showNote } from "./announce";
 
@@ -135,6 +135,15 @@ const TYPING_MS = 2000;
 /** Those of a session that could not be made: for the next one. */
 let unused = "";
 let created: string | null = null;
+/** The session that was made last, and its directory. */
+let last: { id: string; directory: string | undefined } | null = null;
+
+/** Returns the session that was made last, if nothing was asked or typed in it: another one would be the same. */
+async function unusedSession(): Promise<string | null> {
+  if (!last || last.directory !== directory || readDraft(last.id)) return null;
+  const detail = await get<SessionDetail>(sessionPath(last.id)).catch(() => null);
+  return detail && !detail.prompts && detail.status === "idle" ? last.id : null;
+}
 
 /** Whether this page has just made the session: once, for its prompt to take the focus. */
 export function isJustCreated(id: string): boolean {
@@ -167,15 +176,20 @@ export async function createSession() {
   try {
     // It may be gone since.
     const isGone = (error: unknown) => directory !== undefined && error instanceof ApiProblem && error.status === 409;
-    const session = await create(directory).catch((error) => {
-      if (isGone(error)) return create();
-      throw error;
-    });
-    if (session) {
-      created = session.id;
-      changeDraft(session.id, { words: typedAhead });
+    const made = async () => {
+      const session = await create(directory).catch((error) => {
+        if (isGone(error)) return create();
+        throw error;
+      });
+      last = session ? { id: session.id, directory } : null;
+      return session?.id;
+    };
+    const id = (await unusedSession()) ?? (await made());
+    if (id) {
+      created = id;
+      changeDraft(id, { words: typedAhead });
       unused = "";
-      go(sessionAddress(session.id));
+      go(sessionAddress(id));
     }
     refreshSoon();
   } catch (error) {

@@ -6,7 +6,7 @@ import { Lexer, type Token } from "marked";
 const OPEN_BLOCKS = 2;
 /** Characters per step. */
 const STEP = 16 * 1024;
-/** Length of one block beyond which it is shown as it is, in characters. */
+/** Length of one block beyond which it, and all after it, is shown as it is, in characters. */
 const LONGEST_BLOCK = 64 * 1024;
 /** Length of a paragraph beyond which its marks are shown as text: some take time that grows with the square of it. */
 const LONGEST_INLINE = 6000;
@@ -16,6 +16,15 @@ const TOO_DEEP = /^(?:[ \t]{0,8}(?:>|[*+-](?=[ \t])|\d{1,9}[.)](?=[ \t]))){24}/m
 
 /** A text that is shown as it is. */
 const raw = (text: string): Token => ({ type: "html", raw: text, text, block: true, pre: false });
+
+/** Type of a token that is a part of a long text that is shown as it is. */
+export const RAW_PART = "raw_part";
+
+/** Where the first part of a long text ends: behind a line, if there is one, and not within a character. */
+function partEnd(text: string): number {
+  const line = text.lastIndexOf("\n", STEP - 1) + 1;
+  return line || STEP - Number(/[\ud800-\udbff]/.test(text.charAt(STEP - 1)));
+}
 
 function tokensOf(text: string): Token[] {
   if (TOO_DEEP.test(text)) return [raw(text)];
@@ -41,6 +50,7 @@ export class GrowingLexer {
   private done: Token[] = [];
   private doneText = "";
   private text = "";
+  private isRaw = false;
   private tokens: Token[] = [];
 
   lex(text: string): Token[] {
@@ -48,6 +58,7 @@ export class GrowingLexer {
     if (!text.startsWith(this.doneText)) {
       this.done = [];
       this.doneText = "";
+      this.isRaw = false;
     }
     for (let end = this.doneText.length + STEP; end < text.length; end += STEP) this.step(text.slice(0, end));
     this.step(text);
@@ -56,9 +67,19 @@ export class GrowingLexer {
   }
 
   private step(text: string) {
-    const open = text.slice(this.doneText.length);
-    if (open.length > LONGEST_BLOCK) {
-      this.tokens = [...this.done, raw(open)];
+    let open = text.slice(this.doneText.length);
+    this.isRaw ||= open.length > LONGEST_BLOCK;
+    if (this.isRaw) {
+      // In parts: to lay out a text of megabytes again for each addition takes seconds.
+      const part = (source: string): Token => ({ type: RAW_PART, raw: source });
+      while (open.length > STEP) {
+        const end = partEnd(open);
+        this.done.push(part(open.slice(0, end)));
+        // A part of the text, which need not be copied to be compared.
+        this.doneText = text.slice(0, this.doneText.length + end);
+        open = open.slice(end);
+      }
+      this.tokens = [...this.done, part(open)];
       return;
     }
     const rest = tokensOf(open);

@@ -4,6 +4,7 @@ import { Component, type ComponentChildren, type VNode } from "preact";
 import type { Token, Tokens } from "marked";
 import { CodeBlock } from "../views/CodeBlock";
 import { decodeEntities } from "./entities";
+import { RAW_PART } from "./lexer";
 import { visible } from "./visible";
 
 const SAFE_PROTOCOLS = ["http:", "https:", "mailto:"];
@@ -83,6 +84,9 @@ function makeBlock(token: Token, depth: number): VNode | string | null {
       return table(token as Tokens.Table);
     case "html":
       return <p class="md-raw">{visible(token.raw.trimEnd())}</p>;
+    case RAW_PART:
+      // The end of the paragraph is the last line end.
+      return <p class="md-raw part">{visible(token.raw.replace(/\n$/, ""))}</p>;
     case "paragraph":
       return <p>{inline(token.tokens, token.text)}</p>;
     case "text":

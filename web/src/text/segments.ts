@@ -26,16 +26,32 @@ export function segments(text: string, proposals: ProposalView[]): Segment[] {
 
 const markdown = (text: string): Segment[] => (text.trim() ? [{ kind: "markdown", text }] : []);
 
+/** Returns the segments up to a number of characters. */
+function beginning(all: Segment[], limit: number): Segment[] {
+  let left = limit;
+  return all.flatMap((segment) => {
+    if (left <= 0) return [];
+    const text = segment.kind === "markdown" ? segment.text.slice(0, left) : segment.text;
+    left -= text.length;
+    return [{ ...segment, text }];
+  });
+}
+
 /** An answer that is shown: its segments with their tokens. */
 export class ShownText {
   private lexers: GrowingLexer[] = [];
+  private text = "";
+  private proposals: ProposalView[] = [];
+  private segments: Segment[] = [];
 
-  /** Returns the segments; tokens of parts that have not changed are the same objects as before. */
-  parts(text: string, proposals: ProposalView[]): { segment: Segment; tokens: Token[] }[] {
-    return segments(text, proposals).map((segment, i) => {
+  /** Returns the segments of about the first `limit` characters; tokens of parts that have not changed are the same objects as before. */
+  parts(text: string, proposals: ProposalView[], limit = Infinity): { segment: Segment; tokens: Token[] }[] {
+    if (text !== this.text || proposals !== this.proposals) this.segments = segments(text, proposals);
+    Object.assign(this, { text, proposals });
+    return beginning(this.segments, limit).map((segment, i) => {
       if (segment.kind === "command") return { segment, tokens: [] };
       const lexer = (this.lexers[i] ??= new GrowingLexer());
-      return { segment, tokens: lexer.lex(segment.text.replace(/\r\n?/g, "\n")) };
+      return { segment, tokens: lexer.lex(segment.text.includes("\r") ? segment.text.replace(/\r\n?/g, "\n") : segment.text) };
     });
   }
 }

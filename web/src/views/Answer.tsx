@@ -35,7 +35,7 @@ export function Answer({ text, proposals, isLive }: Props) {
   const isFolded = !isEnd && text.length > FOLD * steps;
   shown.current ??= new ShownText();
   const units: Unit[] = shown.current
-    .parts(isFolded ? text.slice(0, FOLD * steps) : text, proposals)
+    .parts(isFolded && !isWhole ? text.slice(0, FOLD) : text, proposals, isEnd ? Infinity : FOLD * steps)
     .map(({ segment, tokens }) => (segment.kind === "command" ? { command: segment.text } : { tokens }));
   const [part, isCut] = limited(units, ELEMENTS * steps, isEnd);
   const hasMore = isCut || isFolded;

@@ -1,7 +1,7 @@
 import { Component } from "preact";
 import { useState } from "preact/hooks";
 import type { Fields } from "../api/types";
-import { type CommandOutput, FINISH_WORDS, type Item, commandWords, optionalNumber, optionalText, text } from "../state/items";
+import { CONTINUED_SHOWN, type CommandOutput, FINISH_WORDS, type Item, commandWords, isContinued, optionalNumber, optionalText, text } from "../state/items";
 import { sessionAddress } from "../state/route";
 import { cost, duration, fullTime, number, plural, shortTime } from "../text/format";
 import { visible } from "../text/visible";
@@ -22,7 +22,10 @@ interface Props {
 
 const NAMES = { user: "You", waiting: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
 
-const nameOf = ({ kind, isSummary }: Item) => (isSummary ? "Summary of the older part" : NAMES[kind]);
+function nameOf({ kind, isSummary, text }: Item): string {
+  if (isSummary) return "Summary of the older part";
+  return isContinued(kind, text) ? CONTINUED_SHOWN : NAMES[kind];
+}
 
 /** Characters of a prompt that are shown at first. */
 export const FOLD = 8000;
@@ -79,7 +82,7 @@ function Head({ item, session }: { item: Item; session: string }) {
         <span class="time">now</span>
       )}
       <ReplayHere item={item} />
-      {!item.isLive && item.text && <CopyMenu item={item} />}
+      {!item.isLive && item.text && !isContinued(item.kind, item.text) && <CopyMenu item={item} />}
     </div>
   );
 }
@@ -107,6 +110,7 @@ function Body({ item }: { item: Item }) {
       return <Output text={item.text} />;
     case "user":
     case "waiting":
+      if (isContinued(item.kind, item.text)) return null;
       return <Prompt item={item} />;
     default:
       return <Answer text={item.text} proposals={item.proposals} isLive={item.isLive} />;
@@ -133,6 +137,7 @@ function AnswerFacts({ detail }: { detail: Fields }) {
   const finish = FINISH_WORDS[text(detail.finish)];
   const error = optionalText(detail.error);
   const tokens = [optionalNumber(detail.prompt_tokens), optionalNumber(detail.completion_tokens)];
+  const omitted = optionalNumber(detail.omitted);
   const dollars = optionalNumber(detail.cost);
   const ms = optionalNumber(detail.duration_ms);
   const facts = [
@@ -150,6 +155,7 @@ function AnswerFacts({ detail }: { detail: Fields }) {
           {finish} {error && visible(error)}
         </p>
       )}
+      {!!omitted && <p class="problem">{plural(omitted, "byte")} of the answer were not kept.</p>}
       {facts.length > 0 && <p class="answer-facts">{facts.join(" · ")}</p>}
     </>
   );
