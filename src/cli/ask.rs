@@ -105,11 +105,7 @@ pub fn run(paths: &Paths, args: args::AskArgs) -> Result<u8> {
         add_dirs: args.add_dir,
         work_env: work_variables(),
         terminal: terminal_variables(),
-        // Without it the line is looked for by its prompt.
-        line: args
-            .line_fd
-            .and_then(|fd| prompt_input::read_descriptor(fd).ok())
-            .filter(|line| !line.is_empty()),
+        line: prompt_input::read_line(args.line_fd),
         output: match (args.output, args.no_output) {
             (true, _) => OutputChoice::Always,
             (_, true) => OutputChoice::Never,

@@ -5,6 +5,7 @@ use std::io::Read;
 use super::args::FixArgs;
 use super::call::current_directory;
 use crate::client::fix::{self, FailedLine};
+use crate::client::prompt_input;
 use crate::client::terminal::tty_name;
 use crate::config::env_overrides;
 use crate::error::{ErrorContext, Result};
@@ -42,6 +43,7 @@ pub fn run(own_paths: impl FnOnce() -> Result<Paths>, args: FixArgs) -> Result<S
                 tty: tty_name(),
                 // A daemon that was restarted does not know where the shell runs.
                 terminal: terminal_variables(),
+                line: prompt_input::read_line(args.line_fd),
                 ..AskRequest::default()
             };
             fix::ask_model(&own_paths()?, &failed, ask)?

@@ -105,6 +105,12 @@ pub fn read_descriptor(fd: u32) -> Result<String> {
     Ok(text)
 }
 
+/// Returns the command line as it was typed, from an inherited descriptor. Without one, it is looked for by its prompt.
+pub fn read_line(fd: Option<u32>) -> Option<String> {
+    let line = read_descriptor(fd?).ok()?;
+    (!line.is_empty()).then_some(line)
+}
+
 /// Returns whether stdin is a file, pipe or socket. `/dev/null` and other devices are not input.
 pub fn stdin_has_data() -> bool {
     let stdin = io::stdin();

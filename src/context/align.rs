@@ -145,10 +145,6 @@ pub fn cut(
     let known = commands.len().checked_sub(wanted)?;
     let first = known.saturating_sub(NEIGHBOURS);
     let text = commands.get(known)?.text;
-    let same_text = commands
-        .iter()
-        .filter(|command| command.text == text)
-        .count();
     let all = commands;
     let commands = commands.get(first..)?;
     let cwds: Vec<String> = commands
@@ -193,7 +189,12 @@ pub fn cut(
     // The first row that may show the command or an older one.
     let with_older = candidates.get(wanted - 1..)?.iter().flatten();
     let topmost = with_older.map(|found| found.echo.first_row).min();
-    let mut matched = assign::assign(&current.found, &prompts, candidates);
+    // Rows that show one of the commands after a prompt.
+    let entered: Vec<(usize, &str)> = (candidates.iter().flatten())
+        .filter(|found| assign::follows_prompt(&current.found, found))
+        .map(|found| (found.echo.first_row, found.command))
+        .collect();
+    let mut matched = unrecorded::assign(screen, &current.found, &prompts, commands, candidates);
     let found =
         std::iter::once(Some(&mut current.found)).chain(matched.iter_mut().map(Option::as_mut));
     let above = all.iter().rev().map(Some).chain(std::iter::repeat(None));
@@ -264,13 +265,17 @@ pub fn cut(
     let mut rows = screen.rows.get(start..end)?.to_vec();
     // A command that shows the screen or a transcript repeats its own line, and the lower one was taken.
     let older = matched.get(wanted..)?.iter().flatten().next();
+    let same_text = unrecorded::count_of(all, text);
     let repeats_itself =
-        own.is_some_and(|own| region::repeats(screen, own, older, &shown, same_text));
+        own.is_some_and(|own| region::repeats(screen, own, older, &lines, &shown, same_text));
     is_partial = is_partial
         || is_doubtful
         || command.open_line == OpenLine::Overdrawn
         || next.prompt.is_doubtful
-        || own.is_some_and(|own| region::may_hide_output(screen, own, &lines))
+        || own.is_some_and(|own| {
+            region::may_hide_output(screen, own, &lines)
+                || echo::may_hold_output(&Expected::new(screen, text), own.echo)
+        })
         // A transient prompt that Ctrl-L has moved leaves the line that runs now above it.
         || (position.is_none() && current::occurs_in(screen, running, start..end));
     match own {
@@ -303,7 +308,33 @@ pub fn cut(
             let frame = frame.and_then(|text| PromptLine::new(text, next.prompt.cwd));
             let top = frame.and_then(|text| redrawn::top_of_prompt(screen, start..line, &text));
             rows.truncate(top.map_or(rows.len(), |row| row - start));
+            if height == 0
+                && rows
+                    .last()
+                    .is_some_and(|row| redrawn::is_long_form(row, next))
+            {
+                rows.pop();
+                is_partial = true;
+            }
             rest = None;
+        }
+    }
+    if own.is_some() {
+        let inside = start..start + rows.len();
+        let mut inside = entered.iter().filter(|(row, _)| inside.contains(row));
+        // This line of the command is a later one than that which was found.
+        let of_command = entered.iter().filter(|(_, other)| *other == text).count();
+        if inside.clone().any(|(_, other)| *other == text) {
+            return None;
+        }
+        let other = inside.find(|(_, other)| !text.contains(other));
+        if let Some((row, _)) = other {
+            // The command has printed it, or it follows a prompt and is not known.
+            if of_command > same_text {
+                return None;
+            }
+            rows.truncate((row - start).saturating_sub(height));
+            (is_partial, rest) = (true, None);
         }
     }
     rows.extend(rest.map(|text| ScreenRow {

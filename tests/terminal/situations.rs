@@ -446,18 +446,22 @@ fn the_output_of_a_failed_command_goes_along_with_the_prompt() {
 #[test]
 fn a_correction_sees_the_output_also_after_a_restart() {
     let answer = "The file is missing.\nCMD: true\n";
-    let helper = Helper::with(Provider::answering(move |_| Script::tokens([answer])));
-    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
-    // The new daemon was not told where the shell runs.
-    helper.call(["restart"]).run().ok();
-    shell.run("sh -c 'echo the cause; exit 2'");
-    shell.run("llm :fix");
-    shell.wait_text("The file is missing.");
-    assert!(
-        helper.content().contains("\nthe cause"),
-        "{}",
-        helper.content()
-    );
+    // The prompt of `llm :fix` has an exit code that no other prompt has.
+    let with_code = format!("{PROMPT}\nPS1='%(?..%? )$ '");
+    for prompt in [PROMPT, &with_code] {
+        let helper = Helper::with(Provider::answering(move |_| Script::tokens([answer])));
+        let mut shell = Shell::start(&helper, Kind::Tmux, prompt);
+        // The new daemon was not told where the shell runs.
+        helper.call(["restart"]).run().ok();
+        shell.run("sh -c 'echo the cause; exit 2'");
+        shell.run("llm :fix");
+        shell.wait_text("The file is missing.");
+        assert!(
+            helper.content().contains("\nthe cause"),
+            "{}",
+            helper.content()
+        );
+    }
 }
 
 #[test]

@@ -58,6 +58,9 @@ pub struct FixArgs {
     /// The shell
     #[arg(long, value_name = "ID")]
     pub shell: ShellId,
+    /// Read the command line, as it was typed, from this file descriptor
+    #[arg(long, value_name = "N")]
+    pub line_fd: Option<u32>,
     /// Use this model
     #[arg(short, long, value_name = "NAME")]
     pub model: Option<String>,

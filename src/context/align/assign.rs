@@ -7,8 +7,15 @@ use super::prompt::{Similarity, blanks, shape};
 
 /// Maximum number of lines that are considered for a command, the last ones.
 const MAX_LINES: usize = 200;
-/// Cost of a command whose line is not found, against the weights of prompts.
+/// Cost of an entered line that is not found, against the weights of prompts.
 const MISSED: i64 = 15;
+/// Cost of a row that shows an entered line after a prompt and is chosen for none. It is more than two weights differ, or a prompt that
+/// changes would make older runs of the same commands a better choice.
+const UNEXPLAINED: i64 = 15;
+/// Weight of a prompt that is like the current one.
+const ALIKE: i64 = 32;
+/// Maximum number of unexplained rows that count between two lines: an output can show any number of them.
+const MAX_UNEXPLAINED: usize = 3;
 
 /// Score of the best choice for a command and all before it, and the command and the candidate that come next in it.
 type Choice = (i64, Option<(usize, usize)>);
@@ -44,9 +51,9 @@ impl Prompts {
         let prompt = &found.prompt;
         match prompt.similarity(&current.prompt) {
             Similarity::Same => Some(40),
-            Similarity::SameShape => Some(30),
+            Similarity::SameShape => Some(38),
             _ if self.is_other(found, current) => Some(20),
-            Similarity::Alike => Some(10),
+            Similarity::Alike => Some(ALIKE),
             Similarity::Different => None,
         }
     }
@@ -60,12 +67,18 @@ impl Prompts {
     /// Whether a line follows a prompt that is known to be one.
     pub fn has(&self, current: &Found<'_>, found: &Found<'_>) -> bool {
         self.weight(current, found)
-            .is_some_and(|weight| weight >= 20)
+            .is_some_and(|weight| weight != ALIKE)
     }
 }
 
-/// Chooses for each command, newest first, the line that is its own: in order, with the best prompts, and as low as possible.
-/// A line too low is one that the command itself printed; what follows it is still the command's output.
+/// Whether a line follows a prompt like the current one. Another one may be the beginning of messages about commands.
+pub fn follows_prompt(current: &Found<'_>, found: &Found<'_>) -> bool {
+    found.prompt.similarity(&current.prompt) >= Similarity::Alike
+}
+
+/// Chooses for each entered line, newest first, the one on the screen that is its own: in order, with the best prompts, with as few
+/// unexplained rows as possible, and as low as possible. A line too low is one that the command itself printed; what follows it is
+/// still the command's output.
 pub fn assign<'a>(
     current: &Found<'a>,
     prompts: &Prompts,
@@ -82,24 +95,34 @@ pub fn assign<'a>(
             lines
         })
         .collect();
-    // best[i][k]: the best choice for the commands from number i on, if the line of i is its candidate k.
+    let rows: BTreeSet<usize> = (candidates.iter().flatten())
+        .filter(|found| follows_prompt(current, found))
+        .map(|found| found.echo.first_row)
+        .collect();
+    let rows: Vec<usize> = rows.into_iter().collect();
+    let unexplained = |above: &Found<'_>, below: &Found<'_>| {
+        let until = |end: usize| rows.partition_point(|row| *row < end);
+        let count = until(below.echo.first_row).saturating_sub(until(above.echo.last_row + 1));
+        cost(count.min(MAX_UNEXPLAINED), UNEXPLAINED)
+    };
+    // best[i][k]: the best choice for the lines from number i on, if the line of i is its candidate k.
     let mut best: Vec<Vec<Option<Choice>>> = vec![Vec::new(); candidates.len()];
     for (i, lines) in candidates.iter().enumerate().rev() {
         let choices = lines
             .iter()
-            .map(|found| choice(weight(found)?, found, i, &candidates, &best))
+            .map(|found| choice(weight(found)?, found, i, &candidates, &best, &unexplained))
             .collect();
         if let Some(slot) = best.get_mut(i) {
             *slot = choices;
         }
     }
     let mut start: Option<(i64, usize, usize)> = None;
-    for (i, scores) in best.iter().enumerate() {
-        for (k, score) in scores.iter().enumerate() {
+    for (i, (scores, lines)) in best.iter().zip(&candidates).enumerate() {
+        for (k, (score, found)) in scores.iter().zip(lines).enumerate() {
             let Some((score, _)) = score else {
                 continue;
             };
-            let total = score - missed(i);
+            let total = score - cost(i, MISSED) - unexplained(found, current);
             let is_better = start.is_none_or(|(so_far, command, _)| {
                 total > so_far || (total == so_far && command == i)
             });
@@ -131,18 +154,22 @@ fn choice(
     i: usize,
     candidates: &[Vec<Found<'_>>],
     best: &[Vec<Option<Choice>>],
+    unexplained: &impl Fn(&Found<'_>, &Found<'_>) -> i64,
 ) -> Option<Choice> {
     let mut choice: Choice = (own, None);
     let older = candidates.iter().zip(best).enumerate().skip(i + 1);
     for (j, (lines, scores)) in older {
-        let cost = missed(j - i - 1);
+        let missed = cost(j - i - 1, MISSED);
         for (l, (other, score)) in lines.iter().zip(scores).enumerate() {
             let Some((score, _)) = score else {
                 continue;
             };
-            let total = own + score - cost;
+            if other.echo.last_row >= found.echo.first_row {
+                continue;
+            }
+            let total = own + score - missed - unexplained(other, found);
             // In doubt the lower line, which comes later in the list.
-            if other.echo.last_row < found.echo.first_row && total >= choice.0 {
+            if total >= choice.0 {
                 choice = (total, Some((j, l)));
             }
         }
@@ -150,9 +177,8 @@ fn choice(
     Some(choice)
 }
 
-/// Returns the cost of commands whose lines are not found.
-fn missed(count: usize) -> i64 {
+fn cost(count: usize, each: i64) -> i64 {
     i64::try_from(count)
         .unwrap_or(i64::MAX / 100)
-        .saturating_mul(MISSED)
+        .saturating_mul(each)
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::echo::{Echo, echoes, last_mention};
-use super::prompt::PromptLine;
+use super::prompt::{PromptLine, Similarity, blanks};
 use super::text::Expected;
 use super::{Found, RunningLine, Screen};
 
@@ -47,6 +47,11 @@ pub fn find<'a>(
             let prompt = prompt_of(text, candidates, row, cwd)?;
             Some((row, prompt))
         });
+    // Nothing is known of the line: its prompt may have changed since the command ran.
+    let lowest = match running.text.or(running.words) {
+        None => lowest.or_else(|| bare_prompt(screen, candidates, last, cwd)),
+        Some(_) => lowest,
+    };
     let Some(echo) = echo.filter(|echo| {
         lowest
             .as_ref()
@@ -105,6 +110,27 @@ pub fn occurs_in(screen: &Screen, running: RunningLine<'_>, rows: Range<usize>) 
         }
         (None, None) => false,
     }
+}
+
+/// Returns the last row, or the one above it, if a prompt is alone in it that is like those of known commands. A message of zle may be
+/// below it.
+fn bare_prompt<'a>(
+    screen: &'a Screen,
+    candidates: &[Vec<Found<'a>>],
+    last: usize,
+    cwd: &'a str,
+) -> Option<(usize, PromptLine<'a>)> {
+    (last.saturating_sub(1)..=last).rev().find_map(|row| {
+        let text = &screen.rows.get(row)?.text;
+        let above = candidates.iter().flatten();
+        let mut above = above.filter(|found| found.echo.last_row < row);
+        above.find_map(|found| {
+            let end = text.trim_end().len() + blanks(found.prompt.text);
+            let prompt = PromptLine::new(text.get(..end)?, cwd)?;
+            let is_like = prompt.similarity(&found.prompt) >= Similarity::Alike;
+            is_like.then_some((row, prompt))
+        })
+    })
 }
 
 /// Returns the prompt with which a row begins, as do lines of known commands above it.

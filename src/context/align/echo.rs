@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::prompt::MAX_LENGTH;
+use super::prompt::{MAX_LENGTH, shape};
 use super::text::{Expected, Unit, is_blank};
 use super::{Screen, ScreenRow};
 
@@ -10,6 +10,8 @@ use super::{Screen, ScreenRow};
 const CONTINUATION: usize = 60;
 /// Number of columns from which a row may be one that continues in the next.
 const LONG: usize = 20;
+/// Blanks between a command line and a right prompt.
+pub const RIGHT_PROMPT: &str = "        ";
 /// Maximum number of rows that a removed secret may take.
 const SECRET_ROWS: usize = 40;
 
@@ -303,7 +305,27 @@ fn is_end(screen: &Screen, place: Place) -> bool {
         .width();
     behind.is_empty()
         || blanks >= 8
-        || (blanks >= 1 && is_as_wide(row.text.trim_end(), screen.columns.saturating_sub(2)))
+        || (blanks >= 1
+            && is_as_wide(row.text.trim_end(), screen.columns.saturating_sub(2))
+            && is_right_prompt(screen, behind))
+}
+
+/// Whether another row ends with the same text, but for digits, far behind a command line. A text behind one blank alone may be the rest
+/// of the line.
+fn is_right_prompt(screen: &Screen, text: &str) -> bool {
+    let shape_of = |text: &str| shape(text.trim_matches(is_blank), "");
+    let wanted = shape_of(text);
+    screen.rows.iter().any(|row| {
+        let behind = row.text.trim_end().rsplit_once(RIGHT_PROMPT);
+        behind.is_some_and(|(_, behind)| shape_of(behind) == wanted)
+    })
+}
+
+/// Whether rows of the output may have been taken for the rest of a command line: its last word is a secret, of whose length the record
+/// says nothing.
+pub fn may_hold_output(text: &Expected, echo: Echo) -> bool {
+    let last = text.lines.last().and_then(|line| line.last());
+    last == Some(&Unit::Secret) && echo.last_row > echo.first_row
 }
 
 /// Whether nothing follows the byte `at` of a row but a right prompt.
@@ -355,6 +377,10 @@ pub fn beginnings(
                 at: behind.at + c.len_utf8(),
             };
             if c.is_ascii_graphic() {
+                // A sign at the end of a full row does not begin the line in the next one.
+                if bytes.is_empty() && behind.row != row {
+                    return false;
+                }
                 bytes.extend(u8::try_from(c));
             }
         }

@@ -75,6 +75,16 @@ impl<'a> PromptLine<'a> {
         if row.starts_with(self.text) {
             return PromptLine::new(row.get(..self.text.len())?, cwd);
         }
+        // The low byte of its sign may be a letter.
+        let trimmed = self.text.trim_end();
+        if row.trim_end() == trimmed && trimmed.len() < self.text.len() {
+            return Some(PromptLine {
+                text: row,
+                cwd,
+                output_before: None,
+                is_doubtful: false,
+            });
+        }
         let wanted = shape(self.text, self.cwd);
         let sign = self.text.trim_end().chars().next_back()?;
         let blanks = blanks(self.text);
@@ -189,7 +199,12 @@ pub fn looks_like_prompt(shape: &str) -> bool {
 
 /// Whether a shape begins as a row of a prompt does: with a directory or a sign beyond ASCII.
 pub fn begins_like_prompt(shape: &str) -> bool {
-    shape.trim_start().starts_with(DIRECTORY) && shows_directory(shape) || begins_with_sign(shape)
+    begins_with_directory(shape) || begins_with_sign(shape)
+}
+
+/// Whether a shape begins with the directory.
+pub fn begins_with_directory(shape: &str) -> bool {
+    shape.trim_start().starts_with(DIRECTORY) && shows_directory(shape)
 }
 
 /// Whether a shape shows the directory, and not a file in it or, as a message does, the directory in quotes.

@@ -5,11 +5,13 @@
 
 use std::ops::Range;
 
-use super::echo::{Echo, echoes, ends_line};
-use super::prompt::{PromptLine, Similarity, opens_frame, shape, shows_directory};
-use super::region::{MAX_HEIGHT, RIGHT_PROMPT};
+use super::echo::{Echo, RIGHT_PROMPT, echoes, ends_line};
+use super::prompt::{
+    PromptLine, Similarity, begins_with_directory, opens_frame, shape, shows_directory,
+};
+use super::region::MAX_HEIGHT;
 use super::text::{Expected, is_blank};
-use super::{Found, Screen};
+use super::{Found, Screen, ScreenRow};
 
 /// Rows that do not belong to the output above a command line.
 #[derive(Debug, Default)]
@@ -134,6 +136,16 @@ pub fn top_of_prompt(
     }
     let above = rows.clone().next_back()?;
     shows_directory(&shape_of(above)).then_some(above)
+}
+
+/// Whether a row is most likely the upper one of the long form of a transient prompt, which an abandoned line keeps: it shows more than
+/// the directory, which the prompts of the lines that were entered do not show.
+pub fn is_long_form(row: &ScreenRow, next: &Found<'_>) -> bool {
+    let cwd = next.prompt.cwd;
+    let shown = shape(row.text.trim(), cwd);
+    !shows_directory(&shape(next.prompt.text, cwd))
+        && begins_with_directory(&shown)
+        && shown.chars().count() > 1
 }
 
 /// Whether a text begins with the lower corner of a frame.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::echo::{Echo, ends_line};
+use super::echo::{Echo, RIGHT_PROMPT, ends_line};
 use super::prompt::{
     PromptLine, are_alike, begins_like_prompt, begins_with_sign, is_distinctive, looks_like_prompt,
     opens_frame, shape, shows_directory,
@@ -16,8 +16,6 @@ use super::{Found, KnownCommand, Screen, ScreenRow};
 pub const MAX_HEIGHT: usize = 6;
 /// Number of programs above whose prompts a row without a directory or a sign must be to count as part of the prompt.
 const PROGRAMS: usize = 3;
-/// Blanks between a command line and a right prompt.
-pub const RIGHT_PROMPT: &str = "        ";
 /// Number of blanks after the mark of zsh that distinguish it from a blank that was printed.
 const FILLER: usize = 10;
 
@@ -152,16 +150,19 @@ pub fn bare_prompt(
 }
 
 /// Whether the line that was found for a command is in its own output, as that of a program that shows the screen or a transcript.
-/// Its text is in the places `shown`; `known` commands have it. `older` is the line before it.
+/// Its text is in the places `shown`; `known` lines that were entered have it. `older` is the line before it, `lines` are those that
+/// were found.
 pub fn repeats(
     screen: &Screen,
     own: &Found<'_>,
     older: Option<&Found<'_>>,
+    lines: &[&Found<'_>],
     shown: &[Echo],
     known: usize,
 ) -> bool {
     let first = own.echo.first_row;
     let behind_older = older.map_or(0, |older| older.echo.last_row + 1);
+    let is_line = |row: usize| lines.iter().any(|line| line.echo.first_row == row);
     let block = older.map_or(0, |older| first.saturating_sub(older.echo.first_row));
     // The lines above it were repeated too, and the lower ones taken.
     let is_copy = |row: usize| {
@@ -175,7 +176,7 @@ pub fn repeats(
         .iter()
         .filter(|echo| echo.first_row < first && echo.last_row + 1 != first)
         .map(|echo| echo.first_row)
-        .any(|row| row >= behind_older || (shown.len() > known && is_copy(row)))
+        .any(|row| row >= behind_older || (shown.len() > known && !is_line(row) && is_copy(row)))
 }
 
 /// Whether more may follow a command line than its right prompt: the beginning of the output, which a terminal that became wider has
@@ -218,7 +219,7 @@ pub fn drop_prompt_rows(
     let is_left_behind = |row: &ScreenRow| {
         let shown = shape(row.text.trim_end(), cwd);
         // Of a row that was broken at the edge, zsh draws over the rest.
-        let is_full = row.text.trim_end().width() >= screen.columns;
+        let is_full = row.text.trim_end().width() >= screen.columns || ends_with_filler(&row.text);
         shapes.iter().any(|of_prompt| {
             *of_prompt == shown
                 || (is_full && looks_like_prompt(&shown) && of_prompt.starts_with(&shown))
@@ -227,6 +228,13 @@ pub fn drop_prompt_rows(
     while rows.last().is_some_and(is_left_behind) {
         rows.pop();
     }
+}
+
+/// Whether a text ends within a row of the same sign, as a prompt of the width of the terminal has it.
+fn ends_with_filler(text: &str) -> bool {
+    let mut chars = text.trim_end().chars().rev();
+    let last = chars.next().filter(|c| !c.is_alphanumeric());
+    last.is_some() && chars.next() == last
 }
 
 /// Returns the lines of rows: wrapped rows are joined, trailing blanks and empty lines at the end are left out, and so is, if it

@@ -959,6 +959,17 @@ fn a_private_line_is_found_behind_signs_and_before_them() {
         ("❯❯ ", "❯❯ ", " echo private"),
         ("/src main\n❯❯❯ ", "/src main\n❯❯❯ ", " echo private"),
         ("╭─ /src ─╮\n╰─❯ ", "╭─ /src ─╮\n╰─❯ ", " echo private"),
+        // A row that may continue in the next one ends with a sign.
+        (
+            "╭─ /src ─────────────────────╮\n╰─❯ ",
+            "╭─ /src ─────────────────────╮\n╰─❯ ",
+            " echo private",
+        ),
+        (
+            "/src on main took 12ms ✔\n❯ ",
+            "/src on main took 12ms ✔\n❯ ",
+            " echo private",
+        ),
         ("▶▶ ", "▶▶ ", "echo private"),
         // The exit code, or a sign, is another one.
         ("/src ❯ ", "2 /src ❯ ", " echo private"),
@@ -1063,4 +1074,204 @@ fn a_line_that_is_drawn_again_is_no_output() {
     ];
     let output = cut(&screen(40, &rows), &commands(&["cat log"]), running, 1).unwrap();
     assert!(output.is_tail);
+}
+
+/// Cuts the command number `wanted`, counted from the last one: its output, and whether it is partial.
+fn nth_after(
+    screen: &Screen,
+    known: &[(&str, &[UnrecordedLine])],
+    wanted: usize,
+) -> Option<(String, bool)> {
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    let known: Vec<KnownCommand<'_>> = known
+        .iter()
+        .map(|(text, lines)| KnownCommand {
+            text,
+            cwd: "/src",
+            unrecorded_after: Some(lines),
+            open_line: OpenLine::Marked,
+        })
+        .collect();
+    let output = cut(screen, &known, running, wanted)?;
+    Some((output.lines.join("\n"), output.is_partial))
+}
+
+#[test]
+fn an_abandoned_line_with_the_text_of_a_command_is_not_its_line() {
+    let rows = [
+        "$ ls",
+        "a.c",
+        "$ make",
+        "no rule",
+        "$ make",
+        "$ make",
+        "$ llm fix it",
+    ];
+    let screen = screen(40, &rows);
+    let lines = [typed("make"), typed("make")];
+    let known: [(&str, &[_]); 2] = [("ls", &[]), ("make", &lines)];
+    for (wanted, output) in [(1, "no rule"), (2, "a.c")] {
+        let told = nth_after(&screen, &known, wanted);
+        assert_eq!(told, Some((output.to_owned(), false)), "{wanted}");
+    }
+}
+
+#[test]
+fn a_prompt_with_an_exit_code_makes_no_older_run_a_better_choice() {
+    // A private line precedes the last of more runs than are examined.
+    let private = [typed(" nosuch")];
+    let mut rows: Vec<String> = (0..13)
+        .flat_map(|run| ["me /src $ mk".to_owned(), format!("run {run}")])
+        .collect();
+    let end = [
+        "me /src $  nosuch",
+        "private",
+        "[127] me /src $ mk",
+        "run 13",
+        "me /src $ llm fix it",
+    ];
+    rows.extend(end.map(str::to_owned));
+    let shown: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let mut known: Vec<(&str, &[_])> = vec![("mk", &[]); 14];
+    known[12].1 = &private;
+    let told = nth_after(&screen(40, &shown), &known, 1);
+    assert_eq!(told, Some(("run 13".to_owned(), false)));
+    // Two commands in turn, one of which fails, and lines that are not recorded.
+    let asked = [typed("llm why")];
+    let (mut rows, mut code) = (Vec::new(), "");
+    let mut known: Vec<(&str, &[_])> = Vec::new();
+    let mut outputs = Vec::new();
+    for (run, name) in "FEFqqFFEEEFFFqFFEEFEF".chars().enumerate() {
+        let text = match name {
+            'F' => "sh -c 'exit 3'",
+            'E' => "date",
+            _ => "llm why",
+        };
+        rows.push(format!("{code}me /src $ {text}"));
+        rows.push(format!("output {run}"));
+        code = if name == 'F' { "[3] " } else { "" };
+        match known.last_mut() {
+            Some(last) if name == 'q' => last.1 = &asked,
+            _ => {
+                known.push((text, &[]));
+                outputs.push(format!("output {run}"));
+            }
+        }
+    }
+    rows.push(format!("{code}me /src $ llm fix it"));
+    // The first of two such lines is missing.
+    rows.retain(|row| row != "output 3");
+    let at = rows.iter().position(|row| row == "me /src $ llm why");
+    rows.remove(at.unwrap());
+    let shown: Vec<&str> = rows.iter().map(String::as_str).collect();
+    for (wanted, output) in (1..8).zip(outputs.into_iter().rev()) {
+        let told = nth_after(&screen(40, &shown), &known, wanted);
+        assert_eq!(told, Some((output, false)), "{wanted} of {rows:#?}");
+    }
+}
+
+#[test]
+fn an_output_ends_at_a_line_of_another_command() {
+    let rows = [
+        "$ ls",
+        "a.c",
+        "$ cat log",
+        "first",
+        "$ ls",
+        "old",
+        "$ llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("ls", &[]), ("cat log", &[])];
+    assert_eq!(last_after(&rows, &known), Some(("first".into(), true)));
+    // The command names it.
+    let names = "echo '$ ls'; echo end";
+    let rows = ["$ ls", "a.c", "$ echo '$ ls'; echo end", "$ ls", "end"];
+    let rows = [&rows[..], &["$ llm fix it"]].concat();
+    let known: [(&str, &[_]); 2] = [("ls", &[]), (names, &[])];
+    assert_eq!(last_after(&rows, &known), Some(("$ ls\nend".into(), false)));
+}
+
+#[test]
+fn the_long_form_of_a_transient_prompt_above_an_abandoned_line_is_no_output() {
+    let of = |above: &str| {
+        let rows = ["❯ ls x", "no x", above, "❯ make", "❯ llm fix it"];
+        last_after(&rows, &[("ls x", &[typed("make")])]).unwrap()
+    };
+    assert_eq!(of("/src on main"), ("no x".to_owned(), true));
+    assert_eq!(of("/src"), ("no x\n/src".to_owned(), false));
+}
+
+#[test]
+fn rows_that_may_belong_to_a_secret_are_told_as_missing() {
+    let known: [(&str, &[_]); 1] = [("login [REDACTED:token]", &[])];
+    let rows = ["$ login ghp_0123456789012345678", "denied", "$ llm fix it"];
+    assert_eq!(last_after(&rows, &known), Some((String::new(), true)));
+    let rows = ["$ login ghp_01234", "denied", "$ llm fix it"];
+    assert_eq!(last_after(&rows, &known), Some(("denied".into(), false)));
+}
+
+#[test]
+fn a_prompt_that_was_broken_at_a_filler_is_no_output() {
+    let prompt = "╭─ /src ──────────────── ✔ ─╮\n╰─❯ ";
+    let mut rows = session(prompt, &[("true", ""), ("ls x", "no x")]);
+    rows.insert(rows.len() - 2, "╭─ /src ──────".to_owned());
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let known: [(&str, &[_]); 2] = [("true", &[]), ("ls x", &[])];
+    assert_eq!(last_after(&rows, &known), Some(("no x".into(), false)));
+}
+
+#[test]
+fn a_prompt_without_a_line_may_end_with_a_letter() {
+    // screen shows the low byte of `❯`.
+    let screen = Screen {
+        is_lossy: true,
+        ..screen(40, &["o ls x", "no x", "o", "o llm fix it"])
+    };
+    let blank = [UnrecordedLine::Blank];
+    let told = nth_after(&screen, &[("ls x", &blank)], 1);
+    assert_eq!(told, Some(("no x".into(), false)));
+}
+
+#[test]
+fn an_older_run_than_those_that_are_known_is_no_copy() {
+    let runs: Vec<(&str, &str)> = [("true", "")]
+        .into_iter()
+        .chain([(": x", ""); 70])
+        .chain([("true", ""); 3])
+        .collect();
+    let rows = session("$ ", &runs);
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let known: Vec<(&str, &[_])> = runs[10..]
+        .iter()
+        .map(|(text, _)| (*text, &[][..]))
+        .collect();
+    assert_eq!(last_after(&rows, &known), Some((String::new(), false)));
+}
+
+#[test]
+fn the_rest_of_a_line_is_no_right_prompt() {
+    let count = |rows: &[&str], text: &str| {
+        let screen = screen(20, rows);
+        echoes(&screen, &Expected::new(&screen, text)).len()
+    };
+    assert_eq!(count(&["$ mk & wait        │"], "mk"), 0);
+    let rows = ["$ true             │", "$ mk aaaaaaaaaaaaa │"];
+    assert_eq!(count(&rows, "mk aaaaaaaaaaaaa"), 1);
+}
+
+#[test]
+fn an_empty_line_behind_an_exit_code_is_found_without_its_text() {
+    // The widget of Alt-f shows a message below it.
+    let running = RunningLine {
+        text: None,
+        words: None,
+        cwd: "/src",
+    };
+    let rows = ["$ make", "no rule", "2 $ ", "asking…"];
+    let output = cut(&screen(40, &rows), &commands(&["make"]), running, 1);
+    assert_eq!(output.unwrap().lines, ["no rule"]);
 }

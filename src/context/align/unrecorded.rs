@@ -1,14 +1,24 @@
 //! Lines that were entered and are not recorded. Nothing of them, and nothing that they printed, may be taken for the output of the
 //! command before them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::assign::{self, Prompts};
+use super::echo::{self, Echo};
 use super::prompt::{PromptLine, Similarity};
 use super::region::prompt_rows;
-use super::{Found, KnownCommand, Screen, echo};
+use super::{Found, KnownCommand, Screen};
 
 /// Number of characters that a fingerprint covers.
 const COVERED: usize = 32;
+/// Maximum number of lines that are looked for, the last ones.
+const MAX_LINES: usize = 32;
+/// Maximum number of rows with the sign of the prompt that are compared with each of them, the last ones: those of an output may all
+/// have it.
+const MAX_ROWS: usize = 1000;
+/// Maximum number of places on the screen that are considered for each of them, the last ones.
+const MAX_PLACES: usize = 20;
 
 /// A line that was entered and is not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +32,7 @@ pub enum UnrecordedLine {
 }
 
 /// By which a line is recognized without its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LineFingerprint {
     /// The number of printable ASCII characters of its first line that are covered.
     pub count: usize,
@@ -61,10 +71,101 @@ impl UnrecordedLine {
 }
 
 impl LineFingerprint {
+    /// Returns the last lines on the screen above `current` that may be this one.
+    fn find<'a>(self, screen: &'a Screen, current: &Found<'a>) -> Vec<Found<'a>> {
+        let Some(sign) = current.prompt.text.trim_end().chars().next_back() else {
+            return Vec::new();
+        };
+        // Comparing each row with each line would take long.
+        let has_sign = |row: &usize| {
+            screen
+                .rows
+                .get(*row)
+                .is_some_and(|row| row.text.contains(sign))
+        };
+        let rows = (0..current.echo.first_row)
+            .rev()
+            .filter(has_sign)
+            .take(MAX_ROWS);
+        let found = rows.filter_map(|row| {
+            let prompt = (self.beginnings(screen, row).into_iter())
+                .find_map(|text| like_prompt(text, current))?;
+            Some(Found {
+                echo: Echo {
+                    first_row: row,
+                    prompt_row: row,
+                    prompt_end: prompt.text.len(),
+                    last_row: row,
+                },
+                prompt,
+                command: "",
+                follows_unrecorded: false,
+                command_above: None,
+            })
+        });
+        let mut found: Vec<Found<'a>> = found.take(MAX_PLACES).collect();
+        found.reverse();
+        found
+    }
+
+    /// Returns the texts before the line, where it may be in a row.
+    fn beginnings(self, screen: &Screen, row: usize) -> Vec<&str> {
+        let matches = |bytes: &[u8]| self.matches(bytes);
+        echo::beginnings(screen, row, self.count, self.count < COVERED, matches)
+    }
+
     fn matches(self, bytes: &[u8]) -> bool {
         let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619);
         bytes.iter().fold(2_166_136_261, step) == self.hash
     }
+}
+
+/// Chooses the lines of commands as [`assign::assign`] does. Lines that are not recorded take part, so that none of them, and no older
+/// run of a command, is taken for the command. `commands` are in the order in which they ran, `candidates` newest first.
+pub fn assign<'a>(
+    screen: &'a Screen,
+    current: &Found<'a>,
+    prompts: &Prompts,
+    commands: &[KnownCommand<'_>],
+    candidates: Vec<Vec<Found<'a>>>,
+) -> Vec<Option<Found<'a>>> {
+    let mut on_screen: BTreeMap<LineFingerprint, Vec<Found<'a>>> = BTreeMap::new();
+    let mut entered = Vec::new();
+    let mut is_command = Vec::new();
+    let mut room = MAX_LINES;
+    for (command, candidates) in commands.iter().rev().zip(candidates) {
+        for line in command.unrecorded_after.unwrap_or_default().iter().rev() {
+            let UnrecordedLine::Text(line) = *line else {
+                continue;
+            };
+            if room == 0 {
+                break;
+            }
+            room -= 1;
+            let found = on_screen
+                .entry(line)
+                .or_insert_with(|| line.find(screen, current));
+            entered.push(found.clone());
+            is_command.push(false);
+        }
+        entered.push(candidates);
+        is_command.push(true);
+    }
+    let chosen = assign::assign(current, prompts, entered);
+    let chosen = chosen.into_iter().zip(is_command);
+    chosen
+        .filter_map(|(found, is_command)| is_command.then_some(found))
+        .collect()
+}
+
+/// Returns how many lines with a text were entered.
+pub fn count_of(commands: &[KnownCommand<'_>], text: &str) -> usize {
+    let count = |command: &KnownCommand<'_>| {
+        let lines = command.unrecorded_after.unwrap_or_default().iter();
+        let others = lines.filter(|line| line.may_be(text)).count();
+        usize::from(command.text == text) + others
+    };
+    commands.iter().map(count).sum()
 }
 
 /// Returns the lines that were entered after the first of some commands, which follow each other, and are not on the screen as
@@ -94,13 +195,11 @@ pub fn first_line(
         None => rows.end,
         Some(UnrecordedLine::Text(line)) => {
             let (row, prompts) = rows.clone().find_map(|row| {
-                let is_whole = line.count < COVERED;
-                let matches = |bytes: &[u8]| line.matches(bytes);
-                let prompts = echo::beginnings(screen, row, line.count, is_whole, matches);
+                let prompts = line.beginnings(screen, row);
                 (!prompts.is_empty()).then_some((row, prompts))
             })?;
             // With another prompt it is not known which rows above belong to it.
-            let is_like = |prompt: &&str| is_like(prompt, next);
+            let is_like = |prompt: &&str| like_prompt(prompt, next).is_some();
             prompts.iter().any(is_like).then_some(row)?
         }
         Some(_) => return None,
@@ -115,12 +214,10 @@ pub fn first_line(
     }
 }
 
-/// Whether a text is a prompt like that of `next`. Blanks with which the line begins may follow it.
-fn is_like(text: &str, next: &Found<'_>) -> bool {
+/// Returns a text as a prompt if it is like that of `next`. Blanks with which the line begins may follow it.
+fn like_prompt<'a>(text: &'a str, next: &Found<'a>) -> Option<PromptLine<'a>> {
     let blanks = next.prompt.text.len() - next.prompt.text.trim_end().len();
     let end = text.trim_end().len() + blanks;
-    let prompt = text
-        .get(..end)
-        .and_then(|text| PromptLine::new(text, next.prompt.cwd));
-    prompt.is_some_and(|prompt| prompt.similarity(&next.prompt) >= Similarity::Alike)
+    let prompt = PromptLine::new(text.get(..end)?, next.prompt.cwd)?;
+    (prompt.similarity(&next.prompt) >= Similarity::Alike).then_some(prompt)
 }
