@@ -1243,7 +1243,7 @@ fn an_older_run_than_those_that_are_known_is_no_copy() {
         .chain([(": x", ""); 70])
         .chain([("true", ""); 3])
         .collect();
-    let rows = session("$ ", &runs);
+    let rows = session("/src\n$ ", &runs);
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
     let known: Vec<(&str, &[_])> = runs[10..]
         .iter()

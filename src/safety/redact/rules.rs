@@ -285,6 +285,12 @@ impl FormatRules {
         }
     }
 
+    /// Returns the memory that the automaton of keywords takes, in bytes.
+    #[cfg(test)]
+    pub(super) fn memory_usage(&self) -> usize {
+        self.finder.as_ref().map_or(0, AhoCorasick::memory_usage)
+    }
+
     /// Whether the text contains any keyword.
     pub(super) fn may_match(&self, text: &[u8]) -> bool {
         self.finder.as_ref().is_some_and(|f| f.is_match(text))

@@ -346,6 +346,10 @@ fn is_upper_case(name: &[u8]) -> bool {
 fn sign_code(text: &[u8]) -> usize {
     match code_at(text, 0) {
         Some((b'=' | b':', length)) => length,
+        // The wide colon of Chinese and Japanese.
+        _ if text.starts_with("：".as_bytes()) => {
+            "：".len() + run_length(text, "：".len(), is_space)
+        }
         _ => 0,
     }
 }

@@ -1,10 +1,10 @@
 //! Secrets in what people and servers say: announcements of new passwords and keys, the commands of mail and file servers.
 
 use super::super::value_class::{has_words, mixes_characters};
-use super::byte_classes::is_quote;
 use super::byte_classes::base64;
+use super::byte_classes::is_quote;
 use super::commands::{decode_base64, is_base64, word_at, word_span};
-use super::context::{assigned, chosen_password, key_like, lower};
+use super::context::{chosen_password, key_like, lower};
 use super::rows::{last_line, next_run};
 use super::{KeywordMatch, SecretSpan, run_length};
 
@@ -25,17 +25,6 @@ pub(super) fn announced(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_value = key_like(value) || is_password && mixes_characters(value);
     let fits = is_announced && is_value && !has_words(value);
     word_span(text, start, start + value.len()).filter(|_| fits)
-}
-
-/// The value of `contraseña`, whose name is the keyword up to its letter outside of ASCII: the automaton of all keywords would be twice as
-/// large with others.
-pub(super) fn spanish(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    const REST: &str = "ña";
-    let is_name = place.text[place.end..].starts_with(REST.as_bytes());
-    let end = place.end + REST.len();
-    is_name
-        .then(|| assigned(&KeywordMatch { end, ..*place }))
-        .flatten()
 }
 
 /// The password that a client sends to a server of files or mail, in the line behind the one with the user or the answer to it.

@@ -4,7 +4,7 @@ use super::SecretFinder;
 use super::command_words::{KEYWORDS, QUOTED_NAMES, command_word, quoted};
 use super::context::assigned;
 use super::dialogues::{
-    announced, masked, ppp, sasl_login, sasl_plain, sent_password, setting_word, spanish,
+    announced, masked, ppp, sasl_login, sasl_plain, sent_password, setting_word,
 };
 use super::key_text::{
     ansible_vault, bitlocker, encoded, listed_scalars, private_number, private_scalar, quoted_key,
@@ -127,7 +127,6 @@ pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
         announced,
         "what people and programs write of a new value",
     ),
-    ("password", &["contrase"], spanish, NAMES),
     (
         "password",
         &["\npass "],

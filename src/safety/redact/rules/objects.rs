@@ -1,8 +1,8 @@
 //! Secrets in the fields of an object: the data of a Secret of Kubernetes, and values whose name is another field.
 
 use super::super::known::names_secret;
-use super::byte_classes::{is_quote, is_space};
 use super::byte_classes::base64;
+use super::byte_classes::{is_quote, is_space};
 use super::context::{at_word_start, chosen_password, format_at, key_like, lower, password_like};
 use super::rows::{LineStart, last_line, next_row};
 use super::{KeywordMatch, SecretSpan, run_length};
