@@ -406,7 +406,7 @@ fn commands_of_an_interrupted_answer_are_not_offered_below_another_one() {
         "{last}"
     );
     // Those that were left are offered where their answer is shown, and their output waits for the next prompt there.
-    zsh.send(&format!("clear; llm --attach {first}\r"));
+    zsh.send(format!("clear; llm --attach {first}\r"));
     zsh.wait_text("3 of 4");
     zsh.wait_text("[y] run  [e] edit");
     zsh.press_until("e", "edit> print three");

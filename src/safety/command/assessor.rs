@@ -170,13 +170,16 @@ impl ScriptFacts {
     }
 }
 
+/// A text to analyse, where it runs if that is not here, and what it reads.
+type QueuedText = (String, Option<&'static str>, Option<Rc<InputStream>>);
+
 /// Assesses one command line.
 pub struct Assessor<'p> {
     place: &'p CommandPlace<'p>,
     /// The findings.
     pub findings: Findings,
-    /// Texts to analyse, where they run if that is not here, and what they read.
-    queue: VecDeque<(String, Option<&'static str>, Option<Rc<InputStream>>)>,
+    /// Texts to analyse.
+    queue: VecDeque<QueuedText>,
     /// What the text being judged reads, if its input is not that of the shell.
     outer_input: Option<Rc<InputStream>>,
     /// The same, of the command being judged.
