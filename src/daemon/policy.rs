@@ -420,12 +420,9 @@ fn assess(command: &str, cwd: &str) -> CommandAssessment {
 fn command_reason(arguments: &str, operation: OperationClass, cwd: &str) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let assessment = assess(arguments.get("command")?.as_str()?, cwd);
-    let reasons = assessment.reasons.join("; ");
-    let reasons = Some(reasons).filter(|reasons| !reasons.is_empty());
-    let reasons = reasons.map_or(String::new(), |reasons| format!(": {reasons}"));
-    let class = assessment.class.as_str();
-    (assessment.operation() == operation)
-        .then(|| format!("the class of its command is `{class}`{reasons}"))
+    let (class, reasons) = (assessment.class.as_str(), assessment.reasons.join("; "));
+    let reason = format!("the class of its command is `{class}`: {reasons}");
+    (assessment.operation() == operation).then(|| reason.trim_end_matches(": ").to_owned())
 }
 
 /// Explains the decision on an action of aish itself.

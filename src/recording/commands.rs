@@ -68,6 +68,7 @@ impl CommandList {
             // The last command of a shell, such as `exit 3`, ends with it.
             RecordingEvent::End { exit: Some(exit) } => {
                 if let Some(last) = self.open.pop()
+                    && last + 1 == self.commands.len()
                     && let Some(command) = self.commands.get_mut(last)
                 {
                     command.end_us = Some(line.us);

@@ -1,6 +1,6 @@
 //! Changes of files that are prepared first and then made together, all of them or none.
 //!
-//! [`commit`] checks every file once more, writes the new versions beside the files and syncs them, and only then puts them in
+//! [`commit()`] checks every file once more, writes the new versions beside the files and syncs them, and only then puts them in
 //! place. A failure undoes the changes made so far. A process that is killed in between leaves each file as it was or as it should
 //! become, never a mixture; files that are written in place (see [`ReplaceMethod`]) are restored by
 //! [`super::undo::UndoStore::recover`].
@@ -236,7 +236,7 @@ pub enum FileVersion {
     Absent,
 }
 
-/// Refuses changes that [`commit`] would refuse because two of them are of the same file: a file with two names.
+/// Refuses changes that [`commit()`] would refuse because two of them are of the same file: a file with two names.
 ///
 /// # Errors
 /// A file is changed twice.

@@ -560,15 +560,15 @@ fn denial_with_a_message_and_stop_of_later_calls() {
     client.cancel();
     let seen = client.end();
     assert_eq!(seen.answer.finish.as_str(), "interrupted");
-    assert_eq!(seen.calls(), ["end c0 denied", "end c1 denied"]);
+    assert_eq!(seen.calls(), ["end c0 denied", "end c1 interrupted"]);
     assert_eq!(tools.called(), []);
     let records = tools.helper.records_of("tool");
     let field = |key: &str| -> Vec<Value> { records.iter().map(|r| r[key].clone()).collect() };
-    assert_eq!(field("status"), ["denied", "denied", "interrupted"]);
+    assert_eq!(field("status"), ["denied", "interrupted", "interrupted"]);
     assert_eq!(field("name"), ["fs.write", "fs.drop", "fs.read"]);
     assert_eq!(
         field("decided_by"),
-        [json!("person"), json!("person"), Value::Null]
+        [json!("person"), Value::Null, Value::Null]
     );
     assert_eq!(
         field("reason"),
@@ -587,7 +587,7 @@ fn denial_with_a_message_and_stop_of_later_calls() {
         tools.results_in_request(1),
         [
             "[denied by the user] not now",
-            "[denied by the user]",
+            "[no result: interrupted]",
             "[no result: interrupted]"
         ]
     );

@@ -16,6 +16,7 @@ mod redirections;
 mod script_options;
 mod secrets;
 mod shell;
+mod streams;
 mod uses;
 mod variables;
 

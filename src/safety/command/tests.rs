@@ -301,7 +301,7 @@ fn reasons_are_true_and_said_once() {
         ),
         (
             "mysql -e \"GRANT ALL ON *.* TO 'x'\"",
-            "changes users, rights, settings or files of a database server",
+            "changes users, rights, sessions, settings or files of a database server",
         ),
         (
             "psql -c \"copy t to program 'x'\"",
@@ -312,7 +312,7 @@ fn reasons_are_true_and_said_once() {
         ("sqlite3 a.db '.shell rm x'", "deletes files"),
         (
             "redis-cli config set dir /root/.ssh",
-            "changes users, rights, settings or files of a database server",
+            "changes users, rights, sessions, settings or files of a database server",
         ),
         // Where a command runs that is not run here, and what is not said of the program that runs it.
         (
@@ -366,7 +366,7 @@ fn reasons_are_true_and_said_once() {
         ("dd if=/dev/urandom of=/dev/sdb", "writes to a device"),
         (
             "psql -c 'revoke delete on t from bob'",
-            "changes users, rights, settings or files of a database server",
+            "changes users, rights, sessions, settings or files of a database server",
         ),
         ("gpasswd -d bob sudo", "removes a member or password"),
         ("launchctl bootout gui/501/x", "stops or disables a service"),

@@ -206,7 +206,7 @@ struct ZshScreen {
     substitutions: usize,
     /// Comments are words.
     has_comment_words: bool,
-    /// The text without its quotes, and with [`UNKNOWN`] before each variable and in place of each substitution.
+    /// The text without its quotes, and with [`UNKNOWN`](super::word::UNKNOWN) before each variable and in place of each substitution.
     literal: String,
     traits: TextTraits,
 }

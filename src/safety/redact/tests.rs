@@ -8,6 +8,7 @@ use super::*;
 mod alarms;
 mod columns;
 mod commands;
+mod dialogues;
 mod formats;
 mod forms;
 mod recall;

@@ -7,11 +7,11 @@ use crate::safety::command::class::CommandClass::{
 };
 use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, find_option};
-use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
+use crate::safety::command::roles::{MAX_WRAPPERS, wrapped};
 use crate::safety::command::shell_options::ShellOptions;
 use crate::safety::command::special::{self, InnerCommand, ProgramCall};
 use crate::safety::command::targets::{attaches, is_disk};
-use crate::safety::command::word::{ShellWord, UNKNOWN};
+use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
 use crate::safety::command::wrappers::{WrappedCommand, elsewhere};
 
 /// Commands that one command runs in turn, as by `find -exec`.

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::calls::UnwrappedCall;
 use super::{Assessor, ScriptFacts};
-use crate::safety::command::roles::{innermost, program_name};
+use crate::safety::command::roles::innermost;
 use crate::safety::command::special::printed_paths;
 use crate::safety::command::targets::written;
-use crate::safety::command::word::{ShellWord, UNKNOWN};
+use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
 
 /// Most values of a variable that are tried.
 const MAX_VALUES: usize = 8;

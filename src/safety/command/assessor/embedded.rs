@@ -4,8 +4,9 @@ use super::Assessor;
 use crate::safety::command::class::CommandClass::{Destroys, RunsDownloadedCode, Unknown, Writes};
 use crate::safety::command::interpreters;
 use crate::safety::command::programs;
-use crate::safety::command::roles::{program_name, wrapped};
+use crate::safety::command::roles::wrapped;
 use crate::safety::command::targets::PathReach;
+use crate::safety::command::word::program_name;
 use crate::safety::command::wrappers::{WrappedCommand, is_wrapper};
 
 impl Assessor<'_> {

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::inputs::StreamContent;
 use super::secrets::puts_secret;
+use super::streams::StreamContent;
 use super::{Assessor, CommandFacts, InputRole, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Network, RunsDownloadedCode, Unknown, Writes,
@@ -13,10 +13,10 @@ use crate::safety::command::code::{
     other_code_effect, query_files, query_scripts, shell_texts, sql_effect, started_commands,
 };
 use crate::safety::command::interpreters::has_other_language;
-use crate::safety::command::roles::{innermost, program_name};
+use crate::safety::command::roles::innermost;
 use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::targets::{PathReach, written};
-use crate::safety::command::word::{ShellWord, UNKNOWN};
+use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
 use crate::safety::command::wrappers::elsewhere;
 
 /// Returns the language of the interpreter that runs the input of a command.

@@ -5,23 +5,12 @@ use std::rc::Rc;
 
 use super::redirections::is_connection;
 use super::secrets::sends_input;
+use super::streams::{StreamContent, descriptor_of};
 use super::{Assessor, CommandFacts, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::Destroys;
 use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::targets::is_private;
 use crate::safety::command::word::UNKNOWN;
-
-/// Data that a command reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum StreamContent {
-    Download,
-    /// The constant output of a command.
-    Text(String),
-    /// The text of a here-document or here-string, of which parts may not be known.
-    Here(String),
-    File(String),
-    Local,
-}
 
 /// What a command reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,13 +38,6 @@ const MAX_CALLS: usize = 4;
 fn is_standard(redirection: &Redirection) -> bool {
     let is_input = redirection.operator.starts_with('<') && redirection.operator != "<&-";
     is_input && redirection.descriptor.unwrap_or(0) == 0
-}
-
-/// Returns the number of a descriptor in the name of a file.
-pub(super) fn descriptor_of(file: &str) -> Option<u32> {
-    let number = ["/dev/fd/", "/proc/self/fd/"].iter();
-    let mut number = number.filter_map(|start| file.strip_prefix(start));
-    number.next()?.parse().ok()
 }
 
 impl ScriptFacts {

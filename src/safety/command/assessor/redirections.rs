@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::inputs::StreamContent;
+use super::streams::StreamContent;
 use super::{Assessor, CommandFacts, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Network, Reads, RunsDownloadedCode, Unknown,

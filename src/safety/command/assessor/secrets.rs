@@ -6,10 +6,10 @@ use super::calls::placeholder;
 use super::{Assessor, CommandFacts, ScriptFacts, SimpleCommand};
 use crate::safety::command::class::CommandClass::{Destroys, Network};
 use crate::safety::command::programs::{self, find_option};
-use crate::safety::command::roles::{innermost, program_name};
+use crate::safety::command::roles::innermost;
 use crate::safety::command::special::{SENDS_SECRET, sent_files};
 use crate::safety::command::targets::{is_private, is_secret};
-use crate::safety::command::word::{ShellWord, UNKNOWN};
+use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
 
 /// Programs that do not send the contents of the files among their arguments.
 const OTHERS: [&str; 26] = [

@@ -1,6 +1,6 @@
 //! Shells, interpreters, and builtins that run text or change the shell.
 
-use super::inputs::{StreamContent, descriptor_of};
+use super::streams::{StreamContent, descriptor_of};
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Reads, RunsDownloadedCode, Unknown, Writes,

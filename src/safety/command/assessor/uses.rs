@@ -4,8 +4,9 @@ use super::Assessor;
 use crate::safety::command::class::CommandClass::{Destroys, Reads, Unknown};
 use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, ArgumentList, ArgumentUse};
-use crate::safety::command::roles::{MAX_WRAPPERS, program_name, wrapped};
+use crate::safety::command::roles::{MAX_WRAPPERS, wrapped};
 use crate::safety::command::targets::{is_sink, written};
+use crate::safety::command::word::program_name;
 use crate::safety::command::wrappers::{WrappedCommand, elsewhere};
 
 /// Programs that other programs usually start to compress, connect or edit.

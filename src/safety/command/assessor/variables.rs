@@ -6,9 +6,9 @@ use crate::safety::command::class::CommandClass::{
     Destroys, Reads, RunsDownloadedCode, Unknown, Writes,
 };
 use crate::safety::command::interpreters;
-use crate::safety::command::roles::program_name;
 use crate::safety::command::special;
 use crate::safety::command::syntax::SimpleCommand;
+use crate::safety::command::word::program_name;
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Variables that name places with code or settings.

@@ -1,11 +1,10 @@
 //! How commands use their input.
 
-use super::{InputRole, innermost, program_name, program_of};
+use super::{InputRole, innermost, program_of};
 use crate::safety::command::interpreters;
 use crate::safety::command::programs::{self, ArgumentUse};
 use crate::safety::command::shell_options::ShellOptions;
-use crate::safety::command::special;
-use crate::safety::command::word::UNKNOWN;
+use crate::safety::command::word::{UNKNOWN, program_name};
 
 /// How programs use their input, whatever their arguments.
 const ROLES: &[(&[&str], InputRole)] = &[
@@ -272,12 +271,7 @@ fn special_role(name: &str, operands: &[String]) -> Option<InputRole> {
             InputRole::Opaque,
         ),
         // A service may take the body of the request for commands.
-        "curl" | "wget" | "wget2" => (
-            special::sent_files(name, operands)
-                .iter()
-                .any(|file| matches!(*file, "-" | "/dev/stdin")),
-            InputRole::Lines,
-        ),
+        "curl" | "wget" | "wget2" => (sends_input(operands), InputRole::Lines),
         "ssh-keygen" => (
             !has_letters(&['l', 'y', 'Y', 'i', 'e', 'F', 'H', 'B', 'R', 'D', 'r']),
             InputRole::Answers,
@@ -337,4 +331,19 @@ fn used_input(outer: &[String], name: &str, operands: &[String]) -> InputRole {
 /// Whether an argument is a cluster of options with this letter.
 fn has_letter(argument: &str, letter: char) -> bool {
     argument.starts_with('-') && !argument.starts_with("--") && argument.contains(letter)
+}
+
+/// Whether a request sends its input as its body, or as a part of it: `-d @-`, `-F file=@-;type=x`, `-T -`, `--post-file=-`.
+fn sends_input(arguments: &[String]) -> bool {
+    const UPLOADS: [&str; 4] = ["-T", "--upload-file", "--post-file", "--body-file"];
+    let is_input = |file: &str| matches!(file, "-" | "/dev/stdin");
+    let of_word = |word: &str| {
+        let form = word.split(';').next().unwrap_or(word);
+        let form = form.rsplit_once(['@', '<']);
+        let attached = UPLOADS.iter().find_map(|option| word.strip_prefix(option));
+        form.is_some_and(|(_, file)| is_input(file))
+            || attached.is_some_and(|file| is_input(file.trim_start_matches('=')))
+    };
+    let is_next = |pair: &[String]| UPLOADS.contains(&&*pair[0]) && is_input(&pair[1]);
+    arguments.iter().any(|word| of_word(word)) || arguments.windows(2).any(is_next)
 }

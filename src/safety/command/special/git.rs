@@ -4,8 +4,8 @@ use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
 use crate::safety::command::interpreters::is_shell;
 use crate::safety::command::programs::{self, ArgumentList, find_option};
-use crate::safety::command::roles::program_name;
 use crate::safety::command::targets::PathReach;
+use crate::safety::command::word::program_name;
 use crate::safety::command::wrappers::is_wrapper;
 
 /// Parts of keys whose value git runs.

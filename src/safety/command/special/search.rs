@@ -4,9 +4,9 @@ use super::files::CHANGES_OWNERS;
 use super::{CallOutcome, CommandPlace, Findings, InnerCommand, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Reads};
 use crate::safety::command::programs::{self, find_option};
-use crate::safety::command::roles::program_name;
 use crate::safety::command::targets::{PathReach, is_sink, written};
 use crate::safety::command::word::UNKNOWN;
+use crate::safety::command::word::program_name;
 
 /// Returns the paths where `find` starts, after the options that precede them.
 fn start_paths(arguments: &[String]) -> Vec<&str> {

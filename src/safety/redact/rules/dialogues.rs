@@ -35,7 +35,7 @@ pub(super) fn sent_password(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at,
         end,
     } = *place;
-    let before = &text[from..at];
+    let before = text[from..at].strip_suffix(b"\n")?;
     let mut lines = before.rsplit(|b| *b == b'\n');
     let is_asked = lines
         .by_ref()
@@ -74,7 +74,8 @@ pub(super) fn setting_word(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at,
         end,
     } = *place;
-    let mut lines = text[from..at].rsplit(|b| *b == b'\n');
+    let before = text[from..at].strip_suffix(b"\n")?;
+    let mut lines = before.rsplit(|b| *b == b'\n');
     let words: [&[u8]; 4] = [b"user ", b"host ", b"account ", b"from "];
     let is_setting = lines
         .next()

@@ -129,13 +129,13 @@ pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
     ),
     (
         "password",
-        &["\npass "],
+        &["pass "],
         sent_password,
         "RFC 959, 4.1.1; RFC 1939, 7",
     ),
     (
         "password",
-        &["\npassword "],
+        &["password "],
         setting_word,
         "marlam.de/msmtp: configuration",
     ),

@@ -1,0 +1,148 @@
+//! Secrets in commands, files and dialogues, by what stands around them.
+
+use super::settled::check as check_settled;
+use super::*;
+
+const VALUE: &str = concat!("q7Rk2ZpL9v", "XwT4mN8sYb");
+const CHOSEN: &str = "Sommer2024!";
+
+#[test]
+fn secrets_are_found_in_commands_files_and_dialogues() {
+    let redactor = Redactor::default();
+    let rows = "13:a6:e7:1a:5c:0e:dc:89:87:9d:de:83:eb:05:09:\n    f2:18:8d:9a:df:45";
+    let hex = "9f3b2c5d7e8a1b4c6d0e3f5a7b9c1d2e4f6a8b0c9f3b2c5d7e8a1b4c6d0e3f5a";
+    for (form, value) in [
+        // Languages.
+        ("Passwort: {}", CHOSEN),
+        ("Kennwort: {}", CHOSEN),
+        ("Mot de passe : {}", CHOSEN),
+        ("Contraseña: {}", CHOSEN),
+        ("senha: {}", CHOSEN),
+        ("Wachtwoord: {}", CHOSEN),
+        ("Hasło: {}", CHOSEN),
+        ("Новый пароль: {}", CHOSEN),
+        ("密码：{}", CHOSEN),
+        ("パスワード: {}", CHOSEN),
+        ("비밀번호: {}", CHOSEN),
+        // Commands.
+        ("cargo login {}", VALUE),
+        ("bw unlock {}", CHOSEN),
+        ("net user anna {} /add", CHOSEN),
+        ("mc alias set m https://m.example.org admin {}", VALUE),
+        ("ssh-keygen -t ed25519 -N {} -f k", CHOSEN),
+        ("twine upload -u __token__ -p {} dist/*", VALUE),
+        (
+            "xcrun altool --upload-app -u a@example.org -p {}",
+            "spor-pvch-rryc-srca",
+        ),
+        ("gh secret set DEPLOY_KEY --body \"{}\"", VALUE),
+        ("influx -username a -password {}", CHOSEN),
+        ("security add-generic-password -a x -s y -w {}", CHOSEN),
+        ("openssl enc -aes-256-cbc -K {} -iv 0102 -in a", hex),
+        ("etcdctl --user=root:{} get x", CHOSEN),
+        ("veracrypt -p {} x.hc", CHOSEN),
+        ("fly secrets set SESSION={}", VALUE),
+        ("heroku config:set CONN=\"{}\" -a app", VALUE),
+        (
+            "kubectl create secret generic db --from-literal=conn={}",
+            VALUE,
+        ),
+        ("npm config set //r.example.com/:_authToken {}", VALUE),
+        ("echo \"{}\" | wrangler secret put API_TOKEN", VALUE),
+        (
+            "echo '{}' | openconnect --passwd-on-stdin vpn.example.org",
+            CHOSEN,
+        ),
+        ("echo {} | kinit anna", CHOSEN),
+        ("kubeadm join --certificate-key {}", hex),
+        ("export BW_SESSION=\"{}\"", VALUE),
+        ("PRAGMA key = '{}';", VALUE),
+        // Files.
+        ("signingConfigs { release { keyPassword \"{}\" } }", CHOSEN),
+        ("10.0.0.1 10.0.0.2 : PSK \"{}\"", CHOSEN),
+        (
+            "key \"ddns\" {\n  secret \"{}\";\n};",
+            "TtP0Cx6CJIZ0ra5aAHvZAgA0tsdAnK8MuLYIlt1xPMI=",
+        ),
+        (
+            "encrypt = \"{}\"",
+            "TtP0Cx6CJIZ0ra5aAHvZAgA0tsdAnK8MuLYIlt1xPMI=",
+        ),
+        (
+            "account default\nhost smtp.example.org\nuser anna\npassword {}\n",
+            CHOSEN,
+        ),
+        ("\"anna\" * \"{}\" *", CHOSEN),
+        ("eureka.client.password={cipher}{}", hex),
+        (
+            "<settingsSecurity><master>{{}}</master>",
+            "eUQLhJ6ARzTMRsEAkVSxdfD3zKxBcrOO3Y7+dvkF0Pk=",
+        ),
+        (
+            "<machineKey validationKey=\"{}\" decryptionKey=\"AutoGenerate\"",
+            hex,
+        ),
+        ("$ANSIBLE_VAULT;1.1;AES256\n{}\n", hex),
+        ("privateExponent:\n    {}\nprime1:\n", rows),
+        ("priv:\n    {}\npub:\n    04:aa:bb\n", rows),
+        ("COOKIE_SALT={}", VALUE),
+        ("{\"value\": \"{}\", \"name\": \"DB_PASSWORD\"}", CHOSEN),
+        (
+            "{\n  \"value\": \"{}\",\n  \"name\": \"DB_PASSWORD\"\n}",
+            CHOSEN,
+        ),
+        (
+            "{\"Parameter\": {\"Name\": \"/prod/db/password\", \"Type\": \"SecureString\", \"Value\": \"{}\"}}",
+            CHOSEN,
+        ),
+        (
+            "\"id\": \"https://v.vault.azure.net/secrets/db/12ab\",\n  \"name\": \"db\",\n  \"value\": \"{}\"\n}",
+            CHOSEN,
+        ),
+        (
+            "\"type\": \"random_password\",\n\"instances\": [{\"attributes\": {\"length\": 24, \"result\": \"{}\"}}]",
+            VALUE,
+        ),
+        ("<tr><th>Password</th><td>{}</td></tr>", CHOSEN),
+        // Dialogues.
+        ("I changed the admin password to {} yesterday", CHOSEN),
+        ("New API key created: {} (shown once)", VALUE),
+        ("Your recovery key is {}", "UL98-N7BB-FHUA-WXTX-KDXW-6WEP"),
+        (
+            "USER anna\n331 Please specify the password.\nPASS {}\n230 Login successful.",
+            CHOSEN,
+        ),
+        ("AUTH PLAIN {}", "AGFubmEAU29tbWVyMjAyNCE="),
+        ("334 UGFzc3dvcmQ6\n{}\n235 OK", "U29tbWVyMjAyNCE="),
+        ("AUTH default {}\nOK", CHOSEN),
+        ("::add-mask::{}", VALUE),
+        ("X-CSRF-Token: {}", VALUE),
+        (
+            "Your recovery phrase is:\n{}",
+            "abandon grit lunar velvet orbit cabin sketch hazard velvet tilt rocket pony",
+        ),
+        (
+            "seed phrase:\n1. {}\n",
+            "abandon\n2. grit\n3. lunar\n4. velvet\n5. orbit\n6. cabin\n7. sketch\n8. hazard\n9. velvet\n10. tilt\n11. rocket\n12. pony",
+        ),
+        (
+            "-----BEGIN OpenVPN Static key V1-----\n{}\n-----END OpenVPN Static key V1-----",
+            "5769bd11fd08089549d36e058e417d6f\n85d35ef78a7b7cf11c1812fbe7df262c",
+        ),
+        (
+            "-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------",
+            concat!(
+                "SUAIBDPBAUTWCWBKIO6XHQNINK",
+                "5FWJW4OHLXC3HQ2KFE4PEJUA44CNHT"
+            ),
+        ),
+    ] {
+        let text = form.replacen("{}", value, 1);
+        let out = redactor.redact(&text).into_owned();
+        for part in value.split('\n') {
+            assert!(!out.contains(part), "{text}\n{out}");
+        }
+        assert_eq!(redactor.redact(&out), out, "twice");
+        check_settled(&redactor, &format!("{text}\nand then it goes on.\n"), 1);
+    }
+}
