@@ -362,8 +362,9 @@ async fn explain(
         CallEnd::Rejected(why) | CallEnd::Unread(why) => Error::usage(why),
         _ => Error::runtime("the server was disconnected"),
     })?;
-    let of_command = command_reason(&plain, explained.operation, &request_context.cwd);
-    let of_command = of_command.filter(|_| alias == BUILTIN_SERVER && tool == "shell");
+    let of_command = (alias == BUILTIN_SERVER && tool == "shell")
+        .then(|| command_reason(&plain, explained.operation, &request_context.cwd))
+        .flatten();
     Ok(PolicyExplanation {
         name: format!("{alias}:{tool}"),
         effect: explained.effect,

@@ -9,7 +9,7 @@ use super::{KeywordMatch, SecretSpan, run_length};
 /// Which word is the secret.
 #[derive(Clone, Copy)]
 enum SecretWord {
-    /// The argument behind so many others.
+    /// The argument that this number of arguments precede.
     Argument(usize),
     /// The value of one of these options.
     OptionValue(&'static [&'static str]),
