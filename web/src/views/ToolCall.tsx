@@ -20,12 +20,13 @@ export function ToolCall({ call, session, isTarget }: Props) {
   useEffect(() => {
     if (isTarget) setOpen(true);
   }, [isTarget]);
-  const isStopped = useIsStopped(call, session);
-  const status = isStopped
+  // A call that nobody decided on was not made.
+  const isUnmade = result?.status === "interrupted" && !result.decidedBy;
+  const status = isUnmade
     ? "not made: the answer was cancelled"
     : result ? (STATUS_WORDS[result.status] ?? visible(result.status)) : call.isRunning ? "running" : "no result yet";
   const kind = !result ? "open" : result.status === "success" ? "good" : "bad";
-  const isMade = result && !["denied", "blocked", "invalid_call"].includes(result.status);
+  const isMade = result && !isUnmade && !["denied", "blocked", "invalid_call"].includes(result.status);
   return (
     <details
       class={isTarget ? "call target" : "call"}
@@ -39,25 +40,6 @@ export function ToolCall({ call, session, isTarget }: Props) {
       {isOpen && <CallBody call={call} session={session} isTarget={isTarget} />}
     </details>
   );
-}
-
-/** Whether a call counts as denied because the answer was cancelled while its question was open. Only the record of the decision says so. */
-function useIsStopped({ id, result }: Call, session: string): boolean {
-  const [isStopped, setStopped] = useState(false);
-  const denied = result?.status === "denied" && result.decidedBy === "person" && !result.reason ? result.recordId : null;
-  useEffect(() => {
-    if (!denied) return;
-    const record = (of: string) => get<RecordView>(sessionPath(session, `/records/${encodeURIComponent(of)}`));
-    const find = async () => {
-      const { chain } = await record(denied);
-      for (const entry of chain.filter(({ type, text: words }) => type === "approval" && words.endsWith(" stop"))) {
-        if ((await record(entry.record_id)).record.call === id) setStopped(true);
-      }
-    };
-    // Without the records it stays what the result says.
-    find().catch(() => {});
-  }, [denied]);
-  return isStopped;
 }
 
 function CallBody({ call, session, isTarget }: Props) {
