@@ -226,7 +226,8 @@ def linker_script(called, size):
             if before[end] - before[first] - wanted <= MAX_OTHER[part[name]] * wanted:
                 break
         placed.update(names[first:end])
-        lines.append(f"*(.text.{beginning.rstrip('*')}*)\n")
+        # Functions that the compiler takes for cold are in `.text.unlikely.NAME`.
+        lines.append(f"*(.text*.{beginning.rstrip('*')}*)\n")
     head = "/* Written by benches/code_order.py, not by hand. build.rs says what it is for. */\n"
     return f"{head}SECTIONS {{ .text.often : {{\n{''.join(lines)}}} }} INSERT BEFORE .text;\n"
 
