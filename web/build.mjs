@@ -33,7 +33,7 @@ const options = {
 };
 
 /** The page uses only the lexer of marked, and what follows it in the file is not left out by itself. */
-const LEXER_ONLY = /var \w+=class\{options;parser;constructor\(e\)[^]*export\{[^}]*\b(\w+) as Lexer\b[^]*$/;
+const LEXER_ONLY = /var \w+=class\{options;parser;constructor\(e\)[^]*export\{[^}]*\b(\w+) as Lexer\b[^}]*\b(\w+) as Tokenizer\b[^]*$/;
 
 const slimMarked = {
   name: "slim-marked",
@@ -41,7 +41,7 @@ const slimMarked = {
     builder.onLoad({ filter: /marked[\\/]lib[\\/]marked\.esm\.js$/ }, ({ path }) => {
       const contents = readFileSync(path, "utf8");
       if (!LEXER_ONLY.test(contents)) throw new Error("marked has changed: its lexer is not found");
-      return { contents: contents.replace(LEXER_ONLY, "export{$1 as Lexer};"), loader: "js" };
+      return { contents: contents.replace(LEXER_ONLY, "export{$1 as Lexer,$2 as Tokenizer};"), loader: "js" };
     });
   },
 };

@@ -110,6 +110,7 @@ impl ApiServer {
     ) -> Result<ServerStatus> {
         let config = services.models.config(&Default::default())?;
         let settings = &config.server;
+        let is_given = address.is_some();
         let address = address.unwrap_or_else(|| ListenAddress {
             hostname: settings.hostname.clone(),
             // The configuration has checked its range.
@@ -117,14 +118,18 @@ impl ApiServer {
         });
         if let Some(status) = self.status() {
             let is_same = status.hostname == address.hostname && status.port == address.port;
-            return match is_same || address.port == 0 {
-                true => Ok(status),
-                false => Err(Error::usage(format!(
-                    "the server is already running on {}:{}",
-                    status.hostname, status.port
-                ))
-                .hint("stop it first: aish-helper serve stop")),
+            // A configuration that wants no port does not close the one of `serve --port`.
+            if is_same || address.port == 0 && !is_given {
+                return Ok(status);
+            }
+            let place = match status.port {
+                0 => "its socket only".to_owned(),
+                port => format!("{}:{port}", status.hostname),
             };
+            return Err(
+                Error::usage(format!("the server is already running on {place}"))
+                    .hint("stop it first: aish-helper serve stop"),
+            );
         }
         let ip = resolve(&address.hostname).await?;
         let tls = tls(settings)?;

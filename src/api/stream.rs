@@ -144,8 +144,7 @@ impl SessionStream {
                 Wake::Changed => {}
                 Wake::Heartbeat => {
                     self.base.heartbeat = Instant::now() + HEARTBEAT;
-                    let payload = json!({ "next_cursor": self.cursor.text_in(&self.session) });
-                    self.append("x.heartbeat", payload, &mut out);
+                    self.append_cursor("x.heartbeat", &mut out);
                     return Some(Bytes::from(out));
                 }
                 Wake::End => return None,
@@ -196,23 +195,36 @@ impl SessionStream {
         }
         if !self.base.is_caught_up {
             self.base.is_caught_up = true;
-            let payload = json!({ "next_cursor": self.cursor.text_in(&self.session) });
-            self.append("x.caught_up", payload, out);
+            self.append_cursor("x.caught_up", out);
             self.base.has_ended = !self.base.follows;
         }
     }
 
     /// Appends an event that belongs to no record.
     fn append(&mut self, kind: &'static str, payload: Value, out: &mut Vec<u8>) {
+        self.append_with(kind, |_| payload, out);
+    }
+
+    /// Appends an event that tells its own cursor, with which a client continues behind it.
+    fn append_cursor(&mut self, kind: &'static str, out: &mut Vec<u8>) {
+        self.append_with(kind, |cursor| json!({ "next_cursor": cursor }), out);
+    }
+
+    fn append_with(
+        &mut self,
+        kind: &'static str,
+        payload: impl FnOnce(&str) -> Value,
+        out: &mut Vec<u8>,
+    ) {
         self.cursor.live += 1;
+        let cursor = self.cursor.text_in(&self.session);
         let event = ApiEvent {
             kind,
             timestamp_ms: None,
-            payload,
+            payload: payload(&cursor),
             is_recorded: false,
         };
         let seq = seq(self.cursor.record, &event, &self.cursor);
-        let cursor = self.cursor.text_in(&self.session);
         append(&self.session, seq, &cursor, &event, out);
     }
 

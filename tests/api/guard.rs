@@ -373,6 +373,11 @@ fn nothing_listens_until_it_is_told_to_and_only_on_this_machine() {
     let server = Server::start(&helper);
     let status = helper.call(["serve", "status", "--json"]).run().json();
     assert_eq!(status["server"]["port"], server.port);
+    let error = helper.call(["serve", "--port", "0"]).run().fails(2);
+    assert!(
+        error.contains(&format!("already running on 127.0.0.1:{}", server.port)),
+        "{error}"
+    );
     let stopped = helper.call(["serve", "stop"]).run().ok();
     assert!(stopped.contains("has stopped"), "{stopped}");
     assert!(std::net::TcpStream::connect(("127.0.0.1", server.port)).is_err());

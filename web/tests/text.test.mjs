@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { Lexer } from "marked";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const modules = ["api/sse", "text/ansi", "text/entities", "text/format", "text/lexer", "text/markdown", "text/portion", "text/segments", "text/visible", "state/export", "state/items", "state/live", "state/shares"];
@@ -150,9 +151,21 @@ test("a growing answer is lexed in time that grows with it", () => {
   assert.ok(performance.now() - start < 5000);
 });
 
+test("the lines of an item are read as the lexer alone reads them", () => {
+  const lines = ["a", "  b c", "===", "--- | ---", "- x", "1. z", "2) q", "> q", "```", "<div>", "[a]: http://x", "| a | b |", "# h", "    code", "\tt", "", "***", "*e*", "x  ", "  \tt"];
+  for (const one of lines) for (const two of lines) for (const three of lines) {
+    const text = `- first\nlast\n${one}\n${two}\nw *e*\n${three}\nend`;
+    const lexer = new Lexer({ gfm: true });
+    lexer.blockTokens(text, lexer.tokens);
+    for (let i = 0; i < lexer.inlineQueue.length; i++) lexer.inlineTokens(lexer.inlineQueue[i].src, lexer.inlineQueue[i].tokens);
+    assert.equal(JSON.stringify(new GrowingLexer().lex(text)), JSON.stringify([...lexer.tokens]), text);
+  }
+});
+
 test("text made to be slow or deep does not stop the page", () => {
   const n = 100_000;
   const texts = ["_a_".repeat(n / 3), ">".repeat(n), "- ".repeat(n / 2), "1) ".repeat(n / 3), "[".repeat(n), "`".repeat(n)];
+  for (const line of ["a", "12345", "<a", "[", ": a"]) texts.push(`- first\n${`${line}\n`.repeat(30_000 / (line.length + 1))}`);
   for (const text of [...texts, `${"a.".repeat(n / 2)}@`, "[a](".repeat(n / 4), "|a".repeat(n / 2)]) {
     const start = performance.now();
     const tokens = new GrowingLexer().lex(text);

@@ -42,20 +42,29 @@ test("a prompt that waits for the previous answer is shown in every tab until it
     await waiting(tab).waitFor({ state: "detached" });
     assert.deepEqual(await prompts(tab), ["slow answer first", "second while the first is answered"]);
   }
+  // One that is withdrawn is not answered.
+  await prompt("slow answer before a mistake");
+  await page.locator(".message.assistant").nth(2).getByText("First part.").waitFor();
+  await prompt("a mistake");
+  await page.getByRole("button", { name: "Withdraw" }).click();
+  for (const tab of tabs) await waiting(tab).getByText("Not answered").waitFor();
+  daemon.provider.release();
+  for (const tab of tabs) await tab.locator(".message.assistant").nth(2).getByText("Second part.").waitFor();
+  assert.equal(await page.locator(".message.assistant").count(), 3);
   // One that waits when the daemon ends was not answered. It stays in its place and says so, also in a page that is opened later.
   await prompt("slow answer again");
-  await page.locator(".message.assistant").nth(2).getByText("First part.").waitFor();
+  await page.locator(".message.assistant").nth(3).getByText("First part.").waitFor();
   await prompt("never to be answered");
   for (const tab of tabs) await waiting(tab).getByText("waits for the previous answer").waitFor();
   await daemon.kill();
   await daemon.launch();
-  for (const tab of tabs) await waiting(tab).getByText("Not answered").waitFor();
+  for (const tab of tabs) await waiting(tab).nth(1).getByText("Not answered").waitFor();
   await daemon.ask(id, "after the crash");
   await other.reload();
   for (const tab of tabs) {
     await tab.locator(".prompt-text", { hasText: "after the crash" }).waitFor();
-    await waiting(tab).getByText("Not answered").waitFor();
-    assert.deepEqual((await prompts(tab)).slice(2), ["slow answer again", "never to be answered", "after the crash"]);
+    await waiting(tab).nth(1).getByText("Not answered").waitFor();
+    assert.deepEqual((await prompts(tab)).slice(2), ["slow answer before a mistake", "a mistake", "slow answer again", "never to be answered", "after the crash"]);
   }
   daemon.provider.release();
   assert.deepEqual(tabs.flatMap((tab) => tab.problems), []);

@@ -32,7 +32,7 @@ export async function sessionAsMarkdown(id: string, title: string): Promise<stri
     message.content = text(record.text);
   }
   const parts = messages.map(messageAsMarkdown);
-  return `# ${title.replace(/\s+/g, " ")}\n\n${parts.filter(Boolean).join("\n\n")}\n`;
+  return `# ${withoutEscapes(title).replace(/\s+/g, " ")}\n\n${parts.filter(Boolean).join("\n\n")}\n`;
 }
 
 /** A fence that the text does not contain. */

@@ -1,6 +1,6 @@
 // Markdown tokens of an answer that grows, within limits: a text made to be slow to read must not stop the page.
 
-import { Lexer, type Token } from "marked";
+import { Lexer, type Token, Tokenizer, type Tokens } from "marked";
 
 /** Blocks at the end that may still change while text is added. */
 const OPEN_BLOCKS = 2;
@@ -13,6 +13,40 @@ const LONGEST_INLINE = 6000;
 
 /** A line with so many marks of quotes or lists in a row that reading them would use up the stack. */
 const TOO_DEEP = /^(?:[ \t]{0,8}(?:>|[*+-](?=[ \t])|\d{1,9}[.)](?=[ \t]))){24}/m;
+
+/** A line that may begin a block or end a table or a heading; other lines continue the text before them. */
+const MAY_BEGIN = /^(?: {4}| {0,3}\t|\s*$| {0,3}(?:[>[]|<[a-z!?/]|#{1,6}(?:\s|$)|`{3}|~{3}|[*+-](?:\s|$)|\d{1,9}[.)](?:\s|$)|(?:[*_-][ \t]*){3,}$|[|:-][|: \t-]*$|=+ *$))/i;
+
+/** How much text the rules may be tried on for the lines of items, in characters. */
+const MOST_TRIED = 4 << 20;
+
+/**
+ * In the items of lists, the lexer tries all rules on the rest of the text at each line. Here the lines of a text that cannot begin
+ * anything else are taken at once: an item of thousands of lines took seconds.
+ */
+class RunTokenizer extends Tokenizer {
+  private tried = 0;
+
+  override text(src: string): Tokens.Text | undefined {
+    const first = super.text(src);
+    if (!first) return first;
+    this.tried += src.length;
+    if (this.tried > MOST_TRIED) throw new RangeError("too many lines that may begin a block");
+    let end = first.raw.length;
+    while (!MAY_BEGIN.test(first.raw)) {
+      const next = src.indexOf("\n", end + 1);
+      // The last line stays for the lexer, because the one behind it counts too.
+      if (next < 0 || MAY_BEGIN.test(src.slice(end + 1, next))) break;
+      const after = src.indexOf("\n", next + 1);
+      if (MAY_BEGIN.test(src.slice(next + 1, after < 0 ? undefined : after))) break;
+      end = next;
+    }
+    const run = src.slice(0, end);
+    const span = this.lexer.inlineQueue.at(-1);
+    if (span) span.src = run;
+    return { ...first, raw: run, text: run };
+  }
+}
 
 /** A text that is shown as it is. */
 const raw = (text: string): Token => ({ type: "html", raw: text, text, block: true, pre: false });
@@ -28,7 +62,7 @@ function partEnd(text: string): number {
 
 function tokensOf(text: string): Token[] {
   if (TOO_DEEP.test(text)) return [raw(text)];
-  const lexer = new Lexer({ gfm: true });
+  const lexer = new Lexer({ gfm: true, tokenizer: new RunTokenizer() });
   try {
     lexer.blockTokens(text, lexer.tokens);
     // Reading a span may add spans to the end of the queue.
@@ -40,7 +74,7 @@ function tokensOf(text: string): Token[] {
     }
     return lexer.tokens;
   } catch {
-    // Quotes or lists that are nested too deeply for the stack.
+    // Quotes or lists that are nested too deeply for the stack, or items that take too long.
     return [raw(text)];
   }
 }

@@ -98,7 +98,7 @@ export function FilteredLog({ model, filter }: { model: SessionModel; filter: st
             </button>
           )}
           {placed("within").map((item) => <MessageView key={item.key} item={item} session={model.id} target={null} />)}
-          {placed("end").map((item) => <Waiting key={item.key} item={item} hasBegun={item.messageId === answered} />)}
+          {placed("end").map((item) => <Waiting key={item.key} item={item} session={model.id} hasBegun={item.messageId === answered} />)}
           {before !== undefined && (
             <button type="button" onClick={() => setBefore(undefined)}>
               Show the last

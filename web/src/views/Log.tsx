@@ -1,4 +1,6 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { describe, sessionPath, write } from "../api/client";
+import { showNote } from "../state/announce";
 import type { SessionModel } from "../state/session";
 import { type Item, type Place, findPlace, unanswered } from "../state/items";
 import { leaveRecord } from "../state/route";
@@ -159,7 +161,7 @@ export function LogView({ model }: { model: SessionModel }) {
           ))}
           {model.isLoaded.value && items.length === 0 && <p class="empty-log">Write the first prompt below.</p>}
           {isBusy && !model.hasNewer.value && <Working model={model} />}
-          {!model.hasNewer.value && waiting.map((item) => <Waiting key={item.key} item={item} hasBegun={item.messageId === model.status.value.message_id} />)}
+          {!model.hasNewer.value && waiting.map((item) => <Waiting key={item.key} item={item} session={model.id} hasBegun={item.messageId === model.status.value.message_id} />)}
           <div class="edge" ref={bottom}>
             {model.hasNewer.value && "Later messages are loading…"}
           </div>
@@ -180,12 +182,24 @@ function elementAt(log: HTMLElement | null, { key, call }: Place): HTMLElement |
 }
 
 /** A prompt that was accepted while another one is answered. */
-export function Waiting({ item, hasBegun }: { item: Item; hasBegun: boolean }) {
+export function Waiting({ item, session, hasBegun }: { item: Item; session: string; hasBegun: boolean }) {
+  const withdraw = async () => {
+    try {
+      await write("POST", sessionPath(session, `/cancel?message_id=${encodeURIComponent(item.messageId)}`));
+    } catch (error) {
+      showNote(`The prompt was not withdrawn: ${describe(error).message}`, true);
+    }
+  };
   return (
     <article class="message waiting" data-message={item.key} aria-label="You, waiting" tabIndex={-1}>
       <div class="message-head">
         <h2>You</h2>
         <span>{hasBegun ? "sent" : "waits for the previous answer"}</span>
+        {!hasBegun && (
+          <button type="button" onClick={withdraw}>
+            Withdraw
+          </button>
+        )}
       </div>
       <div class="prompt-text">{visible(item.text.slice(0, FOLD))}</div>
     </article>
