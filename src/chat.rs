@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model.
 pub const CONTINUED: &str = "The command has ended; go on.";
 /// What people see instead of [`CONTINUED`].
-pub const CONTINUED_SHOWN: &str = "(continued with the output)";
+pub const CONTINUED_SHOWN: &str = "Continued with the output";
 
 /// One message of the conversation that is sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]

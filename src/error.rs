@@ -132,6 +132,53 @@ pub trait ErrorContext<T> {
 
 impl<T, E: fmt::Display> ErrorContext<T> for std::result::Result<T, E> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|e| Error::runtime(format!("{}: {e}", what())))
+        self.map_err(|e| Error::runtime(format!("{}: {}", what(), reason(&e))))
+    }
+}
+
+/// Returns the text of an error. One of the system is without its number, which the standard library adds, and without its name,
+/// which nix adds.
+pub fn reason(e: &impl fmt::Display) -> String {
+    let text = e.to_string();
+    let without_number = match text.rsplit_once(" (os error ") {
+        Some((text, number)) if number.ends_with(')') && !number.contains(' ') => text,
+        _ => &text,
+    };
+    let is_name = |name: &str| {
+        let mut bytes = name.bytes();
+        name.len() > 2
+            && name.starts_with('E')
+            && bytes.all(|b| b.is_ascii_alphanumeric() && !b.is_ascii_lowercase())
+    };
+    match without_number.split_once(": ") {
+        Some((name, text)) if is_name(name) => text.to_owned(),
+        _ => without_number.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_have_one_form() {
+        let std = std::io::Error::from_raw_os_error(nix::libc::EROFS);
+        for e in [
+            Err::<(), _>(std.to_string()),
+            Err(nix::Error::EROFS.to_string()),
+        ] {
+            let e = e
+                .context(|| "cannot write /x".into())
+                .expect_err("an error");
+            assert_eq!(e.message, "cannot write /x: Read-only file system");
+        }
+        for text in [
+            "EOF while parsing: x",
+            "E: x",
+            "a (os error 2) b",
+            "x: ENOENT: y",
+        ] {
+            assert_eq!(reason(&text), text);
+        }
     }
 }

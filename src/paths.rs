@@ -25,7 +25,7 @@ pub use self::environment::{
 };
 pub use self::own_files::{is_own_fifo, make_fifo, open_own, read_own};
 
-use crate::error::{Error, ErrorContext, Result};
+use crate::error::{Error, ErrorContext, Result, reason};
 
 /// `sun_path` holds 104 bytes on macOS and 108 on Linux, including the final NUL.
 const SOCKET_PATH_MAX: usize = 103;
@@ -200,10 +200,7 @@ impl Paths {
         match fs::symlink_metadata(&self.socket_dir) {
             Ok(meta) => check_private(&self.socket_dir, &meta).map(|()| true),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(Error::runtime(format!(
-                "cannot inspect {}: {e}",
-                self.socket_dir.display()
-            ))),
+            Err(e) => Err(e).context(|| format!("cannot inspect {}", self.socket_dir.display())),
         }
     }
 }
@@ -218,7 +215,8 @@ pub fn lock_file(path: &Path) -> Result<Flock<File>> {
     let file = open_own(options.write(true).create(true).truncate(false), path)
         .context(|| format!("cannot open {}", path.display()))?;
     Flock::lock(file, FlockArg::LockExclusive)
-        .map_err(|(_, e)| Error::runtime(format!("cannot lock {}: {e}", path.display())))
+        .map_err(|(_, e)| e)
+        .context(|| format!("cannot lock {}", path.display()))
 }
 
 /// Creates a directory and its parents with mode 0700.
@@ -230,13 +228,13 @@ pub fn make_dir(dir: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(|e| {
-            Error::runtime(format!(
-                "cannot create the directory {}: {e}",
-                dir.display()
-            ))
-            .hint("make it writable, or set AISH_HOME to a directory that is")
-        })
+        .map_err(|e| uncreatable(dir, &e))
+}
+
+fn uncreatable(dir: &Path, e: &std::io::Error) -> Error {
+    let (dir, reason) = (dir.display(), reason(e));
+    Error::runtime(format!("cannot create the directory {dir}: {reason}"))
+        .hint("make it writable, or set AISH_HOME to a directory that is")
 }
 
 /// Replaces the content of a file atomically and durably, and keeps its mode; a new file gets 0600. A symlink is followed,
@@ -374,15 +372,10 @@ fn private_dir(dir: &Path) -> Result<()> {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(e) => {
-            return Err(Error::runtime(format!(
-                "cannot create the directory {}: {e}",
-                dir.display()
-            ))
-            .hint("make it writable, or set AISH_HOME to a directory that is"));
+            return Err(uncreatable(dir, &e));
         }
     }
-    let meta = fs::symlink_metadata(dir)
-        .map_err(|e| Error::runtime(format!("cannot inspect {}: {e}", dir.display())))?;
+    let meta = fs::symlink_metadata(dir).context(|| format!("cannot inspect {}", dir.display()))?;
     check_private(dir, &meta)
 }
 

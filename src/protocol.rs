@@ -211,6 +211,11 @@ pub enum Request {
         /// `AISH_*` of the client's environment.
         overrides: BTreeMap<String, String>,
     },
+    /// Counts the undecided proposals of the answer that the shell has shown last: [`usize`]. None of them is denied by that.
+    CountProposals {
+        /// The shell.
+        shell: ShellId,
+    },
     /// Decides on a proposal: [`DecisionReply`].
     Decide {
         /// The shell.

@@ -146,3 +146,17 @@ fn documents_of(dir: &str) -> Vec<String> {
     }
     texts
 }
+
+#[test]
+fn the_page_knows_a_prompt_that_nobody_typed() {
+    let page = document("web/src/state/items.ts");
+    for (name, text) in [
+        ("CONTINUED", aish::chat::CONTINUED),
+        ("CONTINUED_SHOWN", aish::chat::CONTINUED_SHOWN),
+    ] {
+        assert!(
+            page.contains(&format!("const {name} = {text:?};")),
+            "{name}"
+        );
+    }
+}

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use super::exact_json::{self, BodyFault};
+use super::exact_json::BodyFault;
 use super::problem::{Answer, Problem};
 use super::request_body::{self, SMALL_BODY, too_large};
 use crate::error::Error;
@@ -48,15 +48,14 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
         }
         let body = request_body::read(request.into_body(), MAX).await?;
         let invalid = |message: &str| Problem::invalid(one_line(message), BODY_HINT);
-        let parsed = match body.bytes.len() > LARGE {
-            // With its space: a client that goes away does not end the work.
+        let parsed = match body.len() > LARGE {
             true => {
-                let parsed = tokio::task::spawn_blocking(move || exact_json::parse(&body.bytes));
+                let parsed = tokio::task::spawn_blocking(move || body.parse());
                 parsed.await.map_err(|e| {
                     Problem::from(Error::runtime(format!("the body cannot be parsed: {e}")))
                 })?
             }
-            false => exact_json::parse(&body.bytes),
+            false => body.parse(),
         };
         let body = parsed.map_err(|fault| match fault {
             BodyFault::Syntax(message) => {
@@ -180,4 +179,42 @@ fn one_line(text: &str) -> String {
     let text = global_redactor().redact(text);
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use axum::body::Body;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_large_body_keeps_its_space_until_it_is_parsed_though_its_client_is_gone() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().max_blocking_threads(1).build();
+        let runtime = runtime.expect("a runtime");
+        let _entered = runtime.enter();
+        // The only thread that parses is busy.
+        let (release, is_released) = mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || is_released.recv());
+        let body = format!("{{\"text\":\"{}\"}}", "x".repeat(3 << 20));
+        let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
+        let request = request.body(Body::from(body)).expect("a request");
+        let free = request_body::free_space();
+        let mut reading = Box::pin(JsonBody::<Value, { 8 << 20 }>::from_request(request, &()));
+        let pending = reading
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(pending.is_pending());
+        drop(reading);
+        assert_eq!(request_body::free_space(), free - 4, "before it is parsed");
+        drop(release);
+        let _ = runtime.block_on(busy);
+        // Its turn comes after the parsing.
+        let after = runtime.block_on(tokio::task::spawn_blocking(request_body::free_space));
+        assert_eq!(after.expect("it ran"), free);
+    }
 }

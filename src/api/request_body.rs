@@ -5,8 +5,10 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::http::{StatusCode, header};
 use futures_util::StreamExt;
+use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::exact_json::{self, BodyFault};
 use super::problem::{Answer, Problem};
 
 /// Time for the body of a request to arrive.
@@ -23,8 +25,28 @@ const SPACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A body that was read, with its share of the space for large bodies.
 pub(super) struct ReadBody {
-    pub(super) bytes: Vec<u8>,
-    pub(super) _space: Option<SemaphorePermit<'static>>,
+    bytes: Vec<u8>,
+    permit: Option<SemaphorePermit<'static>>,
+}
+
+impl ReadBody {
+    /// Number of bytes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Parses the body, and gives its share of the space back after that, also if its client has gone away.
+    pub(super) fn parse(self) -> Result<Value, BodyFault> {
+        let parsed = exact_json::parse(&self.bytes);
+        drop(self.permit);
+        parsed
+    }
+}
+
+/// Returns the space that no large body takes, in MiB.
+#[cfg(test)]
+pub(super) fn free_space() -> usize {
+    LARGE_BODIES.available_permits()
 }
 
 /// Reads a body of at most `max` bytes.
@@ -34,9 +56,9 @@ pub(super) struct ReadBody {
 pub(super) async fn read(body: Body, max: usize) -> Answer<ReadBody> {
     let declared = body.size_hint().exact();
     let declared = declared.and_then(|size| usize::try_from(size).ok());
-    let mut space = None;
+    let mut permit = None;
     if let Some(size) = declared.filter(|size| *size > SMALL_BODY) {
-        space = Some(wait_for_space(size).await?);
+        permit = Some(wait_for_space(size).await?);
     }
     let read = async {
         let mut bytes = Vec::with_capacity(declared.unwrap_or_default().min(max));
@@ -52,8 +74,8 @@ pub(super) async fn read(body: Body, max: usize) -> Answer<ReadBody> {
             if length > max {
                 return Err(too_large(max));
             }
-            if length > SMALL_BODY && space.is_none() {
-                space = Some(wait_for_space(max).await?);
+            if length > SMALL_BODY && permit.is_none() {
+                permit = Some(wait_for_space(max).await?);
             }
             bytes.extend_from_slice(&piece);
         }
@@ -73,10 +95,7 @@ pub(super) async fn read(body: Body, max: usize) -> Answer<ReadBody> {
             "send it without delay",
         ))
     })?;
-    Ok(ReadBody {
-        bytes,
-        _space: space,
-    })
+    Ok(ReadBody { bytes, permit })
 }
 
 async fn wait_for_space(size: usize) -> Answer<SemaphorePermit<'static>> {

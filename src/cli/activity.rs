@@ -24,7 +24,7 @@ use crate::safety::text::one_line;
 /// Minimum terminal width for the columns `took` and `by`.
 const FULL_TABLE_WIDTH: usize = 100;
 /// Minimum terminal width for the column `type` and the date of an action.
-const ID_TABLE_WIDTH: usize = 80;
+const MEDIUM_TABLE_WIDTH: usize = 80;
 /// Maximum number of characters shown of the text of an action.
 const MAX_TEXT: usize = 200;
 /// Maximum number of known names listed in an error.
@@ -250,7 +250,7 @@ fn describe(entry: &ActivityEntry) -> String {
 /// Formats actions as a table with a legend of the marks; an arrow points at the action `selected`.
 fn action_table(entries: &[ActivityEntry], selected: Option<&str>) -> String {
     let width = columns();
-    let small = width.is_some_and(|width| width < ID_TABLE_WIDTH);
+    let small = width.is_some_and(|width| width < MEDIUM_TABLE_WIDTH);
     let pointer = |entry: &ActivityEntry| match selected {
         None => "",
         Some(id) if entry.id == id => "▶ ",

@@ -93,7 +93,7 @@ pub fn parse() -> Result<Cli> {
     if let Some(command) = command {
         return Ok(Cli { command });
     }
-    Cli::try_parse().map_err(|e| usage_error(&e, std::env::args().skip(1)))
+    Cli::try_parse().map_err(|e| usage_error(&e, std::env::args_os().skip(1)))
 }
 
 /// Parses the arguments of one command; `None` if they are wrong or ask for help.
@@ -110,11 +110,12 @@ fn parse_alone<A: Args + FromArgMatches>(words: Vec<OsString>) -> Option<A> {
 const MAX_CHANGES: u64 = 1 << 20;
 
 /// Converts an error of clap to one line and a hint.
-fn usage_error(e: &clap::Error, words: impl Iterator<Item = String>) -> Error {
+fn usage_error(e: &clap::Error, words: impl Iterator<Item = OsString>) -> Error {
     let mut command = &Cli::command();
     let mut path = String::from("aish-helper");
     let mut wrong = String::new();
     for word in words {
+        let word = word.to_string_lossy().into_owned();
         let Some(inner) = command.find_subcommand(&word) else {
             wrong = word;
             break;
@@ -122,8 +123,10 @@ fn usage_error(e: &clap::Error, words: impl Iterator<Item = String>) -> Error {
         path.push_str(&format!(" {word}"));
         command = inner;
     }
-    let mut groups = command.get_subcommands().filter(|c| !c.is_hide_set());
-    let group = groups.find(|group| group.find_subcommand(&wrong).is_some());
+    let groups = command.get_subcommands().filter(|c| !c.is_hide_set());
+    let mut groups = groups.filter(|group| group.find_subcommand(&wrong).is_some());
+    // Several groups have words such as `list`: none of them is named.
+    let group = groups.next().filter(|_| groups.next().is_none());
     match group.filter(|_| e.kind() == clap::error::ErrorKind::InvalidSubcommand) {
         Some(group) => clap_error(e, &format!("{path} {} {wrong} --help", group.get_name())),
         None if path == "aish-helper ask" => clap_error(e, "llm :help, or aish-helper ask --help"),
@@ -185,11 +188,8 @@ pub fn run(cli: Cli) -> Result<u8> {
         }
         CliCommand::Config(ConfigCommand::Show(args)) => {
             let overrides = ConfigOverrides::from_map(&env_overrides()?)?;
-            let text = config::show(&paths()?, &overrides, args.json)?;
-            match args.json {
-                true => print(&text)?,
-                false => print_wrapped(&text)?,
-            }
+            // Not wrapped: the values are TOML that can be copied.
+            print(&config::show(&paths()?, &overrides, args.json)?)?
         }
         CliCommand::Model(ModelCommand::List {
             filter,
@@ -403,6 +403,8 @@ pub fn report(e: &Error) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
@@ -419,6 +421,7 @@ mod tests {
                 "aish-helper session shares --help",
             ),
             (&["nosuch"], "'nosuch'", "aish-helper --help"),
+            (&["list"], "'list'", "aish-helper --help"),
             (
                 &["ask", "--nosuch"],
                 "--nosuch",
@@ -427,10 +430,19 @@ mod tests {
         ] {
             let line = ["aish-helper"].iter().chain(words);
             let fault = Cli::try_parse_from(line).expect_err("wrong words");
-            let error = usage_error(&fault, words.iter().map(|word| (*word).to_owned()));
+            let error = usage_error(&fault, words.iter().map(OsString::from));
             assert!(error.message.contains(message), "{error:?}");
             let hint = error.hint.unwrap_or_default();
             assert!(hint.ends_with(&format!("see: {see}")), "{hint}");
         }
+    }
+
+    #[test]
+    fn a_usage_error_may_quote_words_that_are_not_utf8() {
+        let words = ["session".into(), OsString::from_vec(b"\xff".to_vec())];
+        let line = std::iter::once("aish-helper".into()).chain(words.clone());
+        let fault = Cli::try_parse_from(line).expect_err("wrong words");
+        let hint = usage_error(&fault, words.into_iter()).hint;
+        assert_eq!(hint.as_deref(), Some("see: aish-helper session --help"));
     }
 }

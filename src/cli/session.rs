@@ -291,7 +291,7 @@ fn show(paths: &Paths, request: &Request, json: bool) -> Result<()> {
         let text = |key: &str| record[key].as_str().unwrap_or("");
         match text("type") {
             "user" if text("prompt") == CONTINUED => {
-                out.push_str(&format!("\n{CONTINUED_SHOWN}\n"));
+                out.push_str(&format!("\n({CONTINUED_SHOWN})\n"));
             }
             "user" => out.push_str(&format!("\n> {}\n", text("prompt"))),
             "waiting_prompt" if !has_begun(&transcript.records, record) => {

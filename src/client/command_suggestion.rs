@@ -16,6 +16,8 @@ pub(super) enum AnswerPart {
     Text(String),
     /// A command that is marked as in a normal answer.
     Command(String),
+    /// A line of aish, parts of which may be untrusted.
+    Notice(String),
 }
 
 /// Asks for a command and prints it, and nothing else. Returns the error if nothing is configured.
@@ -27,6 +29,8 @@ pub fn suggest(paths: &Paths, ask: AskRequest) -> Result<Option<Error>> {
     let failure = receive(paths, ask, |part| match part {
         AnswerPart::Text(part) => text.push_str(&part),
         AnswerPart::Command(command) => text.push_str(&format!("\n{command}\n")),
+        // The command goes into the edit buffer, where a notice would be in the way.
+        AnswerPart::Notice(_) => {}
     })?;
     if failure.is_some() {
         return Ok(failure);
@@ -63,6 +67,7 @@ pub(super) fn receive(
             Some((kind::EVENT, body)) => match protocol::parse(&body)? {
                 Event::EnvRequested { names } => connection.send_env(&names)?,
                 Event::Proposal { command } => part(AnswerPart::Command(command)),
+                Event::Notice { text } => part(AnswerPart::Notice(text)),
                 // No tools are offered here, so no call can be approved.
                 Event::ApprovalRequested(question) => connection.send(&protocol::json_frame(
                     kind::REACTION,

@@ -40,7 +40,7 @@ pub struct UnknownName {
 /// An explanation, and the corrected command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Correction {
-    /// One or two lines that are safe to show.
+    /// One or two lines, and the notices of aish; safe to show.
     pub explanation: Vec<String>,
     /// The command; `None` if there is none.
     pub command: Option<String>,
@@ -105,15 +105,18 @@ pub fn ask_model(paths: &Paths, failed: &FailedLine, ask: AskRequest) -> Result<
         purpose: AskPurpose::Fix { exit: failed.exit },
         ..ask
     };
-    let (mut text, mut commands) = (String::new(), Vec::new());
+    let (mut text, mut commands, mut notices) = (String::new(), Vec::new(), Vec::new());
     let failure = receive(paths, ask, |part| match part {
         AnswerPart::Text(part) => text.push_str(&part),
         AnswerPart::Command(command) => commands.push(command),
+        AnswerPart::Notice(line) => notices.push(one_line(&line, LINE_COLUMNS)),
     })?;
-    match failure {
-        Some(failure) => Err(failure),
-        None => correction(&text, commands.into_iter().next()),
+    if let Some(failure) = failure {
+        return Err(failure);
     }
+    let mut correction = correction(&text, commands.into_iter().next())?;
+    correction.explanation.extend(notices);
+    Ok(correction)
 }
 
 /// Makes a correction of an answer whose `CMD:` line is `command`.

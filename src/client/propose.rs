@@ -126,6 +126,12 @@ pub fn propose(
     edited: Option<(String, String)>,
     step: ProposalStep,
 ) -> Result<ProposalOutcome> {
+    if step == ProposalStep::Interrupted {
+        // A rule may deny some of them, which is said where they are offered.
+        let shell = shell.clone();
+        print_left(connect::request(paths, &Request::CountProposals { shell })?);
+        return Ok(ProposalOutcome::NothingWaiting);
+    }
     let overrides = env_overrides()?;
     let request = Request::NextProposal {
         shell: shell.clone(),
@@ -142,10 +148,6 @@ pub fn propose(
         // A closed stderr cannot be reported anywhere.
         let _ = std::io::stderr().write_all(line.as_bytes());
         return Ok(ProposalOutcome::Refused(proposal.token));
-    }
-    if step == ProposalStep::Interrupted {
-        print_left(proposal.of.saturating_sub(proposal.number) + 1);
-        return Ok(ProposalOutcome::NothingWaiting);
     }
     let (command, was_edited) = match edited {
         Some((token, text)) if token == proposal.token => (text, true),
@@ -301,14 +303,12 @@ fn question(
 ) -> Result<ProposalKey> {
     let home = paths::variable("HOME").unwrap_or_default();
     // The command as it was edited last.
-    let assessed = command::assess(
-        command,
-        &CommandPlace {
-            cwd,
-            home: &home.to_string_lossy(),
-            workspace: &[],
-        },
-    );
+    let place = CommandPlace {
+        cwd,
+        home: &home.to_string_lossy(),
+        workspace: &[],
+    };
+    let assessed = command::assess(command, &place);
     // Before signals are caught: without a terminal the error says how to get one.
     drop(ControllingTty::open()?);
     let signals = SignalPipes::catch()?;

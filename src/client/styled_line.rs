@@ -177,26 +177,44 @@ impl WordFolder {
     }
 }
 
-/// Returns trusted `text` as lines of at most `width` columns, broken at spaces, for a cursor at `column`. The text
-/// starts on a new line if it does not fit on the current one.
+/// Returns trusted `text` as lines as [`wrapped`] does, for a cursor at `column`. The text starts on a new line if it does
+/// not fit on the current one.
 pub fn continue_line(text: &str, column: usize, width: usize) -> String {
-    let mut out = String::new();
-    if column > 0 && column + text.width() > width {
-        out.push('\n');
-    }
-    for line in fold(&[span(text, SpanStyle::Plain)], width, 0) {
-        out.extend(line.iter().map(|part| part.text.as_str()));
-        out.push('\n');
-    }
-    out
+    let start = match column > 0 && column + text.width() > width {
+        true => "\n",
+        false => "",
+    };
+    format!("{start}{}", wrapped(text, width, 0))
 }
 
-/// Returns trusted `text` as lines of at most `width` columns, broken at spaces. Lines after the first are indented.
+/// Returns trusted `text` as lines of at most `width` columns, broken at spaces. Lines after the first are indented. A word that is
+/// too wide for that, such as an address or a path, has a line of its own, which the terminal breaks: it stays whole
+/// for a link or a selection.
 pub fn wrapped(text: &str, width: usize, indent: usize) -> String {
-    let mut out = String::new();
-    for line in fold(&[span(text, SpanStyle::Plain)], width, indent) {
-        paint(&line, false, &mut out);
+    let indent = indent.min(width / 2);
+    let (mut out, mut prose) = (String::new(), String::new());
+    let place = |prose: &str, out: &mut String| {
+        for line in fold(&[span(prose, SpanStyle::Plain)], width, indent) {
+            paint(&line, false, out);
+            out.push('\n');
+        }
+    };
+    for part in text.split_inclusive(' ') {
+        let word = part.trim_end_matches(' ');
+        let wide = word.width();
+        if indent + wide <= width || prose.width() + wide <= width {
+            prose.push_str(part);
+            continue;
+        }
+        if !prose.trim().is_empty() {
+            place(prose.trim_end(), &mut out);
+        }
+        out.push_str(word);
         out.push('\n');
+        prose = " ".repeat(indent);
+    }
+    if out.is_empty() || !prose.trim().is_empty() {
+        place(&prose, &mut out);
     }
     out
 }
@@ -317,5 +335,34 @@ mod tests {
             "Share it all?\n  [y/N] "
         );
         assert_eq!(wrap_text("", 14, 2), "");
+    }
+
+    #[test]
+    fn a_word_wider_than_a_line_is_left_to_the_terminal() {
+        let address = "http://127.0.0.1:8765/s/abc";
+        for (text, shown) in [
+            (
+                format!("  see {address} for it\n"),
+                format!("  see\n{address}\n    for it\n"),
+            ),
+            (format!("          {address}\n"), format!("{address}\n")),
+            (
+                format!("{address} {address}"),
+                format!("{address}\n{address}"),
+            ),
+            (
+                format!("x {}", &address[..16]),
+                format!("x\n{}", &address[..16]),
+            ),
+            (
+                format!("x {}", &address[..14]),
+                format!("x {}", &address[..14]),
+            ),
+        ] {
+            assert_eq!(wrap_text(&text, 16, 2), shown);
+        }
+        assert_eq!(continue_line(address, 3, 16), format!("\n{address}\n"));
+        assert_eq!(wrapped("", 16, 2), "\n");
+        assert_eq!(wrapped("in 4567890 d", 10, 6), "in 4567890\n     d\n");
     }
 }

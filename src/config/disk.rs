@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Group, Uid, User};
 
 use super::file::{self, ConfigFile, ConfigProblem, FileFormat};
+use crate::error::reason;
 use crate::paths::Paths;
 
 /// Maximum size of a configuration, so that a log file with the same name is rejected.
@@ -79,7 +80,10 @@ pub(super) fn exists(path: &Path) -> Result<bool, ConfigProblem> {
         Ok(_) => Ok(true),
         // A path below a regular file is absent too.
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(e) => Err(file_problem(path, format!("cannot be inspected: {e}"))),
+        Err(e) => Err(file_problem(
+            path,
+            format!("cannot be inspected: {}", reason(&e)),
+        )),
     }
 }
 
@@ -117,16 +121,16 @@ fn read_checked(
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(path)
-        .map_err(|e| file_problem(path, format!("cannot be opened: {e}")))?;
+        .map_err(|e| file_problem(path, format!("cannot be opened: {}", reason(&e))))?;
     // The metadata of the open file, so that the file that is checked is the file that is read.
     let meta = file
         .metadata()
-        .map_err(|e| file_problem(path, format!("cannot be inspected: {e}")))?;
+        .map_err(|e| file_problem(path, format!("cannot be inspected: {}", reason(&e))))?;
     check(path, &meta)?;
     let mut bytes = Vec::new();
     file.take(max_bytes + 1)
         .read_to_end(&mut bytes)
-        .map_err(|e| file_problem(path, format!("cannot be read: {e}")))?;
+        .map_err(|e| file_problem(path, format!("cannot be read: {}", reason(&e))))?;
     if bytes.len() as u64 > max_bytes {
         let message = format!(
             "is larger than {} KiB, the limit for files that aish reads",

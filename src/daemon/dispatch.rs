@@ -184,6 +184,9 @@ async fn dispatch(
             let next = command_approval::next(daemon, record_ids, &shell, &cwd, &overrides).await?;
             Some(reply(&next))
         }
+        Request::CountProposals { shell } => {
+            Some(reply(&daemon.services.sessions.count_waiting(&shell)))
+        }
         Request::Decide {
             shell,
             token,

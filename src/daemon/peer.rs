@@ -305,6 +305,7 @@ impl Peer {
             | Request::Transcript { .. }
             | Request::Models { .. }
             | Request::ServerModels { .. }
+            | Request::CountProposals { .. }
             | Request::Decide { .. }
             | Request::ConfirmConfig { .. }
             | Request::ApprovePack { .. } => Ok(()),

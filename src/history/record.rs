@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::chat::{CallStatus, DataSensitivity, FinishReason, NativeAnswer, OperationClass};
 
-pub use crate::chat::{CONTINUED, CONTINUED_SHOWN};
-
 mod asking_line;
 mod names;
 mod parts;

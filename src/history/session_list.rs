@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use serde_json::Value;
 
 use super::journal::Journal;
-use super::record::CONTINUED;
+use crate::chat::CONTINUED;
 use crate::error::{ErrorContext, Result};
 use crate::paths;
 use crate::safety::redact::global_redactor;

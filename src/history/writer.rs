@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, reason};
 
 /// Time from a record to its sync, if nothing waits for it. An immediate sync would take time from the next prompt of the shell.
 const SYNC_DELAY: Duration = Duration::from_millis(50);
@@ -279,7 +279,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 pub(super) fn unwritable(path: &Path, e: &std::io::Error) -> Error {
-    Error::runtime(format!("cannot write the history: {}: {e}", path.display()))
+    let reason = reason(e);
+    Error::runtime(format!("cannot write the history: {}: {reason}", path.display()))
         .hint("free disk space, make the directory writable, or set AISH_HOME; what is not recorded cannot be resumed")
 }
 

@@ -86,7 +86,8 @@ pub struct CallResult {
     pub terminal: Option<String>,
     /// The files that were read or changed.
     pub files: Vec<KnownFile>,
-    /// Time that the call took by itself, if it waited for another call and the question about it.
+    /// Time that the call took by itself, if it may have waited for another call and the question about it: each `shell` call says it.
+    /// Otherwise the time from its start to its end counts.
     pub own_time: Option<Duration>,
 }
 

@@ -2,8 +2,9 @@
 
 use super::terminal_output::{self, WantedOutput};
 use crate::context;
+use crate::error::Error;
 use crate::history::record::{Record, RecordBody};
-use crate::protocol::{AskRequest, OutputChoice, TerminalOutput};
+use crate::protocol::{AskRequest, OutputChoice, ShellId, TerminalOutput};
 use crate::safety::policy::TERMINAL_OUTPUT_RULE;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
@@ -56,12 +57,19 @@ pub enum LastOutput {
     NotWanted,
     /// It is sent.
     Read(TerminalOutput),
-    /// It would be sent but cannot be read, for this reason.
-    Unread(String),
-    /// The same, and it stays so as long as the shell runs.
-    Unreadable(String),
+    /// It would be sent but cannot be read.
+    Unread(UnreadOutput),
     /// It would be sent, but no event of the shell has reached this daemon, so that its last command is not known.
     UnknownShell,
+}
+
+/// Why an output cannot be read.
+#[derive(Debug)]
+pub struct UnreadOutput {
+    /// The reason, one line.
+    pub reason: String,
+    /// It stays so as long as the shell runs.
+    pub stays: bool,
 }
 
 /// Whether a rule denies the model the output of commands, and the user has not asked to send it.
@@ -118,17 +126,47 @@ pub async fn output(
             LastOutput::Read(output)
         }
         Ok(_) => LastOutput::NotWanted,
-        // Asked last: the recording of a shell is readable in every terminal.
-        Err(e) => match unreadable {
-            // There the way out that the line names does not help.
-            Some(_) if terminal_output::is_recorded(services, shell).await => {
-                LastOutput::Unreadable(e.message)
-            }
-            Some(terminal) => LastOutput::Unreadable(format!(
-                "{terminal} does not let aish read its output: use tmux, record the shell (aish-helper record), or let the question after the answer run it again"
-            )),
-            None => LastOutput::Unread(e.message),
-        },
+        Err(e) => {
+            let ways = "use tmux, record the shell (aish-helper record), or let the question after the answer run it again";
+            LastOutput::Unread(unread(services, shell, unreadable, e, ways).await)
+        }
+    }
+}
+
+/// Returns why an output cannot be read; `unreadable` is the name of a terminal that never lets it be read, and `ways` says what
+/// helps there.
+async fn unread(
+    services: &SharedServices,
+    shell: &ShellId,
+    unreadable: Option<String>,
+    error: Error,
+    ways: &str,
+) -> UnreadOutput {
+    let stays = unreadable.is_some();
+    let reason = match unreadable {
+        // Asked last: the recording of a shell is readable in every terminal. There the ways do not help.
+        Some(terminal) if !terminal_output::is_recorded(services, shell).await => {
+            format!("{terminal} does not let aish read its output: {ways}")
+        }
+        _ => error.message,
+    };
+    UnreadOutput { reason, stays }
+}
+
+/// Reads the output of the last command for a request that explains its failure.
+pub async fn failed_output(
+    services: &SharedServices,
+    shell: &ShellId,
+    ask: &AskRequest,
+) -> Result<TerminalOutput, UnreadOutput> {
+    let wanted = WantedOutput::of(shell, ask);
+    let unreadable = terminal_output::unreadable(services, &wanted);
+    match terminal_output::read(services, wanted).await {
+        Ok(output) => Ok(output),
+        Err(e) => {
+            let ways = "use tmux, or record the shell (aish-helper record)";
+            Err(unread(services, shell, unreadable, e, ways).await)
+        }
     }
 }
 

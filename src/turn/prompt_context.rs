@@ -1,10 +1,9 @@
 //! Builds the context that is sent with a prompt: recent commands, attachments, instructions.
 
-use super::last_command::{self, LastOutput};
+use super::last_command::{self, LastOutput, UnreadOutput};
 use super::rules_in_force::RequestContext;
 use super::surroundings::{self, Surroundings};
-use super::terminal_output::{self, WantedOutput};
-use crate::config::ContextSettings;
+use super::terminal_output;
 use crate::config::packs::PromptPack;
 use crate::context::{
     self, FailedCommand, FinishedCommand, ObservedCommand, SeenOutput, ShellContext,
@@ -77,8 +76,7 @@ pub fn content(
     let (read, failure) = match last {
         LastOutput::NotWanted => (None, None),
         LastOutput::Read(output) => (Some(output), None),
-        LastOutput::Unread(reason) => (None, Some((reason, false))),
-        LastOutput::Unreadable(reason) => (None, Some((reason, true))),
+        LastOutput::Unread(UnreadOutput { reason, stays }) => (None, Some((reason, stays))),
         LastOutput::UnknownShell => (None, None),
     };
     let last_start_ms = match commands.last() {
@@ -314,16 +312,18 @@ pub fn used_pack(pack: &PromptPack) -> UsedPack {
     }
 }
 
-/// Returns the system prompt and the message of a request for a single command. The output of a failed command is read from the
-/// terminal.
+/// Returns the system prompt and the message of a request for a single command, and a line for the user. The output of a failed
+/// command is read from the terminal.
 pub async fn single_command(
     services: &SharedServices,
-    settings: &ContextSettings,
+    chosen: &ChosenModel,
     ask: &AskRequest,
-) -> (String, String) {
+) -> (String, String, Option<String>) {
+    let mut notice = None;
     let (instructions, message) = match ask.purpose {
         AskPurpose::Fix { exit } => {
-            let output = failed_output(services, settings, ask).await;
+            let output;
+            (output, notice) = failed_output(services, chosen, ask).await;
             let failed = FailedCommand {
                 command: &ask.text,
                 exit,
@@ -335,24 +335,40 @@ pub async fn single_command(
         _ => (context::COMMAND_PROMPT, ask.text.clone()),
     };
     (
-        with_facts(instructions, &surroundings::facts(settings)),
+        with_facts(instructions, &surroundings::facts(&chosen.config.context)),
         message,
+        notice,
     )
 }
 
-/// Returns the output of the failed command, if the daemon knows that command as the last one and can read its terminal.
+/// Returns the output of the failed command, if the daemon knows that command as the last one and can read its terminal. If it
+/// cannot, returns a line that says why, once for a lasting reason in a shell.
 async fn failed_output(
     services: &SharedServices,
-    settings: &ContextSettings,
+    chosen: &ChosenModel,
     ask: &AskRequest,
-) -> Option<CommandOutput> {
-    let limit = settings.output_bytes;
-    let wanted = WantedOutput::of(ask.shell.as_ref().filter(|_| limit > 0)?, ask);
-    let read = terminal_output::read(services, wanted).await.ok()?;
-    // The command that the daemon knows has no secrets.
-    let is_lost = read.is_partial && read.lines == 0;
-    (!is_lost && read.command == global_redactor().redact(&ask.text))
-        .then(|| terminal_output::shortened(&read, limit))
+) -> (Option<CommandOutput>, Option<String>) {
+    let limit = chosen.config.context.output_bytes;
+    let is_wanted = limit > 0 && !last_command::is_denied(chosen, ask);
+    let Some(shell) = ask.shell.as_ref().filter(|_| is_wanted) else {
+        return (None, None);
+    };
+    let reason = match last_command::failed_output(services, shell, ask).await {
+        Ok(read) => {
+            // The command that the daemon knows has no secrets.
+            let is_lost = read.is_partial && read.lines == 0;
+            let is_it = !is_lost && read.command == global_redactor().redact(&ask.text);
+            return (
+                is_it.then(|| terminal_output::shortened(&read, limit)),
+                None,
+            );
+        }
+        Err(UnreadOutput { reason, stays }) => {
+            (!stays || lock(&services.shells).tell_unreadable(shell)).then_some(reason)
+        }
+    };
+    let notice = reason.map(|reason| format!("Its output was not read: {reason}"));
+    (None, notice)
 }
 
 fn with_facts(instructions: &str, facts: &str) -> String {

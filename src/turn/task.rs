@@ -348,8 +348,11 @@ async fn perform_command(
     let TurnPlan {
         ask, record_ids, ..
     } = plan;
-    let (instructions, content) =
-        prompt_context::single_command(services, &chosen.config.context, &ask).await;
+    let (instructions, content, notice) =
+        prompt_context::single_command(services, &chosen, &ask).await;
+    if let Some(line) = notice {
+        feed.notice(line);
+    }
     let messages = [
         ChatMessage::System(instructions),
         ChatMessage::user(content.clone()),

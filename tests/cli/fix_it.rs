@@ -125,6 +125,20 @@ fn the_output_of_a_command_with_a_secret_goes_along_with_fix() {
 }
 
 #[test]
+fn an_output_that_a_rule_denies_does_not_go_along_with_fix() {
+    let helper = Helper::saying("It fails.");
+    helper.config("[policy.rules]\n\"shell.output\" = \"deny\"\n");
+    let (_tmux, mut zsh) = Multiplexer::tmux(&helper);
+    zsh.prompt();
+    zsh.run("llm hello");
+    zsh.run("sh -c 'echo the ''cause; exit 3'");
+    zsh.run("llm :fix");
+    let sent = helper.content();
+    assert!(sent.ends_with("output not captured]"), "{sent}");
+    assert!(!zsh.screen().contains("was not read"), "{}", zsh.screen());
+}
+
+#[test]
 #[ignore = "needs tmux 3.5; ./test.sh runs it with AISH_TEST_TMUX35"]
 fn in_tmux_35_a_failed_build_is_repaired() {
     let helper = broken_crate(3);

@@ -51,7 +51,7 @@ fn a_turn_goes_on_with_each_output_until_the_model_is_done() {
     assert_eq!(helper.records_of("command_approval").len(), 2);
     // Nobody has typed what the model was told.
     let shown = helper.call(["session", "show"]).run().ok();
-    assert_eq!(shown.matches("\n(continued with the output)\n").count(), 2);
+    assert_eq!(shown.matches("\n(Continued with the output)\n").count(), 2);
     assert!(!shown.contains("The command has ended"), "{shown}");
     // The next prompt is one that was typed.
     zsh.run("llm thanks");
@@ -364,6 +364,33 @@ fn a_command_with_a_secret_is_not_offered_again() {
     let screen = zsh.screen();
     assert!(!screen.contains("for its output?"), "{screen}");
     assert_eq!(helper.provider.requests().len(), 2, "{screen}");
+}
+
+#[test]
+fn commands_after_an_interrupted_one_are_counted_though_a_rule_denies_the_next() {
+    let helper = Helper::new([Script::tokens([
+        "CMD: sh -c 'echo beg''un; exec sleep 1000'\nCMD: rm -rf two\nCMD: echo three\n",
+    ])]);
+    helper.config("[policy.rules]\n\"op:destructive\" = \"deny\"\n");
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm three steps\r");
+    zsh.wait_text("1 of 3");
+    zsh.press_until("y", "begun\r\n");
+    zsh.send("\x03");
+    zsh.prompt();
+    zsh.wait_text("[aish] 2 more: llm :attach offers them");
+    let denials = || {
+        let decisions = helper.records_of("command_approval");
+        decisions.iter().filter(|d| d["choice"] == "denied").count()
+    };
+    assert_eq!(denials(), 0, "nobody was asked about it");
+    assert!(!zsh.screen().contains("not offered"), "{}", zsh.screen());
+    zsh.send("clear; llm :attach\r");
+    zsh.wait_text("not offered: ");
+    zsh.wait_text("3 of 3");
+    assert_eq!(denials(), 1);
+    zsh.send("\x03");
+    zsh.prompt();
 }
 
 #[test]

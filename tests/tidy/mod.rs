@@ -94,6 +94,7 @@ const AREAS: &[(&str, &[&str])] = &[
     (
         "session",
         &[
+            "chat",
             "context",
             "error",
             "history",

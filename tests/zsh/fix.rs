@@ -82,7 +82,9 @@ fn other_failures_are_one_request() {
     let mut zsh = Zsh::start(&helper.home);
     zsh.run("cat .zshcr");
     zsh.run("llm :fix");
-    zsh.wait_text("\nThe file does not exist.\nThe existing one is printed.\n<3> cat .zshrc");
+    let explained = "\nThe file does not exist.\nThe existing one is printed.\n";
+    zsh.wait_text(&format!("{explained}Its output was not read: "));
+    zsh.wait_text("<3> cat .zshrc");
     assert_eq!(helper.provider.requests().len(), 1);
     let messages = helper.messages(0);
     assert_eq!(messages.len(), 2);
@@ -99,6 +101,8 @@ fn other_failures_are_one_request() {
     zsh.run("true | llm :status >/dev/null");
     zsh.run("");
     zsh.run("llm :fix | cat");
+    // Said once in a shell where it stays so.
+    assert_eq!(zsh.screen().matches("was not read").count(), 1);
     let last = helper.provider.requests().len() - 1;
     assert_eq!(helper.messages(last)[1].1, request);
     zsh.wait_text("The existing one is printed.\nCMD: cat .zshrc\n");
@@ -157,6 +161,19 @@ fn the_key_shows_the_explanation_and_one_undo_brings_the_text_back() {
         zsh.run("");
         assert!(zsh.screen().contains("\ncorrected\n"), "{}", zsh.screen());
     }
+}
+
+#[test]
+fn no_temporary_file_is_needed() {
+    let home = Home::with_stub(
+        "[[ $1 != fix ]] || { cat >/dev/null; cat <&8 >$HOME/line; print -rn -- $'Why.\\nHow.\\0true' }",
+    );
+    let mut zsh = Zsh::start(&home);
+    zsh.run("TMPPREFIX=$HOME/missing/zsh");
+    zsh.run("cat .zshcr");
+    zsh.run("llm :fix");
+    zsh.wait_text("\nHow.\n<4> true");
+    assert_eq!(home.read("line"), "llm :fix\n");
 }
 
 #[test]

@@ -559,12 +559,13 @@ test("a new session in which nothing was done is shown again instead of another 
   page = await openPage(browser, daemon);
   const before = await count();
   const paths = [];
-  for (let n = 0; n < 3; n++) {
+  for (let n = 0; n < 4; n++) {
     await page.locator("h1").press("n");
     await page.waitForFunction(() => document.activeElement.id === "prompt");
     paths.push(new URL(page.url()).pathname);
-    // The third is asked for after a prompt.
+    // The third is asked for after a prompt, the fourth after a choice of the model.
     if (n === 1) await prompt("alpha");
+    if (n === 2) await daemon.api("PATCH", `/v1/sessions/${paths[2].split("/")[2]}`, { model: "other" });
     await page.keyboard.press("Escape");
     await page.locator(".log").focus();
     await page.keyboard.press("g");
@@ -573,7 +574,8 @@ test("a new session in which nothing was done is shown again instead of another 
   }
   assert.equal(paths[0], paths[1]);
   assert.notEqual(paths[1], paths[2]);
-  assert.equal(await count(), before + 2);
+  assert.notEqual(paths[2], paths[3]);
+  assert.equal(await count(), before + 3);
 });
 
 test("a copy of the session has long results whole", async () => {

@@ -17,8 +17,9 @@ use crate::api::types::{
     ChainEntry, Outline, OutlineEntry, RecordView, SessionChange, SessionDetail, SessionFilter,
     SessionList, SessionSettings, SessionState, SessionView, ShareState, ShareStateChange, Usage,
 };
+use crate::chat::CONTINUED;
 use crate::error::Error;
-use crate::history::record::{CONTINUED, Record, RecordBody};
+use crate::history::record::{Record, RecordBody};
 use crate::history::session_list::stored_title;
 use crate::history::shown_record;
 use crate::protocol::{SessionInfo, SettingName, SettingsRequest};

@@ -13,8 +13,8 @@ pub enum RecordingCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Print only the ids, one per line, for the completion
-        #[arg(long, conflicts_with = "json")]
+        /// Print short ids with time, terminal and first command, one per line, for the completion
+        #[arg(long, hide = true, conflicts_with = "json")]
         names: bool,
     },
     /// Show a recording and its commands

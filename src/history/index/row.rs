@@ -6,7 +6,8 @@ use std::borrow::Cow;
 
 use self::line::{Bare, IndexedLine};
 use super::usage::{UsageSource, UsageSum};
-use crate::history::record::{CONTINUED, current_type, is_aish};
+use crate::chat::CONTINUED;
+use crate::history::record::{current_type, is_aish};
 use crate::safety::redact::global_redactor;
 
 /// Types of activities, as shown and filtered by `aish-helper activity`.

@@ -43,7 +43,8 @@ pub(super) struct ProposalQueue {
 
 impl SessionStore {
     /// Offers the commands of an answer to the shell. They replace those of an earlier answer of the same session;
-    /// commands of other sessions keep waiting. `again` is a command of the user whose output is missing.
+    /// commands of other sessions keep waiting. The shell is asked about them after [`Self::show_waiting`]: a background answer may
+    /// arrive while the last command of another answer runs. `again` is a command of the user whose output is missing.
     pub fn offer(
         &self,
         shell: &ShellId,
@@ -75,9 +76,6 @@ impl SessionStore {
             });
         queue.offered = Instant::now();
         queue.commands.retain(|w| w.session != session);
-        if !queue.commands.iter().any(|w| w.session == queue.shown) {
-            queue.shown = session.to_string();
-        }
         queue.commands.extend(offered);
     }
 
@@ -99,6 +97,16 @@ impl SessionStore {
         let queue = waiting.get(shell)?;
         let mut commands = queue.commands.iter();
         commands.find(|w| w.session == queue.shown).cloned()
+    }
+
+    /// Returns the number of commands of the shown answer that wait for a decision in this shell.
+    pub fn count_waiting(&self, shell: &ShellId) -> usize {
+        let waiting = lock(&self.waiting);
+        let shown = |queue: &ProposalQueue| {
+            let commands = queue.commands.iter();
+            commands.filter(|w| w.session == queue.shown).count()
+        };
+        waiting.get(shell).map_or(0, shown)
     }
 
     /// Returns the command with this token.

@@ -67,8 +67,17 @@ fn an_answer_replaces_only_the_proposals_of_its_own_session() {
     assert_eq!(sessions.show_waiting(&shell, "background"), 2);
     let next = sessions.next_waiting(&shell).expect("a proposal");
     assert_eq!((&*next.command, next.number, next.of), ("three", 1, 2));
+    assert_eq!(sessions.count_waiting(&shell), 2);
     assert!(sessions.take_waiting(&shell, &shown.token, false).is_err());
+    // An answer that arrives while the last command of the shown one runs waits too.
+    offer("foreground", &["last"]);
+    sessions.show_waiting(&shell, "foreground");
+    let last = sessions.next_waiting(&shell).expect("a proposal");
+    let taken = sessions.take_waiting(&shell, &last.token, false);
+    assert_eq!(taken.expect("it waits"), last);
     offer("background", &["five"]);
+    assert_eq!(sessions.next_waiting(&shell), None);
+    assert_eq!(sessions.count_waiting(&shell), 0);
     assert!(sessions.take_waiting(&shell, &next.token, false).is_err());
     assert_eq!(sessions.show_waiting(&shell, "background"), 1);
 }

@@ -88,7 +88,7 @@ fn a_prompt_that_nobody_typed_is_not_shown_as_one() {
     };
     assert_eq!(
         (message.role, &*message.text),
-        (SharedRole::Command, "(continued with the output)")
+        (SharedRole::Command, "Continued with the output")
     );
 }
 

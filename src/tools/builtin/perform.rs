@@ -21,7 +21,7 @@ use super::shell_run::{self, ShellCommand, ShellEnd};
 use super::work_definitions::SHELL;
 use crate::chat::ImageContent;
 use crate::safety::text::one_line;
-use crate::sandbox::{denials, works_outside};
+use crate::sandbox::{Denial, denials, works_outside};
 use crate::tools::source::{
     CallError, CallEvent, CallResult, KnownFile, NestedRequest, NestedResult,
 };
@@ -356,10 +356,8 @@ async fn run_shell(
     if let Some(policy) = &policy {
         let plain = strip_ansi_escapes::strip_str(&output);
         let policy = policy.clone();
-        // The file system of a path that a command prints may be slow to answer.
-        let denials =
-            tokio::task::spawn_blocking(move || denials(&plain, &policy, &dir, works_outside));
-        let denials = denials.await.unwrap_or_default().into_iter().take(5);
+        let find = move || denials(&plain, &policy, &dir, works_outside);
+        let denials = unless_cancelled(find, cancel).await.into_iter().take(5);
         let blocked: Vec<String> = denials
             .map(|denial| shown_denial(&denial.to_string(), &scope.home))
             .collect();
@@ -414,6 +412,19 @@ async fn run_shell(
     })
 }
 
+/// Returns what the sandbox denied as far as `find` says so before the call is cancelled: the file system of a path that a command
+/// prints may not answer.
+async fn unless_cancelled(
+    find: impl FnOnce() -> Vec<Denial> + Send + 'static,
+    cancel: &CancellationToken,
+) -> Vec<Denial> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Vec::new(),
+        found = tokio::task::spawn_blocking(find) => found.unwrap_or_default(),
+    }
+}
+
 /// Longest text of what the sandbox blocked in a question.
 const BLOCKED_CHARS: usize = 300;
 
@@ -446,5 +457,32 @@ fn shown_denial(line: &str, home: &Path) -> String {
     match home.to_str().filter(|home| home.len() > 1) {
         Some(home) => line.replace(home, "~"),
         None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancellation_does_not_wait_for_a_file_system() {
+        let (asked, is_asked) = oneshot::channel();
+        let (answers, answer) = mpsc::channel::<()>();
+        let find = move || {
+            let _ = asked.send(());
+            let _ = answer.recv();
+            Vec::new()
+        };
+        let cancel = CancellationToken::new();
+        let waits = unless_cancelled(find, &cancel);
+        let cancels = async {
+            is_asked.await.expect("it is asked");
+            cancel.cancel();
+        };
+        let (found, ()) = tokio::join!(waits, cancels);
+        assert!(found.is_empty());
+        drop(answers);
     }
 }

@@ -264,8 +264,7 @@ impl CallGate<'_> {
     }
 
     /// Asks every client that watches the turn; the first valid answer wins. Returns the verdict and the arguments it
-    /// applies to. Ends with [`Refusal::Cancelled`] when the turn is
-    /// cancelled or the daemon stops.
+    /// applies to. Ends with [`Refusal::Cancelled`] when the turn is cancelled or the daemon stops.
     async fn ask(
         &self,
         mut question: ApprovalRequest,

@@ -62,6 +62,22 @@ impl LogicalText {
         is_indent && is_whole
     }
 
+    /// Returns what is replaced at a place: the text, and the indentation before lines that are removed.
+    fn replaced(
+        &self,
+        place: usize,
+        length: usize,
+        old: &[ModelLine<'_>],
+        new: &[ModelLine<'_>],
+    ) -> Range<usize> {
+        let is_widened = is_removal(old, new) && self.begins_within_indentation(place, length);
+        let start = match is_widened {
+            true => self.start_of(self.line_at(place)),
+            false => place,
+        };
+        start..place + length
+    }
+
     /// Returns where `text` occurs, overlapping places included.
     fn places(&self, text: &[u8]) -> Vec<usize> {
         let finder = memmem::Finder::new(text);
@@ -125,7 +141,7 @@ pub(super) fn find(
             return Ok((StageResult::Ambiguous(lines.collect()), is_chance));
         }
     };
-    let range = place..place + text.len();
+    let range = logical.replaced(place, text.len(), old, new);
     let found = in_lines(&logical, &[range], new, MatchStage::Exact)?;
     Ok((StageResult::Found(found), is_chance))
 }
@@ -135,12 +151,13 @@ pub(super) fn find(
 fn means_lines(old: &[ModelLine<'_>], new: &[ModelLine<'_>]) -> bool {
     let is_indented =
         |line: &ModelLine<'_>| line.content.starts_with(b" ") || line.content.starts_with(b"\t");
-    let is_removed = || {
-        let ends_with_newline =
-            old.len() > 1 && old.last().is_some_and(|line| line.content.is_empty());
-        ends_with_newline && new.iter().all(|line| line.content.is_empty())
-    };
-    old.first().is_some_and(is_indented) || is_removed()
+    old.first().is_some_and(is_indented) || is_removal(old, new)
+}
+
+/// Whether lines are removed, with the end of the last one.
+fn is_removal(old: &[ModelLine<'_>], new: &[ModelLine<'_>]) -> bool {
+    let ends_with_newline = old.len() > 1 && old.last().is_some_and(|line| line.content.is_empty());
+    ends_with_newline && new.iter().all(|line| line.content.is_empty())
 }
 
 /// Replaces ranges of the text, in order and in adjoining lines, and returns the lines that they are in.
@@ -205,7 +222,10 @@ pub(super) fn replace_all(
     }
     let mut lines: Vec<OutputLine> = Vec::new();
     let mut done = 0;
-    let ranges: Vec<_> = places.iter().map(|at| *at..*at + text.len()).collect();
+    let ranges = places.iter();
+    let ranges: Vec<_> = ranges
+        .map(|at| logical.replaced(*at, text.len(), old, new))
+        .collect();
     // Places that share a line are replaced together.
     for group in ranges.chunk_by(|a, b| logical.line_at(a.end) >= logical.line_at(b.start)) {
         let found = in_lines(&logical, group, new, MatchStage::Exact)?;

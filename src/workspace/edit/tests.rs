@@ -100,6 +100,23 @@ fn a_newline_that_only_the_old_text_has_is_removed_at_each_stage() {
 }
 
 #[test]
+fn lines_that_are_removed_leave_no_indentation_behind() {
+    for (file, old, left) in [
+        ("  a()\n  b()\n", "a()\n  b()\n", ""),
+        ("x\n\ta()\n\tb()\ny\n", "a()\n\tb()\n", "x\ny\n"),
+        // A part of a line is removed as it is.
+        ("x a()\n  b()\n", "a()\n  b()\n", "x "),
+    ] {
+        assert_eq!(edited(file, old, "").0, left, "{file:?}");
+    }
+    // Lines that are replaced keep it.
+    assert_eq!(
+        edited("  a()\n  b()\n", "a()\n  b()\n", "c()\n").0,
+        "  c()\n"
+    );
+}
+
+#[test]
 fn bytes_that_are_not_utf8_survive_around_the_edit() {
     let outcome = try_edit(b"caf\xE9 old\n\xFF\xFE\n", "old", "new").unwrap();
     assert_eq!(outcome.bytes, b"caf\xE9 new\n\xFF\xFE\n");
@@ -494,6 +511,7 @@ fn all_occurrences_are_replaced_on_request() {
             .contains("overlap")
     );
     assert_eq!(all("a\na\na\n", "a\n", "").unwrap().bytes, b"");
+    assert_eq!(all("\ta\n  a\nb\n", "a\n", "").unwrap().bytes, b"b\n");
 }
 
 #[test]

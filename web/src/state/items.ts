@@ -58,7 +58,7 @@ export function emptyItem(kind: Item["kind"], messageId: string): Item {
   };
 }
 
-/** The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model. */
+/** The text of a prompt that nobody typed: an approved command has ended, and its output goes to the model. As in src/chat.rs. */
 const CONTINUED = "The command has ended; go on.";
 /** What is shown instead. */
 export const CONTINUED_SHOWN = "Continued with the output";

@@ -135,14 +135,14 @@ const TYPING_MS = 2000;
 /** Those of a session that could not be made: for the next one. */
 let unused = "";
 let created: string | null = null;
-/** The session that was made last, and its directory. */
-let last: { id: string; directory: string | undefined } | null = null;
+/** The session that was made last, its directory, and the number of its records then. */
+let last: { id: string; directory: string | undefined; records: number } | null = null;
 
-/** Returns the session that was made last, if nothing was asked or typed in it: another one would be the same. */
+/** Returns the session that was made last, if nothing was asked, typed or set in it: another one would be the same. */
 async function unusedSession(): Promise<string | null> {
   if (!last || last.directory !== directory || readDraft(last.id)) return null;
   const detail = await get<SessionDetail>(sessionPath(last.id)).catch(() => null);
-  return detail && !detail.prompts && detail.status === "idle" ? last.id : null;
+  return detail?.records === last.records && detail.status === "idle" ? last.id : null;
 }
 
 /** Whether this page has just made the session: once, for its prompt to take the focus. */
@@ -181,7 +181,7 @@ export async function createSession() {
         if (isGone(error)) return create();
         throw error;
       });
-      last = session ? { id: session.id, directory } : null;
+      last = session ? { id: session.id, directory, records: session.records } : null;
       return session?.id;
     };
     const id = (await unusedSession()) ?? (await made());
