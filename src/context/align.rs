@@ -23,7 +23,7 @@ use self::assign::Prompts;
 use self::earlier::OwnLine;
 use self::echo::{Echo, echoes};
 use self::prompt::PromptLine;
-use self::text::Expected;
+use self::text::{Expected, SearchedScreen};
 pub use self::unrecorded::{LineFingerprint, UnrecordedLine};
 
 /// Number of commands before the wanted one that are looked for, to recognize the prompt.
@@ -134,14 +134,15 @@ pub fn low_byte(c: char) -> Option<char> {
 /// Returns the output of the command number `wanted` of `commands`, counted from the last one, which is 1. `commands` are in the
 /// order in which they ran.
 ///
-/// Returns `None` if the line of the command cannot be told for sure.
+/// Returns `None` if the line of the command cannot be told for sure, and soon after `is_cancelled` says that nobody waits for it.
 pub fn cut(
     screen: &Screen,
     commands: &[KnownCommand<'_>],
     running: RunningLine<'_>,
     wanted: usize,
+    is_cancelled: &dyn Fn() -> bool,
 ) -> Option<ScreenOutput> {
-    let screen = &text::with_whole_lines(screen);
+    let screen = &SearchedScreen::new(screen, is_cancelled);
     let known = commands.len().checked_sub(wanted)?;
     let first = known.saturating_sub(NEIGHBOURS);
     let text = commands.get(known)?.text;
@@ -190,9 +191,9 @@ pub fn cut(
     let with_older = candidates.get(wanted - 1..)?.iter().flatten();
     let topmost = with_older.map(|found| found.echo.first_row).min();
     // Rows that show one of the commands after a prompt.
-    let entered: Vec<(usize, &str)> = (candidates.iter().flatten())
+    let entered: Vec<(usize, &str, &str)> = (candidates.iter().flatten())
         .filter(|found| assign::follows_prompt(&current.found, found))
-        .map(|found| (found.echo.first_row, found.command))
+        .map(|found| (found.echo.first_row, found.prompt.text, found.command))
         .collect();
     let mut matched = unrecorded::assign(screen, &current.found, &prompts, commands, candidates);
     let found =
@@ -244,6 +245,8 @@ pub fn cut(
         }
     }
     let mut rest = next.prompt.output_before;
+    let mut before = None;
+    let mut abandoned = None;
     if between.is_empty() {
         let text = match position {
             Some(_) => Some(next.command),
@@ -261,6 +264,7 @@ pub fn cut(
             is_doubtful &= height > 0 || position.is_some();
         }
         is_partial |= redrawn.is_doubtful;
+        before = redrawn.before;
     }
     let mut rows = screen.rows.get(start..end)?.to_vec();
     // A command that shows the screen or a transcript repeats its own line, and the lower one was taken.
@@ -278,23 +282,37 @@ pub fn cut(
         })
         // A transient prompt that Ctrl-L has moved leaves the line that runs now above it.
         || (position.is_none() && current::occurs_in(screen, running, start..end));
+    let drop_long_form = |rows: &mut Vec<ScreenRow>| {
+        let is_long = |row: &mut ScreenRow| height == 0 && redrawn::is_long_form(row, next);
+        rows.pop_if(is_long).is_some()
+    };
     match own {
         None if !region::prompt_rows(&rows, &lines, next).is_empty() => return None,
+        None if before
+            .as_ref()
+            .is_some_and(|before| before.begins_any(&rows)) =>
+        {
+            return None;
+        }
         None => {}
         // Nothing was entered in between, but Ctrl-L, or a widget that prints, leaves the prompt behind.
         Some(_) if between.is_empty() => {
-            let bare = region::bare_prompt(screen, start..end, &lines, command);
-            if let Some((row, is_sure)) = bare {
-                match is_sure {
-                    true => {
-                        let height = height.max(region::height(screen, lines.get(1..)?).0);
-                        rows.truncate((row - start).saturating_sub(height));
-                        rest = None;
-                    }
-                    false => is_partial = true,
-                }
+            let height_there = height.max(region::height(screen, lines.get(1..)?).0);
+            let before = before.as_ref();
+            let left =
+                region::left_behind(screen, start..end, &lines, before, next, height, command);
+            is_partial |= left.is_doubtful;
+            if let Some(row) = left.bare {
+                rows.truncate((row - start).saturating_sub(height_there));
+                is_partial |= drop_long_form(&mut rows);
+                rest = None;
             }
-            region::drop_prompt_rows(&mut rows, screen, next, height);
+            abandoned = left.line.map(|row| {
+                let above =
+                    before.and_then(|prompt| redrawn::top_of_prompt(screen, start..row, prompt));
+                above.unwrap_or(row.saturating_sub(height_there))
+            });
+            is_partial |= region::drop_prompt_rows(&mut rows, screen, next, height);
         }
         Some(_) => {
             let rows_between = start..next.echo.first_row;
@@ -308,27 +326,20 @@ pub fn cut(
             let frame = frame.and_then(|text| PromptLine::new(text, next.prompt.cwd));
             let top = frame.and_then(|text| redrawn::top_of_prompt(screen, start..line, &text));
             rows.truncate(top.map_or(rows.len(), |row| row - start));
-            if height == 0
-                && rows
-                    .last()
-                    .is_some_and(|row| redrawn::is_long_form(row, next))
-            {
-                rows.pop();
-                is_partial = true;
-            }
+            is_partial |= drop_long_form(&mut rows);
             rest = None;
         }
     }
     if own.is_some() {
         let inside = start..start + rows.len();
-        let mut inside = entered.iter().filter(|(row, _)| inside.contains(row));
+        let mut inside = entered.iter().filter(|(row, ..)| inside.contains(row));
         // This line of the command is a later one than that which was found.
-        let of_command = entered.iter().filter(|(_, other)| *other == text).count();
-        if inside.clone().any(|(_, other)| *other == text) {
+        let of_command = entered.iter().filter(|(.., other)| *other == text).count();
+        if inside.clone().any(|(.., other)| *other == text) {
             return None;
         }
-        let other = inside.find(|(_, other)| !text.contains(other));
-        if let Some((row, _)) = other {
+        let other = inside.find(|(_, prompt, other)| !region::names(text, prompt, other));
+        if let Some((row, ..)) = other {
             // The command has printed it, or it follows a prompt and is not known.
             if of_command > same_text {
                 return None;
@@ -337,6 +348,12 @@ pub fn cut(
             (is_partial, rest) = (true, None);
         }
     }
+    if let Some(row) = abandoned {
+        rows.truncate(row.saturating_sub(start));
+        drop_long_form(&mut rows);
+        rest = None;
+    }
+    is_partial |= command.open_line == OpenLine::Marked && region::has_doubtful_mark(&rows, screen);
     rows.extend(rest.map(|text| ScreenRow {
         text: text.to_owned(),
         wrapped: false,
@@ -351,12 +368,14 @@ pub fn cut(
     if (own.is_none() || repeats_itself) && lines.is_empty() {
         return None;
     }
-    Some(ScreenOutput {
+    let output = ScreenOutput {
         is_lossy: screen.is_lossy,
         lines,
         is_tail: own.is_none() || repeats_itself,
         is_partial,
-    })
+    };
+    // The search was not finished.
+    (!screen.is_cancelled()).then_some(output)
 }
 
 /// Whether a command line has the name of a program that clears the screen and the scrollback.
@@ -377,22 +396,14 @@ fn clears(command: &str) -> bool {
     })
 }
 
-/// Returns the last rows with text, for a person who wants them although no command can be told. The line that runs now is left
-/// out if it is known.
-pub fn last_lines(screen: &Screen, running: Option<&str>, limit: usize) -> Vec<String> {
-    let screen = &text::with_whole_lines(screen);
-    let end = running
-        .and_then(|text| echoes(screen, &Expected::new(screen, text)).pop())
-        .map_or(screen.rows.len(), |echo| echo.first_row);
-    let rows = screen.rows.get(..end).unwrap_or_default();
-    let mut lines = region::joined(rows, screen, true);
-    lines.drain(..lines.len().saturating_sub(limit));
-    lines
-}
-
 impl<'a> Found<'a> {
     /// Returns `None` if the text before the command is not a prompt.
-    fn new(screen: &'a Screen, echo: Echo, command: &'a str, cwd: &'a str) -> Option<Found<'a>> {
+    fn new(
+        screen: &'a SearchedScreen<'_>,
+        echo: Echo,
+        command: &'a str,
+        cwd: &'a str,
+    ) -> Option<Found<'a>> {
         let row = screen.rows.get(echo.prompt_row)?;
         let mut prompt = row.text.get(..echo.prompt_end)?;
         // Blanks before a command are part of it.

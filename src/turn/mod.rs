@@ -11,6 +11,7 @@ mod fallback;
 pub mod feed_guard;
 pub mod gate;
 mod git_state;
+mod job_notices;
 pub mod last_command;
 pub mod machine;
 mod model_request;

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::context::align::{self, KnownCommand, RunningLine};
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ use crate::session::lock;
 use crate::session::shell_registry::{KeptCommand, ShellOnScreen};
 use crate::terminal::{self, TerminalIdentity, TerminalText};
 use crate::tools::builtin::OUTPUT_LINES;
+
+use super::job_notices::without_private_jobs;
 
 /// Maximum time for reading a terminal and searching its text, which may be made to be slow to search.
 const CUT_LIMIT: Duration = Duration::from_secs(1);
@@ -146,9 +149,12 @@ async fn on_terminal(
     };
     // Parsing and cutting many rows takes milliseconds, which the thread of the runtime does not have.
     let runtime = tokio::runtime::Handle::current();
+    // The thread would otherwise go on after the time limit.
+    let cancelled = CancellationToken::new();
+    let _guard = cancelled.clone().drop_guard();
     let work = tokio::task::spawn_blocking(move || {
         let text = runtime.block_on(terminal::read(&identity))?;
-        cut(&text, &commands, position, &wanted)
+        cut(&text, &commands, position, &wanted, &cancelled)
     });
     let output = tokio::time::timeout(CUT_LIMIT, work).await;
     output
@@ -275,6 +281,7 @@ fn cut(
     commands: &[KeptCommand],
     position: usize,
     wanted: &WantedOutput,
+    cancelled: &CancellationToken,
 ) -> Result<TerminalOutput> {
     let known: Vec<KnownCommand<'_>> = commands
         .iter()
@@ -294,7 +301,9 @@ fn cut(
         words: wanted.words.as_deref(),
         cwd: &wanted.cwd,
     };
-    let output = align::cut(&text.screen, &known, running, number);
+    let output = align::cut(&text.screen, &known, running, number, &|| {
+        cancelled.is_cancelled()
+    });
     let unclear = || {
         let name = text.kind.name();
         Error::runtime(format!(
@@ -353,7 +362,15 @@ struct Doubts {
     is_lossy: bool,
 }
 
-/// Returns the output of a command without secrets.
+/// Returns the text of a command.
+fn text_of(kept: &KeptCommand) -> Option<&str> {
+    match &kept.body {
+        RecordBody::ShellCommand { command, .. } => Some(command),
+        _ => None,
+    }
+}
+
+/// Returns the output of a command without secrets, and without the texts of jobs that are not recorded.
 fn redacted_output(
     commands: &[KeptCommand],
     position: usize,
@@ -379,6 +396,10 @@ fn redacted_output(
         omitted,
         lacking: _,
     } = output;
+    let recorded: Vec<&str> = commands.iter().filter_map(text_of).collect();
+    let (head, jobs_in_head) = without_private_jobs(&head, &recorded);
+    let (tail, jobs_in_tail) = without_private_jobs(&tail, &recorded);
+    let jobs = jobs_in_head + jobs_in_tail;
     let redactor = global_redactor();
     let (head, keys_in_head) = redactor.redact_cut_keys(&head, doubts.is_tail);
     let (tail, keys_in_tail) = redactor.redact_cut_keys(&tail, true);
@@ -401,9 +422,9 @@ fn redacted_output(
         started_ms: *start_ms,
         source: source.to_owned(),
         is_tail: doubts.is_tail,
-        is_partial: doubts.is_partial,
+        is_partial: doubts.is_partial || jobs > 0,
         is_lossy: doubts.is_lossy,
-        lines: lines.saturating_sub(joined),
+        lines: lines.saturating_sub(joined + jobs),
         head,
         tail,
         omitted,

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Found;
-use super::prompt::{Similarity, blanks, shape};
+use super::prompt::{Similarity, blanks};
 
 /// Maximum number of lines that are considered for a command, the last ones.
 const MAX_LINES: usize = 200;
 /// Cost of an entered line that is not found, against the weights of prompts.
 const MISSED: i64 = 15;
-/// Cost of a row that shows an entered line after a prompt and is chosen for none. It is more than two weights differ, or a prompt that
-/// changes would make older runs of the same commands a better choice.
+/// Cost of a row that shows an entered line after a prompt and is chosen for none. It is more than the weights of such prompts differ
+/// (40, 38 and [`ALIKE`]), or a prompt that changes would make older runs of the same commands a better choice. Rows after a prompt of
+/// weight 20 are unlike the current one and never unexplained.
 const UNEXPLAINED: i64 = 15;
 /// Weight of a prompt that is like the current one.
 const ALIKE: i64 = 32;
@@ -36,7 +37,7 @@ impl Prompts {
             if blanks(found.prompt.text) == end
                 && found.prompt.similarity(&current.prompt) == Similarity::Different
             {
-                let shape = shape(found.prompt.text, found.prompt.cwd);
+                let shape = found.prompt.shape().to_owned();
                 commands.entry(shape).or_default().insert(found.command);
             }
         }
@@ -61,7 +62,7 @@ impl Prompts {
     fn is_other(&self, found: &Found<'_>, current: &Found<'_>) -> bool {
         !self.others.is_empty()
             && blanks(found.prompt.text) == blanks(current.prompt.text)
-            && (self.others).contains(&shape(found.prompt.text, found.prompt.cwd))
+            && (self.others).contains(found.prompt.shape())
     }
 
     /// Whether a line follows a prompt that is known to be one.

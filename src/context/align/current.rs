@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::echo::{Echo, echoes, last_mention};
 use super::prompt::{PromptLine, Similarity, blanks};
-use super::text::Expected;
-use super::{Found, RunningLine, Screen};
+use super::text::{Expected, SearchedScreen};
+use super::{Found, RunningLine};
 
 /// Maximum number of rows that the last command line may take.
 const MAX_ROWS: usize = 20;
@@ -20,7 +20,7 @@ pub struct Current<'a> {
 /// Finds the line of the command that runs now. If its text is not known, it is the last line with text that begins with the
 /// prompt of a known command. With `shares_rows`, an output without a line end may precede a prompt.
 pub fn find<'a>(
-    screen: &'a Screen,
+    screen: &'a SearchedScreen<'_>,
     candidates: &[Vec<Found<'a>>],
     running: RunningLine<'_>,
     cwd: &'a str,
@@ -98,7 +98,11 @@ pub fn find<'a>(
 }
 
 /// Whether the line that runs now is also in `rows`, above it.
-pub fn occurs_in(screen: &Screen, running: RunningLine<'_>, rows: Range<usize>) -> bool {
+pub fn occurs_in(
+    screen: &SearchedScreen<'_>,
+    running: RunningLine<'_>,
+    rows: Range<usize>,
+) -> bool {
     match (running.text, running.words) {
         (Some(text), _) => echoes(screen, &Expected::new(screen, text))
             .iter()
@@ -115,7 +119,7 @@ pub fn occurs_in(screen: &Screen, running: RunningLine<'_>, rows: Range<usize>) 
 /// Returns the last row, or the one above it, if a prompt is alone in it that is like those of known commands. A message of zle may be
 /// below it.
 fn bare_prompt<'a>(
-    screen: &'a Screen,
+    screen: &'a SearchedScreen<'_>,
     candidates: &[Vec<Found<'a>>],
     last: usize,
     cwd: &'a str,

@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use super::{Found, KnownCommand, Screen, ScreenRow, UnrecordedLine, region};
+use super::text::SearchedScreen;
+use super::{Found, KnownCommand, ScreenRow, UnrecordedLine, region};
 
 /// Where the output of a command begins.
 pub enum OwnLine {
@@ -47,7 +48,7 @@ pub fn may_be_taken(
 /// Looks in the rows below the line that was taken for a later one. `with_text` are all lines that end with the text of the command, and
 /// `lines` the command lines that were found; `next` is the one below the rows.
 pub fn own_line(
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     rows: Range<usize>,
     with_text: &[Found<'_>],
     lines: &[&Found<'_>],

@@ -2,16 +2,14 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::prompt::{MAX_LENGTH, shape};
-use super::text::{Expected, Unit, is_blank};
-use super::{Screen, ScreenRow};
+use super::ScreenRow;
+use super::prompt::MAX_LENGTH;
+use super::text::{Expected, RIGHT_PROMPT, SearchedScreen, Unit, is_blank};
 
 /// Maximum length of a continuation prompt such as `for else> `, in bytes.
 const CONTINUATION: usize = 60;
 /// Number of columns from which a row may be one that continues in the next.
 const LONG: usize = 20;
-/// Blanks between a command line and a right prompt.
-pub const RIGHT_PROMPT: &str = "        ";
 /// Maximum number of rows that a removed secret may take.
 const SECRET_ROWS: usize = 40;
 
@@ -36,10 +34,13 @@ struct Place {
 }
 
 /// Returns all positions of the text of a command, from top to bottom.
-pub fn echoes(screen: &Screen, text: &Expected) -> Vec<Echo> {
+pub fn echoes(screen: &SearchedScreen<'_>, text: &Expected) -> Vec<Echo> {
     let mut found = Vec::new();
     let mut places = Vec::new();
     for (row, ScreenRow { text: shown, .. }) in screen.rows.iter().enumerate() {
+        if screen.is_cancelled() {
+            break;
+        }
         let expanded = || row > 0 && is_expansion(screen, row - 1);
         places.clear();
         // A prompt precedes the command. In a long row, each place would be compared with the rest of the row.
@@ -74,7 +75,7 @@ pub fn echoes(screen: &Screen, text: &Expected) -> Vec<Echo> {
 }
 
 /// Returns the line that contains the arguments of a program, in the last `rows` rows with text.
-pub fn last_mention(screen: &Screen, words: &str, rows: usize) -> Option<Echo> {
+pub fn last_mention(screen: &SearchedScreen<'_>, words: &str, rows: usize) -> Option<Echo> {
     let words = words.trim();
     let with_text = screen.rows.iter().enumerate().rev();
     let mut with_text = with_text.filter(|(_, row)| !row.text.trim().is_empty());
@@ -113,7 +114,12 @@ fn is_start(row: &str, at: usize) -> bool {
 }
 
 /// Returns the last row of `lines` if they are at a place and after it.
-fn consume(screen: &Screen, text: &Expected, lines: &[Vec<Unit>], place: Place) -> Option<usize> {
+fn consume(
+    screen: &SearchedScreen<'_>,
+    text: &Expected,
+    lines: &[Vec<Unit>],
+    place: Place,
+) -> Option<usize> {
     let (line, rest) = lines.split_first()?;
     let last_row = consume_line(screen, text, line, place)?;
     consume_below(screen, text, rest, last_row)
@@ -121,7 +127,7 @@ fn consume(screen: &Screen, text: &Expected, lines: &[Vec<Unit>], place: Place) 
 
 /// Returns the last row of `lines` if they are below a row; without lines, the last row of the command.
 fn consume_below(
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     text: &Expected,
     lines: &[Vec<Unit>],
     above: usize,
@@ -163,7 +169,12 @@ fn consume_below(
 
 /// Returns the last row of a line that begins at a place. zsh wraps long lines itself, and a terminal wraps them again when it
 /// becomes narrower, so that a row may end anywhere.
-fn consume_line(screen: &Screen, text: &Expected, line: &[Unit], place: Place) -> Option<usize> {
+fn consume_line(
+    screen: &SearchedScreen<'_>,
+    text: &Expected,
+    line: &[Unit],
+    place: Place,
+) -> Option<usize> {
     let mut parts = line.split(|unit| *unit == Unit::Secret);
     let mut place = consume_part(screen, text, parts.next()?, place)?;
     let behind_secrets: Vec<&[Unit]> = parts.collect();
@@ -178,7 +189,10 @@ fn consume_line(screen: &Screen, text: &Expected, line: &[Unit], place: Place) -
     if last.is_empty() {
         // The secret is the last word, and continues as long as rows are full.
         let mut row = place.row;
-        while is_full(screen, row) && row - place.row < SECRET_ROWS {
+        // A right prompt makes the row full too, and is only where the line ends in that row.
+        let has_right_prompt =
+            rest(screen, place).is_some_and(|rest| rest.trim_end().contains(RIGHT_PROMPT));
+        while !has_right_prompt && is_full(screen, row) && row - place.row < SECRET_ROWS {
             row += 1;
         }
         return (row < screen.rows.len()).then_some(row);
@@ -189,7 +203,7 @@ fn consume_line(screen: &Screen, text: &Expected, line: &[Unit], place: Place) -
 
 /// Returns the place after characters that begin at a place.
 fn consume_part(
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     text: &Expected,
     part: &[Unit],
     mut place: Place,
@@ -209,7 +223,7 @@ fn consume_part(
 
 /// Returns the place after characters that follow a secret, which begins at a place: the first one that `is_right`.
 fn find_part(
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     text: &Expected,
     part: &[Unit],
     from: Place,
@@ -237,12 +251,12 @@ fn find_part(
     None
 }
 
-fn rest(screen: &Screen, place: Place) -> Option<&str> {
+fn rest<'s>(screen: &'s SearchedScreen<'_>, place: Place) -> Option<&'s str> {
     screen.rows.get(place.row)?.text.get(place.at..)
 }
 
 /// Moves a place to the next character that is not a blank, in the next row if this one is full.
-fn skip_blanks(screen: &Screen, mut place: Place) -> Option<Place> {
+fn skip_blanks(screen: &SearchedScreen<'_>, mut place: Place) -> Option<Place> {
     loop {
         let shown = rest(screen, place)?;
         let behind = shown.trim_start_matches(is_blank);
@@ -260,7 +274,7 @@ fn skip_blanks(screen: &Screen, mut place: Place) -> Option<Place> {
     }
 }
 
-fn row_width(screen: &Screen, row: usize) -> usize {
+fn row_width(screen: &SearchedScreen<'_>, row: usize) -> usize {
     let row = screen.rows.get(row);
     row.map_or(0, |row| row.text.trim_end().width())
 }
@@ -286,14 +300,14 @@ fn is_as_wide(text: &str, columns: usize) -> bool {
 }
 
 /// Whether a row may continue in the next one: it reaches the edge, or the edge as it was when the terminal was narrower.
-fn is_full(screen: &Screen, row: usize) -> bool {
+fn is_full(screen: &SearchedScreen<'_>, row: usize) -> bool {
     let columns = LONG.min(screen.columns.saturating_sub(2)).max(1);
     let row = screen.rows.get(row);
     row.is_some_and(|row| is_as_wide(row.text.trim_end(), columns))
 }
 
 /// Whether a command line may end at a place. Only a right prompt may follow, which ends at the edge or is far away.
-fn is_end(screen: &Screen, place: Place) -> bool {
+fn is_end(screen: &SearchedScreen<'_>, place: Place) -> bool {
     let Some(row) = screen.rows.get(place.row) else {
         return false;
     };
@@ -307,18 +321,8 @@ fn is_end(screen: &Screen, place: Place) -> bool {
         || blanks >= 8
         || (blanks >= 1
             && is_as_wide(row.text.trim_end(), screen.columns.saturating_sub(2))
-            && is_right_prompt(screen, behind))
-}
-
-/// Whether another row ends with the same text, but for digits, far behind a command line. A text behind one blank alone may be the rest
-/// of the line.
-fn is_right_prompt(screen: &Screen, text: &str) -> bool {
-    let shape_of = |text: &str| shape(text.trim_matches(is_blank), "");
-    let wanted = shape_of(text);
-    screen.rows.iter().any(|row| {
-        let behind = row.text.trim_end().rsplit_once(RIGHT_PROMPT);
-        behind.is_some_and(|(_, behind)| shape_of(behind) == wanted)
-    })
+            // A text behind one blank alone may be the rest of the line.
+            && screen.has_right_prompt(behind))
 }
 
 /// Whether rows of the output may have been taken for the rest of a command line: its last word is a secret, of whose length the record
@@ -329,20 +333,20 @@ pub fn may_hold_output(text: &Expected, echo: Echo) -> bool {
 }
 
 /// Whether nothing follows the byte `at` of a row but a right prompt.
-pub fn ends_line(screen: &Screen, row: usize, at: usize) -> bool {
+pub fn ends_line(screen: &SearchedScreen<'_>, row: usize, at: usize) -> bool {
     is_end(screen, Place { row, at })
 }
 
 /// Returns the texts with which a row begins before each place where `matches` finds the printable ASCII characters of a command line, of
 /// which there are `count`; what is longer is not compared. Since other characters are not compared, a sign of the prompt may be
 /// taken for the first one of the line: only one of the texts is its prompt.
-pub fn beginnings(
-    screen: &Screen,
+pub fn beginnings<'s>(
+    screen: &'s SearchedScreen<'_>,
     row: usize,
     count: usize,
     is_whole: bool,
     matches: impl Fn(&[u8]) -> bool,
-) -> Vec<&str> {
+) -> Vec<&'s str> {
     let shown = screen.rows.get(row).map_or("", |row| &row.text);
     let beginning = beginning(shown, MAX_LENGTH);
     // Most rows do not go on in the next one, and have fewer characters than the line.
@@ -390,7 +394,7 @@ pub fn beginnings(
 }
 
 /// Whether a command line may end at a place or after characters beyond ASCII that follow it.
-fn is_end_behind(screen: &Screen, mut place: Place) -> bool {
+fn is_end_behind(screen: &SearchedScreen<'_>, mut place: Place) -> bool {
     while !is_end(screen, place) {
         let next = skip_blanks(screen, place);
         let next = next.and_then(|next| Some((next, rest(screen, next)?.chars().next()?)));
@@ -406,13 +410,13 @@ fn is_end_behind(screen: &Screen, mut place: Place) -> bool {
 }
 
 /// Whether a row contains something that history expansion may have replaced.
-fn is_expansion(screen: &Screen, row: usize) -> bool {
+fn is_expansion(screen: &SearchedScreen<'_>, row: usize) -> bool {
     let text = screen.rows.get(row).map(|row| row.text.as_str());
     text.is_some_and(|text| text.contains(['!', '^']))
 }
 
 /// Returns the places of a command whose typed form may be in `row`: after a prompt, which ends with a blank or a sign.
-fn expansions(screen: &Screen, row: usize, last_row: usize) -> Vec<Echo> {
+fn expansions(screen: &SearchedScreen<'_>, row: usize, last_row: usize) -> Vec<Echo> {
     let text = screen.rows.get(row).map_or("", |row| row.text.as_str());
     let reference = text.rfind(['!', '^']).unwrap_or(0);
     let places = starts(text, reference.min(MAX_LENGTH)).filter(|at| *at > 0);

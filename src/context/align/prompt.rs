@@ -1,5 +1,9 @@
 //! Compares prompts: the text before a command line.
 
+use std::cell::OnceCell;
+
+use super::ScreenRow;
+
 /// Maximum length of the last row of a prompt, in bytes. A longer row is an output without a line end.
 pub const MAX_LENGTH: usize = 1000;
 /// Number of visible characters from which a prompt is unlikely to begin a line of an output.
@@ -35,6 +39,8 @@ pub struct PromptLine<'a> {
     pub output_before: Option<&'a str>,
     /// Digits precede it, which are an output or a part of it.
     pub is_doubtful: bool,
+    /// Its shape, once it was asked for: it is compared with every row.
+    shape: OnceCell<String>,
 }
 
 impl<'a> PromptLine<'a> {
@@ -48,7 +54,20 @@ impl<'a> PromptLine<'a> {
             cwd,
             output_before: None,
             is_doubtful: false,
+            shape: OnceCell::new(),
         })
+    }
+
+    /// Returns the text without what differs between two prompts of a shell.
+    pub fn shape(&self) -> &str {
+        self.shape.get_or_init(|| shape(self.text, self.cwd))
+    }
+
+    /// Whether a row that begins with it is unlikely to be one of an output.
+    pub fn is_telling(&self) -> bool {
+        let prompt = self.text.trim_end();
+        let shows_more = prompt.chars().count() > 1 && begins_with_directory(self.shape());
+        (is_distinctive(prompt) || shows_more) && !prompt.ends_with(char::is_alphanumeric)
     }
 
     /// Compares two prompts.
@@ -60,11 +79,11 @@ impl<'a> PromptLine<'a> {
         if self.text == other.text {
             return Similarity::Same;
         }
-        let (one, two) = (shape(self.text, self.cwd), shape(other.text, other.cwd));
+        let (one, two) = (self.shape(), other.shape());
         if one == two {
             return Similarity::SameShape;
         }
-        match has_same_sign(&one, &two) || common_words(&one, &two) {
+        match has_same_sign(one, two) || common_words(one, two) {
             true => Similarity::Alike,
             false => Similarity::Different,
         }
@@ -83,9 +102,9 @@ impl<'a> PromptLine<'a> {
                 cwd,
                 output_before: None,
                 is_doubtful: false,
+                shape: OnceCell::new(),
             });
         }
-        let wanted = shape(self.text, self.cwd);
         let sign = self.text.trim_end().chars().next_back()?;
         let blanks = blanks(self.text);
         // Of signs such as `❯❯`, a shape has only one.
@@ -97,6 +116,10 @@ impl<'a> PromptLine<'a> {
             };
             signs(text) >= signs(self.text.trim_end())
         };
+        if !row.contains(sign) || !self.may_begin(row, cwd) {
+            return None;
+        }
+        let wanted = self.shape();
         let ends = row.match_indices(sign).take(ENDS);
         let mut prompts = ends.filter_map(|(at, _)| {
             let end = at + sign.len_utf8();
@@ -113,6 +136,29 @@ impl<'a> PromptLine<'a> {
             cwds.iter()
                 .any(|cwd| shape(prompt.text, cwd).trim_end() == wanted.trim_end())
         })
+    }
+
+    /// Whether one of the rows begins with a prompt like this one.
+    pub fn begins_any(&self, rows: &[ScreenRow]) -> bool {
+        let mut rows = rows.iter();
+        rows.any(|row| self.begins(&row.text, self.cwd).is_some())
+    }
+
+    /// Whether the first character of a row may be the first one of a prompt like this one: comparing the shapes of all rows takes long.
+    fn may_begin(&self, row: &str, cwd: &str) -> bool {
+        let Some(first) = row.chars().next() else {
+            return false;
+        };
+        match self.shape().chars().next() {
+            Some(DIRECTORY) => {
+                let parts = [cwd, self.cwd].into_iter().flat_map(|cwd| cwd.split('/'));
+                let mut parts = parts.filter(|part| !part.is_empty());
+                ['/', '~', '…'].contains(&first) || parts.any(|part| row.starts_with(part))
+            }
+            Some('0') => first.is_ascii_digit(),
+            Some(' ') => first.is_whitespace(),
+            wanted => wanted == Some(first),
+        }
     }
 
     /// Splits off an output without a line end, if the text ends with one of the other prompts.
@@ -139,6 +185,7 @@ impl<'a> PromptLine<'a> {
         if let Some(prompt) = prompt {
             self.output_before = self.text.strip_suffix(prompt);
             self.text = prompt;
+            self.shape.take();
         }
     }
 }
@@ -239,16 +286,17 @@ pub fn shape(text: &str, cwd: &str) -> String {
     for count in (1..=parts.len().min(8)).rev() {
         let tail: Vec<&str> = parts.iter().take(count).rev().copied().collect();
         let tail = tail.join("/");
-        if tail.chars().count() < 2 {
-            continue;
-        }
+        let is_short = tail.chars().count() < 2;
         for form in [
             format!("~/{tail}"),
             format!("…/{tail}"),
             format!("/{tail}"),
             tail,
         ] {
-            text = replace_word(&text, &form);
+            // A path of one letter needs a sign before it.
+            if !is_short || form.chars().count() > 2 {
+                text = replace_word(&text, &form);
+            }
         }
     }
     text = replace_word(&text, "~");

@@ -5,33 +5,35 @@
 
 use std::ops::Range;
 
-use super::echo::{Echo, RIGHT_PROMPT, echoes, ends_line};
+use super::echo::{Echo, echoes, ends_line};
 use super::prompt::{
     PromptLine, Similarity, begins_with_directory, opens_frame, shape, shows_directory,
 };
 use super::region::MAX_HEIGHT;
-use super::text::{Expected, is_blank};
-use super::{Found, Screen, ScreenRow};
+use super::text::{Expected, RIGHT_PROMPT, SearchedScreen, is_blank};
+use super::{Found, ScreenRow};
 
 /// Rows that do not belong to the output above a command line.
 #[derive(Debug, Default)]
-pub struct Redrawn {
+pub struct Redrawn<'a> {
     /// The first row of the line as it was drawn before, with its prompt.
     pub first_row: Option<usize>,
     /// A row may be such a line, or rows of the output may have been taken for its prompt.
     pub is_doubtful: bool,
+    /// The prompt in the form that it had before the line was entered.
+    pub before: Option<PromptLine<'a>>,
 }
 
 /// Looks for the line of `next` at the end of `rows`, which are those above it. `lines` are the command lines that were found, and
 /// `height` is the number of rows above the last one of their prompts. `text` is the text of the line, if it is known.
-pub fn find(
-    screen: &Screen,
+pub fn find<'a>(
+    screen: &'a SearchedScreen<'_>,
     rows: Range<usize>,
     lines: &[&Found<'_>],
-    next: &Found<'_>,
+    next: &Found<'a>,
     text: Option<&str>,
     height: usize,
-) -> Redrawn {
+) -> Redrawn<'a> {
     let row_text = |row: usize| screen.rows.get(row).map_or("", |row| row.text.as_str());
     let entered = row_text(next.echo.prompt_row).get(next.echo.prompt_end..);
     let text = text.unwrap_or_else(|| without_right_prompt(entered.unwrap_or_default()));
@@ -41,8 +43,6 @@ pub fn find(
     };
     let cwd = next.prompt.cwd;
     let mut found = Redrawn::default();
-    // The prompt in the form that it had before the line was entered.
-    let mut before: Option<PromptLine<'_>> = None;
     let with_text = |end: usize| {
         (rows.start..end)
             .rev()
@@ -75,7 +75,12 @@ pub fn find(
         } else {
             let row = row_text(last);
             let known = lines.iter().map(|line| (&line.prompt, Similarity::Same));
-            let known = known.chain(before.iter().map(|prompt| (prompt, Similarity::Alike)));
+            let known = known.chain(
+                found
+                    .before
+                    .iter()
+                    .map(|prompt| (prompt, Similarity::Alike)),
+            );
             let begins = |(prompt, similarity): (&PromptLine<'_>, _)| {
                 Some((prompt.begins(row, cwd)?, similarity))
             };
@@ -84,7 +89,7 @@ pub fn find(
             };
             let is_empty = ends_line(screen, last, prompt.text.len());
             // Without a form of the prompt from before, the caller looks for an empty line.
-            if is_empty && before.is_none() {
+            if is_empty && found.before.is_none() {
                 break;
             }
             let rest = row.get(prompt.text.len()..).unwrap_or_default();
@@ -100,7 +105,7 @@ pub fn find(
             break;
         }
         // The form from before has other rows above it than the prompts of the lines that were entered.
-        let is_before = copy.is_some() || similarity == Similarity::Alike || before.is_some();
+        let is_before = copy.is_some() || similarity == Similarity::Alike || found.before.is_some();
         let top = is_before.then(|| top_of_prompt(screen, rows.start..row, &prompt));
         // An output can have the whole line too.
         found.is_doubtful |= top == Some(None);
@@ -110,7 +115,7 @@ pub fn find(
         };
         end = top.flatten().map_or(end, |top| top.min(end));
         if is_before {
-            before = Some(prompt);
+            found.before = Some(prompt);
         }
         found.first_row = Some(end);
     }
@@ -119,7 +124,7 @@ pub fn find(
 
 /// Returns the first row of a prompt whose last row is below `rows`, if that can be told.
 pub fn top_of_prompt(
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     rows: Range<usize>,
     prompt: &PromptLine<'_>,
 ) -> Option<usize> {
@@ -131,7 +136,7 @@ pub fn top_of_prompt(
         let mut above = rows.rev().take(MAX_HEIGHT);
         return above.find(|row| opens_frame(&shape_of(*row)));
     }
-    if shows_directory(&shape(prompt.text, prompt.cwd)) {
+    if shows_directory(prompt.shape()) {
         return Some(rows.end);
     }
     let above = rows.clone().next_back()?;

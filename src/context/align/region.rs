@@ -5,12 +5,13 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::echo::{Echo, RIGHT_PROMPT, ends_line};
+use super::echo::{Echo, ends_line};
 use super::prompt::{
-    PromptLine, are_alike, begins_like_prompt, begins_with_sign, is_distinctive, looks_like_prompt,
-    opens_frame, shape, shows_directory,
+    PromptLine, are_alike, begins_like_prompt, begins_with_sign, looks_like_prompt, opens_frame,
+    shape, shows_directory,
 };
-use super::{Found, KnownCommand, Screen, ScreenRow};
+use super::text::{RIGHT_PROMPT, SearchedScreen};
+use super::{Found, KnownCommand, OpenLine, ScreenRow};
 
 /// Maximum number of rows above the last one of a prompt.
 pub const MAX_HEIGHT: usize = 6;
@@ -21,7 +22,7 @@ const FILLER: usize = 10;
 
 /// Returns the number of rows above the last one that belong to the prompt: those that are alike above all command lines.
 /// `lines` are those that were found, the last one first. Also returns whether another row may belong to the prompt.
-pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
+pub fn height(screen: &SearchedScreen<'_>, lines: &[&Found<'_>]) -> (usize, bool) {
     // Above the others, there may be the prompt of a line that is not recorded.
     let certain = |found: &&&Found<'_>| !found.follows_unrecorded;
     let current = lines.iter().find(certain).or(lines.first());
@@ -50,7 +51,7 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
     };
     let (mut common, mut is_doubtful) = (0, false);
     // A prompt shows the directory once.
-    let mut is_shown = shows_directory(&shape(current.prompt.text, current.prompt.cwd));
+    let mut is_shown = shows_directory(current.prompt.shape());
     for height in 1..=most {
         let Some(own) = above(current, height) else {
             break;
@@ -86,7 +87,8 @@ pub fn height(screen: &Screen, lines: &[&Found<'_>]) -> (usize, bool) {
             _ => rows.len() > 1 && (own.is_empty() || programs.len() >= PROGRAMS && are_all),
         };
         if !proves || alike.len() * 4 < rows.len() * 3 {
-            is_doubtful = is_prompt && begins_like_prompt(&own_shape)
+            is_doubtful = directory
+                || is_prompt && begins_like_prompt(&own_shape)
                 || !own.is_empty() && !is_shown && may_differ && alike.len() * 2 > rows.len();
             break;
         }
@@ -116,36 +118,110 @@ pub fn prompt_rows(rows: &[ScreenRow], lines: &[&Found<'_>], next: &Found<'_>) -
 
 /// Returns the prompts of `lines` that differ in more than their digits and directories.
 fn different<'l, 'a>(lines: &[&'l Found<'a>]) -> Vec<&'l PromptLine<'a>> {
-    let mut shapes: Vec<(String, &PromptLine<'_>)> = lines
-        .iter()
-        .map(|found| &found.prompt)
-        .map(|prompt| (shape(prompt.text, prompt.cwd), prompt))
-        .collect();
-    shapes.sort_by(|one, two| one.0.cmp(&two.0));
-    shapes.dedup_by(|one, two| one.0 == two.0);
-    shapes.into_iter().map(|(_, prompt)| prompt).collect()
+    let mut prompts: Vec<&PromptLine<'_>> = lines.iter().map(|found| &found.prompt).collect();
+    prompts.sort_by_key(|prompt| prompt.shape());
+    prompts.dedup_by_key(|prompt| prompt.shape());
+    prompts
 }
 
-/// Returns the first row that has a prompt and nothing after it but a right prompt, and whether the command surely did not print
-/// it. Such a row is left behind by Ctrl-L, and by a widget that prints.
-pub fn bare_prompt(
-    screen: &Screen,
+/// Prompts in the rows of an output: Ctrl-L, and a widget that prints, leave them behind, or the command has printed them.
+#[derive(Debug, Default)]
+pub struct LeftBehind {
+    /// The first row that surely was left behind and has nothing after the prompt but a right prompt.
+    pub bare: Option<usize>,
+    /// The first row above it in which most likely an abandoned line follows the prompt. What zle showed below the line, such as a list
+    /// of completions, is below that row.
+    pub line: Option<usize>,
+    /// A row may be such a line.
+    pub is_doubtful: bool,
+}
+
+/// Looks for prompts in `rows`, which are above the line `next`. `before` is the form of a transient prompt before a line is entered, and
+/// `height` is the number of rows above the last one of a prompt.
+pub fn left_behind(
+    screen: &SearchedScreen<'_>,
     rows: Range<usize>,
     lines: &[&Found<'_>],
+    before: Option<&PromptLine<'_>>,
+    next: &Found<'_>,
+    height: usize,
     command: &KnownCommand<'_>,
-) -> Option<(usize, bool)> {
-    let prompts = different(lines);
-    let last = rows.clone().rev().find(|row| !is_blank(screen, *row))?;
-    rows.clone().find_map(|row| {
-        let text = &screen.rows.get(row)?.text;
-        let prompt = prompts.iter().find_map(|prompt| {
-            let found = prompt.begins(text, prompt.cwd)?;
-            ends_line(screen, row, found.text.len()).then_some(found.text)
-        })?;
-        let prompt = prompt.trim_end();
-        let printed = ["PROMPT", "PS1", prompt];
-        let may_print = printed.iter().any(|text| command.text.contains(text));
-        (!may_print).then_some((row, row == last || is_distinctive(prompt)))
+) -> LeftBehind {
+    let mut prompts = different(lines);
+    prompts.extend(before);
+    let is_continued = command.open_line == OpenLine::Continued;
+    let last = rows.clone().rev().find(|row| !is_blank(screen, *row));
+    let text_of = |row: usize| screen.rows.get(row).map_or("", |row| row.text.as_str());
+    let shape_above = |row: usize, height: usize| {
+        let row = row.checked_sub(height)?;
+        Some(shape(text_of(row).trim_end(), next.prompt.cwd))
+    };
+    let has_whole_prompt = |row: usize| {
+        (1..=height)
+            .all(|height| shape_above(row, height) == shape_above(next.echo.first_row, height))
+    };
+    let mut left = LeftBehind::default();
+    for row in rows.take_while(|_| !screen.is_cancelled()) {
+        let text = text_of(row);
+        let begins = |prompt: &&PromptLine<'_>| prompt.begins(text, next.prompt.cwd);
+        let Some(prompt) = prompts.iter().find_map(begins) else {
+            // Without PROMPT_CR, the prompt follows a last line without a line end.
+            let mut known = prompts.iter().filter(|prompt| prompt.is_telling());
+            if is_continued && known.any(|prompt| text.contains(prompt.text)) {
+                left.is_doubtful = true;
+                left.line = left.line.or(Some(row));
+            }
+            continue;
+        };
+        let is_bare = ends_line(screen, row, prompt.text.len());
+        let prints_prompt = ["PROMPT", "PS1"]
+            .iter()
+            .any(|name| command.text.contains(name));
+        let line = text.get(prompt.text.len()..).unwrap_or_default();
+        let is_telling = prompt.is_telling();
+        let is_whole = height > 0 && has_whole_prompt(row);
+        let has_sign = has_word(command.text, prompt.text.trim_end());
+        let is_named = match is_bare {
+            true => prints_prompt || is_telling && has_sign,
+            false => names(command.text, prompt.text, line.trim_end()),
+        };
+        if is_named {
+            continue;
+        }
+        let is_last = Some(row) == last && (is_bare && !has_sign || height == 0 && !is_bare);
+        let is_sure = is_telling || is_whole || is_last;
+        match is_bare {
+            true if is_sure => {
+                left.bare = Some(row);
+                break;
+            }
+            true => left.is_doubtful = true,
+            false => {
+                left.is_doubtful = true;
+                let is_sure = is_sure && !prints_prompt;
+                left.line = left.line.or(is_sure.then_some(row));
+            }
+        }
+    }
+    left
+}
+
+/// Whether a command has a line in its text, after the sign of the prompt: it can print that line.
+pub fn names(command: &str, prompt: &str, line: &str) -> bool {
+    let sign = prompt.trim_end().char_indices().next_back();
+    let sign = sign
+        .and_then(|(at, _)| prompt.get(at..))
+        .unwrap_or_default();
+    has_word(command, &format!("{sign}{line}"))
+}
+
+/// Whether a text contains another one that is not a part of longer words.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let behind = text.get(at + word.len()..).unwrap_or_default();
+        !before.ends_with(is_part) && !behind.starts_with(is_part)
     })
 }
 
@@ -153,7 +229,7 @@ pub fn bare_prompt(
 /// Its text is in the places `shown`; `known` lines that were entered have it. `older` is the line before it, `lines` are those that
 /// were found.
 pub fn repeats(
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     own: &Found<'_>,
     older: Option<&Found<'_>>,
     lines: &[&Found<'_>],
@@ -164,11 +240,12 @@ pub fn repeats(
     let behind_older = older.map_or(0, |older| older.echo.last_row + 1);
     let is_line = |row: usize| lines.iter().any(|line| line.echo.first_row == row);
     let block = older.map_or(0, |older| first.saturating_sub(older.echo.first_row));
-    // The lines above it were repeated too, and the lower ones taken.
+    // The lines above it were repeated too, and the lower ones taken. A prompt may show the time.
     let is_copy = |row: usize| {
         (0..=block).all(|above| {
             let text = |row: usize| Some(screen.rows.get(row.checked_sub(above)?)?.text.trim_end());
-            text(row).is_some() && text(row) == text(first)
+            let shape_of = |row: usize| text(row).map(|text| shape(text, own.prompt.cwd));
+            text(row).is_some() && (text(row) == text(first) || shape_of(row) == shape_of(first))
         })
     };
     // zle leaves a copy immediately above when it draws a long line, or the first one of a shell, again with a shorter prompt.
@@ -182,7 +259,7 @@ pub fn repeats(
 /// Whether more may follow a command line than its right prompt: the beginning of the output, which a terminal that became wider has
 /// taken for the rest of that row. The only signs are that the text does not end at the edge, and has another shape than after the
 /// other `lines`.
-pub fn may_hide_output(screen: &Screen, own: &Found<'_>, lines: &[&Found<'_>]) -> bool {
+pub fn may_hide_output(screen: &SearchedScreen<'_>, own: &Found<'_>, lines: &[&Found<'_>]) -> bool {
     let row = |found: &Found<'_>| screen.rows.get(found.echo.last_row);
     let behind = |found: &Found<'_>| {
         let (_, behind) = row(found)?.text.trim_end().rsplit_once(RIGHT_PROMPT)?;
@@ -196,24 +273,26 @@ pub fn may_hide_output(screen: &Screen, own: &Found<'_>, lines: &[&Found<'_>]) -
         && behind(own).is_some_and(|own| others.all(|other| behind(other).as_ref() != Some(&own)))
 }
 
-fn is_blank(screen: &Screen, row: usize) -> bool {
+fn is_blank(screen: &SearchedScreen<'_>, row: usize) -> bool {
     let row = screen.rows.get(row);
     row.is_none_or(|row| row.text.trim().is_empty())
 }
 
 /// Removes rows at the end that are like those above the last one of the prompt: a terminal that became narrower has left them
-/// behind.
+/// behind. A row that has nothing but a path may be a line of the output and stays; returns whether it may be one of the prompt.
 pub fn drop_prompt_rows(
     rows: &mut Vec<ScreenRow>,
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     next: &Found<'_>,
     height: usize,
-) {
+) -> bool {
     let cwd = next.prompt.cwd;
-    let shapes: Vec<String> = (1..=height)
+    let of_prompt: Vec<&str> = (1..=height)
         .filter_map(|above| next.echo.first_row.checked_sub(above))
-        .filter_map(|row| screen.rows.get(row))
-        .map(|row| shape(row.text.trim_end(), cwd))
+        .filter_map(|row| Some(screen.rows.get(row)?.text.trim_end()))
+        .collect();
+    let shapes: Vec<String> = (of_prompt.iter())
+        .map(|row| shape(row, cwd))
         .filter(|shape| looks_like_prompt(shape))
         .collect();
     let is_left_behind = |row: &ScreenRow| {
@@ -221,13 +300,19 @@ pub fn drop_prompt_rows(
         // Of a row that was broken at the edge, zsh draws over the rest.
         let is_full = row.text.trim_end().width() >= screen.columns || ends_with_filler(&row.text);
         shapes.iter().any(|of_prompt| {
-            *of_prompt == shown
+            *of_prompt == shown && (is_full || shown.chars().count() > 1)
                 || (is_full && looks_like_prompt(&shown) && of_prompt.starts_with(&shown))
         })
     };
     while rows.last().is_some_and(is_left_behind) {
         rows.pop();
     }
+    let is_like = |row: &ScreenRow| {
+        of_prompt
+            .iter()
+            .any(|text| !text.is_empty() && *text == row.text.trim_end())
+    };
+    rows.last().is_some_and(is_like)
 }
 
 /// Whether a text ends within a row of the same sign, as a prompt of the width of the terminal has it.
@@ -239,7 +324,7 @@ fn ends_with_filler(text: &str) -> bool {
 
 /// Returns the lines of rows: wrapped rows are joined, trailing blanks and empty lines at the end are left out, and so is, if it
 /// `has_mark`, the mark of zsh for an output without a line end.
-pub fn joined(rows: &[ScreenRow], screen: &Screen, has_mark: bool) -> Vec<String> {
+pub fn joined(rows: &[ScreenRow], screen: &SearchedScreen<'_>, has_mark: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     // Blank rows at the end belong to the prompt.
@@ -265,9 +350,16 @@ pub fn joined(rows: &[ScreenRow], screen: &Screen, has_mark: bool) -> Vec<String
     lines
 }
 
+/// Whether it is not certain that the sign at the end of an output is, or is not, the mark of zsh: the terminal reports no blanks.
+pub fn has_doubtful_mark(rows: &[ScreenRow], screen: &SearchedScreen<'_>) -> bool {
+    let last = rows.iter().rfind(|row| !row.text.trim().is_empty());
+    let ends = last.is_some_and(|row| row.text.len() > 1 && row.text.ends_with(screen.end_mark));
+    ends && !screen.tells_wraps
+}
+
 /// Returns the text of the last row of an output without the mark that zsh puts after one without a line end. zsh fills the row
 /// with blanks after it. Where the terminal reports no blanks, a mark after a number or a blank stays.
-fn without_end_mark<'a>(row: &'a ScreenRow, screen: &Screen) -> &'a str {
+fn without_end_mark<'a>(row: &'a ScreenRow, screen: &SearchedScreen<'_>) -> &'a str {
     let text = row.text.trim_end();
     let Some(rest) = text.strip_suffix(screen.end_mark) else {
         return &row.text;

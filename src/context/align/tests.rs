@@ -1,5 +1,14 @@
 use super::*;
 
+fn cut(
+    screen: &Screen,
+    commands: &[KnownCommand<'_>],
+    running: RunningLine<'_>,
+    wanted: usize,
+) -> Option<ScreenOutput> {
+    super::cut(screen, commands, running, wanted, &|| false)
+}
+
 fn screen(columns: usize, rows: &[&str]) -> Screen {
     let rows = rows.iter().map(|text| ScreenRow {
         text: (*text).to_owned(),
@@ -249,6 +258,12 @@ fn lines_that_are_not_recorded_end_an_output_whatever_their_prompt() {
             &["❯ ls x", "no x", "~ on main", "╰─ private", "❯ llm fix it"],
             Some(&[typed("private")]),
             None,
+        ),
+        // A suggestion that was not taken is behind an abandoned one.
+        (
+            &["$ ls x", "no x", "$ priv ate words", "$ llm fix it"],
+            Some(&[typed("priv")]),
+            Some("no x"),
         ),
         // It is not on the screen as it was typed, nothing is known of it, or nobody counted.
         (
@@ -511,6 +526,27 @@ fn a_prompt_that_was_left_behind_is_no_output() {
             &["$ echo '$'", "$", "$ llm fix it"],
             &["echo '$'"],
             "$",
+            true,
+        ),
+        // The command has the sign in a word, or the rest of the prompt is above it.
+        (
+            &["$ echo $HOME", "/me", "$", "$ llm fix it"],
+            &["echo $HOME"],
+            "/me",
+            false,
+        ),
+        (
+            &[
+                "/src",
+                "> echo x > x",
+                "x",
+                "/src",
+                ">",
+                "/src",
+                "> llm fix it",
+            ],
+            &["echo x > x"],
+            "x",
             false,
         ),
         // Two rows that are alike are a prompt or an output.
@@ -1196,6 +1232,222 @@ fn an_output_ends_at_a_line_of_another_command() {
 }
 
 #[test]
+fn an_output_ends_at_an_abandoned_line_that_ctrl_l_has_left() {
+    let list = ["-- file --", "bin/  games/"];
+    let home = "~/src $";
+    let of = |prompt: &str, output: &[&str], left: &[&str], option: OpenLine| {
+        let entered = |line: &str| format!("{prompt} {line}");
+        let (own, next) = (entered("ls x"), entered("llm fix it"));
+        let (own, next): (Vec<&str>, Vec<&str>) = (own.lines().collect(), next.lines().collect());
+        let left: Vec<String> = left.iter().map(|row| row.replace('@', prompt)).collect();
+        let left: Vec<&str> = left.iter().flat_map(|row| row.lines()).collect();
+        let rows = [&own[..], output, &left, &next].concat();
+        let mut known = commands(&["ls x"]);
+        known[0].open_line = option;
+        let running = RunningLine {
+            text: Some("llm fix it"),
+            words: None,
+            cwd: "/src",
+        };
+        let output = cut(&screen(60, &rows), &known, running, 1).unwrap();
+        (output.lines.join("\n"), output.is_partial)
+    };
+    let cut_at = |output: &str| (output.to_owned(), true);
+    for prompt in [
+        home,
+        "/src %",
+        "❯",
+        "me@host:/src$",
+        "/src on main\n>",
+        "┌ /src\n└ $",
+    ] {
+        for left in [&["@ ls secret"][..], &["@ ls secret", list[0], list[1]]] {
+            let told = of(prompt, &["no x", "no y"], left, OpenLine::Marked);
+            assert_eq!(told, cut_at("no x\nno y"), "{prompt:?} {left:?}");
+        }
+    }
+    // The line of the output that has no end precedes the prompt.
+    let left = ["no y/src % ls secret", list[0]];
+    let told = of("/src %", &["no x"], &left, OpenLine::Continued);
+    assert_eq!(told, cut_at("no x"));
+    // With such a prompt, it may be a line of the output, as of a text in Markdown or of diff.
+    let told = of(">", &["a", "> b", "c"], &[], OpenLine::Marked);
+    assert_eq!(told, cut_at("a\n> b\nc"));
+    assert_eq!(of(">", &["a"], &["@ b"], OpenLine::Marked), cut_at("a"));
+    // Another row of the prompt is above its last one.
+    let told = of("/src on main\n>", &["a", "> b", "c"], &[], OpenLine::Marked);
+    assert_eq!(told, cut_at("a\n> b\nc"));
+    // What follows the prompt is no line, or the command has it.
+    let told = of(
+        home,
+        &["~/src is a directory", "$ x"],
+        &[],
+        OpenLine::Marked,
+    );
+    assert_eq!(told, ("~/src is a directory\n$ x".to_owned(), false));
+}
+
+#[test]
+fn a_path_at_the_end_of_an_output_is_no_row_of_the_prompt() {
+    for (path, is_partial) in [("/src", false), ("~/src", true)] {
+        let rows = [
+            "~/src",
+            "❯ true",
+            "~/src",
+            "❯ pwd",
+            path,
+            "~/src",
+            "❯ llm fix it",
+        ];
+        let told = last_after(&rows, &[("true", &[]), ("pwd", &[])]);
+        assert_eq!(told, Some((path.to_owned(), is_partial)));
+    }
+}
+
+#[test]
+fn a_row_of_a_changed_prompt_is_told_as_doubtful() {
+    let mut rows = session(
+        "[me /src]\n# ",
+        &[("true", ""), ("ls", "a.c"), ("ls x", "no x")],
+    );
+    let at = rows.len() - 2;
+    assert_eq!(rows[at], "[me /src]");
+    rows[at] = "me:/src (venv)".to_owned();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let known: [(&str, &[_]); 3] = [("true", &[]), ("ls", &[]), ("ls x", &[])];
+    assert!(last_after(&rows, &known).unwrap().1);
+    // A directory with a name of one letter is one too.
+    assert_eq!(
+        prompt::shape("[me ~/w]", "/home/w"),
+        prompt::shape("[me ~/src]", "/home/src")
+    );
+}
+
+#[test]
+fn a_copy_of_the_screen_is_found_by_prompts_with_another_time() {
+    let rows = [
+        "[10:01] $ ls",
+        "a.c",
+        "[10:02] $ tmux cap",
+        "[10:01] $ ls",
+        "a.c",
+        "[10:02] $ tmux cap",
+        "[10:03] $ llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("ls", &[]), ("tmux cap", &[])];
+    assert_eq!(last_after(&rows, &known), None);
+}
+
+#[test]
+fn a_mark_that_may_belong_to_the_output_is_told_as_doubtful() {
+    let of = |end: &str, tells_wraps| {
+        let screen = Screen {
+            tells_wraps,
+            ..screen(40, &["$ printf x", end, "$ llm fix it"])
+        };
+        nth_after(&screen, &[("printf x", &[])], 1).unwrap()
+    };
+    assert_eq!(of("answer 42%", false), ("answer 42%".into(), true));
+    assert_eq!(of("I like C%", false), ("I like C".into(), true));
+    assert_eq!(of("I like C%", true), ("I like C%".into(), false));
+    assert_eq!(
+        of("I like C%                ", false),
+        ("I like C".into(), false)
+    );
+}
+
+#[test]
+fn an_abandoned_line_behind_the_long_form_of_a_transient_prompt_is_no_output() {
+    let rows = [
+        "❯ true",
+        "❯ ls x",
+        "no x",
+        "╭─ /src",
+        "╰─❯ ls secret",
+        "bin/",
+        "╭─ /src",
+        "╰─❯ llm fix it",
+        "❯ llm fix it",
+    ];
+    let told = last_after(&rows, &[("true", &[]), ("ls x", &[])]);
+    assert_eq!(told, Some(("no x".to_owned(), true)));
+    // The line of the command is no longer on the screen.
+    let rows = [&rows[2..], &[]].concat();
+    let screen = Screen {
+        is_cut: true,
+        ..screen(40, &rows)
+    };
+    assert_eq!(nth_after(&screen, &[("ls x", &[])], 1), None);
+}
+
+#[test]
+fn a_command_names_a_line_by_the_whole_of_it() {
+    for (command, line, is_named) in [
+        ("echo '$ ls'; echo end", "ls", true),
+        ("echo '$ ls'", "ls", true),
+        ("false", "ls", false),
+        ("cat w.log", "w", false),
+        ("ls -l; cat log", "ls", false),
+        ("echo '$ ls-files'", "ls", false),
+        ("echo '$ ls.c'", "ls", false),
+    ] {
+        assert_eq!(region::names(command, "me $ ", line), is_named, "{command}");
+    }
+    let rows = [
+        "$ ls",
+        "a.c",
+        "$ false",
+        "first",
+        "$ ls",
+        "old",
+        "$ llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("ls", &[]), ("false", &[])];
+    assert_eq!(last_after(&rows, &known), Some(("first".into(), true)));
+}
+
+#[test]
+fn a_screen_full_of_the_text_of_a_command_is_searched_in_time() {
+    // Each of the rows ends with what may be a right prompt, if a row has it behind many blanks.
+    let rows: Vec<String> = (0..6000)
+        .map(|row| {
+            format!(
+                "{row:06} [INFO] checking date of the file in the directory {}",
+                "x".repeat(24)
+            )
+        })
+        .collect();
+    let mut shown = vec!["/src > date", "today", "/src > cat log"];
+    shown.extend(rows.iter().map(String::as_str));
+    shown.push("/src > llm fix it");
+    let begun = std::time::Instant::now();
+    let told = last_after(&shown, &[("date", &[]), ("cat log", &[])]).unwrap();
+    assert_eq!((told.0.lines().count(), told.1), (6000, false));
+    // Looking at all rows for each of them takes minutes in a test.
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_search_that_is_cancelled_has_no_result() {
+    let short = screen(80, &["$ make", "no rule", "$ llm fix it"]);
+    let known = commands(&["make"]);
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    assert!(super::cut(&short, &known, running, 1, &|| false).is_some());
+    assert!(super::cut(&short, &known, running, 1, &|| true).is_none());
+    // It ends while the rows are searched.
+    let rows = vec!["some text of an output"; 10_000];
+    let long = screen(80, &rows);
+    let asked = std::cell::Cell::new(0);
+    let is_cancelled = || asked.replace(asked.get() + 1) > 5;
+    assert!(super::cut(&long, &known, running, 1, &is_cancelled).is_none());
+    assert!(asked.get() < 100, "{}", asked.get());
+}
+
+#[test]
 fn the_long_form_of_a_transient_prompt_above_an_abandoned_line_is_no_output() {
     let of = |above: &str| {
         let rows = ["❯ ls x", "no x", above, "❯ make", "❯ llm fix it"];
@@ -1211,6 +1463,10 @@ fn rows_that_may_belong_to_a_secret_are_told_as_missing() {
     let rows = ["$ login ghp_0123456789012345678", "denied", "$ llm fix it"];
     assert_eq!(last_after(&rows, &known), Some((String::new(), true)));
     let rows = ["$ login ghp_01234", "denied", "$ llm fix it"];
+    assert_eq!(last_after(&rows, &known), Some(("denied".into(), false)));
+    // A right prompt ends the line.
+    let own = format!("$ login ghp_0123456789012345678{:>48}", "[12:00]");
+    let rows = [own.as_str(), "denied", "$ llm fix it"];
     assert_eq!(last_after(&rows, &known), Some(("denied".into(), false)));
 }
 
@@ -1256,11 +1512,20 @@ fn an_older_run_than_those_that_are_known_is_no_copy() {
 fn the_rest_of_a_line_is_no_right_prompt() {
     let count = |rows: &[&str], text: &str| {
         let screen = screen(20, rows);
+        let screen = SearchedScreen::new(&screen, &|| false);
         echoes(&screen, &Expected::new(&screen, text)).len()
     };
     assert_eq!(count(&["$ mk & wait        │"], "mk"), 0);
     let rows = ["$ true             │", "$ mk aaaaaaaaaaaaa │"];
     assert_eq!(count(&rows, "mk aaaaaaaaaaaaa"), 1);
+    // All rows have one, of which the numbers differ, and those after the line count too.
+    let clocks = [
+        "$ mk aaaaaaaa 12:00",
+        "$ ls        12:01",
+        "$ w         12:02",
+    ];
+    assert_eq!(count(&clocks, "mk aaaaaaaa"), 1);
+    assert_eq!(count(&["$ mk aaaaaaaa x2:00", clocks[1]], "mk aaaaaaaa"), 0);
 }
 
 #[test]

@@ -1,15 +1,65 @@
 //! The form of a text on a screen.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::ops::Deref;
 
 use unicode_width::UnicodeWidthChar;
 
+use super::prompt::{MAX_LENGTH, shape};
 use super::{Screen, ScreenRow, low_byte};
 
 /// Maximum number of characters of a command that are compared.
 const COMPARED: usize = 4096;
 /// What stands in a record in place of a secret, up to its kind: `redact::MARK_START`, of which this module is independent.
 const SECRET: &str = "[REDACTED:";
+
+/// Blanks between a command line and a right prompt.
+pub const RIGHT_PROMPT: &str = "        ";
+
+/// A screen with rows that are whole lines, where the terminal reports which belong together.
+pub struct SearchedScreen<'a> {
+    screen: Cow<'a, Screen>,
+    /// The shapes of the texts that may be right prompts. Looking at all rows for each line would take seconds.
+    right_prompts: OnceCell<BTreeSet<String>>,
+    is_cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Deref for SearchedScreen<'_> {
+    type Target = Screen;
+
+    fn deref(&self) -> &Screen {
+        &self.screen
+    }
+}
+
+impl<'a> SearchedScreen<'a> {
+    /// Joins the rows that the terminal has wrapped. The search ends early, without a result, once `is_cancelled`.
+    pub fn new(screen: &'a Screen, is_cancelled: &'a dyn Fn() -> bool) -> SearchedScreen<'a> {
+        SearchedScreen {
+            screen: with_whole_lines(screen),
+            right_prompts: OnceCell::new(),
+            is_cancelled,
+        }
+    }
+
+    /// Whether nobody waits for the result any longer.
+    pub fn is_cancelled(&self) -> bool {
+        (self.is_cancelled)()
+    }
+
+    /// Whether a row ends with the same text, but for digits, far behind a command line.
+    pub fn has_right_prompt(&self, text: &str) -> bool {
+        let shape_of = |text: &str| {
+            let text = text.trim_matches(is_blank);
+            (text.len() <= MAX_LENGTH).then(|| shape(text, ""))
+        };
+        let behind = |row: &ScreenRow| shape_of(row.text.trim_end().rsplit_once(RIGHT_PROMPT)?.1);
+        let known = || self.rows.iter().filter_map(behind).collect();
+        shape_of(text).is_some_and(|text| self.right_prompts.get_or_init(known).contains(&text))
+    }
+}
 
 /// The text of a command, as its characters are compared. Blanks are not: a row may have lost those at its end, and a tab is
 /// shown as several.
@@ -127,8 +177,7 @@ pub fn shown(screen: &Screen, text: &str) -> String {
     shown
 }
 
-/// Returns the screen with rows that are whole lines, where the terminal reports which belong together.
-pub fn with_whole_lines(screen: &Screen) -> Cow<'_, Screen> {
+fn with_whole_lines(screen: &Screen) -> Cow<'_, Screen> {
     if !screen.tells_wraps || !screen.rows.iter().any(|row| row.wrapped) {
         return Cow::Borrowed(screen);
     }

@@ -8,7 +8,8 @@ use super::assign::{self, Prompts};
 use super::echo::{self, Echo};
 use super::prompt::{PromptLine, Similarity};
 use super::region::prompt_rows;
-use super::{Found, KnownCommand, Screen};
+use super::text::SearchedScreen;
+use super::{Found, KnownCommand};
 
 /// Number of characters that a fingerprint covers.
 const COVERED: usize = 32;
@@ -72,23 +73,21 @@ impl UnrecordedLine {
 
 impl LineFingerprint {
     /// Returns the last lines on the screen above `current` that may be this one.
-    fn find<'a>(self, screen: &'a Screen, current: &Found<'a>) -> Vec<Found<'a>> {
+    fn find<'a>(self, screen: &'a SearchedScreen<'_>, current: &Found<'a>) -> Vec<Found<'a>> {
         let Some(sign) = current.prompt.text.trim_end().chars().next_back() else {
             return Vec::new();
         };
         // Comparing each row with each line would take long.
         let has_sign = |row: &usize| {
-            screen
-                .rows
-                .get(*row)
-                .is_some_and(|row| row.text.contains(sign))
+            !screen.is_cancelled()
+                && (screen.rows.get(*row)).is_some_and(|row| row.text.contains(sign))
         };
         let rows = (0..current.echo.first_row)
             .rev()
             .filter(has_sign)
             .take(MAX_ROWS);
         let found = rows.filter_map(|row| {
-            let prompt = (self.beginnings(screen, row).into_iter())
+            let prompt = (self.beginnings(screen, row, true).into_iter())
                 .find_map(|text| like_prompt(text, current))?;
             Some(Found {
                 echo: Echo {
@@ -108,10 +107,16 @@ impl LineFingerprint {
         found
     }
 
-    /// Returns the texts before the line, where it may be in a row.
-    fn beginnings(self, screen: &Screen, row: usize) -> Vec<&str> {
+    /// Returns the texts before the line, where it may be in a row; `is_whole` if nothing may follow it.
+    fn beginnings<'s>(
+        self,
+        screen: &'s SearchedScreen<'_>,
+        row: usize,
+        is_whole: bool,
+    ) -> Vec<&'s str> {
         let matches = |bytes: &[u8]| self.matches(bytes);
-        echo::beginnings(screen, row, self.count, self.count < COVERED, matches)
+        let is_whole = is_whole && self.count < COVERED;
+        echo::beginnings(screen, row, self.count, is_whole, matches)
     }
 
     fn matches(self, bytes: &[u8]) -> bool {
@@ -123,7 +128,7 @@ impl LineFingerprint {
 /// Chooses the lines of commands as [`assign::assign`] does. Lines that are not recorded take part, so that none of them, and no older
 /// run of a command, is taken for the command. `commands` are in the order in which they ran, `candidates` newest first.
 pub fn assign<'a>(
-    screen: &'a Screen,
+    screen: &'a SearchedScreen<'_>,
     current: &Found<'a>,
     prompts: &Prompts,
     commands: &[KnownCommand<'_>],
@@ -183,7 +188,7 @@ pub fn between(commands: &[KnownCommand<'_>]) -> Option<Vec<UnrecordedLine>> {
 /// are below it: `None` if that is not certain. A row of the output that looks like such a line ends the output too early,
 /// which is better than too late: it may be what Ctrl-L has left of a private line.
 pub fn first_line(
-    screen: &Screen,
+    screen: &SearchedScreen<'_>,
     rows: Range<usize>,
     lines: &[&Found<'_>],
     next: &Found<'_>,
@@ -191,16 +196,26 @@ pub fn first_line(
 ) -> Option<(usize, bool)> {
     let is_blank = |line: &&UnrecordedLine| **line == UnrecordedLine::Blank;
     let blanks = between.iter().take_while(is_blank).count();
-    let end = match between.get(blanks) {
-        None => rows.end,
+    let (end, is_doubtful) = match between.get(blanks) {
+        None => (rows.end, false),
         Some(UnrecordedLine::Text(line)) => {
-            let (row, prompts) = rows.clone().find_map(|row| {
-                let prompts = line.beginnings(screen, row);
-                (!prompts.is_empty()).then_some((row, prompts))
-            })?;
-            // With another prompt it is not known which rows above belong to it.
             let is_like = |prompt: &&str| like_prompt(prompt, next).is_some();
-            prompts.iter().any(is_like).then_some(row)?
+            let whole = rows.clone().find_map(|row| {
+                let prompts = line.beginnings(screen, row, true);
+                (!prompts.is_empty()).then_some((row, prompts))
+            });
+            match whole {
+                // With another prompt it is not known which rows above belong to it.
+                Some((row, prompts)) => (prompts.iter().any(is_like).then_some(row)?, false),
+                // A suggestion of zsh-autosuggestions stays behind an abandoned line.
+                None => {
+                    let may_be = |row: &usize| {
+                        let prompts = line.beginnings(screen, *row, false);
+                        prompts.iter().any(is_like)
+                    };
+                    (rows.clone().find(may_be)?, true)
+                }
+            }
         }
         Some(_) => return None,
     };
@@ -208,9 +223,9 @@ pub fn first_line(
     let prompts = prompt_rows(above, lines, next);
     match prompts.first() {
         // One of them is not that of a blank line.
-        Some(row) => Some((rows.start + row, prompts.len() > blanks)),
+        Some(row) => Some((rows.start + row, is_doubtful || prompts.len() > blanks)),
         None if blanks > 0 => None,
-        None => Some((end, false)),
+        None => Some((end, is_doubtful)),
     }
 }
 

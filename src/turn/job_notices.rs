@@ -1,0 +1,109 @@
+//! zsh's notices about background jobs, which have the text of the job: it may be a line that is not recorded.
+
+use std::borrow::Cow;
+
+/// Returns the text without the notices whose job is not in one of the recorded `commands`, and their number of rows.
+pub fn without_private_jobs<'t>(text: &'t str, commands: &[&str]) -> (Cow<'t, str>, usize) {
+    if !text.lines().any(|line| job_of(line).is_some()) {
+        return (Cow::Borrowed(text), 0);
+    }
+    let commands: Vec<String> = commands.iter().map(|command| letters(command)).collect();
+    // zsh prints the job in its own layout, and at most 80 characters of a process.
+    let is_recorded = |job: &str| {
+        let job = letters(job);
+        commands.iter().any(|command| command.contains(&job))
+    };
+    let (mut kept, mut removed) = (String::with_capacity(text.len()), 0);
+    let mut lines = text.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        let Some(job) = job_of(line) else {
+            kept.push_str(line);
+            continue;
+        };
+        let (mut notice, mut job, mut rows) = (line.to_owned(), job.to_owned(), 1);
+        // The other processes of a pipeline follow, each on a row of its own.
+        while let Some(line) = lines.next_if(|line| process_of(line).is_some()) {
+            job.push_str(process_of(line).unwrap_or_default());
+            notice.push_str(line);
+            rows += 1;
+        }
+        match is_recorded(&job) {
+            true => kept.push_str(&notice),
+            false => removed += rows,
+        }
+    }
+    (Cow::Owned(kept), removed)
+}
+
+/// Returns the text of the job in the first row of a notice: `[1]  + done       make`, with `setopt long_list_jobs`
+/// `[1]  + 4711 done       make`.
+fn job_of(line: &str) -> Option<&str> {
+    let (number, rest) = line.strip_prefix('[')?.split_once("]  ")?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    let rest = rest.strip_prefix(['+', '-', ' '])?.strip_prefix(' ')?;
+    let state = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    is_number
+        .then(|| state_and_text(state.trim_start()))
+        .flatten()
+}
+
+/// Returns the text of a process in another row of a notice: `       done       cat`.
+fn process_of(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("       ")?;
+    let state = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    state_and_text(state)
+}
+
+/// Returns what follows a state such as `done`, `exit 1` or `suspended (tty input)`, which blanks fill up.
+fn state_and_text(text: &str) -> Option<&str> {
+    let (state, job) = text.trim_end().split_once("  ")?;
+    state
+        .starts_with(|c: char| c.is_ascii_lowercase())
+        .then(|| job.trim())
+}
+
+/// Returns the letters and digits of a text.
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_about_a_job_that_is_not_recorded_is_removed() {
+        let commands = ["make -j4 &", "(sleep 1;ls) & false", "seq 9|sort|cat &"];
+        for (line, is_kept) in [
+            ("[1]  + done       make -j4", true),
+            ("[12]  - exit 2     make -j4", true),
+            ("[1]    4711 terminated  ( sleep 1; ls; )", true),
+            (
+                "[1]  + done       seq 9 | \n       exit 1     sort | cat",
+                true,
+            ),
+            (
+                "[1]  + done       seq 9 | \n       done       private",
+                false,
+            ),
+            ("[2]  + done       sh -c 'sleep 1; : private'", false),
+            ("[2]  + 4711 suspended (tty input)  private", false),
+            (
+                "[2]  + exit 1     private | \n       4712 done       cat",
+                false,
+            ),
+            // Lines of programs.
+            ("[1] 4711", true),
+            ("[1]+  Done                    private", true),
+            ("[x]  + done       private", true),
+            ("       done       private", true),
+        ] {
+            let text = format!("one\n{line}\ntwo");
+            let (kept, rows) = without_private_jobs(&text, &commands);
+            let wanted = if is_kept { text.as_str() } else { "one\ntwo" };
+            assert_eq!(kept, wanted);
+            let removed = if is_kept { 0 } else { line.lines().count() };
+            assert_eq!(rows, removed, "{line}");
+        }
+    }
+}
