@@ -303,13 +303,59 @@ fn not_text(name: &str) -> Error {
         .hint("attach a text file, or an image (PNG, JPEG, GIF, WebP)")
 }
 
-/// Returns the text; bytes that are not UTF-8 are U+FFFD. Fails for binary content, which has NUL near its start.
+/// Returns the text without escape sequences; bytes that are not UTF-8 are U+FFFD. Fails for binary content, which has NUL near its
+/// start.
 fn decoded(bytes: Vec<u8>) -> std::result::Result<String, ()> {
     match bytes.iter().take(TEXT_PREFIX).any(|b| *b == 0) {
         true => Err(()),
-        false => Ok(String::from_utf8(bytes)
-            .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())),
+        false => {
+            let bytes = without_escapes(bytes);
+            Ok(String::from_utf8(bytes)
+                .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+        }
     }
+}
+
+/// Returns a text without the escape sequences of terminals: a colour between a name and its value hides a secret from redaction.
+fn without_escapes(bytes: Vec<u8>) -> Vec<u8> {
+    const ESCAPE: u8 = 0x1b;
+    let Some(first) = memchr::memchr(ESCAPE, &bytes) else {
+        return bytes;
+    };
+    let mut out = bytes[..first].to_vec();
+    let mut rest = &bytes[first..];
+    while let Some(sequence) = rest.strip_prefix(&[ESCAPE]) {
+        let count = |from: usize, is_part: fn(&u8) -> bool| {
+            sequence[from..].iter().take_while(|b| is_part(b)).count()
+        };
+        let length = match sequence.first() {
+            Some(b'[') => {
+                let parameters = 1 + count(1, |b| matches!(b, 0x20..=0x3f));
+                let is_whole = matches!(sequence.get(parameters), Some(0x40..=0x7e));
+                parameters + usize::from(is_whole)
+            }
+            // A title or a link, up to BEL or `ESC \\`.
+            Some(b']' | b'P' | b'X' | b'^' | b'_') => {
+                let content = 1 + count(1, |b| !matches!(b, 0x07 | 0x1b | b'\n'));
+                let end = &sequence[content..];
+                let is_string = end.starts_with(&[ESCAPE, b'\\']);
+                content
+                    + if is_string {
+                        2
+                    } else {
+                        usize::from(end.starts_with(b"\x07"))
+                    }
+            }
+            Some(b'(' | b')' | b'#' | b'%') => sequence.len().min(2),
+            Some(b'0'..=b'~') => 1,
+            _ => 0,
+        };
+        let behind = &sequence[length..];
+        let text = memchr::memchr(ESCAPE, behind).unwrap_or(behind.len());
+        out.extend_from_slice(&behind[..text]);
+        rest = &behind[text..];
+    }
+    out
 }
 
 fn size(bytes: usize) -> String {
@@ -327,6 +373,20 @@ fn announce(what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_links_and_titles_hide_nothing_from_redaction() {
+        let coloured = "\x1b[32mGREETING\x1b[0m=\x1b[38;5;81mHello\x1b[K!\x1b[m\n\ttab é\x1b(B\x1b]8;;https://a.example\x1b\\link\
+                        \x1b]8;;\x07\x1b]0;a title\x07\x1b7\x1b=.\x1b[\x1b";
+        let text = decoded(coloured.into()).unwrap();
+        assert_eq!(text, "GREETING=Hello!\n\ttab élink.");
+        // Sequences that have no end.
+        for unit in ["\x1b]", "\x1b[", "\x1b[1", "\x1bP\x1b"] {
+            let hostile = unit.repeat(500_000);
+            assert!(decoded(hostile.into()).unwrap().len() <= 2, "{unit:?}");
+        }
+        assert_eq!(decoded("plain [32m\r\n".into()).unwrap(), "plain [32m\r\n");
+    }
 
     #[test]
     fn only_words_that_name_a_file_are_mentions() {

@@ -42,6 +42,7 @@ mod stored_secrets;
 mod table;
 mod url_table;
 mod urls;
+mod value_spans;
 mod vendor_formats;
 mod vendor_table;
 

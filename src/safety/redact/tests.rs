@@ -15,6 +15,7 @@ mod recall;
 mod rows;
 pub(crate) mod samples;
 mod settled;
+mod signs;
 mod unfinished;
 
 use samples::{ALNUM, BASE64, HEX, TestRandom, URL64, pem};

@@ -278,3 +278,63 @@ pub(super) fn has_words(text: &[u8]) -> bool {
     let parts = || text.split(|b| b"-_./:".contains(b));
     parts().nth(1).is_some() && parts().any(is_word)
 }
+
+/// Whether the value is a word of a program, perhaps with a number at its end, or a number, perhaps with a unit.
+pub(super) fn is_code_word(value: &[u8]) -> bool {
+    let digits = value
+        .iter()
+        .rev()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    is_identifier(&value[..value.len() - digits.min(4)])
+        || is_camel_case(value)
+        || value.starts_with(b"0x")
+        || is_number(value)
+}
+
+/// Whether a text is a number, perhaps with a unit.
+fn is_number(text: &[u8]) -> bool {
+    let unit = text.iter().position(|b| !b.is_ascii_digit());
+    let unit = &text[unit.unwrap_or(text.len())..];
+    unit.len() < text.len() && unit.len() <= 2 && unit.iter().all(u8::is_ascii_lowercase)
+}
+
+/// Whether the value consists of words between signs, as the name of a type, a version or a licence does, but for a few digits.
+pub(super) fn is_worded(value: &[u8]) -> bool {
+    let parts = || {
+        let parts = value.split(|b| !b.is_ascii_alphanumeric());
+        parts.filter(|part| !part.is_empty())
+    };
+    let is_word = |part: &&[u8]| {
+        let is_short = part.len() < 3 || !part.iter().all(u8::is_ascii_alphabetic);
+        is_capitalised(part) || !is_short && is_identifier(part)
+    };
+    let in_words: usize = parts().filter(is_word).map(<[u8]>::len).sum();
+    in_words * 2 >= value.len() && parts().all(is_code_word)
+}
+
+/// Whether the value consists of capitalised words, but for one letter and one number, as in `X509CertificateFlag`.
+fn is_capitalised(value: &[u8]) -> bool {
+    let goes_on = |a: &u8, b: &u8| match b.is_ascii_lowercase() {
+        true => a.is_ascii_alphabetic(),
+        false => a.is_ascii_digit() && b.is_ascii_digit(),
+    };
+    let parts = || value.chunk_by(goes_on);
+    let numbers = parts().filter(|part| part[0].is_ascii_digit()).count();
+    let short = parts().filter(|part| part.len() < 3 && !part[0].is_ascii_digit());
+    numbers <= 1 && short.count() <= 1 && is_camel_case(value) && has_word_pairs(value)
+}
+
+/// Whether the value begins as a date: `2016-09-08`.
+pub(super) fn is_date(value: &[u8]) -> bool {
+    let is_sign = |at: usize| at == 4 || at == 7;
+    let mut head = value.iter().take(10).enumerate();
+    value.len() >= 10
+        && head.all(|(at, b)| {
+            if is_sign(at) {
+                *b == b'-'
+            } else {
+                b.is_ascii_digit()
+            }
+        })
+}

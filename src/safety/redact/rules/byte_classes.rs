@@ -83,23 +83,25 @@ pub(super) fn blanks_length(text: &[u8], at: usize, max: usize) -> usize {
     end - at
 }
 
-/// Returns the length of the quotes at `at`, with those that HTML writes as entities.
+/// Returns the length of the quotes at `at`, with those that are written as entities or codes.
 pub(super) fn quotes_length(text: &[u8], at: usize) -> usize {
     let mut end = at;
     loop {
-        let quotes = super::run_length(text, end, is_quote);
         let rest = text.get(end..).unwrap_or_default();
-        end += match quotes.max(entity_length(rest)) {
+        end += match entity_length(rest) {
+            0 if rest.first().copied().is_some_and(is_quote) => 1,
             0 => return end - at,
             length => length,
         };
     }
 }
 
-/// Returns the length of the entity of a quote at the start of a text.
+/// Returns the length of the entity or code of a quote at the start of a text.
 pub(super) fn entity_length(text: &[u8]) -> usize {
-    const ENTITIES: [&[u8]; 7] = [
+    const ENTITIES: [&[u8]; 11] = [
         b"&quot;", b"&apos;", b"&#34;", b"&#39;", b"&#x22;", b"&#x27;", b"&#039;",
+        // The codes of JSON, and of the logs of nginx.
+        b"\\u0022", b"\\u0027", b"\\x22", b"\\x27",
     ];
     let entity = ENTITIES.iter().find(|entity| text.starts_with(entity));
     entity.map_or(0, |entity| entity.len())

@@ -17,7 +17,8 @@ pub(super) fn second_argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         !b.is_ascii_control() && !b",;()[]{}".contains(&b) && (!is_space(b))
     });
     let comma = blank(first + user);
-    if user == 0 || text.get(comma) != Some(&b',') {
+    let is_number = text[first..first + user].iter().all(u8::is_ascii_digit);
+    if is_number || text.get(comma) != Some(&b',') {
         return None;
     }
     let quotes = blank(comma + 1);

@@ -6,10 +6,11 @@ use std::ops::Range;
 use super::super::value_class::{is_placeholder, is_random};
 use super::byte_classes::base64;
 use super::byte_classes::{is_quote, is_space};
-use super::context::{chosen_password, is_quoted_byte};
+use super::context::chosen_password;
 use super::headers::is_token68;
 use super::line_prefix::readings;
 use super::rows::{last_line, next_run};
+use super::value_spans::is_quoted_byte;
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Where the secret is in the word of an option.
@@ -208,7 +209,7 @@ pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         }
         let mut value = at + option.len();
         let separators = run_length(text, value, |b| separates_words(b) || b == b'=');
-        let is_long = option.len() > 2 && !option.ends_with(':');
+        let is_long = option.len() > 2 && !option.ends_with(':') || programs[0] == "openssl";
         match form {
             OptionForm::Attached if run_length(text, value, |b| is_space(b) || b == b',') > 0 => {
                 return None;
@@ -230,7 +231,10 @@ pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         }
         let (mut start, end) = word_at(text, value);
         if let OptionForm::After(byte) = form {
-            start += 1 + text[start..end].iter().position(|b| b == byte)?;
+            let user = text[start..end].iter().position(|b| b == byte)?;
+            // A token in place of the user, whatever stands for the password.
+            let is_token = user >= 20 && is_random(&text[start..start + user]);
+            start += if is_token { 0 } else { user + 1 };
         } else if text[start..end].starts_with(b"pass:") {
             start += 5;
         } else if option.starts_with("-pass") {

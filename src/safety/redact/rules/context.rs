@@ -3,21 +3,20 @@
 use std::ops::Range;
 
 use super::super::value_class::{
-    group_changes, has_words, is_camel_case, is_identifier, is_path, is_placeholder, is_random,
-    is_without_words, mixes_characters,
+    group_changes, has_words, is_camel_case, is_date, is_identifier, is_path, is_placeholder,
+    is_random, is_without_words, is_worded, mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
 use super::apart::{
     ValueForm, before_yaml_value, block_scalar, prompt_end, type_length, value_apart,
 };
-use super::byte_classes::{
-    base32, blanks_length, entity_length, is_quote, is_space, quotes_length,
-};
+use super::byte_classes::{base32, blanks_length, entity_length, is_quote, is_space};
 use super::line_prefix::readings;
 use super::line_words::{is_exported, is_netrc, line_words};
-use super::rows::{LineStart, begins_assignment, continuation, last_line, line_end, with_rows};
+use super::rows::{LineStart, continuation, last_line, line_end, with_rows};
 use super::secret_names::{is_secret_suffix, names_a_secret, names_password};
 use super::signs::{literal_prefix, router_level, unusual_sign, value_below, value_in_object};
+use super::value_spans::{ValuePlace, is_expression, is_quoted_byte};
 use super::{KeywordMatch, SecretSpan, run_length};
 use crate::safety::percent::code_at;
 
@@ -26,9 +25,6 @@ pub(super) const SPACES: usize = 32;
 
 /// Maximum number of bytes after a name that decide on the value assigned to it.
 const MAX_VALUE: usize = 1 << 10;
-
-/// Maximum number of quotes before a value, with their backslashes: three in a string within a string.
-const MAX_QUOTES: usize = 24;
 
 /// Length from which a keyword is no common word of prose, such as `pass`.
 const LONG_KEYWORD: usize = 6;
@@ -44,11 +40,16 @@ pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
     }
     // `\n` in JSON, `%3D` in a URL, a terminal colour.
     let percent = rest.len() >= 2 && rest[rest.len() - 2] == b'%' && last.is_ascii_hexdigit();
-    let colour = || {
-        let start = rest.iter().rposition(|b| !b.is_ascii_digit() && *b != b';');
-        *last == b'm' && start.is_some_and(|at| rest[at] == b'[' && at > 0 && rest[at - 1] == 0x1b)
+    (rest.last() == Some(&b'\\') && b"nrt".contains(last)) || percent || ends_with_colour(before)
+}
+
+/// Whether a text ends with the sequence of a terminal colour.
+pub(super) fn ends_with_colour(text: &[u8]) -> bool {
+    let Some(rest) = text.strip_suffix(b"m") else {
+        return false;
     };
-    (rest.last() == Some(&b'\\') && b"nrt".contains(last)) || percent || colour()
+    let start = rest.iter().rposition(|b| !b.is_ascii_digit() && *b != b';');
+    start.is_some_and(|at| rest[..=at].ends_with(b"\x1b["))
 }
 
 /// Whether a known format begins at `at`. Its rule then reports the secret, with a more specific kind.
@@ -58,14 +59,6 @@ pub(super) fn format_at(text: &[u8], at: usize) -> bool {
 
 pub(super) fn lower(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).to_ascii_lowercase()
-}
-
-pub(super) fn is_quoted_byte(b: u8) -> bool {
-    (b.is_ascii_graphic() || b >= 0x80) && !is_quote(b) && !b"<>".contains(&b)
-}
-
-fn is_unquoted_byte(b: u8) -> bool {
-    is_quoted_byte(b) && !b",;()[]{}|&".contains(&b)
 }
 
 /// The value assigned to the name that contains the keyword: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`.
@@ -89,7 +82,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     }
     // The digest of a Secret, as the charts of Helm have it.
     let is_checksum = before[..before.len() - lead.len()].ends_with(b"checksum/");
-    if is_checksum || !names_a_secret(lead, &text[key..end]) {
+    if is_checksum || is_in_arn(before) || !names_a_secret(lead, &text[key..end]) {
         return None;
     }
     let keyword = lower(&text[key..end]);
@@ -98,6 +91,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let start = &text[from..key - lead.len() + dashes];
     let name = SecretName {
         text,
+        from,
         before: &before[..before.len() - lead.len()],
         line_start: LineStart::of(last_line(start)),
         lead,
@@ -137,8 +131,13 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         name.value_at(below, false).filter(is_secret)
     };
     let signs = run_length(text, at, |b| b":=>".contains(&b));
+    // The tag of an image.
+    let is_tag = name.before.ends_with(b"/") && at == name_end && !name.is_password;
     match signs {
         0 => {}
+        1 if is_tag && text[at] == b':' && !text.get(at + 1).copied().is_some_and(is_space) => {
+            return None;
+        }
         1..=3 => return name.value_behind(at + signs).or_else(below),
         _ => return None,
     }
@@ -168,6 +167,13 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         .or_else(below)
 }
 
+/// Whether a text ends within the name of a resource of AWS, such as `arn:aws:secretsmanager:eu-west-1:1:secret:app`.
+fn is_in_arn(before: &[u8]) -> bool {
+    let word = before.rsplit(|b| !b.is_ascii_alphanumeric() && !b"-_:/.*".contains(b));
+    let word = word.into_iter().next().unwrap_or_default();
+    word.starts_with(b"arn:") && word.iter().filter(|b| **b == b':').count() >= 4
+}
+
 /// The id of a secret that is one itself: a UUID, as opposed to the name of a secret in a store.
 pub(super) fn secret_id(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_uuid = |value: &SecretSpan| {
@@ -194,6 +200,8 @@ pub(super) fn access_token(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 #[derive(Clone, Copy)]
 struct SecretName<'t> {
     text: &'t [u8],
+    /// First position that may be inspected.
+    from: usize,
     /// The text before the name.
     before: &'t [u8],
     /// What stands before the content of its line.
@@ -210,6 +218,18 @@ struct SecretName<'t> {
 }
 
 impl SecretName<'_> {
+    /// Returns the place of a value that begins at `at`.
+    fn place(&self, at: usize, is_exact: bool) -> ValuePlace<'_> {
+        ValuePlace {
+            text: self.text,
+            from: self.from,
+            name: self.from + self.before.len(),
+            at,
+            is_password: self.is_password,
+            is_exact,
+        }
+    }
+
     /// Returns the value behind a sign that ends at `at`, if it is a secret: in the same line, or in the next ones as YAML has it.
     fn value_behind(&self, at: usize) -> Option<SecretSpan> {
         let text = self.text;
@@ -244,7 +264,7 @@ impl SecretName<'_> {
     fn value_prompted(&self, at: usize) -> Option<SecretSpan> {
         let text = self.text;
         let start = prompt_end(text, at)?;
-        let value = assigned_value(text, start, self.is_password, false)?;
+        let value = self.place(start, false).value()?;
         let bytes = &text[value.start..value.end];
         let is_secret = match self.is_password {
             true => {
@@ -268,7 +288,8 @@ impl SecretName<'_> {
             && name.len() > 3
             && !name.ends_with(b"OLDPWD");
         let is_exact = is_variable || self.is_flag && text[at - 1] == b'=' || is_word;
-        let value = assigned_value(text, at, self.is_password, is_exact)?;
+        let place = self.place(at, is_exact);
+        let value = place.value()?;
         let is_quoted = value.start > at;
         let bytes = &text[value.start..value.end];
         let is_secret = match self.is_password && (is_quoted || !is_code) {
@@ -291,6 +312,12 @@ impl SecretName<'_> {
             }
             false if self.is_otp(bytes) => true,
             false if is_quoted || !is_code => named_key(bytes),
+            // A setting of a file without quotes; an expression ends a line too.
+            false if self.is_password && place.is_line(value.end) => {
+                let is_calculated =
+                    is_expression(bytes) && bytes.iter().any(|b| b"([{<+*/=&|".contains(b));
+                password_like(bytes, false) && !is_identifier(bytes) && !is_calculated
+            }
             false => key_like(bytes),
         };
         let is_own_path =
@@ -314,7 +341,7 @@ impl SecretName<'_> {
         behind: usize,
     ) -> Option<SecretSpan> {
         let (at, form) = value_apart(place, range, behind)?;
-        let mut value = assigned_value(self.text, at, self.is_password, false)?;
+        let mut value = self.place(at, false).value()?;
         let mut bytes = &self.text[value.start..value.end];
         if form == ValueForm::Cell
             && let Some(end) = bytes.iter().position(|&b| b == b'|')
@@ -360,8 +387,11 @@ fn value_start(text: &[u8], at: usize, line: LineStart) -> usize {
     let marks = run_length(text, at, |b| b"*_".contains(&b));
     let ends_emphasis = marks <= 3 && text.get(at + marks).copied().is_some_and(is_space);
     let at = at + if ends_emphasis { marks } else { 0 };
+    let is_field = text[..at].ends_with(b":") || text[..at].ends_with(b"=>");
     let at = at + blanks_length(text, at, SPACES);
     let at = at + continuation(text, at, line);
+    // The first value of a list, which a form may send for one field.
+    let at = at + usize::from(is_field && matches!(text.get(at..), Some([b'[', b'"' | b'\'', ..])));
     match type_length(&text[at..]) + value_in_object(&text[at..]) {
         0 => at + before_yaml_value(&text[at..]) + literal_prefix(&text[at..]),
         length => at + length,
@@ -378,56 +408,6 @@ fn takes_word(line: &[u8], is_long: bool) -> bool {
         _ => false,
     };
     line_words(line.as_bytes()).any(takes) || line.contains("configure set")
-}
-
-/// Returns the value that begins at `at`, without its quotes; `None` for a phrase or, unless `is_exact`, a function call.
-fn assigned_value(text: &[u8], at: usize, is_password: bool, is_exact: bool) -> Option<SecretSpan> {
-    let quotes = quotes_length(text, at);
-    let start = at + quotes;
-    let class: ByteClass = if quotes > 0 {
-        is_quoted_byte
-    } else {
-        is_unquoted_byte
-    };
-    let mut end = start + run_length(text, start, class);
-    // A sign of base64 as JSON may have it.
-    while let Some((b'+' | b'/' | b'=', length)) = code_at(&text[end..], 0) {
-        end += length;
-        end += run_length(text, end, class);
-    }
-    if text[at..start].ends_with(b";") {
-        let entity = (start..end).find(|&end| entity_length(&text[end..]) > 0);
-        end = entity.unwrap_or(end);
-    }
-    let next = |end: usize| text.get(end).copied();
-    // A quoted phrase or a function call is not a secret.
-    let is_end = |b| is_quote(b) || entity_length(&text[end..]) > 0;
-    let is_phrase = quotes > 0 && next(end).is_some_and(|b| !is_end(b));
-    let is_call = !is_exact && quotes == 0 && next(end).is_some_and(|b| b"([{".contains(&b));
-    if is_phrase || is_call || quotes > MAX_QUOTES {
-        return None;
-    }
-    // A password may contain separators. One that ends the value is followed by a blank or by the next name.
-    let separators: &[u8] = match (is_password, is_exact) {
-        (true, true) => b"&;,|()[]{}",
-        (true, false) => b"&;,|",
-        (false, _) => b"",
-    };
-    while quotes == 0 && end > start && next(end).is_some_and(|b| separators.contains(&b)) {
-        let rest = run_length(text, end + 1, class);
-        if rest == 0 || begins_assignment(&text[end + 1..]) {
-            break;
-        }
-        end += 1 + rest;
-    }
-    let reaches_end = end == text.len();
-    while quotes == 0 && end > start && b".:?".contains(&text[end - 1]) {
-        end -= 1;
-    }
-    Some(SecretSpan {
-        more: reaches_end.then_some(class),
-        ..SecretSpan::new(start, end)
-    })
 }
 
 /// Whether the value can be a password that a person chose, as opposed to a word of a program.
@@ -456,6 +436,18 @@ pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
         && !is_file
         && !b"-:".contains(&value[0])
         && !value.windows(3).any(|w| w == b"://")
+        && !is_date(value)
+        && !is_list_of_words(value)
+}
+
+/// Whether a value is a list of rules for a field: `required|string|min:8`.
+fn is_list_of_words(value: &[u8]) -> bool {
+    let mut words = value.split(|b| b"|:,".contains(b));
+    let is_word = |word: &[u8]| {
+        word.len() <= 3 && word.iter().all(u8::is_ascii_digit)
+            || word.iter().all(|b| b.is_ascii_lowercase() || *b == b'_')
+    };
+    value.contains(&b'|') && words.all(is_word)
 }
 
 /// Whether the value looks like a key that a machine generated.
@@ -467,7 +459,13 @@ pub(super) fn key_like(value: &[u8]) -> bool {
 
 /// Whether a value that may be a key is another one: a placeholder, an identifier, a path, a digest.
 fn is_harmless_key(value: &[u8]) -> bool {
-    is_placeholder(value) || is_identifier(value) || is_path(value) || is_digest_or_number(value)
+    is_placeholder(value)
+        || is_identifier(value)
+        || is_path(value)
+        || is_digest_or_number(value)
+        || is_worded(value)
+        || is_date(value)
+        || value.starts_with(b"https://")
 }
 
 /// Whether a value whose name says that it is a key looks like one, or at least not like words.
@@ -475,7 +473,7 @@ fn named_key(value: &[u8]) -> bool {
     key_like(value) || is_without_words(value) && !has_words(value) && !is_harmless_key(value)
 }
 
-/// Whether the value says that it is a digest, such as `sha256:…`, or is a number of at most 64 bits in hexadecimal digits.
+/// Whether the value says that it is a digest, such as `sha256:…`, or is a number of at most 64 bits, or an address, in hexadecimal digits.
 fn is_digest_or_number(value: &[u8]) -> bool {
     let begins = |start: &str| {
         let head = value.get(..start.len());
@@ -492,5 +490,8 @@ fn is_digest_or_number(value: &[u8]) -> bool {
             && value
                 .split(|b| *b == b':')
                 .all(|pair| pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit))
-        || begins("0x") && value.len() <= 18 && value[2..].iter().all(u8::is_ascii_hexdigit)
+        // Addresses of Ethereum have 40 digits, keys 64.
+        || begins("0x")
+            && (value.len() <= 18 || value.len() == 42)
+            && value[2..].iter().all(u8::is_ascii_hexdigit)
 }

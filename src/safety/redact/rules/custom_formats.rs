@@ -4,7 +4,7 @@ use super::super::RULES;
 use super::super::stage::ByteClass;
 use super::super::value_class::is_random;
 use super::byte_classes::{alnum, base32, base64, dash, hex};
-use super::context::at_word_start;
+use super::context::{at_word_start, ends_with_colour};
 use super::line_prefix::readings;
 use super::rows::{next_line, next_run};
 use super::{FormatPattern, KeywordMatch, SecretSpan, run_length};
@@ -24,7 +24,14 @@ fn is_secret_label(label: &[u8]) -> bool {
 /// Length of the run of bytes of this class that ends at `at`.
 fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: ByteClass) -> usize {
     let before = &place.text[place.from..at];
-    before.iter().rev().take_while(|&&b| class(b)).count()
+    let length = before.iter().rev().take_while(|&&b| class(b)).count();
+    // The end of a terminal colour is none of them.
+    let run = &before[before.len() - length..];
+    let colour = run.iter().position(|b| *b == b'm').filter(|end| {
+        let digits = run[..*end].iter().all(|b| b.is_ascii_digit() || *b == b';');
+        digits && ends_with_colour(&before[..before.len() - length + end + 1])
+    });
+    length - colour.map_or(0, |end| end + 1)
 }
 
 /// Returns where the PEM private key ends in whose body `text` begins; `None` if another key begins first.

@@ -3,24 +3,38 @@
 use super::super::value_class::{is_placeholder, is_random};
 use super::byte_classes::{blanks_length, is_quote};
 use super::context::{SPACES, at_word_start, format_at, key_like, lower};
+use super::rows::last_line;
 use super::{KeywordMatch, SecretSpan, run_length};
+
+/// The name of the header, in lower case.
+const NAME: &[u8] = b"authorization";
 
 pub(super) fn is_token68(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"-._~+/=%".contains(&b)
 }
 
-fn after_authorization(place: &KeywordMatch<'_>) -> bool {
-    lower(&place.text[place.from..place.at]).contains("authorization")
+/// Whether a value behind the name of a scheme is a token of an `Authorization` header in this line, or looks like a key soon behind one;
+/// `None` without such a header.
+fn is_authorized(place: &KeywordMatch<'_>, value: &[u8]) -> Option<bool> {
+    let has_header = |text: &[u8]| memchr::memmem::rfind(lower(text).as_bytes(), NAME);
+    let before = &place.text[place.from..place.at];
+    let line = last_line(before);
+    let Some(at) = has_header(line) else {
+        return has_header(before).map(|_| value.len() >= 8 && key_like(value));
+    };
+    // Directly behind the header, and not in a sentence about it.
+    let is_header = line.len() - at - NAME.len() <= 8;
+    let is_word = value.iter().all(|b| b.is_ascii_lowercase() || *b == b'.');
+    Some(value.len() >= 8 && !is_placeholder(value) && (is_header || !is_word))
 }
 
 /// `Bearer …`, and `SSWS …` of Okta
 pub(super) fn bearer(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let n = run_length(place.text, place.end, is_token68);
     let value = &place.text[place.end..place.end + n];
-    let fits = match after_authorization(place) {
-        true => n >= 8 && !is_placeholder(value),
-        false => n >= 20 && is_random(value) && !is_placeholder(value) && at_word_start(place),
-    };
+    let fits = is_authorized(place, value).unwrap_or_else(|| {
+        n >= 20 && is_random(value) && !is_placeholder(value) && at_word_start(place)
+    });
     (fits && !format_at(place.text, place.end)).then(|| SecretSpan {
         more: Some(is_token68),
         ..SecretSpan::new(place.end, place.end + n)
@@ -31,8 +45,7 @@ pub(super) fn bearer(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 pub(super) fn basic(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let n = run_length(place.text, place.end, is_token68);
     let value = &place.text[place.end..place.end + n];
-    let fits = after_authorization(place) && n >= 8 && !is_placeholder(value);
-    fits.then(|| SecretSpan {
+    (is_authorized(place, value) == Some(true)).then(|| SecretSpan {
         more: Some(is_token68),
         ..SecretSpan::new(place.end, place.end + n)
     })

@@ -46,7 +46,8 @@ impl FormatRules {
             }
             if let Some((secret, kind)) = self.at(text, at, false) {
                 // A part of a mark represents a whole value.
-                let start = secret.start.max(place.floor);
+                let start = self.format_before(text, at + 1, secret.start);
+                let start = start.max(place.floor);
                 let start = mark_around(text, start).unwrap_or(start);
                 let end = mark_around(text, secret.end).unwrap_or(secret.end);
                 if start < end {
@@ -67,6 +68,23 @@ impl FormatRules {
             true => KeywordSearch::Ended(SearchResult::Wait(certain.max(at))),
             false => KeywordSearch::None,
         }
+    }
+
+    /// Returns where a known format begins from `from` on and before `end`, between a keyword and its secret, such as a token in place of
+    /// a user; `end` if there is none.
+    fn format_before(&self, text: &[u8], from: usize, end: usize) -> usize {
+        let mut at = from;
+        while let Some(finder) = &self.finder
+            && at < end
+            && let Some(key) = finder.find(Input::new(text).range(at..end))
+        {
+            at = key.start();
+            if self.at(text, at, true).is_some() {
+                return at;
+            }
+            at += 1;
+        }
+        end
     }
 
     /// Whether a word that names a secret is at `at`.

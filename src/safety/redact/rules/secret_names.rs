@@ -59,7 +59,8 @@ pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
             .iter()
             .any(|harmless| word.eq_ignore_ascii_case(harmless.as_bytes()))
     };
-    !(is_word_end || is_key("token") && is_harmless())
+    let is_hash = is_key("secret") && last_word(lead).eq_ignore_ascii_case(b"hashed");
+    !(is_word_end || is_hash || is_key("token") && is_harmless())
 }
 
 /// Whether a name ends with a word for an account or a service, which people write before `pass` without a sign.
@@ -88,10 +89,12 @@ fn last_word(name: &[u8]) -> &[u8] {
 /// `password_policy`. A keyword of three letters is often a part of another word, as in `PATH`.
 pub(super) fn is_secret_suffix(keyword: &str, suffix: &[u8]) -> bool {
     const HARMLESS: &[&str] = &[
+        "algo",
         "algorithm",
         "arn",
         "at",
         "budget",
+        "changed",
         "class",
         "count",
         "digest",
@@ -130,6 +133,7 @@ pub(super) fn is_secret_suffix(keyword: &str, suffix: &[u8]) -> bool {
         "uri",
         "url",
         "usage",
+        "used",
         "version",
     ];
     let Some(first) = suffix.first() else {

@@ -3,6 +3,7 @@
 use super::super::BACK;
 use super::commands::{may_be_cookie, may_be_login};
 use super::objects::may_be_secret_data;
+use super::urls::is_open_authority;
 use super::{FormatPattern, FormatRule, KeywordMatch, is_context_kind, rows, run_length, window};
 
 impl FormatRule {
@@ -54,9 +55,7 @@ impl FormatRule {
                     return true;
                 }
                 // Recognised by what ends it, which may be a kilobyte further on.
-                let is_authority = |b: u8| !b.is_ascii_whitespace() && b != b'/';
-                if self.key.ends_with("://") && run_length(text, end, is_authority) == behind.len()
-                {
+                if self.key.ends_with("://") && is_open_authority(text, end) {
                     return false;
                 }
                 if self.kind == "private-key" {

@@ -78,8 +78,17 @@ pub(super) fn router_level(line: &[u8], text: &[u8]) -> usize {
     if is_encoded || is_command() { 2 } else { 0 }
 }
 
-/// Returns the length of what a literal of a program or of SQL has before its quote: `@"…"`, `N'…'`.
+/// Returns the length of what a literal of a program or of SQL has before its quote: `@"…"`, `N'…'`, the bracket of a call that makes a
+/// value of it.
 pub(super) fn literal_prefix(text: &[u8]) -> usize {
+    const MAKERS: [&[u8]; 6] = [
+        b"Some(",
+        b"String::from(",
+        b"[]byte(",
+        b"Optional.of(",
+        b"{\"S\":",
+        b"{\"S\": ",
+    ];
     match text {
         [
             b'@' | b'$' | b'N' | b'E' | b'b' | b'r' | b'u' | b'f' | b'L',
@@ -87,7 +96,13 @@ pub(super) fn literal_prefix(text: &[u8]) -> usize {
             ..,
         ] => 1,
         [b'@', b'\\', b'"', ..] => 1,
-        _ => 0,
+        _ => {
+            let is_made = |maker: &&&[u8]| {
+                let quote = text.get(maker.len());
+                text.starts_with(maker) && quote.is_some_and(|b| b"\"'".contains(b))
+            };
+            MAKERS.iter().find(is_made).map_or(0, |maker| maker.len())
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Secrets in URLs: the password of a user, and URLs that are secret as a whole.
 
 use super::super::stage::ByteClass;
-use super::super::value_class::{is_placeholder, is_random};
+use super::super::value_class::{is_placeholder, is_random, mixes_characters};
 use super::context::{at_word_start, format_at};
 use super::line_prefix::readings;
 use super::rows::last_line;
@@ -25,20 +25,75 @@ pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     if !text[from..at].last()?.is_ascii_alphanumeric() {
         return None;
     }
-    let n = run_length(text, end, is_authority_byte).min(MAX_AUTHORITY);
-    let authority = &text[end..end + n];
-    let host = authority.iter().rposition(|&b| b == b'@')?;
-    let user = &authority[..host];
-    let start = user.iter().position(|&b| b == b':').map(|at| at + 1);
-    let value = &user[start.unwrap_or(0)..];
-    let secret = match start {
-        Some(_) => value.len() >= 3 && !is_placeholder(value),
-        // A token in place of the user name.
+    let host = authority_end(text, end)?;
+    let user = &text[end..host];
+    let colon = user.iter().position(|&b| b == b':');
+    let is_token = |user: &[u8]| user.len() >= 20 && is_random(user);
+    let (start, is_secret) = match colon {
+        // A token in place of the user name, whatever stands for the password.
+        Some(at) if is_token(&user[..at]) => (0, true),
+        Some(at) => {
+            let value = &user[at + 1..];
+            (at + 1, value.len() >= 3 && !is_placeholder(value))
+        }
         // The public key in an address of Sentry, which is a part of every page that reports errors.
-        None => is_random(value) && value.len() >= 20 && !authority.ends_with(b".sentry.io"),
+        None => (0, is_token(user) && !is_sentry(&text[host..])),
     };
-    let start = end + start.unwrap_or(0);
-    (secret && !format_at(text, start)).then(|| SecretSpan::new(start, end + host))
+    let start = end + start;
+    let is_format = || colon.is_none_or(|at| start > end + at) && format_at(text, start);
+    (is_secret && !is_format()).then(|| SecretSpan::new(start, end + user.len()))
+}
+
+/// Whether a host is that of an address of Sentry.
+fn is_sentry(host: &[u8]) -> bool {
+    let host = &host[..run_length(host, 0, is_authority_byte).min(MAX_AUTHORITY)];
+    host.ends_with(b".sentry.io")
+}
+
+/// Returns where the user and the password of a URL end that begin at `at`: before the last `@` of its authority, or if that has none,
+/// before an `@` and a host in the same word, for a password with signs that are not encoded.
+fn authority_end(text: &[u8], at: usize) -> Option<usize> {
+    /// Maximum length of a user and a password with such signs.
+    const MAX_SIGNS: usize = 120;
+    let length = run_length(text, at, is_authority_byte).min(MAX_AUTHORITY);
+    let authority = &text[at..at + length];
+    if let Some(host) = authority.iter().rposition(|&b| b == b'@') {
+        return Some(at + host);
+    }
+    let word = &text[at..text.len().min(at + MAX_SIGNS)];
+    let word = &word[..run_length(word, 0, |b| b.is_ascii_graphic())];
+    if !may_have_password(word) {
+        return None;
+    }
+    let host = word.iter().rposition(|&b| b == b'@')?;
+    let colon = word.iter().position(|&b| b == b':')?;
+    let password = word.get(colon + 1..host)?;
+    let is_host = run_length(word, host + 1, |b| b.is_ascii_alphanumeric()) > 0;
+    let is_password = mixes_characters(password) || is_random(password);
+    (is_host && is_password).then_some(at + host)
+}
+
+/// Whether what may be a user and a password, up to a sign that ends them in a URL, is no host and port.
+fn may_have_password(word: &[u8]) -> bool {
+    let Some(colon) = word.iter().position(|&b| b == b':') else {
+        return false;
+    };
+    let is_user = |b: &u8| b.is_ascii_alphanumeric() || b"._%+-".contains(b);
+    let first = run_length(word, colon + 1, is_authority_byte);
+    let is_port = word[colon + 1..colon + 1 + first]
+        .iter()
+        .all(u8::is_ascii_digit);
+    let is_path = word
+        .get(colon + 1 + first)
+        .is_some_and(|b| b"/?#".contains(b));
+    word[..colon].iter().all(is_user) && !(is_port && is_path)
+}
+
+/// Whether an `@` that makes a part of the text at `at` a password may be still to come.
+pub(super) fn is_open_authority(text: &[u8], at: usize) -> bool {
+    let word = &text[at..];
+    let is_open = !word.iter().any(u8::is_ascii_whitespace);
+    is_open && (!word.contains(&b'/') || may_have_password(word))
 }
 
 /// Returns where a password begins in a URL that the text cuts off before the `@`; the length of the text if there is
