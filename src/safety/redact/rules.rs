@@ -18,6 +18,8 @@ mod arguments;
 mod byte_classes;
 mod calls;
 mod cells;
+mod column_headings;
+mod column_rows;
 mod columns;
 mod command_words;
 mod commands;
@@ -47,6 +49,7 @@ mod vendor_formats;
 mod vendor_table;
 
 pub(super) use columns::TableState;
+use columns::{Opening, TableEvent};
 use context::at_word_start;
 pub(super) use context_table::{AWS_SECRET_KEY, is_context_kind};
 use custom_formats::{truncated_key_start, truncated_secret_end};
@@ -312,29 +315,46 @@ impl FormatRules {
         let printed = piped_from(text);
         let open = self.open_keyword(text);
         let far = open.saturating_sub(BEFORE_KEYWORD);
-        let row = tables.clone().read_rows(text, base);
-        let row = row.unwrap_or(text.len());
-        let mut complete = secret_start(text, open).max(far).min(printed).min(row);
-        let mut below = TableState::default();
-        let mut at = from;
-        while let Some(finder) = &self.finder
-            && let Some(key) = finder.find(Input::new(text).range(at..))
-        {
-            at = key.start();
-            if self.is_name_at(text, at) && below.open(self, text, base, at) {
-                let row = below.read_rows(text, base).unwrap_or(text.len());
-                complete = complete.min(row);
-            }
-            if self
-                .keys_at(text, at)
-                .any(|rule| !rule.is_settled(text, at))
+        let mut complete = secret_start(text, open).max(far).min(printed);
+        let mut tables = tables.clone();
+        let (mut at, mut rows) = (from, from);
+        // Between the rows of tables, as the search does.
+        loop {
+            let (limit, next) = match tables.next(text, base, rows.max(at), false) {
+                TableEvent::None => (text.len(), None),
+                TableEvent::Secret(cell) => (cell.range.start, Some(cell.range.end)),
+                TableEvent::Misfit(end) => (end, Some(end)),
+                TableEvent::Incomplete(row) => {
+                    complete = complete.min(row);
+                    (text.len(), None)
+                }
+            };
+            let mut is_heading = false;
+            let end = text.len().min(limit.saturating_add(self.longest));
+            while let Some(finder) = &self.finder
+                && !is_heading
+                && let Some(key) = finder.find(Input::new(text).range(at.min(end)..end))
+                && key.start() < limit
             {
-                let far = at.saturating_sub(BEFORE_KEYWORD);
-                return secret_start(text, at).max(far).min(complete);
+                at = key.start();
+                let opening = match self.is_name_at(text, at) {
+                    true => tables.open(self, text, base, at),
+                    false => Opening::None,
+                };
+                let is_settled = |rule: FormatRule| rule.is_settled(text, at);
+                if opening == Opening::Incomplete || !self.keys_at(text, at).all(is_settled) {
+                    let far = at.saturating_sub(BEFORE_KEYWORD);
+                    return secret_start(text, at).max(far).min(complete);
+                }
+                is_heading = opening == Opening::Table;
+                at += 1;
             }
-            at += 1;
+            match next {
+                _ if is_heading => {}
+                Some(next) => (at, rows) = (at.max(limit), next),
+                None => return complete,
+            }
         }
-        complete
     }
 
     /// Returns where a keyword begins that the end of the text leaves incomplete; the end if there is none.

@@ -63,34 +63,69 @@ pub(super) fn trimmed(text: &[u8], range: Range<usize>) -> Range<usize> {
     range.start + first..range.start + last + 1
 }
 
+/// The cells of a line.
+pub(super) struct Cells {
+    pub ranges: Vec<Range<usize>>,
+    /// A quote that no other one closes: the cell goes on in the next line.
+    pub open_quote: Option<usize>,
+}
+
 impl TableForm {
     /// Returns the cells of a line.
-    pub(super) fn cells(self, text: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
+    pub(super) fn cells(self, text: &[u8], line: Range<usize>) -> Cells {
         match self {
             TableForm::Separated(sign) => separated(text, line, sign.as_bytes()),
-            TableForm::Aligned => aligned(text, line),
-            TableForm::Lists => Vec::new(),
+            TableForm::Aligned => Cells {
+                ranges: aligned(text, line),
+                open_quote: None,
+            },
+            TableForm::Lists => Cells {
+                ranges: Vec::new(),
+                open_quote: None,
+            },
         }
     }
 }
 
+/// Returns the length of the sign between cells at the start of a text; 0 if there is none. Vertical lines of boxes are alike: the heading
+/// may have heavy ones.
+fn sign_length(text: &[u8], sign: &[u8]) -> usize {
+    let is_line = |sign: &[u8]| matches!(sign, [0xe2, 0x94, 0x82 | 0x83] | [0xe2, 0x95, 0x91]);
+    let is_sign =
+        text.starts_with(sign) || is_line(sign) && text.get(..sign.len()).is_some_and(is_line);
+    if is_sign { sign.len() } else { 0 }
+}
+
+/// Returns the number of signs between cells in a line.
+pub(super) fn count_signs(line: &[u8], sign: &str) -> usize {
+    let places = 0..line.len();
+    places
+        .filter(|at| sign_length(&line[*at..], sign.as_bytes()) > 0)
+        .count()
+}
+
 /// Returns the cells of a line that are separated by `sign`. Borders at both ends are none.
-fn separated(text: &[u8], line: Range<usize>, sign: &[u8]) -> Vec<Range<usize>> {
-    let is_border = !matches!(sign, b"," | b";" | b"\t");
+fn separated(text: &[u8], line: Range<usize>, sign: &[u8]) -> Cells {
+    let is_border = !matches!(sign[0], b',' | b';' | b'\t');
     let content = &text[..line.end];
-    let mut cells = Vec::new();
-    let (mut start, mut at) = (line.start, line.start);
+    let (mut cells, mut open_quote) = (Vec::new(), None);
+    let (mut start, mut at, mut is_blank) = (line.start, line.start, true);
     while at < line.end {
-        let is_first = content[start..at].iter().all(|b| *b == b' ');
-        if content[at] == b'"' && !is_border && is_first {
-            // An open quote may go on in the next line: no row then.
-            at = quoted_end(content, at).unwrap_or(line.end);
-        } else if content[at..].starts_with(sign) {
+        let length = sign_length(&content[at..], sign);
+        if content[at] == b'"' && !is_border && is_blank {
+            is_blank = false;
+            let end = quoted_end(content, at);
+            open_quote = end.is_none().then_some(at);
+            at = end.unwrap_or(line.end);
+        } else if length > 0 {
             cells.push(trimmed(text, start..at));
-            at += sign.len();
-            start = at;
+            at += length;
+            (start, is_blank) = (at, true);
         } else {
-            at += 1;
+            is_blank &= content[at] == b' ';
+            // Markdown has a backslash before a sign that is not one.
+            let is_escape = is_border && content[at..].starts_with(b"\\|");
+            at += if is_escape { 2 } else { 1 };
         }
     }
     cells.push(trimmed(text, start..line.end));
@@ -102,7 +137,10 @@ fn separated(text: &[u8], line: Range<usize>, sign: &[u8]) -> Vec<Range<usize>> 
             cells.remove(0);
         }
     }
-    cells
+    Cells {
+        ranges: cells,
+        open_quote,
+    }
 }
 
 /// Returns the cells of a line that are separated by two blanks or more.
@@ -125,4 +163,44 @@ fn aligned(text: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
     let last = start.map(|begun| line.start + begun..line.end);
     cells.extend(last);
     cells
+}
+
+/// A list of values in SQL.
+pub(super) struct List {
+    pub cells: Vec<Range<usize>>,
+    /// Its end; `None` if the text ends within it.
+    pub end: Option<usize>,
+}
+
+/// Returns the list in the parentheses that open at `open`. The cell of an expression, such as `md5('…')`, is the first text in quotes
+/// in it.
+pub(super) fn list(text: &[u8], open: usize) -> List {
+    let mut cells = Vec::new();
+    let (mut start, mut at, mut depth, mut quoted) = (open + 1, open + 1, 0, None);
+    let mut end = None;
+    while let Some(&byte) = text.get(at).filter(|_| end.is_none()) {
+        match byte {
+            b'\'' | b'"' => {
+                let close = quoted_end(text, at).map_or(text.len(), |end| end - 1);
+                quoted.get_or_insert(at + 1..close);
+                at = close;
+            }
+            b'(' => depth += 1,
+            b')' if depth > 0 => depth -= 1,
+            b',' | b')' if depth == 0 => {
+                let cell = quoted.take();
+                cells.push(cell.unwrap_or_else(|| trimmed(text, start..at)));
+                start = at + 1;
+                end = (byte == b')').then_some(start);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    if end.is_none() {
+        cells.push(quoted.unwrap_or_else(|| trimmed(text, start.min(text.len())..text.len())));
+    }
+    #[cfg(test)]
+    crate::safety::redact::tests::INSPECTED.with(|n| n.set(n.get() + at - open));
+    List { cells, end }
 }

@@ -4,7 +4,7 @@ use aho_corasick::Input;
 
 use super::super::stage::{SearchPlace, SearchResult, SecretMatch, SecretMatcher};
 use super::super::{AHEAD, BACK, MARK_START};
-use super::columns::{TableEvent, TableState};
+use super::columns::{Opening, TableEvent, TableState};
 use super::{FormatRules, run_length};
 
 /// Result of a search for keywords up to a limit.
@@ -57,7 +57,9 @@ impl FormatRules {
                         more: secret.more,
                     }));
                 }
-            } else if self.is_name_at(text, at) && tables.open(self, text, place.base, at) {
+            } else if self.is_name_at(text, at)
+                && tables.open(self, text, place.base, at) == Opening::Table
+            {
                 return KeywordSearch::Table(at + 1);
             }
             at += 1;
@@ -103,7 +105,7 @@ impl SecretMatcher for FormatRules {
             let limit = match &event {
                 TableEvent::None => usize::MAX,
                 TableEvent::Secret(cell) => cell.range.start,
-                TableEvent::Incomplete(row) => *row,
+                TableEvent::Misfit(at) | TableEvent::Incomplete(at) => *at,
             };
             match (self.next_keyword(tables, text, place, limit), event) {
                 (KeywordSearch::Table(from), _) => place.from = from,
@@ -112,6 +114,7 @@ impl SecretMatcher for FormatRules {
                 }
                 (KeywordSearch::Ended(result), _) => return result,
                 (KeywordSearch::None, TableEvent::Secret(cell)) => return SearchResult::Hit(cell),
+                (KeywordSearch::None, TableEvent::Misfit(end)) => place.from = end,
                 (KeywordSearch::None, TableEvent::Incomplete(row)) => {
                     return SearchResult::Wait(row);
                 }

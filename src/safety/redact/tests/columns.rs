@@ -46,6 +46,56 @@ const TABLES: &[(&str, &[&str])] = &[
         "COPY public.users (id, password, at) FROM stdin;\n1\tq7Rk2ZpL\t2026-01-01\n2\t\\N\t2026-01-01\n\\.\n",
         &["q7Rk2ZpL"],
     ),
+    (
+        "COPY users (id, password) FROM STDIN\nWITH (FORMAT csv);\n1\tq7Rk2ZpL\nCOPY users (id, password) FROM STDIN WITH (FORMAT csv);\n1,q7Rk2ZpM\n",
+        &["q7Rk2ZpL", "q7Rk2ZpM"],
+    ),
+    (
+        "INSERT IGNORE INTO u (id, first_column, second_column, third_column, password, fourth_column, fifth_column, sixth_column, seventh_column, \
+         eighth_column, ninth_column, tenth_column, eleventh_column) VALUES (1,2,3,4,'hunt3r22',6,7,8,9,10,11,12,13), \
+         (1,2,3,4,'q7Rk2ZpL',6,7,8,9,10,11,12,13),(1),(1,2,3,4,'q7Rk2ZpM',6,7,8,9,10,11,12,13);\n",
+        &["hunt3r22", "q7Rk2ZpL", "q7Rk2ZpM"],
+    ),
+    (
+        "insert into users\n  (id, password)\nvalues\n  (1, 'hunt3r22');\nINSERT INTO u (\n  id,\n  password\n)\nOVERRIDING SYSTEM VALUE VALUES (\n  1,\n  'q7Rk2ZpL'\n);\n",
+        &["hunt3r22", "q7Rk2ZpL"],
+    ),
+    (
+        "f(password); mysql -e \"INSERT INTO u (id, password) VALUES (1, md5('hunt3r22'))\"\n{\"q\": \"REPLACE INTO u (id, password)\\nVALUES\\n (1, 'q7Rk2ZpL')\"}\n",
+        &["hunt3r22", "q7Rk2ZpL"],
+    ),
+    (
+        "name, password\nbob, q7Rk2ZpL\n\nuser,password,\nbob,q7Rk2ZpM,\n",
+        &["q7Rk2ZpL", "q7Rk2ZpM"],
+    ),
+    (
+        "id,note,password\n# made by hand\n1,x\n2,\"two\nlines, \"\"one\"\" cell\",hunter2x\nid,password\n3,q7Rk2ZpL\n",
+        &["hunter2x", "q7Rk2ZpL"],
+    ),
+    (
+        "| name | password |\n|---|---|\n| a\\|b | hunter2x |\n| c | q7Rk\\|2ZpL |\n",
+        &["hunter2x", "q7Rk\\|2ZpL"],
+    ),
+    (
+        "┏━━━━━━┳━━━━━━━━━━┓\n┃ name ┃ password ┃\n┡━━━━━━╇━━━━━━━━━━┩\n│ bob  │ hunter2x │\n└──────┴──────────┘\n\n║ name ║ password ║\n╠══════╬══════════╣\n║ bob  ║ q7Rk2ZpL ║\n",
+        &["hunter2x", "q7Rk2ZpL"],
+    ),
+    (
+        "db-1   | NAME,PASSWORD\nweb-1  | GET /\ndb-1   | bob,hunter2x\n\nu.csv:1:name,password\nu.csv:2:bob,q7Rk2ZpL\nx.csv:2:bob,q7Rk2ZpM\n",
+        &["hunter2x", "q7Rk2ZpL"],
+    ),
+    (
+        "db-1  |  id | password\ndb-1  | ----+----------\ndb-1  |   1 | hunter2x\n",
+        &["hunter2x"],
+    ),
+    (
+        "+name,password\n+bob,q7Rk2ZpL\n\n    1\tNAME   SECRET KEY\n    2\tbob    Zk38QhTq0vPz91LmXc7R\n",
+        &["q7Rk2ZpL", "Zk38QhTq0vPz91LmXc7R"],
+    ),
+    (
+        "bob   1\nid  password\n--  --------\n1   hunter2x\n",
+        &["hunter2x"],
+    ),
 ];
 
 /// Texts that look like tables and have no secrets.
@@ -59,7 +109,19 @@ const HARMLESS: &[&str] = &[
     "NAME      PASSWORD  AGE\nalpha     yes       3d\n\nsha256sum  x1y2z3w4  file\n",
     "def login(user, password):\n    return check(user, sha256x1)\n",
     "SELECT id, password\nFROM users1, backup2026x\n",
-    "id,password\nthe table has ended\n1,hunter2x9\n",
+    "README.md        passwords         src\nbuild.sh         report-2024.pdf   target\n",
+    "passwords   src\nnotes2.txt  sha256sum\n",
+    "a.txt      k8s.json\nPasswords  Src\nNotes2.db  x9y8z7\n",
+    "ada\tfirst draft\nbob\ttoken\neve\tPa55word!x\n",
+    "new-items-8\tversion8.txt\t/*new-items-8*\npassword\tusr_41.txt\t/*password*\nk8s-items\tx9!Yz7kk\t/*x*\n",
+    "SECRET ID                   NAME\nq2yvzx3k9d8f7h6j5m4n3b2v1   db\n",
+    "Model,Tokens\nx,1_234_567_890\n",
+    "fn find(\n    user, password,\n    name, Tr0ub4dor,\n)\n",
+    "kind: user,password\nname: bob,Tr0ub4dor\n",
+    "INSERT INTO u (id, password) SELECT id, x9y8z7w6 FROM v;\n",
+    "Insert the card (with its token, please) and (1, 'x9y8z7w6') follows.\n",
+    "id,password\n\n1,hunter2x9\n",
+    "id,password\nthe\ntable\nhas\nended\n1,hunter2x9\n",
 ];
 
 #[test]
@@ -77,6 +139,51 @@ fn the_heading_of_a_table_names_the_secrets_below_it() {
     for text in HARMLESS {
         assert_eq!(redactor.redact(text), *text);
     }
+}
+
+#[test]
+fn the_end_of_a_text_may_be_within_a_row() {
+    let redactor = Redactor::default();
+    for (table, secrets) in TABLES {
+        let last = table.rfind(secrets[secrets.len() - 1]).unwrap();
+        let end = last + secrets[secrets.len() - 1].len();
+        let found = redactor.find(&table[..end]);
+        assert_eq!(found.len(), secrets.len(), "{}", &table[..end]);
+    }
+}
+
+#[test]
+fn long_rows_do_not_end_a_table() {
+    let redactor = Redactor::default();
+    for size in [3 << 10, 12 << 10, 40 << 10] {
+        let long = "word ".repeat(size / 5);
+        let sql = format!(
+            "INSERT INTO u (password, bio) VALUES ('hunt3r22', '{long}'), ('q7Rk2ZpL', 'x');\n"
+        );
+        for (text, most) in [
+            (
+                format!("note,password\n{long},hunt3r22\nx,q7Rk2ZpL\n"),
+                "q7Rk2ZpL",
+            ),
+            (sql, "hunt3r22"),
+        ] {
+            let redacted = redactor.redact(&text);
+            assert!(!redacted.contains(most), "{size}");
+            // Whole rows are read up to a certain length.
+            let is_read = !redacted.contains("hunt3r22") && !redacted.contains("q7Rk2ZpL");
+            assert!(is_read || size > 4 << 10, "{size}");
+            let ends: Vec<usize> = (0..text.len()).step_by(1000).collect();
+            let (out, _) = streamed(&redactor, text.as_bytes(), &ends);
+            assert_eq!(String::from_utf8_lossy(&out), redacted);
+        }
+    }
+    let wide = format!(
+        "INSERT INTO u (password, {}id) VALUES ('hunt3r22', {}1);\n",
+        "column, ".repeat(300),
+        "1, ".repeat(300)
+    );
+    assert!(!redactor.redact(&wide).contains("hunt3r22"));
+    check(&redactor, &wide, 50);
 }
 
 #[test]
@@ -132,6 +239,11 @@ fn the_search_of_tables_takes_time_in_proportion_to_the_text() {
         ("password,id", "aB3xx9zz,1"),
         ("x", &"password,".repeat(300)),
         ("INSERT INTO u (a,password) VALUES (", &"(".repeat(60)),
+        ("x", "INSERT INTO u (a,password) VALUES (1,"),
+        ("x", &format!("INSERT ({}", "password,".repeat(24))),
+        ("id,note,password", "a,\"b\n\",x"),
+        ("id,password", &"aB3xx9zz".repeat(2500)),
+        ("1: 2: 3: id,password", "1: 2: 3: 4,aB3xx9zz"),
     ] {
         let inspected = |size: usize| {
             INSPECTED.set(0);
@@ -160,6 +272,8 @@ fn a_table_is_read_alike_however_it_arrives() {
         "größe",
         "passwd",
         "**pw**",
+        "1: id",
+        "a.md",
         "",
     ];
     let cells = [
@@ -180,8 +294,11 @@ fn a_table_is_read_alike_however_it_arrives() {
         "\u{a0}",
         "(1)",
         "\\",
+        "a\\|b",
+        "x\ny",
+        "1: id",
     ];
-    let signs = [",", ";", "\t", " | ", "|", "  ", "   ", "│"];
+    let signs = [",", ", ", ";", "\t", " | ", "|", "  ", "   ", "│", "┃"];
     let between = [
         "\n",
         "\r\n",
@@ -195,6 +312,10 @@ fn a_table_is_read_alike_however_it_arrives() {
         "\nINSERT INTO u (id, password) VALUES (1, 'hunt3r22'), (",
         "\nCOPY u (password, id) FROM stdin;\n",
         "\n\\.\n",
+        "\nshort\n",
+        "\nid,password\n",
+        "\n1: ",
+        "\nINSERT IGNORE INTO u\n(\nid,\npassword\n)\\nVALUES\\n(1, f('hunt3r22')), (",
     ];
     let redactor = Redactor::default();
     let c = &mut TestRandom(67);
