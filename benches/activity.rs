@@ -213,6 +213,7 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
         provider: Some(chance.of(&["api.openai.com", "127.0.0.1"]).into()),
         cost: Some(0.0123),
         cost_estimated: false,
+        refused: false,
         ms: 700 + chance.below(9_000),
     }
 }

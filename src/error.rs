@@ -61,6 +61,8 @@ pub struct Error {
     pub is_outage: bool,
     /// The model takes no tools.
     pub takes_no_tools: bool,
+    /// The prompt was not sent, or the provider refused it because of what it is: sent again, it would fail again.
+    pub is_refusal: bool,
 }
 
 /// Result with the crate's [`Error`].
@@ -76,6 +78,7 @@ impl Error {
             key_rejected: false,
             is_outage: false,
             takes_no_tools: false,
+            is_refusal: false,
         }
     }
 
@@ -98,6 +101,13 @@ impl Error {
     #[must_use]
     pub fn outage(mut self) -> Self {
         self.is_outage = true;
+        self
+    }
+
+    /// Marks the refusal of a prompt.
+    #[must_use]
+    pub fn refusal(mut self) -> Self {
+        self.is_refusal = true;
         self
     }
 

@@ -458,7 +458,7 @@ pub async fn approve_pack(services: &SharedServices, sha256: String) -> Result<(
 
 /// The failure that lets a client ask about changes of the configuration.
 pub fn config_changed(changes: ConfigChanges) -> RequestFailure {
-    let message = "the configuration has changed, and allows more than before";
+    let message = "the configuration has changed since a person last saw it";
     let ConfigChanges { digest, lines } = changes;
     RequestFailure {
         config_changes: Some(ConfigDifference { digest, lines }),

@@ -8,8 +8,8 @@
 #   AISH_NAME             names of the function, separated by blanks (default: llm)
 #   AISH_HELPER           path of aish-helper (default: beside the plugin, else in PATH)
 #   AISH_HOME             directory for config, data, state and socket
-#   AISH_KEY              key that turns words into a command (default ^[a, Alt-a; empty: none)
-#   AISH_FIX_KEY          key that corrects the last command (default ^[f, Alt-f; empty: none)
+#   AISH_KEY              key that turns words into a command (default ^[a, Alt-a, none in vi mode; empty: none)
+#   AISH_FIX_KEY          key that corrects the last command (default ^[f, Alt-f, none in vi mode; empty: none)
 #   AISH_ENV              names of the variables recorded with each command
 #   AISH_NO_ACCEPT_LINE   1: leave the words after `llm` to zsh
 

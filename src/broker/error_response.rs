@@ -127,7 +127,8 @@ impl ErrorResponse<'_> {
             ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
                 "the session is too long for {model} at {at} ({status}){detail}"
             ))
-            .hint("`llm :compact` replaces the older part by a summary; or start a new session with `llm --new`, or attach less"),
+            .hint("`llm :compact` replaces the older part by a summary; or start a new session with `llm --new`, or attach less")
+            .refusal(),
             ErrorResponseKind::ToolsUnsupported => Error {
                 takes_no_tools: true,
                 ..Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))
@@ -178,9 +179,8 @@ impl ErrorResponse<'_> {
                     .hint("try again later; the problem is on the server")
             }
             ErrorResponseKind::RejectedModel | ErrorResponseKind::RejectedRequest => {
-                let error =
-                    Error::runtime(format!("{at} rejects the request ({status}){reason}{detail}"));
-                error.hint(match kind {
+                let message = format!("{at} rejects the request ({status}){reason}{detail}");
+                Error::runtime(message).refusal().hint(match kind {
                     ErrorResponseKind::RejectedModel => {
                         "`aish-helper model list` shows the models; `aish-helper config show` the settings"
                     }

@@ -32,6 +32,10 @@ pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
             }
             match reply.is_done {
                 true => Ok(0),
+                false if skip => Err(Error::runtime(
+                    "nothing was undone: all files have changed since",
+                )
+                .hint("their changes stay undoable: llm :undo and llm :diff come back to them after the other prompts")),
                 false => Err(Error::new(
                     ErrorKind::Runtime,
                     "nothing was undone: a file has changed since",

@@ -185,7 +185,8 @@ impl AddedModel<'_> {
         }
         if let (NamedServer::Other { name, .. }, Some(dialog)) = (server, &self.dialog) {
             let (owner, name) = (owner.name, one_line(name, MAX_SHOWN));
-            let question = format!("That is a key of {owner}. Send it to {name}? [y/N] ");
+            let question =
+                format!("That is a key of {owner}. Send it to {name}? [y/N], then Enter: ");
             if self.agrees(dialog, &question, false)? {
                 return Ok(());
             }
@@ -373,7 +374,7 @@ impl AddedModel<'_> {
                     Some(default) => format!(", in place of {default}"),
                     None => String::new(),
                 };
-                let question = format!("Make {name} the default model{now}? [y/N] ");
+                let question = format!("Make {name} the default model{now}? [y/N], then Enter: ");
                 self.agrees(dialog, &question, false)
             }
             _ => Ok(false),

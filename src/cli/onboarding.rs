@@ -102,15 +102,27 @@ impl Onboarding<'_> {
                     ProviderChoice::Leave => return Ok(DialogStep::Leave),
                 },
             };
-            self.dialog
-                .print(&format!("  asking {} …\n", hosted.name))?;
-            let tried = self.broker.try_key(hosted, key);
-            match self.runtime.block_on(tried) {
-                Ok(offer) => match self.dialog.save_default(hosted.name, &offer.endpoint) {
-                    Ok(()) => return Ok(DialogStep::Done),
-                    Err(e) => self.dialog.report_failure(&e)?,
-                },
-                Err(e) => self.dialog.report_failure(&e)?,
+            loop {
+                self.dialog
+                    .print(&format!("  asking {} …\n", hosted.name))?;
+                let tried = self.broker.try_key(hosted, key.clone());
+                let saved = self
+                    .runtime
+                    .block_on(tried)
+                    .and_then(|offer| self.dialog.save_default(hosted.name, &offer.endpoint));
+                let Err(failure) = saved else {
+                    return Ok(DialogStep::Done);
+                };
+                self.dialog.report_failure(&failure)?;
+                if failure.key_rejected {
+                    break;
+                }
+                let again = "  Press Enter to try the same key again (b: back): ";
+                match self.dialog.ask(again, true)? {
+                    None => return Ok(DialogStep::Leave),
+                    Some(typed) if typed.trim().is_empty() => {}
+                    Some(_) => break,
+                }
             }
         }
     }
@@ -254,7 +266,7 @@ fn menu_text() -> String {
         "No model is set up yet. Choose one, then your prompt is answered:\n\
          \x20 1  paste an API key\n\
          \x20    ({})\n\
-         \x20 2  start a local server (Ollama, llama.cpp, LM Studio)\n\
+         \x20 2  use a server that you start on this machine (Ollama, llama.cpp, LM Studio)\n\
          \x20 3  install a tiny model here, only for trying aish out (127 MB)\n\
          \x20 4  use any other OpenAI-compatible server\n\
          \x20 q  quit\n",

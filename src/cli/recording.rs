@@ -53,7 +53,7 @@ pub fn run(paths: &Paths, command: RecordingCommand) -> Result<()> {
     }
 }
 
-/// Opens the recording whose id begins or ends with `id`.
+/// Opens the recording whose id contains `id`.
 ///
 /// # Errors
 /// There is none, there are several, or it cannot be read.
@@ -393,7 +393,7 @@ fn delete(paths: &Paths, ids: &[String], yes: bool) -> Result<()> {
             ));
         }
         if !yes {
-            let question = format!("recording {what}\nDelete it for good? [y/N] ");
+            let question = format!("recording {what}\nDelete it for good? [y/N], then Enter: ");
             if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
                 continue;
             }

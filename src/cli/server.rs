@@ -145,7 +145,17 @@ pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
         true => print(&format!("opened {page} in the browser\n"))?,
         false => {
             print(&format!("{url}\n"))?;
-            print_notice("the address works once, and for a minute");
+            let opened = match args.print {
+                true => "",
+                false => "no browser could be opened: ",
+            };
+            let waits = match args.approve {
+                true => "; waiting for a browser to open it",
+                false => "",
+            };
+            print_notice(&format!(
+                "{opened}open the address in one; it works once, and for a minute{waits}"
+            ));
         }
     }
     match args.approve {

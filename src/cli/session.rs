@@ -250,7 +250,7 @@ fn delete(paths: &Paths, id: Option<String>, yes: bool) -> Result<()> {
     };
     let what = described(session);
     if !yes {
-        let question = format!("session {what}\nDelete it for good? [y/N] ");
+        let question = format!("session {what}\nDelete it for good? [y/N], then Enter: ");
         if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
             return print("nothing was deleted\n");
         }

@@ -31,7 +31,7 @@ pub fn share(paths: &Paths, session: ShareSession, options: ShareOptions, yes: b
     )?;
     let preview = preview.preview.ok_or_else(no_reply)?;
     if !yes {
-        let question = format!("{}Share it? [y/N] ", shown_preview(&preview));
+        let question = format!("{}Share it? [y/N], then Enter: ", shown_preview(&preview));
         if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
             return print_wrapped("nothing was shared\n");
         }

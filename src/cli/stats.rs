@@ -10,12 +10,13 @@ use super::activity::{check_order, progress, time_point};
 use super::args::{StatsArgs, UsageGroup};
 use super::table::{count, table};
 use super::{columns, print, print_json};
+use crate::client::styled_line::wrapped;
 use crate::client::text_format::{cut, grouped, short_count, short_id};
 use crate::error::Result;
 use crate::history::index::{Index, UsageStats, UsageSum, local_day};
 use crate::history::journal::Journal;
 use crate::paths::Paths;
-use crate::safety::budget::usd;
+use crate::safety::budget::{self, usd};
 use crate::safety::confusables;
 use crate::safety::text::one_line;
 
@@ -25,6 +26,8 @@ const MAX_ROWS: usize = 10;
 const MAX_DAYS: usize = 31;
 /// Maximum width of a name.
 const MAX_NAME: usize = 32;
+/// Minimum width to which a name is shortened in a narrow terminal.
+const MIN_NAME: usize = 8;
 /// Range of the width of a bar; without room for the smallest, no bar is shown.
 const BAR: std::ops::RangeInclusive<usize> = 5..=30;
 /// Width below which the columns of failures and of the cache are left out.
@@ -87,7 +90,11 @@ pub fn run(paths: &Paths, args: &StatsArgs) -> Result<()> {
     if stats.total.requests == 0 {
         return print(&format!("{period}: no requests\n"));
     }
-    let mut out = format!("{period}: {}\n", headline(&stats.total));
+    let headline = format!("{period}: {}", headline(&stats.total));
+    let mut out = match width {
+        Some(width) => wrapped(&headline, width, 2),
+        None => headline + "\n",
+    };
     for by in groups {
         let sums = sums(&stats, by);
         // Requests without a pack are not a separate group.
@@ -130,7 +137,7 @@ fn sum_json(sum: &UsageSum) -> Value {
         "output_tokens": sum.output,
         "reasoning_tokens": sum.reasoning,
         "cache_share": cache_share(sum),
-        "cost": sum.cost,
+        "cost": budget::rounded(sum.cost),
         "estimated_requests": sum.estimated,
         "unpriced_requests": sum.unpriced,
     })
@@ -232,7 +239,15 @@ fn chart(
             let rows = rows.map(|[name, requests, _, input, _, output, cost]| {
                 [name, requests, input, output, cost]
             });
-            table(rows.collect::<Vec<_>>().iter(), width, cut)
+            let mut rows: Vec<[String; 5]> = rows.collect();
+            // The names are shortened, not the numbers behind them.
+            let widest = |column: usize| rows.iter().map(|row| row[column].width() + 2).max();
+            let numbers: usize = (1..5).filter_map(widest).sum();
+            let room = width.unwrap_or_default().saturating_sub(numbers);
+            for row in &mut rows {
+                row[0] = cut(&row[0], room.max(MIN_NAME));
+            }
+            table(rows.iter(), width, cut)
         }
         false => table(rows.iter(), width, cut),
     };
@@ -313,6 +328,13 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("m11") && text.contains("$11.00"), "{text}");
+        // A long name is shortened, not the numbers.
+        let long = [("a-model-with-a-long-name".to_owned(), used(1, 1000, 11.0))];
+        let text = chart(UsageGroup::Model, &long.into(), Some(40), &|_| {
+            String::new()
+        });
+        assert!(text.contains("$11.00"), "{text}");
+        assert!(text.lines().all(|l| l.width() <= 40), "{text}");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub fn ask(paths: &Paths, changes: &ConfigDifference) -> Result<()> {
 fn question(prompt: &mut TerminalPrompt<'_>, changes: &ConfigDifference) -> PromptResult<bool> {
     loop {
         let head = vec![span(
-            "the configuration allows more than when you last saw it",
+            "the configuration has changed since you last saw it",
             SpanStyle::Bold,
         )];
         for (n, line) in fold(&head, prompt.width(), 0).iter().enumerate() {
@@ -62,7 +62,7 @@ fn question(prompt: &mut TerminalPrompt<'_>, changes: &ConfigDifference) -> Prom
                 prompt.frame_line("│", &line)?;
             }
         }
-        let keys = "[y] use it  [n] keep the stricter one ";
+        let keys = "[y] use it  [n] keep the one that you saw ";
         if let Some(accept) = prompt.choose(keys, &answer)? {
             return Ok(accept);
         }
@@ -72,7 +72,9 @@ fn question(prompt: &mut TerminalPrompt<'_>, changes: &ConfigDifference) -> Prom
 fn answer(key: PromptKey) -> Option<(bool, &'static str)> {
     match key {
         PromptKey::Byte(b'y' | b'Y') => Some((true, "using it")),
-        PromptKey::Byte(b'n' | b'N' | b'\n' | b'\r') => Some((false, "keeping the stricter one")),
+        PromptKey::Byte(b'n' | b'N' | b'\n' | b'\r') => {
+            Some((false, "keeping the one that you saw"))
+        }
         _ => None,
     }
 }

@@ -7,11 +7,15 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, raise};
+
 use super::attachments::{PromptAttachments, mentioned_files};
 use super::editor;
-use super::signals::SignalPipes;
+use super::signals::{SignalPipes, drain};
 use super::terminal::ControllingTty;
-use crate::error::{Error, ErrorContext, Result};
+use crate::error::{Error, ErrorContext, ErrorKind, Result};
 
 /// Where a prompt comes from.
 #[derive(Debug)]
@@ -129,10 +133,35 @@ fn read_typed_lines(stdin: &io::Stdin) -> Result<String> {
         io::stderr(),
         "Your prompt; end it with Ctrl-D on a line of its own:"
     );
-    let mut bytes = Vec::new();
-    stdin
-        .lock()
-        .read_to_end(&mut bytes)
-        .context(|| "cannot read the terminal".into())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // Killed by SIGINT, this program would end the shell function that has started it with another exit code, on the typed line.
+    let signals = SignalPipes::catch()?;
+    let failed = || "cannot read the terminal".into();
+    let input = stdin.as_fd().try_clone_to_owned().map(File::from);
+    let mut input = input.context(failed)?;
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut fds = [signals.end.as_fd(), signals.stop.as_fd(), input.as_fd()].map(readable);
+        match poll(&mut fds, PollTimeout::NONE) {
+            Err(Errno::EINTR) => continue,
+            polled => polled.context(failed)?,
+        };
+        let [end, stop, typed] = fds.map(|fd| fd.any().unwrap_or(true));
+        if end {
+            // After the `^C` that the terminal has echoed.
+            let _ = writeln!(io::stderr());
+            return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
+        }
+        if stop {
+            drain(&signals.stop);
+            // Ctrl-Z. Returns after SIGCONT.
+            let _ = raise(Signal::SIGSTOP);
+        }
+        if typed {
+            match input.read(&mut buffer).context(failed)? {
+                0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+                length => bytes.extend_from_slice(&buffer[..length]),
+            }
+        }
+    }
 }

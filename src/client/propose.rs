@@ -180,14 +180,8 @@ pub fn propose(
     let key = if command.trim().is_empty() {
         ProposalKey::No
     } else if needs_question {
-        match question(&proposal, &command, cwd, is_incomplete) {
-            // Ctrl-C refuses the remaining proposals too.
-            Err(e) if e.kind == ErrorKind::Interrupted => {
-                decide(CommandChoice::Quit, false)?;
-                return Err(e);
-            }
-            key => key?,
-        }
+        // After Ctrl-C the command keeps waiting.
+        question(&proposal, &command, cwd, is_incomplete)?
     } else {
         // Allowed by a rule of the user or by confirm_cmd = false. Without a terminal nothing runs even then.
         ControllingTty::open()?;
@@ -319,7 +313,10 @@ fn question(
             Error::new(ErrorKind::Approval, format!("{reason}, so nothing was run"))
                 .hint("run llm in a terminal to decide on proposed commands")
         }
-        _ => Error::new(ErrorKind::Interrupted, "interrupted; nothing was run"),
+        _ => Error::new(
+            ErrorKind::Interrupted,
+            "interrupted; this command was not run",
+        ),
     })
 }
 
@@ -469,7 +466,11 @@ fn key_lines(
             "q",
             "run neither this command nor those after it",
         ),
-        (ProposalKey::Quit, "Ctrl-C", "the same"),
+        (
+            ProposalKey::Quit,
+            "Ctrl-C",
+            "run nothing now; llm :attach offers this command and those after it again",
+        ),
     ];
     let offered = keys.into_iter().filter(|(key, ..)| is_offered(*key));
     let lines = offered.map(|(_, name, does)| {

@@ -5,7 +5,6 @@ mod stop;
 mod wake;
 
 use std::io;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, raise};
@@ -55,8 +54,7 @@ pub struct RequestLoop<'a> {
     pub output: &'a mut AnswerOutput,
     signals: CaughtSignals,
     echo: EchoGuard,
-    /// Directory for private files.
-    run_dir: &'a Path,
+    paths: &'a Paths,
     /// Set after Ctrl-C: when to stop waiting for the daemon.
     deadline: Option<Instant>,
     /// Number of tool calls that are running.
@@ -106,7 +104,7 @@ impl<'a> RequestLoop<'a> {
             output,
             signals,
             echo,
-            run_dir: &paths.run,
+            paths,
             deadline: None,
             running_calls: 0,
             missing_terminal: false,
@@ -245,17 +243,21 @@ impl<'a> RequestLoop<'a> {
     }
 
     /// Returns the error for a connection that closed before the reply. The daemon closes the connection of a client that
-    /// reads too slowly, so the turn may still be running.
+    /// reads too slowly, so the turn may still be running, unless the daemon itself has ended.
     fn connection_lost(&self) -> Error {
-        match &self.session {
-            Some(session) if self.output.has_content() => Error::runtime(
+        let Some(session) = self.session.as_ref().filter(|_| self.output.has_content()) else {
+            return daemon_gone();
+        };
+        match connect::listener_pid(self.paths) {
+            Some(_) => Error::runtime(
                 "the connection to the aish daemon closed before the end of the answer",
             )
             .hint(format!(
                 "show the rest with: llm --attach {}",
                 short_id(session)
             )),
-            _ => daemon_gone(),
+            None => Error::runtime("the answer was cut off: the aish daemon has ended")
+                .hint("what has arrived is kept; ask again for the rest"),
         }
     }
 
@@ -341,7 +343,7 @@ impl<'a> RequestLoop<'a> {
 
     /// Asks whether a tool may be called.
     fn approve_call(&mut self, question: &ApprovalRequest) -> std::result::Result<(), LoopStop> {
-        let run_dir = self.run_dir;
+        let run_dir = &self.paths.run;
         let name = &question.tool.name;
         // Events of other calls do not end the question.
         let ended_by = |event: &Event| end_by_close(event, &question.id);

@@ -463,8 +463,14 @@ impl Config {
             .hint("to see and confirm the change, run llm in a terminal"),
             false => {
                 let names = self.models.keys().map(String::as_str);
-                Error::config(no_such_model(name, names))
-                    .hint("see them with: aish-helper model list")
+                let list = "see them with: aish-helper model list";
+                let hint = match &self.default_model {
+                    Some(server) if !name.contains('/') => {
+                        format!("{list}; another model of the server of {server}: {server}/{name}")
+                    }
+                    _ => list.to_owned(),
+                };
+                Error::config(no_such_model(name, names)).hint(hint)
             }
         }
     }

@@ -34,7 +34,7 @@ pub struct Conversation {
 /// Whatever happened (a crash, a denial, missing or duplicate records), every call has exactly one result, in the order
 /// of the calls and before anything else; no result is without a call; no two calls share an id. A prompt without an
 /// answer gets a note in place of the answer if another prompt follows, since strict chat templates require alternating
-/// roles.
+/// roles. A prompt that was refused is left out: with it, every later request would be refused too.
 pub fn conversation(records: &[Record]) -> Conversation {
     let mut talk = ConversationBuilder::default();
     for record in records {
@@ -61,6 +61,7 @@ pub fn conversation(records: &[Record]) -> Conversation {
                 calls,
                 finish,
                 native,
+                refused,
                 ..
             } => {
                 talk.end_round();
@@ -74,6 +75,10 @@ pub fn conversation(records: &[Record]) -> Conversation {
                 let is_empty = text.is_empty() && calls.is_empty();
                 let is_after_prompt = matches!(talk.messages.last(), Some(ChatMessage::User(..)));
                 if *finish == FinishReason::Error && is_empty && is_after_prompt {
+                    if *refused {
+                        talk.messages.pop();
+                        talk.prompts.pop();
+                    }
                     continue;
                 }
                 let is_continuation =

@@ -253,6 +253,7 @@ fn frames(
                 provider: _,
                 cost,
                 cost_estimated,
+                refused: _,
                 ms,
             } => {
                 if answer.model.is_empty() {

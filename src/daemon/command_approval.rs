@@ -23,6 +23,7 @@ use crate::safety::policy::{DESTRUCTIVE, RuleEffect, TERMINAL_OUTPUT_RULE};
 use crate::services::SharedServices;
 use crate::session::conversation::continued_turns;
 use crate::session::lock;
+use crate::session::shell_registry::{ApprovedCommand, ApprovedOutput};
 use crate::session::store::WaitingCommand;
 use crate::turn::protected_files::{self, ProtectionCheck};
 use crate::turn::rules_in_force;
@@ -273,6 +274,7 @@ pub async fn decide(
             session: waiting.session,
             record_ids,
             command,
+            cwd: cwd.to_owned(),
             since_ms: now_ms(),
             processes,
             nonce: nonce.clone(),
@@ -381,6 +383,18 @@ pub async fn exec_done(
         Some(captured) => (Some(stored(captured.text)), captured.stderr.map(stored)),
         None => (None, None),
     };
+    let approved = ApprovedCommand {
+        command: exec.command.clone(),
+        cwd: exec.cwd,
+        start_ms: exec.since_ms,
+        duration_ms: ms,
+        exit,
+        output: ApprovedOutput {
+            session: exec.session,
+            output: output.clone(),
+        },
+    };
+    lock(&daemon.services.shells).keep_approved(shell, approved);
     let ended = RecordBody::CommandResult {
         token: token.to_string(),
         command: exec.command,
@@ -436,6 +450,7 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
         session: id,
         record_ids,
         command,
+        cwd: String::new(),
         since_ms,
         processes: CommandProcesses::default(),
         nonce: String::new(),

@@ -22,6 +22,8 @@ pub struct RunningCommand {
     /// Ids of the answer that proposed the command.
     pub(super) record_ids: RecordIds,
     pub(super) command: String,
+    /// The directory it was approved in.
+    pub(super) cwd: String,
     /// Time of the approval, milliseconds since 1970.
     pub(super) since_ms: u64,
     /// Unknown if it was approved under an earlier daemon.
@@ -94,6 +96,7 @@ mod tests {
                 session: String::new(),
                 record_ids: RecordIds::default(),
                 command: String::new(),
+                cwd: String::new(),
                 since_ms: 0,
                 processes: CommandProcesses {
                     leader,

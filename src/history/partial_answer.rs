@@ -359,6 +359,7 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         provider: None,
         cost: None,
         cost_estimated: false,
+        refused: false,
         ms: last_ms.saturating_sub(header.started_ms),
     };
     log.append(header.ids, answer)?;

@@ -241,6 +241,9 @@ pub enum RecordBody {
         /// Whether the cost is estimated, because the provider reported no tokens.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cost_estimated: bool,
+        /// Whether the prompt was refused before a request or by the provider, and is therefore left out of later requests.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refused: bool,
         /// Time from the request to the last token.
         #[serde(rename = "duration_ms", alias = "ms")]
         ms: u64,

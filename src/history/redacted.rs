@@ -168,6 +168,7 @@ mod tests {
             provider: None,
             cost: None,
             cost_estimated: false,
+            refused: false,
             ms: 5,
         };
         let RecordBody::Assistant {

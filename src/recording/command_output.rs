@@ -53,6 +53,18 @@ pub struct RenderedOutput {
 }
 
 impl RenderedOutput {
+    /// Returns an output that was captured line by line, so that no width has folded it.
+    pub fn captured(head: String, tail: String, omitted: u64) -> RenderedOutput {
+        RenderedOutput {
+            lines: head.lines().count() + tail.lines().count(),
+            head,
+            tail,
+            columns: 0,
+            omitted,
+            lacking: None,
+        }
+    }
+
     /// Returns the first and the last of these lines, which a terminal of this width showed.
     pub fn of_lines(lines: &[String], columns: usize) -> RenderedOutput {
         let size: usize = lines.iter().map(|line| line.len() + 1).sum();

@@ -387,7 +387,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
-/// Finds the recording whose id begins or ends with `part`; lists show the end.
+/// Finds the recording whose id contains `part`, such as the end that lists show.
 ///
 /// # Errors
 /// None has it, or several.
@@ -396,19 +396,16 @@ pub fn find(dir: &Path, part: &str) -> Result<PathBuf> {
     let all = list::directories(dir).context(|| format!("cannot list {}", dir.display()))?;
     let matches = |path: &&PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        !part.is_empty() && (name.starts_with(part) || name.ends_with(part))
+        !part.is_empty() && name.contains(part)
     };
     let mut found = all.iter().filter(matches);
     match (found.next(), found.next()) {
         (Some(path), None) => Ok(path.clone()),
         (Some(_), Some(_)) => Err(Error::usage(format!(
-            "several recordings have an id that begins or ends with '{part}'"
+            "several recordings have an id that contains '{part}'"
         ))
         .hint(format!("give more of the id; {hint}"))),
-        _ => Err(Error::usage(format!(
-            "no recording has an id that begins or ends with '{part}'"
-        ))
-        .hint(hint)),
+        _ => Err(Error::usage(format!("no recording has an id that contains '{part}'")).hint(hint)),
     }
 }
 

@@ -166,7 +166,7 @@ fn in_force(
         (None, Some(value)) if name == SettingName::Model && by_variable.is_some() => {
             (Some(value), by_variable.unwrap_or_default())
         }
-        (None, Some(value)) if name == SettingName::Model && config.models.len() == 1 => {
+        (None, Some(value)) if name == SettingName::Model && config.default_model.is_none() => {
             (Some(value), "default")
         }
         (None, Some(value)) => (Some(value), key),

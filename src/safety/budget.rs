@@ -91,7 +91,7 @@ impl ModelPrice {
     pub fn cost(&self, usage: &TokenUsage) -> f64 {
         match usage.reported_cost() {
             Some(cost) => cost,
-            None => self.current.at(usage.prompt_tokens).cost(usage),
+            None => rounded(self.current.at(usage.prompt_tokens).cost(usage)),
         }
     }
 
@@ -209,26 +209,37 @@ impl fmt::Display for BudgetRefusal {
                 limit,
                 spent,
                 needed,
-            } => write!(
-                f,
-                "the budget of {} per {} does not allow this request: {} is spent or reserved, and the request can cost {}",
-                usd(*limit),
-                period.as_str(),
-                usd(*spent),
-                usd(*needed)
-            ),
+            } => {
+                let amounts = [*limit, *spent, *needed];
+                let decimals = amounts.map(decimals).into_iter().max().unwrap_or(2);
+                let [limit, spent, needed] = amounts.map(|amount| format!("${amount:.decimals$}"));
+                write!(
+                    f,
+                    "the budget of {limit} per {} does not allow this request: {spent} is spent or reserved, and the request can cost {needed}",
+                    period.as_str(),
+                )
+            }
         }
     }
 }
 
 /// Formats an amount with at least two decimals, and with as many as a small one needs.
 pub fn usd(amount: f64) -> String {
+    format!("${amount:.*}", decimals(amount))
+}
+
+/// Returns an amount without the error of adding fractions, which JSON would show in 17 digits.
+pub fn rounded(amount: f64) -> f64 {
+    (amount * 1e12).round() / 1e12
+}
+
+fn decimals(amount: f64) -> usize {
     if amount == 0.0 || amount >= 1.0 {
-        format!("${amount:.2}")
+        2
     } else if amount >= 0.001 {
-        format!("${amount:.4}")
+        4
     } else {
-        format!("${amount:.6}")
+        6
     }
 }
 

@@ -211,13 +211,9 @@ impl Session {
 
     /// Returns the time of this shell's last prompt in milliseconds since 1970; shell facts up to then were already sent.
     pub fn last_prompt_ms(&self, shell: &ShellId) -> u64 {
-        let of_shell = |r: &&Record| matches!(&r.body, RecordBody::User { shell: Some(s), .. } if s == shell.as_str());
+        let of_shell = |r: &Record| matches!(&r.body, RecordBody::User { shell: Some(s), .. } if s == shell.as_str());
         self.with_records(|records| {
-            records
-                .iter()
-                .rev()
-                .find(of_shell)
-                .map_or(0, |r| r.timestamp_ms)
+            last_prompt(records, of_shell).map_or(0, |at| records[at].timestamp_ms)
         })
     }
 }
@@ -264,11 +260,23 @@ pub fn has_begun(records: &[Record], prompt: &str) -> bool {
 
 /// Returns the records after the last prompt.
 pub fn since_last_prompt(records: &[Record]) -> &[Record] {
-    let start = records
-        .iter()
-        .rposition(|r| matches!(r.body, RecordBody::User { .. }))
-        .map_or(0, |at| at + 1);
+    let start = last_prompt(records, |_| true).map_or(0, |at| at + 1);
     &records[start..]
+}
+
+/// Returns the place of the last of these prompts. One that was refused, and is no part of the conversation, does not count.
+fn last_prompt(records: &[Record], is_wanted: impl Fn(&Record) -> bool) -> Option<usize> {
+    let mut refused = false;
+    for (at, record) in records.iter().enumerate().rev() {
+        match &record.body {
+            RecordBody::Assistant { refused: r, .. } => refused |= r,
+            RecordBody::User { .. } if !std::mem::take(&mut refused) && is_wanted(record) => {
+                return Some(at);
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// A session shared between tasks.

@@ -7,12 +7,14 @@ use std::time::Instant;
 use super::is_alive;
 use crate::context::align::{OpenLine, UnrecordedLine};
 use crate::history::journal::{JournalLog, new_record};
-use crate::history::record::{Record, RecordBody, RecordIds, is_aish};
+use crate::history::record::{CommandOutput, Record, RecordBody, RecordIds, is_aish};
 use crate::protocol::{DecidingKey, ShellId};
 use crate::safety::redact::global_redactor;
 
 /// Number of commands kept for each shell.
 const KEPT: usize = 64;
+/// Number of approved commands of each shell whose output is kept.
+const KEPT_OUTPUTS: usize = 8;
 /// Number of unrecorded lines kept after each of them.
 const KEPT_UNRECORDED: usize = 256;
 
@@ -89,6 +91,20 @@ struct ShellState {
     deciding_key: Option<(u8, Instant)>,
 }
 
+impl ShellState {
+    fn push(&mut self, command: KeptCommand) {
+        if self.commands.len() == KEPT {
+            self.commands.pop_front();
+        }
+        self.commands.push_back(command);
+    }
+
+    fn last_typed(&mut self) -> Option<&mut KeptCommand> {
+        let mut newest = self.commands.iter_mut().rev();
+        newest.find(|kept| kept.approved.is_none())
+    }
+}
+
 /// A command of a shell.
 #[derive(Debug, Clone)]
 pub struct KeptCommand {
@@ -100,6 +116,34 @@ pub struct KeptCommand {
     pub open_line: OpenLine,
     /// Another shell with the plugin ran in it, whose lines cannot be told from its own.
     pub hosts_shell: bool,
+    /// An approved command, whose output was captured as it ran. It is no line on the screen.
+    pub approved: Option<ApprovedOutput>,
+}
+
+/// The output of an approved command.
+#[derive(Debug, Clone)]
+pub struct ApprovedOutput {
+    /// The session whose model proposed the command.
+    pub session: String,
+    /// The output; `None` if it was not captured.
+    pub output: Option<CommandOutput>,
+}
+
+/// An approved command that has ended.
+#[derive(Debug)]
+pub struct ApprovedCommand {
+    /// The command line.
+    pub command: String,
+    /// The directory it was approved in.
+    pub cwd: String,
+    /// Time of the approval, milliseconds since 1970.
+    pub start_ms: u64,
+    /// Duration in milliseconds.
+    pub duration_ms: u64,
+    /// The exit code.
+    pub exit: i32,
+    /// The output, and who proposed the command.
+    pub output: ApprovedOutput,
 }
 
 /// Known facts about the screen of a shell.
@@ -162,15 +206,46 @@ impl ShellRegistry {
     ) {
         let state = self.shells.entry(shell.clone()).or_default();
         let hosts_shell = std::mem::take(&mut state.hosts_shell);
-        let commands = &mut state.commands;
-        if commands.len() == KEPT {
-            commands.pop_front();
-        }
-        commands.push_back(KeptCommand {
+        state.push(KeptCommand {
             body,
             unrecorded_after,
             open_line,
             hosts_shell,
+            approved: None,
+        });
+    }
+
+    /// Keeps an approved command as the newest one of its shell. Its session records it.
+    pub fn keep_approved(&mut self, shell: &ShellId, approved: ApprovedCommand) {
+        let state = self.shells.entry(shell.clone()).or_default();
+        // It ran in the environment that the last typed command left.
+        let env = match state.last_typed().map(|kept| &kept.body) {
+            Some(RecordBody::ShellCommand { env, .. }) => env.clone(),
+            _ => Vec::new(),
+        };
+        let body = RecordBody::ShellCommand {
+            shell: shell.to_string(),
+            command: global_redactor().redact(&approved.command).into_owned(),
+            cwd: approved.cwd,
+            tty: state.tty.clone(),
+            start_ms: approved.start_ms,
+            duration_ms: approved.duration_ms,
+            exit: approved.exit,
+            session: Some(approved.output.session.clone()),
+            env,
+            size: None,
+        };
+        let newest = state.commands.iter_mut().rev();
+        let outputs = newest.filter_map(|kept| kept.approved.as_mut());
+        for older in outputs.skip(KEPT_OUTPUTS - 1) {
+            older.output = None;
+        }
+        state.push(KeptCommand {
+            body,
+            unrecorded_after: None,
+            open_line: OpenLine::default(),
+            hosts_shell: false,
+            approved: Some(approved.output),
         });
     }
 
@@ -232,7 +307,7 @@ impl ShellRegistry {
                 state.terminal = Some(terminal);
                 state.greeting = self.greetings;
                 // A shell greets again when an event could not be sent.
-                if let Some(last) = state.commands.back_mut() {
+                if let Some(last) = state.last_typed() {
                     last.unrecorded_after = None;
                 }
             }
@@ -240,7 +315,7 @@ impl ShellRegistry {
                 let state = self.shells.get_mut(shell);
                 let last = state.and_then(|state| {
                     state.hosts_shell = false;
-                    state.commands.back_mut()
+                    state.last_typed()
                 });
                 if let Some(lines) = last.and_then(|last| last.unrecorded_after.as_mut())
                     && lines.len() < KEPT_UNRECORDED
@@ -294,12 +369,23 @@ impl ShellRegistry {
     }
 
     /// Returns the last commands of a shell that ended after `told_ms` (milliseconds since 1970), at most `limit`, without
-    /// calls of aish itself.
-    pub fn since(&self, shell: &ShellId, told_ms: u64, limit: usize) -> Vec<RecordBody> {
+    /// calls of aish itself and without approved commands of this session, which has their results.
+    pub fn since(
+        &self,
+        shell: &ShellId,
+        session: &str,
+        told_ms: u64,
+        limit: usize,
+    ) -> Vec<RecordBody> {
         let Some(shell) = self.shells.get(shell) else {
             return Vec::new();
         };
-        let bodies = shell.commands.iter().map(|kept| &kept.body);
+        let is_told = |kept: &&KeptCommand| match &kept.approved {
+            Some(approved) => approved.session == session,
+            None => false,
+        };
+        let kept = shell.commands.iter().filter(|kept| !is_told(kept));
+        let bodies = kept.map(|kept| &kept.body);
         let fresh = bodies.filter(|body| match body {
             RecordBody::ShellCommand {
                 start_ms,
@@ -321,16 +407,18 @@ impl ShellRegistry {
     }
 
     /// Returns the last command of a shell that is not a call of aish itself, unless a prompt was about it.
-    pub fn undecided(&self, shell: &ShellId) -> Option<RecordBody> {
+    pub fn undecided(&self, shell: &ShellId, session: &str) -> Option<RecordBody> {
         let decided_ms = self.shells.get(shell)?.decided_ms;
-        self.since(shell, decided_ms, 1).pop()
+        self.since(shell, session, decided_ms, 1).pop()
     }
 
     /// Returns the last commands of a shell, oldest first, its terminal device, and the variables that identify its terminal.
     pub fn on_screen(&self, shell: &ShellId) -> Option<ShellOnScreen> {
         let state = self.shells.get(shell)?;
         let mut commands: Vec<KeptCommand> = state.commands.iter().cloned().collect();
-        if let Some(last) = commands.last_mut().filter(|_| state.hosts_shell) {
+        let mut newest = commands.iter_mut().rev();
+        let last = newest.find(|kept| kept.approved.is_none());
+        if let Some(last) = last.filter(|_| state.hosts_shell) {
             last.unrecorded_after = None;
         }
         Some(ShellOnScreen {

@@ -92,7 +92,14 @@ pub fn turn_ended(services: &SharedServices, feed: &TurnFeed, end: &TurnEnd) {
         Ok(answer) if answer.finish == FinishReason::Interrupted => {
             format!("the answer to “{prompt}” was interrupted: {command} shows it")
         }
-        Ok(_) => format!("the answer to “{prompt}” is done: {command} shows it"),
+        Ok(answer) => {
+            let proposes = match answer.proposals {
+                0 => String::new(),
+                1 => ", with a proposed command".to_owned(),
+                n => format!(", with {n} proposed commands"),
+            };
+            format!("the answer to “{prompt}” is done{proposes}: {command} shows it")
+        }
         Err(failure) => format!("“{prompt}” failed: {}", failure.message),
     };
     notify(services, feed, &line);

@@ -2,7 +2,7 @@
 
 use crate::chat::tokens::text_tokens;
 use crate::chat::{FinishReason, TokenUsage, ToolCall};
-use crate::safety::budget::ModelPrice;
+use crate::safety::budget::{self, ModelPrice};
 
 /// The cost of a turn, in US dollars.
 #[derive(Debug)]
@@ -77,7 +77,10 @@ impl TurnCost {
         };
         // Nothing is guessed about a free model either.
         is_estimated &= cost.is_some_and(|cost| cost > 0.0);
-        self.total = self.total.zip(cost).map(|(sum, cost)| sum + cost);
+        self.total = self
+            .total
+            .zip(cost)
+            .map(|(sum, cost)| budget::rounded(sum + cost));
         self.spent += cost.unwrap_or(0.0);
         self.estimated |= is_estimated;
         (cost, is_estimated)

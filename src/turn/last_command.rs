@@ -26,9 +26,9 @@ pub fn recent(
     let asks_about_earlier = asks_about_earlier_failure(session, ask);
     let shells = lock(&services.shells);
     let limit = chosen.config.context.commands;
-    let mut commands = shells.since(shell, last_prompt, limit);
+    let mut commands = shells.since(shell, &session.id, last_prompt, limit);
     if commands.is_empty() && limit > 0 && asks_about_earlier {
-        commands.extend(shells.undecided(shell).filter(has_failed));
+        commands.extend(shells.undecided(shell, &session.id).filter(has_failed));
     }
     commands
 }
@@ -122,7 +122,10 @@ pub async fn output(
     // Before the terminal is read: a shell whose pane is closed meanwhile is forgotten, with its terminal.
     let unreadable = terminal_output::unreadable(services, &wanted);
     match terminal_output::read(services, wanted).await {
-        Ok(output) if last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) => {
+        Ok(output)
+            if ask.output == OutputChoice::Always
+                || last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) =>
+        {
             LastOutput::Read(output)
         }
         Ok(_) => LastOutput::NotWanted,

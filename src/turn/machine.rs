@@ -312,6 +312,8 @@ impl TurnMachine {
             Err(e) if e.kind == ErrorKind::Interrupted => (FinishReason::Interrupted, None),
             Err(e) => (FinishReason::Error, Some(e)),
         };
+        // A prompt with a part of an answer or with tool calls is not left out.
+        let is_first = self.depth == 0 && self.earlier_text == 0 && self.continuations == 0;
         let usage = self.usage.take();
         self.total = cost::sum_usage(self.total, usage);
         let (cost, cost_estimated) = self.cost.end_round(usage, finish, &self.text, &calls);
@@ -331,6 +333,7 @@ impl TurnMachine {
             provider: self.setting.provider.clone(),
             cost,
             cost_estimated,
+            refused: is_first && failure.as_ref().is_some_and(|e| e.is_refusal),
             ms: ms.saturating_sub(self.began),
         })));
         match failure {

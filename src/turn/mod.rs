@@ -24,6 +24,7 @@ mod prepared_prompt;
 pub mod preview;
 pub mod prompt_context;
 pub mod protected_files;
+mod request_cost;
 pub mod rounds;
 pub mod rules_in_force;
 mod sent_context;

@@ -59,7 +59,10 @@ impl PromptParts {
                 "the model \"{}\" is not configured for images",
                 chosen.name
             ))
-            .hint("if it accepts them, set images = true in its [models] section; otherwise choose another with -m"));
+            .hint(format!(
+                "if it accepts them, set images = true in [models.{}]; otherwise choose another with -m",
+                chosen.name
+            )));
         }
         Ok(())
     }

@@ -117,7 +117,7 @@ pub fn content(
             }),
             finished: since_last_prompt(records)
                 .iter()
-                .filter_map(|r| exec_fact(r, last_start_ms, !is_denied))
+                .filter_map(|r| exec_fact(r, last_start_ms, !is_denied, read.as_ref()))
                 .collect(),
             undone: since_last_prompt(records)
                 .iter()
@@ -236,12 +236,15 @@ fn attached_line(output: &TerminalOutput) -> String {
     format!("with the output of {command} ({})", parts.join(", "))
 }
 
-/// Returns the result that a record has; `last_start_ms` is the start of the last command of the user.
-fn exec_fact(
-    record: &Record,
+/// Returns the result that a record has; `last_start_ms` is the start of the last command of the user, and `read` the output that is
+/// sent anyway.
+fn exec_fact<'r>(
+    record: &'r Record,
     last_start_ms: u64,
     with_output: bool,
-) -> Option<FinishedCommand<'_>> {
+    read: Option<&TerminalOutput>,
+) -> Option<FinishedCommand<'r>> {
+    let is_read = |command: &str| read.is_some_and(|read| read.command == command);
     match &record.body {
         RecordBody::CommandResult {
             command,
@@ -251,7 +254,7 @@ fn exec_fact(
         } => Some(FinishedCommand {
             command,
             exit: *exit,
-            output: output.as_ref().filter(|_| with_output),
+            output: output.as_ref().filter(|_| with_output && !is_read(command)),
             is_last: record.timestamp_ms >= last_start_ms,
         }),
         _ => None,

@@ -8,19 +8,20 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::call_context::{CallContext, ToolExposure};
 use super::gate::{self, CallGate};
+use super::request_cost::RequestCost;
 use super::rules_in_force::RequestContext;
 use super::tool_exposure::{self, SelectedTools};
 use super::{background_notice, model_request, prompt_context, turn_settings};
 use crate::chat::tokens::TokenScale;
 use crate::chat::{ChatMessage, StreamItem, ToolCall, ToolDefinition};
 use crate::context::{self, Conversation, FittedMessages, WindowLimit};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::history::journal::new_record;
 use crate::history::partial_answer::PartialAnswer;
 use crate::history::record::{Record, RecordBody, RecordIds};
 use crate::mcp::ToolCatalog;
 use crate::protocol::AnswerSummary;
-use crate::safety::budget::{Amounts, BudgetRefusal, RequestBound, SpendingPermit};
+use crate::safety::budget::{RequestBound, SpendingPermit};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::services::spending::{Reservation, ReserveError, Spending};
@@ -32,15 +33,6 @@ use crate::turn::machine::{TurnEffect, TurnInput, TurnMachine, TurnSettings};
 
 /// Capacity of the queue of answer chunks; when it is full, reading from the provider pauses.
 const QUEUE: usize = 64;
-/// The longest answer that is reserved in a budget if the configuration sets no limit, in tokens, where the model's own
-/// limit is known; it may be longer than any answer ever is.
-const MAX_RESERVED_ANSWER: u32 = 32_000;
-/// The longest answer that is reserved in a budget where nothing is known, in tokens.
-const UNKNOWN_ANSWER: u32 = 16_384;
-/// Factor between the estimated tokens of a request and the most that it is expected to have.
-const ESTIMATE_MARGIN: f64 = 1.1;
-/// Tokens of the instructions that providers add to a request with tools. The most that was measured is 800.
-const HIDDEN_TOKENS: u64 = 1000;
 /// Tokens of the context window reserved for the answer if the configuration sets no limit.
 pub(super) const RESERVE: u32 = 1024;
 
@@ -207,9 +199,20 @@ impl<'a> TurnRun<'a> {
         let tokens = scale.tokens(fitted.estimate) as u64;
         let session = self.session.id.clone();
         let permit = move |spending: &Spending, limits: &_, bound: RequestBound<'_>| {
-            spending.permit(limits, &session, bound)
+            match spending.permit(limits, &session, bound) {
+                // Nothing is sent, so that the request is shown all the same.
+                Err(ReserveError::Refused(refusal)) => {
+                    let permit = spending.permit(&[None; 4], &session, bound)?;
+                    Ok((permit, Some(refusal)))
+                }
+                permit => Ok((permit?, None)),
+            }
         };
-        let permit = self.with_bound(tokens, !offered.is_empty(), permit).await?;
+        let cost = self.request_cost(tokens, !offered.is_empty());
+        let (permit, refusal) = cost.ask(permit).await?;
+        if let Some(refusal) = refusal {
+            self.feed.notice(format!("it would not be sent: {refusal}"));
+        }
         let request = (&*fitted.messages, &*offered);
         let (url, body) =
             model_request::preview(self.services, self.chosen, self.session, request, &permit)?;
@@ -234,67 +237,20 @@ impl<'a> TurnRun<'a> {
     /// Reserves what a request can cost at most.
     async fn reserve(&self, tokens: u64, has_tools: bool) -> Result<Reservation> {
         let (session, spent) = (self.session.id.clone(), self.turn.spent());
-        self.with_bound(tokens, has_tools, move |spending, limits, bound| {
+        let reserve = move |spending: &Spending, limits: &_, bound: RequestBound<'_>| {
             spending.reserve(limits, &session, spent, bound)
-        })
-        .await
+        };
+        self.request_cost(tokens, has_tools).ask(reserve).await
     }
 
-    /// Asks the budget about a request: for a reservation, or for the permit that it would give.
-    async fn with_bound<T: Send + 'static>(
-        &self,
-        tokens: u64,
-        has_tools: bool,
-        ask: impl FnOnce(
-            &Spending,
-            &Amounts<Option<f64>>,
-            RequestBound<'_>,
-        ) -> std::result::Result<T, ReserveError>
-        + Send
-        + 'static,
-    ) -> Result<T> {
-        let chosen = self.chosen;
-        let limits = chosen.config.budget.limits();
-        let has_budget = limits.iter().any(Option::is_some);
-        let answer_tokens = match (chosen.endpoint.max_tokens, chosen.max_output) {
-            (Some(max), _) => max,
-            (None, Some(max)) => max.min(MAX_RESERVED_ANSWER),
-            (None, None) => UNKNOWN_ANSWER,
-        };
-        // The provider's own instructions for tools count too.
-        let hidden = if has_tools { HIDDEN_TOKENS } else { 0 };
-        let prompt_tokens = ((tokens as f64 * ESTIMATE_MARGIN) as u64).saturating_add(hidden);
-        let (spending, price) = (self.services.spending.clone(), chosen.price.clone());
-        let ask = move || {
-            let bound = RequestBound {
-                price: price.as_ref(),
-                prompt_tokens,
-                answer_tokens: u64::from(answer_tokens),
-            };
-            ask(&spending, &limits, bound)
-        };
-        let asked = match has_budget {
-            true => tokio::task::spawn_blocking(ask)
-                .await
-                .map_err(|e| Error::runtime(format!("the budget cannot be checked: {e}")))?,
-            false => ask(),
-        };
-        asked.map_err(|e| match e {
-            ReserveError::File(e) => e,
-            ReserveError::Refused(refusal) => {
-                let hint = match refusal {
-                    BudgetRefusal::UnknownPrice => format!(
-                        "add its price to [models.{}]: price = {{ input = 0.4, output = 1.6 }} (US dollars per million tokens, 0 if it is free), or remove [budget]",
-                        chosen.name
-                    ),
-                    BudgetRefusal::Exceeded { period, .. } => {
-                        let name = period.as_str();
-                        format!("raise or remove {name} in [budget] of the configuration")
-                    }
-                };
-                Error::runtime(refusal.to_string()).hint(hint)
-            }
-        })
+    fn request_cost(&self, tokens: u64, has_tools: bool) -> RequestCost<'_> {
+        RequestCost {
+            services: self.services,
+            chosen: self.chosen,
+            session: self.session,
+            tokens,
+            has_tools,
+        }
     }
 
     /// Sends one request, which has about `estimate` tokens before the model's scale, and processes its answer.
@@ -306,7 +262,14 @@ impl<'a> TurnRun<'a> {
     ) -> Result<NextStep> {
         let scale = self.token_scale(!tools.is_empty());
         let tokens = scale.tokens(estimate) as u64;
-        let reservation = self.reserve(tokens, !tools.is_empty()).await?;
+        let reservation = match self.reserve(tokens, !tools.is_empty()).await {
+            Ok(reservation) => reservation,
+            // Recorded like the failure of a request.
+            Err(e) => {
+                self.begin_round();
+                return self.take(TurnInput::Ended(Err(e.refusal()))).await;
+            }
+        };
         self.turn.begin_request(tokens);
         let spent = self.turn.spent();
         let step = self
@@ -321,6 +284,11 @@ impl<'a> TurnRun<'a> {
         step
     }
 
+    fn begin_round(&mut self) {
+        self.record_ids.turn = Some(uuid::Uuid::now_v7().to_string());
+        self.feed.begin_round(self.record_ids.turn.as_deref());
+    }
+
     async fn exchange(
         &mut self,
         messages: &[ChatMessage],
@@ -328,13 +296,12 @@ impl<'a> TurnRun<'a> {
         estimate: f64,
         permit: &SpendingPermit,
     ) -> Result<NextStep> {
-        self.record_ids.turn = Some(uuid::Uuid::now_v7().to_string());
+        self.begin_round();
         let (dir, session) = (self.services.paths.partial_answers(), &self.session.id);
         let background = self.feed.origin.hang_up == HangUpPolicy::Continue;
         let (ids, model) = (&self.record_ids, &self.chosen.name);
         let partial = PartialAnswer::create(&dir, session, ids, model, background);
         std::mem::replace(&mut self.partial, partial).finish();
-        self.feed.begin_round(self.record_ids.turn.as_deref());
         let (sender, mut chunks) = mpsc::channel(QUEUE);
         let cancel = self.feed.cancel_token().clone();
         let request = model_request::send(

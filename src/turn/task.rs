@@ -110,7 +110,10 @@ async fn wait_for_turn(feed: &TurnFeed, session: &Session) -> Result<OwnedMutexG
     let running = session.hub.running();
     let line = match running.as_ref().map(|running| &running.origin) {
         Some(origin) => {
-            let place = origin.tty.as_ref().map(|tty| format!(" in {tty}"));
+            let place = match (&origin.hang_up, &origin.tty) {
+                (HangUpPolicy::Continue, _) => Some(" in the background".to_owned()),
+                (HangUpPolicy::Cancel, tty) => tty.as_ref().map(|tty| format!(" in {tty}")),
+            };
             format!(
                 "waiting for the answer to “{}”{}",
                 origin.words(),

@@ -80,6 +80,19 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
         terminal,
     } = on_screen.ok_or_else(no_commands)?;
     let position = position(&commands, wanted.command)?;
+    if let Some(approved) = commands[position].approved.as_ref() {
+        let output = approved.output.clone();
+        let output =
+            output.ok_or_else(|| Error::runtime("the output of that command was not captured"))?;
+        let output = RenderedOutput::captured(output.head, output.tail, output.omitted);
+        return redacted_output(
+            &commands,
+            position,
+            output,
+            "the approved command",
+            Doubts::default(),
+        );
+    }
     if let Some(line) = &wanted.running {
         global_redactor().add_found(line);
     }
@@ -283,8 +296,10 @@ fn cut(
     wanted: &WantedOutput,
     cancelled: &CancellationToken,
 ) -> Result<TerminalOutput> {
+    let typed = |kept: &&KeptCommand| kept.approved.is_none();
     let known: Vec<KnownCommand<'_>> = commands
         .iter()
+        .filter(typed)
         .filter_map(|kept| match &kept.body {
             RecordBody::ShellCommand { command, cwd, .. } => Some(KnownCommand {
                 text: command,
@@ -295,7 +310,7 @@ fn cut(
             _ => None,
         })
         .collect();
-    let number = commands.len() - position;
+    let number = commands[position..].iter().filter(typed).count();
     let running = RunningLine {
         text: wanted.running.as_deref(),
         words: wanted.words.as_deref(),

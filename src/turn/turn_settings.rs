@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::history::record::{Record, RecordBody};
 use crate::protocol::{AnswerSummary, ShownCost};
+use crate::safety::budget;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
@@ -55,7 +56,7 @@ pub(super) async fn add_session_cost(
     if answer.show_cost != ShownCost::Nothing && answer.cost.is_some() {
         let (spending, id) = (services.spending.clone(), session.id.clone());
         let session_cost = tokio::task::spawn_blocking(move || spending.session(&id));
-        answer.session_cost = session_cost.await.ok();
+        answer.session_cost = session_cost.await.ok().map(budget::rounded);
         answer.session_cost_partial = session.with_records(|all| all.iter().any(is_unpriced));
     }
 }

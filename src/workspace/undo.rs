@@ -63,7 +63,7 @@ pub enum UndoResult {
 pub struct UndoReport {
     /// The files of the turn, in the order in which they were changed first.
     pub files: Vec<(PathBuf, UndoResult)>,
-    /// Whether the files were restored. If not, because of a conflict, [`UndoResult::Restored`] says what would be done.
+    /// Whether files were restored. If not, because of a conflict, [`UndoResult::Restored`] says what would be done.
     pub is_done: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct TurnDifference {
 /// Beginning of the names of directories whose turn is undone.
 const RETIRED: &str = "undone-";
 
-/// Marks a turn that was undone but for files that were changed after it.
+/// Marks a turn that was undone but for files that were changed after it, which can still be undone.
 const SKIPPED: &str = "skipped";
 
 impl UndoStore {
@@ -130,16 +130,17 @@ impl UndoStore {
         Ok(TurnKeeper::new(session, directory, self.limit))
     }
 
-    /// Returns the turns of a session that can be undone, the oldest first.
+    /// Returns the turns of a session that can be undone, the oldest first, after those with files that an undo has skipped.
     ///
     /// # Errors
     /// The directory cannot be read.
     pub fn turns(&self, session: &str) -> Result<Vec<String>, WorkspaceError> {
         let turns = turn_directories(&self.session(session)?)?;
-        let left = turns
+        let (skipped, left): (Vec<_>, Vec<_>) = turns
             .into_iter()
-            .filter(|(_, _, path)| !path.join(SKIPPED).exists());
-        Ok(left.map(|(_, name, _)| name).collect())
+            .partition(|(_, _, path)| path.join(SKIPPED).exists());
+        let all = skipped.into_iter().chain(left);
+        Ok(all.map(|(_, name, _)| name).collect())
     }
 
     /// Puts the files of a turn back as they were before it: all of them, or none.
@@ -183,6 +184,14 @@ impl UndoStore {
         if report.has_conflicts() && choice == ConflictChoice::Refuse {
             return Ok(report);
         }
+        if report.has_conflicts() {
+            // The next undo is about the turn before; the copies of the skipped files stay within the limit.
+            let mark = directory.join(SKIPPED);
+            fs::File::create(&mark).map_err(|error| failed(&mark, &error))?;
+            if in_the_way.is_empty() && changes.is_empty() {
+                return Ok(report);
+            }
+        }
         let session = self.session(session)?;
         let mut keeper = TurnKeeper::temporary(session.clone(), session.join(UNDOING));
         if !in_the_way.is_empty() {
@@ -201,11 +210,7 @@ impl UndoStore {
         }
         report.is_done = true;
         remove_empty(&directories, resolve);
-        if report.has_conflicts() {
-            // The next undo is about the turn before; the copies of the skipped files stay within the limit.
-            let mark = directory.join(SKIPPED);
-            fs::File::create(&mark).map_err(|error| failed(&mark, &error))?;
-        } else {
+        if !report.has_conflicts() {
             retire(&session, &directory)?;
         }
         Ok(report)

@@ -140,7 +140,8 @@ fn a_background_answer_is_announced_and_its_commands_are_offered() {
     helper.provider.open("on");
     noticed(&helper);
     zsh.run("");
-    let notice = "[aish] the answer to “make it” is done: llm :attach shows it";
+    let notice =
+        "[aish] the answer to “make it” is done, with a proposed command: llm :attach shows it";
     assert!(zsh.screen().contains(notice), "{}", zsh.screen());
     zsh.send("clear; llm :attach\r");
     zsh.wait_text("[y] run");

@@ -252,11 +252,52 @@ fn the_budget_limits_the_answer_and_refuses_what_does_not_fit() {
         words.contains("the budget of $0.0120 per day does not allow this request: $0.0010 is spent or reserved, and the request can cost $0.01"),
         "{words}"
     );
-    assert!(words.contains("raise or remove day in [budget]"), "{words}");
+    assert!(
+        words.contains("raise or remove `day` in [budget]"),
+        "{words}"
+    );
     let preview = ["ask", "--dry-run", "--shell", "s1", "x"];
-    let refused = helper.call(preview).run().fails(1);
-    assert!(refused.contains("does not allow this request"), "{refused}");
+    let shown = helper.call(preview).run();
+    let refused = "it would not be sent: the budget of $0.0120 per day does not allow this request";
+    assert!(shown.stderr.contains(refused), "{shown:?}");
+    assert!(shown.ok().contains("claude-sonnet-5"));
     assert_eq!(helper.provider.requests().len(), 2, "no request is made");
+}
+
+#[test]
+fn a_prompt_that_was_refused_is_left_out_of_later_requests() {
+    let helper = with(
+        Provider::answering(
+            |request| match request.json.to_string().contains("refuse this") {
+                true => Script::status(400, "{\"error\":{\"message\":\"prompt is too long\"}}"),
+                false => anthropic::answer(request, &[Block::Text("Fine.")], "end_turn"),
+            },
+        ),
+        "max_tokens = 1024\n[budget]\nprompt = 0.05\n",
+    );
+    let ask = |words: &[&str]| helper.call([&["ask", "--shell", "s1"], words].concat());
+    let long = "many words ".repeat(20_000);
+    let refused = ask(&[]).stdin(long.as_str()).run().fails(1);
+    assert!(refused.contains("per prompt does not allow"), "{refused}");
+    assert!(refused.contains(", or attach less"), "{refused}");
+    let refused = ask(&["refuse this"]).run().fails(1);
+    assert!(refused.contains("(400)"), "{refused}");
+    helper.kill_daemon();
+    ask(&["hi"]).run().ok();
+    let requests = helper.provider.requests();
+    let sent = &requests.last().expect("a request").json["messages"];
+    assert_eq!(sent.as_array().map(Vec::len), Some(1), "{sent}");
+    assert!(sent.to_string().contains("hi"), "{sent}");
+    ask(&["and now"]).run().ok();
+    let refused = ask(&[]).stdin(long.as_str()).run().fails(1);
+    assert!(
+        refused.contains("start a new session with `llm --new`"),
+        "{refused}"
+    );
+    // The journal has them all, each with its failure.
+    let answers = helper.records_of("assistant");
+    let left_out: Vec<_> = answers.iter().map(|a| a["refused"] == true).collect();
+    assert_eq!(left_out, [true, true, false, false, true]);
 }
 
 #[test]

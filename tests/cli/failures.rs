@@ -213,7 +213,7 @@ fn a_daemon_killed_during_an_answer_is_reported_in_one_line() {
     assert_eq!(run.stdout, "half \n");
     let error = run.fails(1);
     assert!(
-        error.contains("show the rest with: llm --attach "),
+        error.contains("what has arrived is kept; ask again for the rest"),
         "{error}"
     );
     assert_eq!(helper.ask("go on"), "second\n");

@@ -220,16 +220,21 @@ fn each_key_is_recorded_with_its_decision() {
 }
 
 #[test]
-fn ctrl_c_denies_all_proposals() {
+fn after_ctrl_c_the_proposals_keep_waiting() {
     let helper = proposing(&["print one", "print two"]);
     let mut offer = Offer::new(&helper);
     let verdict = offer.decide("\x03");
     assert_eq!((&*verdict.code, &*verdict.words[0]), ("130", ""));
-    assert_eq!(verdict.stderr, "[aish] interrupted; nothing was run\n");
+    let interrupted = "[aish] interrupted; this command was not run\n";
+    assert_eq!(verdict.stderr, interrupted);
+    assert!(helper.records_of("command_approval").is_empty());
+    let call = helper
+        .call(["propose", "--shell", "s1", "--interrupted"])
+        .run();
+    assert_eq!(call.stderr, "[aish] 2 more: llm :attach offers them\n");
+    assert_eq!(offer.decide("n").code, "0");
     let decision = helper.records_of("command_approval").pop().unwrap();
-    assert_eq!(text(&decision, "choice"), "quit");
-    let call = helper.call(["propose", "--shell", "s1"]);
-    assert_eq!(call.run().ok(), "none\n");
+    assert_eq!(text(&decision, "proposed"), "print one");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::support::helper::Helper;
 use crate::support::pty::Zsh;
 use crate::support::shell_id;
 
-const QUESTION: &str = "the configuration allows more than when you last saw it";
+const QUESTION: &str = "the configuration has changed since you last saw it";
 
 /// A helper whose model proposes a command, and whose configuration was seen.
 fn helper() -> Helper {

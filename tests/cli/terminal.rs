@@ -6,6 +6,7 @@ use aish::paths::lock_file;
 
 use crate::fakes::provider::{Part, Provider, Script, finish_event, text_event};
 use crate::support::helper::Helper;
+use crate::support::home::source_plugin;
 use crate::support::pty::Zsh;
 
 /// A helper for a shell without the plugin.
@@ -120,6 +121,22 @@ fn a_prompt_of_several_lines_is_typed() {
     zsh.send("\x04");
     zsh.prompt();
     assert!(zsh.screen().contains("code=2"));
+}
+
+#[test]
+fn ctrl_c_ends_a_prompt_of_several_lines_and_the_command_line() {
+    let helper = plain(Provider::answering(|_| Script::tokens(["ok"])));
+    helper.home.zshrc(&source_plugin());
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.send("llm; print -r -- not reached\r");
+    zsh.wait_text("end it with Ctrl-D");
+    zsh.send("some words");
+    zsh.wait_text("some words");
+    zsh.interrupt();
+    assert_eq!(zsh.eval("print $?"), "130\n");
+    let screen = zsh.screen();
+    assert!(!screen.contains("\nnot reached"), "{screen}");
+    assert!(screen.contains("some words^C\n"), "{screen}");
 }
 
 #[cfg(target_os = "linux")]

@@ -94,10 +94,11 @@ fn list_and_show_tell_what_was_recorded() {
     assert!(
         lines[1].contains(" 80×24 ")
             && lines[1].contains(" relay ")
-            && lines[1].ends_with("77-abc  exit 0")
+            && lines[1].contains("  exit 0 ")
+            && lines[1].ends_with("77-abc")
     );
     assert!(
-        lines[2].starts_with("000000b2") && lines[2].ends_with("cut off"),
+        lines[2].starts_with("000000b2") && lines[2].contains("  cut off  "),
         "{list}"
     );
     let json = helper.call(["recording", "list", "--json"]).run().ok();
@@ -113,7 +114,7 @@ fn list_and_show_tell_what_was_recorded() {
     assert!(shown.contains("2 commands\n1  0:00"), "{shown}");
     assert!(shown.contains("1.2 s  exit 2  make\n"), "{shown}");
     let json = helper
-        .call(["recording", "show", "0193a000", "--json"])
+        .call(["recording", "show", "3a000", "--json"])
         .run()
         .ok();
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -171,12 +172,12 @@ fn a_recording_that_is_written_says_so_and_is_not_deleted() {
     let events = fs::File::open(dir.join("events.jsonl")).unwrap();
     let lock = nix::fcntl::Flock::lock(events, nix::fcntl::FlockArg::LockExclusive).unwrap();
     let list = helper.call(["recording", "list"]).run().ok();
-    assert!(list.ends_with("  recording\n"), "{list}");
+    assert!(list.contains("  recording  "), "{list}");
     let refused = helper.call(["recording", "delete", "--yes", ID]).run();
     assert!(refused.fails(2).contains("is still recording"));
     drop(lock);
     let list = helper.call(["recording", "list"]).run().ok();
-    assert!(list.ends_with("  cut off\n"), "{list}");
+    assert!(list.contains("  cut off  "), "{list}");
     helper.call(["recording", "delete", "--yes", ID]).run().ok();
     assert!(!dir.exists());
 }

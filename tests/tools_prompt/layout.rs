@@ -194,7 +194,7 @@ fn details_are_shown_on_request() {
             "│ ↓                show all arguments",
             "│ Ctrl-C           deny and stop the answer",
             "│ operation        writes",
-            "│ asked because of policy.default (no rule decides)",
+            "│ because          no rule decides, and the default is to ask",
         ]
     );
     assert_eq!(
@@ -257,7 +257,7 @@ fn the_second_run_of_a_built_in_tool_is_told_from_a_call_of_the_model() {
         lines[at.expect("details")..lines.len() - 1],
         [
             "│ operation        writes",
-            "│ asked because of the sandbox blocked: write to ~/outside",
+            "│ because          the sandbox blocked: write to ~/outside",
             "│ server           built in",
         ]
     );
@@ -316,7 +316,7 @@ fn the_operation_comes_first_and_the_reason_is_cut_to_a_line() {
         "│ operation        destructive\n",
         "│ data             private\n",
         "│ warning          the server says that files.delete only reads‹\\x1b›[2J\n",
-        "│ asked because of policy.rules.\"op:destructive\"\n",
+        "│ because          policy.rules.\"op:destructive\"\n",
     ] {
         let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
         assert!(lines.contains(&line.trim_end()), "{line}\n{screen}");
@@ -507,6 +507,9 @@ fn a_narrow_or_resized_terminal_shows_everything() {
         .expect("stty");
     assert!(status.success());
     zsh.wait_text("│ title  \"a rather long title it is\"");
+    zsh.wait_text(KEYS);
+    // In place of the narrow one.
+    assert_eq!(zsh.screen().matches('┌').count(), 1, "{}", zsh.screen());
     assert_eq!(
         verdict(press(&zsh, &mut prompt, "y")).0,
         ApprovalVerdict::Once

@@ -476,6 +476,20 @@ fn undo_names_what_was_changed_since() {
     );
     assert_eq!(work.read("a.txt"), "by the user\n");
     assert!(!work.path("b.txt").exists());
+    let again = work
+        .helper
+        .call(["changes", "undo", "--skip", "--shell", "s1"])
+        .run()
+        .fails(1);
+    assert!(again.contains("nothing was undone"), "{again}");
+    let shown = work.helper.call(["changes", "diff", "--shell", "s1"]).run();
+    assert!(shown.ok().contains("a.txt"));
+    work.write("a.txt", "by the model\n");
+    work.helper
+        .call(["changes", "undo", "--shell", "s1"])
+        .run()
+        .ok();
+    assert!(!work.path("a.txt").exists());
 }
 
 #[test]

@@ -162,8 +162,13 @@ fn a_conflict_stops_the_undo_unless_the_rest_is_wanted() {
     assert_eq!(project.read("mine"), b"old");
     assert_eq!(project.read("other"), b"by the user");
     assert!(!project.path("gone").exists());
-    // The next undo is about the turn before.
-    assert!(kept.store.turns("s").expect("turns").is_empty());
+    // What was skipped can still be undone, after the other turns.
+    kept.commit("0", vec![project.writing("mine", "newer")]);
+    assert_eq!(kept.store.turns("s").expect("turns"), ["1", "0"]);
+    assert!(kept.undo("0", ConflictChoice::Refuse).is_done);
+    assert_eq!(kept.store.turns("s").expect("turns"), ["1"]);
+    assert!(!kept.undo("1", ConflictChoice::Skip).is_done);
+    assert_eq!(kept.store.turns("s").expect("turns"), ["1"]);
     let root = kept.data.path().join("undo");
     assert!(root.join("s").exists());
     kept.store.forget("s").expect("forgotten");

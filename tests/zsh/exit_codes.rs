@@ -42,6 +42,16 @@ fn the_exit_code_is_that_of_the_last_approved_command() {
 }
 
 #[test]
+fn a_command_that_could_not_be_asked_about_or_recorded_is_a_failure() {
+    let home = Home::with_stub(
+        "case $1 in ask) exit 10 ;; propose) print -ru2 -- 'not run'; exit 1 ;; esac",
+    );
+    let mut zsh = Zsh::start(&home);
+    zsh.run("llm x");
+    assert_eq!(zsh.eval("print $?"), "1\n");
+}
+
+#[test]
 fn a_command_that_exits_the_shell_is_reported_with_its_exit_code() {
     for command in ["exit 3", "f() { (exit 4); exit 3 }; f"] {
         let home = proposing("", &[format!("run t1 terminal\n{command}").as_bytes()]);

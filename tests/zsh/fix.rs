@@ -296,7 +296,7 @@ fn the_key_can_be_another_or_none() {
     let mut zsh = Zsh::start(&home);
     assert_eq!(
         zsh.eval("bindkey '^[f'; bindkey -M viins '^[f'"),
-        "\"^[f\" aish-fix\n\"^[f\" aish-fix\n"
+        "\"^[f\" aish-fix\n\"^[f\" undefined-key\n"
     );
     assert!(
         zsh.eval("llm :help")
@@ -330,6 +330,44 @@ fn a_proposed_command_that_failed_is_corrected() {
         "{:?}",
         helper.messages(1)
     );
+}
+
+#[test]
+fn an_approved_command_is_the_last_one_of_its_shell() {
+    let helper = Helper::new([
+        Script::tokens(["CMD: rm no-such-file\n"]),
+        Script::tokens([ANSWER]),
+        Script::tokens(["CMD: print -r -- repaired\n"]),
+        Script::tokens(["Sunny.\n"]),
+    ]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("false");
+    zsh.send("llm --no-output do it\r");
+    zsh.wait_text("[y]");
+    zsh.answer("y", |screen| screen.contents().contains("exit 1"));
+    zsh.prompt();
+    let output = zsh.eval("aish-helper output 2>&1");
+    assert!(
+        output.starts_with("rm no-such-file: exit 1, 1 line"),
+        "{output}"
+    );
+    assert!(output.contains("No such file"), "{output}");
+    zsh.run("llm :fix");
+    zsh.wait_text("> cat .zshrc");
+    let asked = &helper.messages(1)[1].1;
+    assert!(asked.contains("output below]\n<output>\nrm: "), "{asked}");
+    zsh.send("\x15clear; llm --no-output repair it\r");
+    zsh.wait_text("[y]");
+    zsh.answer("y", |screen| screen.contents().contains("\nrepaired"));
+    zsh.prompt();
+    // In another session: the repair is what happened last, not the failure before it.
+    zsh.run("llm --new explain the weather");
+    let asked = &helper.messages(3)[1].1;
+    assert!(
+        asked.contains("$ print -r -- repaired\n[exit 0, "),
+        "{asked}"
+    );
+    assert!(!asked.contains("<output>"), "{asked}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn words_become_a_command_in_place_and_one_undo_brings_them_back() {
     let home = Home::with_stub(ANSWERS);
     for keymap in ["-e", "-v"] {
         home.zshrc(&format!(
-            "bindkey {keymap}\nbindkey '^_' undo\n{}",
+            "bindkey {keymap}\nbindkey '^_' undo; AISH_KEY='^[a'\n{}",
             source_plugin()
         ));
         let _ = std::fs::remove_file(home.path("calls"));
@@ -38,9 +38,9 @@ fn words_become_a_command_in_place_and_one_undo_brings_them_back() {
 #[test]
 fn an_undo_in_vi_mode_brings_the_words_back() {
     let home = Home::with_stub(ANSWERS);
-    home.zshrc(&format!("bindkey -v\n{}", source_plugin()));
+    home.zshrc(&format!("bindkey -v; AISH_KEY='^X^A'\n{}", source_plugin()));
     let mut zsh = Zsh::start(&home);
-    zsh.send("list the files\x1ba");
+    zsh.send("list the files\x18\x01");
     zsh.wait_text("<1> ls -l *.rs");
     // The mode of commands and its undo.
     zsh.send("\x1bu");
@@ -48,6 +48,28 @@ fn an_undo_in_vi_mode_brings_the_words_back() {
     zsh.send("cc");
     zsh.run("print -r -- alive");
     assert!(zsh.screen().contains("\nalive\n"));
+}
+
+#[test]
+fn escape_and_a_letter_in_vi_mode_ask_nobody() {
+    let home = Home::with_stub(ANSWERS);
+    for zshrc in [
+        format!("bindkey -v\n{}", source_plugin()),
+        format!("{}bindkey -v\n", source_plugin()),
+    ] {
+        home.zshrc(&zshrc);
+        let mut zsh = Zsh::start(&home);
+        zsh.send("print -r -- half\x1ba");
+        zsh.run("way");
+        assert!(zsh.screen().contains("\nhalfway\n"), "{}", zsh.screen());
+        let help = zsh.eval("llm :help");
+        assert!(
+            help.contains("\nAISH_FIX_KEY=KEY      the same as llm :fix\n"),
+            "{help}"
+        );
+    }
+    let asked = home.calls().into_iter().filter(|call| call[0] == "ask");
+    assert_eq!(asked.count(), 0);
 }
 
 #[test]

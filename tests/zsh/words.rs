@@ -185,6 +185,46 @@ fn a_prompt_that_cannot_be_told_from_commands_is_refused() {
 }
 
 #[test]
+fn an_option_that_was_mistyped_or_has_no_value_is_not_sent() {
+    let home = Home::with_stub(":");
+    let mut zsh = Zsh::start(&home);
+    for (line, reason) in [
+        ("llm --bakground do it", "--background?"),
+        ("llm --modle x hi", "--model?"),
+        ("llm --no-ouput why", "--no-output?"),
+        ("llm -c --dry-rn it's", "--dry-run?"),
+        ("llm --back do it", "--background?"),
+        ("llm -m", "-m needs a value"),
+        ("llm --new --model=", "--model needs a value"),
+        ("llm :", "no such command: :"),
+    ] {
+        zsh.send("\x0c");
+        zsh.run(line);
+        let screen = zsh.screen().replace('\n', "");
+        assert!(
+            screen.contains("llm: nothing was run: "),
+            "{line}\n{screen}"
+        );
+        assert!(screen.contains(reason), "{line}\n{screen}");
+    }
+    assert!(home.calls().is_empty());
+    // What is like no option is prose, and so is everything after `--`.
+    for (line, asked) in [
+        (
+            "llm --verbose isn't known to gcc",
+            "--verbose isn't known to gcc",
+        ),
+        ("llm -- --modle isn't it?", "--modle isn't it?"),
+        ("llm -- :", ":"),
+        ("llm --new -x isn't", "-x isn't"),
+    ] {
+        let _ = std::fs::remove_file(home.path("calls"));
+        zsh.run(line);
+        assert_eq!(home.asked(), [asked], "{line}");
+    }
+}
+
+#[test]
 fn a_users_alias_adds_its_options() {
     let home = Home::with_stub(":");
     home.zshrc(&format!("{}\nalias llm='llm -m big'", source_plugin()));

@@ -59,14 +59,14 @@ pub(super) fn list(paths: &Paths, json: bool) -> Result<()> {
         return print("no recordings yet\n");
     }
     let heading = [
-        "id", "started", "length", "size", "terminal", "source", "shell", "state",
+        "id", "started", "length", "size", "terminal", "source", "state", "shell",
     ];
     rows.insert(0, heading.map(str::to_owned));
     let width = columns();
     if width.is_some_and(|width| width < FULL_TABLE_WIDTH) {
         let small = rows
             .into_iter()
-            .map(|[id, started, length, _, _, _, _, state]| [id, started, length, state]);
+            .map(|[id, started, length, _, _, _, state, _]| [id, started, length, state]);
         let small: Vec<[String; 4]> = small.collect();
         return print(&table(small.iter(), width, cut).concat());
     }
@@ -83,7 +83,8 @@ fn row(id: &str, summary: &RecordingSummary) -> [String; 8] {
         size_text(summary.bytes),
         format!("{}×{}", start.cols, start.rows),
         source_name(start.source).to_owned(),
-        shell.to_owned(),
         state(summary),
+        // Last, because it is long, and the end of a line is cut off.
+        shell.to_owned(),
     ]
 }

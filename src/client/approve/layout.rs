@@ -212,7 +212,7 @@ fn difference_line(line: &ToolDiffLine) -> StyledLine {
 /// Returns the rule or reason for the question; for the default rule, also why it applies.
 fn asked_because_of(reason: &str) -> String {
     match reason {
-        DEFAULT_RULE => format!("{DEFAULT_RULE} (no rule decides)"),
+        DEFAULT_RULE => "no rule decides, and the default is to ask".to_owned(),
         reason => reason.to_string(),
     }
 }
@@ -250,7 +250,7 @@ pub fn details(
     if let Some(warning) = &question.warning {
         put("warning", warning);
     }
-    put("asked because of", &asked_because_of(&question.why));
+    put("because", &asked_because_of(&question.why));
     let is_builtin = tool.server == BUILTIN_SERVER;
     match is_builtin {
         true => put("server", "built in"),

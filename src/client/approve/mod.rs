@@ -71,7 +71,10 @@ fn prompt_loop(
             let key = match prompt.answer_key()? {
                 PromptInput::Key(key) => key,
                 PromptInput::Redraw => {
-                    prompt.write("\n")?;
+                    // What was erased must be read again.
+                    if prompt.make_room()? {
+                        progress = ReadProgress::default();
+                    }
                     continue 'redraw;
                 }
             };
@@ -185,7 +188,9 @@ fn prompt_loop(
                         continue;
                     }
                     PromptInput::Redraw => {
-                        prompt.write("\n")?;
+                        if prompt.make_room()? {
+                            progress = ReadProgress::default();
+                        }
                         continue 'redraw;
                     }
                 }

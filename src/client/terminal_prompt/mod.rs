@@ -9,7 +9,7 @@ mod keys_line;
 pub mod pager;
 mod prompt_key;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::time::Instant;
@@ -24,6 +24,7 @@ use super::frame_queue::FrameQueue;
 use super::signals::{SignalPipes, drain};
 use super::styled_line::{StyledLine, column_after, continue_line, paint, wrapped};
 use super::terminal::{self, ControllingTty, EchoGuard, RawKeyMode};
+use crate::paths;
 use crate::protocol::{Event, kind, parse};
 
 const CTRL_Z: u8 = 26;
@@ -139,6 +140,9 @@ pub struct TerminalPrompt<'a> {
     column: Cell<usize>,
     /// The row below the keys has a report.
     has_report: Cell<bool>,
+    /// The widths of the lines that were written since the question began, but for the last one; `None` if something else may have
+    /// been written.
+    lines: RefCell<Option<Vec<usize>>>,
 }
 
 impl<'a> TerminalPrompt<'a> {
@@ -158,6 +162,7 @@ impl<'a> TerminalPrompt<'a> {
             tty,
             column: Cell::new(0),
             has_report: Cell::new(false),
+            lines: RefCell::new(None),
             raw_mode: None,
             event_types: None,
             events: VecDeque::new(),
@@ -175,6 +180,7 @@ impl<'a> TerminalPrompt<'a> {
         if !terminal::foreground(&self.tty.file) {
             return Err(BACKGROUND_JOB);
         }
+        self.lines.replace(None);
         // First restore, so that the saved modes are those of the shell.
         self.release();
         self.raw_mode = Some(self.tty.raw_keys().map_err(|_| TERMINAL_LOST)?);
@@ -200,10 +206,44 @@ impl<'a> TerminalPrompt<'a> {
     /// # Errors
     /// The terminal is lost.
     pub fn write(&self, text: &str) -> PromptResult<()> {
-        self.column.set(column_after(self.column.get(), text));
+        for (n, line) in text.split('\n').enumerate() {
+            if n > 0 {
+                let width = self.column.take();
+                self.lines
+                    .borrow_mut()
+                    .iter_mut()
+                    .for_each(|lines| lines.push(width));
+            }
+            self.column.set(column_after(self.column.get(), line));
+        }
         (&self.tty.file)
             .write_all(text.as_bytes())
             .map_err(|_| TERMINAL_LOST)
+    }
+
+    /// Makes room for the question, which is drawn again: after a change of the window's size in place of the question as it was. Returns
+    /// whether that was erased.
+    ///
+    /// # Errors
+    /// The terminal is lost.
+    pub fn make_room(&self) -> PromptResult<bool> {
+        // tmux wraps lines again. Of another terminal that is not known: too many rows would erase what is above.
+        let width = match paths::variable("TMUX") {
+            Some(_) => self.size.0.max(1),
+            None => usize::MAX,
+        };
+        let rows = |width_of_line: usize| width_of_line.div_ceil(width).max(1);
+        let lines = self.lines.take();
+        let above = lines.map_or(0, |lines| {
+            let last = rows(self.column.get()) - 1;
+            lines.into_iter().map(rows).sum::<usize>() + last
+        });
+        let erases = above > 0 && above < self.size.1;
+        match erases {
+            true => self.write(&format!("\x1b[{above}A\r\x1b[J"))?,
+            false => self.write("\n")?,
+        }
+        Ok(erases)
     }
 
     /// Whether the cursor is at the beginning of a line.
@@ -240,6 +280,9 @@ impl<'a> TerminalPrompt<'a> {
     /// # Errors
     /// The terminal is lost.
     pub fn frame_line(&self, sign: &str, line: &StyledLine) -> PromptResult<()> {
+        if sign == "┌" {
+            self.lines.replace(Some(Vec::new()));
+        }
         let mut out = self.dim(sign);
         out.push(' ');
         paint(line, self.color, &mut out);
@@ -302,7 +345,7 @@ impl<'a> TerminalPrompt<'a> {
         loop {
             match self.answer_key()? {
                 PromptInput::Redraw => {
-                    self.write("\n")?;
+                    self.make_room()?;
                     return Ok(None);
                 }
                 PromptInput::Key(key) => match meaning(key) {

@@ -36,6 +36,7 @@ fn answer(text: &str, calls: Vec<Call>) -> Record {
         provider: None,
         cost: None,
         cost_estimated: false,
+        refused: false,
         ms: 0,
     })
 }

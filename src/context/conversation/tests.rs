@@ -51,6 +51,7 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
         provider: None,
         cost: None,
         cost_estimated: false,
+        refused: false,
         ms: 1,
     })
 }
@@ -143,6 +144,35 @@ fn sound(messages: &[ChatMessage]) {
         before = Some(message);
     }
     assert!(open.is_empty(), "a call without a result: {messages:?}");
+}
+
+#[test]
+fn a_refused_prompt_is_left_out() {
+    let mut refused = assistant("", "error");
+    if let RecordBody::Assistant { refused, .. } = &mut refused.body {
+        *refused = true;
+    }
+    // A fallback model may have failed before, and a killed daemon leaves a prompt without any record after it.
+    let outage = assistant("", "error");
+    let records = [
+        vec![user("a"), refused.clone()],
+        vec![user("b"), assistant("B", "stop")],
+        vec![user("c"), outage.clone(), refused.clone()],
+        vec![user("d"), outage],
+        vec![user("e")],
+        vec![user("f"), refused],
+    ];
+    let records = records.concat();
+    let expected = [
+        "u:b",
+        "a:B()",
+        "u:d",
+        "a:[no answer]()",
+        "u:e",
+        "a:[no answer]()",
+    ];
+    assert_eq!(shape(&records), expected);
+    assert_eq!(conversation(&records).prompts.len(), 3);
 }
 
 #[test]

@@ -144,6 +144,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
         provider: None,
         cost: None,
         cost_estimated: false,
+        refused: false,
         ms: 1,
     };
     log.append(fixture.ids.clone(), body).unwrap();

@@ -115,6 +115,7 @@ fn every_body() -> Vec<RecordBody> {
             provider: None,
             cost: None,
             cost_estimated: false,
+            refused: false,
             ms: 1,
         },
         RecordBody::Approval {

@@ -1,6 +1,8 @@
 //! Explains which rule decides on a call, and why the others do not.
 
-use super::{CHANGED, CallRequest, GrantSet, RuleEffect, RuleSet, UNCONFIGURED, effect_on};
+use super::{
+    BUILTIN_SERVER, CHANGED, CallRequest, GrantSet, RuleEffect, RuleSet, UNCONFIGURED, effect_on,
+};
 use crate::chat::OperationClass;
 
 /// A decision and its reasons. Does not contain an approval.
@@ -140,6 +142,9 @@ fn operation_reason(wish: &CallRequest<'_>) -> &'static str {
         }
         OperationClass::Read => {
             "the server declares the tool read-only, which counts only with trust_annotations = true"
+        }
+        OperationClass::Write if wish.call.server == BUILTIN_SERVER => {
+            "a built-in tool that is not declared read-only or destructive"
         }
         OperationClass::Write => "the server declares the tool neither read-only nor destructive",
     }

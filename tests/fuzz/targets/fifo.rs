@@ -65,7 +65,7 @@ fn run(input: &[u8]) -> bool {
         if !matches!(event, ShellEvent::SecretVariables(_)) {
             shells.take(shell, event.clone(), None);
         }
-        assert!(shells.since(shell, 0, 1000).len() <= 64);
+        assert!(shells.since(shell, "", 0, 1000).len() <= 64);
     }
     !whole.is_empty()
 }
