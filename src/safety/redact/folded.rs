@@ -99,7 +99,8 @@ impl JoinedLines {
         joined
     }
 
-    /// Returns the position in the original text; of what stands between two lines that of the line end.
+    /// Returns where the byte at `at` is in the original text. A blank that was put between two lines is where the line end was that it
+    /// replaces.
     fn place(&self, at: usize) -> Option<usize> {
         let next = self.lines.partition_point(|(start, _)| *start <= at);
         let (start, original) = self.lines.get(next.checked_sub(1)?)?;

@@ -132,6 +132,14 @@ impl<'t> KeywordMatch<'t> {
         let start = before.iter().rposition(|&b| b == b'\n');
         &before[start.map_or(0, |at| at + 1)..]
     }
+
+    /// The same with the lines before it that a backslash continues.
+    fn command_before(&self) -> &'t [u8] {
+        let before = &self.text[self.from..self.at];
+        let is_end = |at: &usize| !before[..*at].trim_ascii_end().ends_with(b"\\");
+        let start = memchr::memrchr_iter(b'\n', before).find(is_end);
+        &before[start.map_or(0, |at| at + 1)..]
+    }
 }
 
 /// Position of a secret.
@@ -200,7 +208,7 @@ impl FormatRule {
         if !is_custom && text.get(at..end) != Some(self.key.as_bytes()) {
             return None;
         }
-        let is_glued = !is_custom && !at_word_start(place);
+        let is_glued = !is_custom && (!at_word_start(place) || is_within_base64(place));
         if is_glued && !self.is_distinctive(text[at - 1]) {
             return None;
         }
@@ -233,7 +241,9 @@ impl FormatRule {
             // Values of documentation, and the names of algorithms of OpenSSH.
             let value = String::from_utf8_lossy(&text[secret.start..secret.end]);
             let is_algorithm = value.starts_with("sk-ssh-") || value.starts_with("sk-ecdsa-sha2-");
-            !value.contains("EXAMPLE") && !is_algorithm
+            let last = &text[secret.end.saturating_sub(8).max(secret.start)..secret.end];
+            let is_filled = last.iter().all(|b| b.eq_ignore_ascii_case(&b'x'));
+            !value.contains("EXAMPLE") && !is_algorithm && !is_filled
         })
     }
 
@@ -247,6 +257,20 @@ impl FormatRule {
             _ => self.key.len() >= 4 && self.key.ends_with(['_', '-']),
         }
     }
+}
+
+/// Whether the keyword is within a long run of base64, behind a sign that also separates the parts of an address.
+fn is_within_base64(place: &KeywordMatch<'_>) -> bool {
+    /// More than an address has without a sign that base64 does not have.
+    const MAX_PATH: usize = 64;
+    let before = &place.text[place.from..place.at];
+    before.last().is_some_and(|b| b"/+".contains(b))
+        && before.len() > MAX_PATH
+        && before
+            .iter()
+            .rev()
+            .take(MAX_PATH)
+            .all(|b| byte_classes::base64(*b))
 }
 
 /// Whether what follows a keyword is no further words of a name.

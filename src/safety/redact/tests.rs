@@ -11,6 +11,7 @@ mod commands;
 mod dialogues;
 mod formats;
 mod forms;
+mod objects;
 mod recall;
 mod rows;
 pub(crate) mod samples;

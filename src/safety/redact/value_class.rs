@@ -272,6 +272,35 @@ pub(super) fn is_path(value: &[u8]) -> bool {
     parts.filter(is_word).count() >= least
 }
 
+/// Whether the value says that it is a digest, such as `sha256:…`, or is a number of at most 64 bits, or an address of Ethereum, in
+/// hexadecimal digits.
+pub(super) fn is_digest_or_number(value: &[u8]) -> bool {
+    let begins = |start: &str| {
+        let head = value.get(..start.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
+    };
+    begins("sha1:")
+        || begins("sha256:")
+        || begins("sha512:")
+        || begins("md5:")
+        || begins("arn:")
+        // Public keys of SSH, and fingerprints.
+        || ["AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh"].iter().any(|start| begins(start))
+        || value.len() >= 47
+            && value
+                .split(|b| *b == b':')
+                .all(|pair| pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit))
+        || begins("0x") && (value.len() <= 18 || value.len() == 42) && value[2..].iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Whether most of the value is of a script that has no blanks between words, such as Chinese and Japanese: a sentence.
+pub(super) fn is_wide_prose(value: &[u8]) -> bool {
+    let value = head(value);
+    // The first byte of a character of three bytes, or of four.
+    let wide = value.iter().filter(|b| **b >= 0xe0).count();
+    wide * 6 > value.len()
+}
+
 /// Whether a text consists of parts some of which are words: a path, the name of a host, a package or a target.
 pub(super) fn has_words(text: &[u8]) -> bool {
     let is_word = |part: &[u8]| part.len() >= 3 && part.iter().all(u8::is_ascii_lowercase);

@@ -36,7 +36,8 @@ pub(super) fn value_apart(
     let spaces = |at: usize| run_length(text, at, is_space).min(MAX_GAP);
     let setting = |at| Some((at, ValueForm::Setting));
     if names_next(before) {
-        return setting(pair_value(text, name.end)?);
+        let value = pair_value(text, name.end);
+        return setting(value.or_else(|| form_value(text, name.end))?);
     }
     if before.ends_with(b"<key>") && text[name.end..].starts_with(b"</key>") {
         return setting(next_element(text, name.end + 6)?);
@@ -149,6 +150,14 @@ fn pair_value(text: &[u8], name_end: usize) -> Option<usize> {
     value(at)
         .or_else(next)
         .filter(|start| start - name_end <= MAX_APART)
+}
+
+/// Returns where the value of a field of a form begins behind the end of its name, `form-data; name="password"`, and an empty line.
+fn form_value(text: &[u8], name_end: usize) -> Option<usize> {
+    let line = name_end + run_length(text, name_end, |b| b == b'"').min(1);
+    let empty = line + line_end(text, line);
+    let end = line_end(text, empty);
+    (empty > line && end > 0).then_some(empty + end)
 }
 
 /// Returns where the content of an element `string` begins in the line at `at` or the next, as in a property list.

@@ -50,12 +50,13 @@ pub(super) fn argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
             return None;
         }
         let (start, word_end) = word_at(text, from + blanks);
-        if start == word_end {
+        let is_empty = start == word_end;
+        if is_empty && start == from + blanks {
             return None;
         }
         from = word_end + run_length(text, word_end, is_quote);
         // Further options of the command.
-        if text[start] == b'-' {
+        if !is_empty && text[start] == b'-' {
             continue;
         }
         if left > 0 {

@@ -117,6 +117,11 @@ pub(super) fn lower_digit(b: u8) -> bool {
     b.is_ascii_digit() || b.is_ascii_lowercase()
 }
 
+/// The alphabet of Django's keys: `a-z0-9!@#$%^&*(-_=+)`
+pub(super) fn django(b: u8) -> bool {
+    lower_digit(b) || b"!@#$%^&*(-_=+)".contains(&b)
+}
+
 /// `0-9a-f.`
 pub(super) fn hex_dot(b: u8) -> bool {
     hex(b) || b == b'.'

@@ -1,6 +1,6 @@
-//! Secrets behind the words of a command, where these words say which argument or option is one: `cargo login …`, `ssh-keygen -N …`,
-//! `fly secrets set NAME=…`.
+//! Secrets behind the words of a command, where these words say which argument is one: `cargo login …`, `fly secrets set NAME=…`.
 
+use super::super::value_class::{has_words, mixes_characters};
 use super::byte_classes::{is_quote, is_space};
 use super::commands::{word_at, word_span};
 use super::context::{chosen_password, password_like};
@@ -11,38 +11,43 @@ use super::{KeywordMatch, SecretSpan, run_length};
 enum SecretWord {
     /// The argument that this number of arguments precede.
     Argument(usize),
-    /// The value of one of these options.
-    OptionValue(&'static [&'static str]),
     /// What is assigned to any name.
     Assigned,
     /// The word behind the name of a setting that ends with one of these.
     Setting(&'static [&'static str]),
 }
 
-use SecretWord::{Argument, Assigned, OptionValue, Setting};
+use SecretWord::{Argument, Assigned, Setting};
 
 const COMMANDS: &[(&str, SecretWord)] = &[
     ("cargo login ", Argument(0)),
     ("bw unlock ", Argument(0)),
+    ("snyk auth ", Argument(0)),
     ("auth default ", Argument(0)),
     ("net user ", Argument(1)),
     ("mc alias set ", Argument(3)),
-    ("ssh-keygen ", OptionValue(&["-N", "-P"])),
-    ("twine upload ", OptionValue(&["-p"])),
-    ("altool ", OptionValue(&["-p"])),
-    // Of GitHub.
-    ("secret set ", OptionValue(&["--body", "-b"])),
-    ("influx ", OptionValue(&["-password"])),
-    ("generic-password ", OptionValue(&["-w"])),
-    ("internet-password ", OptionValue(&["-w"])),
-    ("unlock-keychain ", OptionValue(&["-p"])),
-    ("openssl enc ", OptionValue(&["-K"])),
     // Of Fly.io, Supabase and Heroku.
     ("secrets set ", Assigned),
     ("config:set ", Assigned),
     ("--from-literal=", Assigned),
     ("--from-literal ", Assigned),
-    ("config set ", Setting(&[":_authToken", ":_password"])),
+    (
+        "config set ",
+        Setting(&[":_authToken", ":_password", "AuthToken"]),
+    ),
+];
+
+/// Options of these commands whose value is the next word.
+const VALUED_OPTIONS: &[&str] = &[
+    "--api",
+    "--color",
+    "--config",
+    "--path",
+    "--passwordenv",
+    "--passwordfile",
+    "--registry",
+    "--session",
+    "-Z",
 ];
 
 /// The words of the commands.
@@ -64,7 +69,7 @@ pub(super) fn command_word(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let (_, form) = COMMANDS.iter().find(is_here)?;
     // The values of other resources of Kubernetes are no secrets.
     let is_resource = key.starts_with(b"--from-literal");
-    let is_secret = || memchr::memmem::find(place.line_before(), b" secret").is_some();
+    let is_secret = || memchr::memmem::find(place.command_before(), b" secret").is_some();
     secret_word(text, end, *form).filter(|_| !is_resource || is_secret())
 }
 
@@ -75,37 +80,45 @@ fn secret_word(text: &[u8], end: usize, form: SecretWord) -> Option<SecretSpan> 
     let mut from = end;
     let (mut arguments, mut is_value) = (0, false);
     for _ in 0..MAX_WORDS {
-        let (start, word_end) = word_at(text, from + run_length(text, from, is_space));
+        let blanks = from + run_length(text, from, is_space);
+        let (start, word_end) = word_at(text, blanks);
         let word = text.get(start..word_end).unwrap_or_default();
-        if word.is_empty() || start > end + MAX_BEHIND || b"|;&".contains(&word[0]) {
+        let is_end = match word.first() {
+            // An empty word in quotes is one.
+            None => start == blanks,
+            // A sign behind a quote: what ends with the quote is the literal of a program.
+            Some(sign) => b"|;&".contains(sign) || start > blanks && b",)] ".contains(sign),
+        };
+        if is_end || start > end + MAX_BEHIND {
             return None;
         }
         from = word_end + run_length(text, word_end, is_quote);
+        let is_option = word.starts_with(b"-");
         match form {
-            Argument(_) if word[0] == b'-' => {}
+            Argument(_) if is_value => is_value = false,
+            Argument(_) if is_option => {
+                is_value = VALUED_OPTIONS.iter().any(|name| name.as_bytes() == word);
+            }
             Argument(before) if arguments < before => arguments += 1,
             Argument(_) => {
                 return word_span(text, start, word_end).filter(|_| password_like(word, false));
             }
-            OptionValue(_) | Setting(_) if is_value => {
+            Setting(_) if is_value => {
                 return word_span(text, start, word_end).filter(|_| chosen_password(word, 4));
-            }
-            OptionValue(options) => {
-                let value =
-                    |option: &&str| word.strip_prefix(option.as_bytes())?.strip_prefix(b"=");
-                if let Some(value) = options.iter().find_map(value) {
-                    return word_span(text, word_end - value.len(), word_end);
-                }
-                is_value = options.iter().any(|option| option.as_bytes() == word);
             }
             Setting(names) => is_value = names.iter().any(|name| word.ends_with(name.as_bytes())),
             Assigned => {
-                let sign = word.iter().position(|&b| b == b'=')?;
+                let Some(sign) = word.iter().position(|&b| b == b'=') else {
+                    continue;
+                };
                 let (start, word_end) = word_at(text, start + sign + 1);
+                from = word_end + run_length(text, word_end, is_quote);
                 let value = &text[start..word_end];
-                // Names of modes and hosts have no digits.
+                let is_name = has_words(value) && !mixes_characters(value);
                 let is_chosen = chosen_password(value, 8) && password_like(value, false);
-                return word_span(text, start, word_end).filter(|_| is_chosen);
+                if !is_option && is_chosen && !is_name {
+                    return word_span(text, start, word_end);
+                }
             }
         }
     }

@@ -4,8 +4,7 @@ use std::cell::LazyCell;
 use std::ops::Range;
 
 use super::super::value_class::{is_placeholder, is_random};
-use super::byte_classes::base64;
-use super::byte_classes::{is_quote, is_space};
+use super::byte_classes::{base64, both64, is_quote, is_space};
 use super::context::chosen_password;
 use super::headers::is_token68;
 use super::line_prefix::readings;
@@ -107,7 +106,7 @@ const OPTIONS: &[(&[&str], &[&str], OptionForm)] = &[
     ),
     (
         &["openssl"],
-        &["-k", "-pass", "-passin", "-passout"],
+        &["-k", "-K", "-pass", "-passin", "-passout"],
         OptionForm::Word,
     ),
     (
@@ -143,6 +142,23 @@ const OPTIONS: &[(&[&str], &[&str], OptionForm)] = &[
         &["-storepass", "-keypass", "-srcstorepass", "-deststorepass"],
         OptionForm::Word,
     ),
+    (&["ssh-keygen"], &["-N", "-P"], OptionForm::Word),
+    (&["twine", "altool"], &["-p"], OptionForm::Word),
+    (&["influx"], &["-password"], OptionForm::Word),
+    (&["codecov", "influx"], &["-t"], OptionForm::Word),
+    // Of GitHub.
+    (&["secret set"], &["--body", "-b"], OptionForm::Word),
+    // Of `security` of macOS.
+    (
+        &["add-generic-password", "add-internet-password"],
+        &["-w"],
+        OptionForm::Word,
+    ),
+    (
+        &["unlock-keychain", "create-keychain"],
+        &["-p"],
+        OptionForm::Word,
+    ),
 ];
 
 /// Whether the byte separates two words, also in a list of JSON.
@@ -167,16 +183,30 @@ fn program_names(line: &[u8]) -> Vec<&[u8]> {
     names.filter(is_name).collect()
 }
 
-/// Whether one of these words is the name of one of these programs.
+/// Whether one of these words is the name of one of these programs, or two of them are that of a program's command.
 fn names_program(words: &[&[u8]], programs: &[&str]) -> bool {
-    let is_program = |word: &&[u8]| programs.iter().any(|name| name.as_bytes() == *word);
-    words.iter().any(is_program)
+    let is_here = |name: &&str| match name.split_once(' ') {
+        Some((first, second)) => words
+            .windows(2)
+            .any(|pair| pair == [first.as_bytes(), second.as_bytes()]),
+        None => words.contains(&name.as_bytes()),
+    };
+    programs.iter().any(is_here)
 }
 
-/// Returns the word at `at`, without its quotes.
+/// Returns the word at `at`, without its quotes; of an empty word in quotes, the place between them.
 pub(super) fn word_at(text: &[u8], at: usize) -> (usize, usize) {
     let quotes = run_length(text, at, is_quote);
     let start = at + quotes;
+    let first = 1 + run_length(text, at, |b| b == b'\\').min(8);
+    let signs = &text[at.min(text.len())..start];
+    // Three quotes begin a string of Python.
+    if signs.len() >= 2 * first
+        && signs[..first] == signs[first..2 * first]
+        && signs.get(2 * first..3 * first) != Some(&signs[..first])
+    {
+        return (at + first, at + first);
+    }
     let n = match quotes {
         0 => run_length(text, start, |b| is_quoted_byte(b) || b"<>".contains(&b)),
         _ => run_length(text, start, |b| !is_quote(b) && b != b'\n'),
@@ -200,7 +230,7 @@ pub(super) fn word_span(text: &[u8], start: usize, end: usize) -> Option<SecretS
 pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, .. } = *place;
     let at = at + 1;
-    let names = LazyCell::new(|| program_names(place.line_before()));
+    let names = LazyCell::new(|| program_names(place.command_before()));
     OPTIONS.iter().find_map(|(programs, options, form)| {
         let is_here = |option: &&&str| text[at..].starts_with(option.as_bytes());
         let option = options.iter().filter(is_here).max_by_key(|o| o.len())?;
@@ -209,7 +239,8 @@ pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         }
         let mut value = at + option.len();
         let separators = run_length(text, value, |b| separates_words(b) || b == b'=');
-        let is_long = option.len() > 2 && !option.ends_with(':') || programs[0] == "openssl";
+        // OpenSSL has long options with one hyphen: `-keyout`.
+        let is_long = option.len() > 2 && !option.ends_with(':') || programs == &["openssl"];
         match form {
             OptionForm::Attached if run_length(text, value, |b| is_space(b) || b == b',') > 0 => {
                 return None;
@@ -237,7 +268,7 @@ pub(super) fn option(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
             start += if is_token { 0 } else { user + 1 };
         } else if text[start..end].starts_with(b"pass:") {
             start += 5;
-        } else if option.starts_with("-pass") {
+        } else if matches!(*option, "-pass" | "-passin" | "-passout") {
             return None;
         }
         word_span(text, start, end)
@@ -325,10 +356,6 @@ pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::open(text, header.start, header.end, is_header_byte))
 }
 
-pub(super) fn is_base64(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b"+/=_-".contains(&b)
-}
-
 /// Decodes base64 up to the first byte outside of its alphabet.
 pub(super) fn decode_base64(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
@@ -376,7 +403,7 @@ pub(super) fn may_be_login(place: &KeywordMatch<'_>) -> bool {
 pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
     let (signs, start) = login_value(text, end);
-    let n = run_length(text, start, is_base64);
+    let n = run_length(text, start, both64);
     let value = &text[start..start + n];
     let is_whole = n.is_multiple_of(4) || start + n == text.len();
     let is_npm = text[..end].ends_with(b"_auth") && text.get(end) == Some(&b'=');
@@ -389,7 +416,7 @@ pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         colon.is_some_and(|at| at > 0 && at + 3 < decoded.len()) && is_text
     };
     (signs == 1 && n >= 8 && (is_login() || is_json && is_random(value))).then(|| SecretSpan {
-        more: Some(is_base64),
+        more: Some(both64),
         ..SecretSpan::new(start, start + n)
     })
 }

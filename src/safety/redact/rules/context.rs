@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::super::value_class::{
-    group_changes, has_words, is_camel_case, is_date, is_identifier, is_path, is_placeholder,
-    is_random, is_without_words, is_worded, mixes_characters,
+    group_changes, has_words, is_camel_case, is_date, is_digest_or_number, is_identifier, is_path,
+    is_placeholder, is_random, is_wide_prose, is_without_words, is_worded, mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
 use super::apart::{
@@ -14,7 +14,7 @@ use super::byte_classes::{base32, blanks_length, entity_length, is_quote, is_spa
 use super::line_prefix::readings;
 use super::line_words::{is_exported, is_netrc, line_words};
 use super::rows::{LineStart, continuation, last_line, line_end, with_rows};
-use super::secret_names::{is_secret_suffix, names_a_secret, names_password};
+use super::secret_names::{is_part_of_name, is_secret_suffix, names_a_secret, names_password};
 use super::signs::{literal_prefix, router_level, unusual_sign, value_below, value_in_object};
 use super::value_spans::{ValuePlace, is_expression, is_quoted_byte};
 use super::{KeywordMatch, SecretSpan, run_length};
@@ -80,9 +80,8 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     {
         lead = &lead[1..];
     }
-    // The digest of a Secret, as the charts of Helm have it.
-    let is_checksum = before[..before.len() - lead.len()].ends_with(b"checksum/");
-    if is_checksum || is_in_arn(before) || !names_a_secret(lead, &text[key..end]) {
+    let is_part = is_part_of_name(&before[..before.len() - lead.len()]);
+    if is_part || !names_a_secret(lead, &text[key..end]) {
         return None;
     }
     let keyword = lower(&text[key..end]);
@@ -165,13 +164,6 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         .or_else(|| name.value_apart(place, &(key - lead.len()..name_end), at))
         .or_else(|| name.value_prompted(at))
         .or_else(below)
-}
-
-/// Whether a text ends within the name of a resource of AWS, such as `arn:aws:secretsmanager:eu-west-1:1:secret:app`.
-fn is_in_arn(before: &[u8]) -> bool {
-    let word = before.rsplit(|b| !b.is_ascii_alphanumeric() && !b"-_:/.*".contains(b));
-    let word = word.into_iter().next().unwrap_or_default();
-    word.starts_with(b"arn:") && word.iter().filter(|b| **b == b':').count() >= 4
 }
 
 /// The id of a secret that is one itself: a UUID, as opposed to the name of a secret in a store.
@@ -323,7 +315,7 @@ impl SecretName<'_> {
         let is_own_path =
             matches!(self.lead, b"" | b"OLD") && name.ends_with(b"PWD") && bytes.starts_with(b"/");
         // The id of an OpenPGP key, as git and gpg write it.
-        let is_key_id = name.eq_ignore_ascii_case(b"signingkey")
+        let is_key_id = matches!(&*lower(name), "signingkey" | "signing_key")
             && matches!(bytes.len(), 16 | 40)
             && bytes.iter().all(u8::is_ascii_hexdigit);
         // The verdict of a test, as `go test` writes it.
@@ -431,6 +423,8 @@ pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(b))
         && (!is_random(value) || is_path(value));
     value.len() >= least
+        && !is_date(value)
+        && !is_wide_prose(value)
         && value.iter().any(u8::is_ascii_alphabetic)
         && !is_placeholder(value)
         && !is_file
@@ -471,27 +465,4 @@ fn is_harmless_key(value: &[u8]) -> bool {
 /// Whether a value whose name says that it is a key looks like one, or at least not like words.
 fn named_key(value: &[u8]) -> bool {
     key_like(value) || is_without_words(value) && !has_words(value) && !is_harmless_key(value)
-}
-
-/// Whether the value says that it is a digest, such as `sha256:…`, or is a number of at most 64 bits, or an address, in hexadecimal digits.
-fn is_digest_or_number(value: &[u8]) -> bool {
-    let begins = |start: &str| {
-        let head = value.get(..start.len());
-        head.is_some_and(|head| head.eq_ignore_ascii_case(start.as_bytes()))
-    };
-    begins("sha1:")
-        || begins("sha256:")
-        || begins("sha512:")
-        || begins("md5:")
-        || begins("arn:")
-        // Public keys of SSH, and fingerprints.
-        || ["AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh"].iter().any(|start| begins(start))
-        || value.len() >= 47
-            && value
-                .split(|b| *b == b':')
-                .all(|pair| pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit))
-        // Addresses of Ethereum have 40 digits, keys 64.
-        || begins("0x")
-            && (value.len() <= 18 || value.len() == 42)
-            && value[2..].iter().all(u8::is_ascii_hexdigit)
 }

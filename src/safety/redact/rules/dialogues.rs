@@ -1,10 +1,10 @@
 //! Secrets in what people and servers say: announcements of new passwords and keys, the commands of mail and file servers.
 
-use super::super::value_class::{has_words, mixes_characters};
-use super::byte_classes::base64;
-use super::byte_classes::is_quote;
-use super::commands::{decode_base64, is_base64, word_at, word_span};
+use super::super::value_class::{has_words, is_date, mixes_characters};
+use super::byte_classes::{base64, both64, is_quote};
+use super::commands::{decode_base64, word_at, word_span};
 use super::context::{chosen_password, key_like, lower};
+use super::line_prefix::readings;
 use super::rows::{last_line, next_run};
 use super::{KeywordMatch, SecretSpan, run_length};
 
@@ -22,7 +22,7 @@ pub(super) fn announced(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         true => word,
         false => &word[..word.len() - signs.count()],
     };
-    let is_value = key_like(value) || is_password && mixes_characters(value);
+    let is_value = !is_date(value) && (key_like(value) || is_password && mixes_characters(value));
     let fits = is_announced && is_value && !has_words(value);
     word_span(text, start, start + value.len()).filter(|_| fits)
 }
@@ -35,27 +35,31 @@ pub(super) fn sent_password(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at,
         end,
     } = *place;
-    let before = text[from..at].strip_suffix(b"\n")?;
-    let mut lines = before.rsplit(|b| *b == b'\n');
-    let is_asked = lines
-        .by_ref()
-        .take(3)
-        .any(|line| line.starts_with(b"USER ") || line.starts_with(b"331 "));
+    if text[at..end] != *b"PASS " {
+        return None;
+    }
+    // Clients print a sign before each line: `---> PASS …`, `> PASS …`.
+    let mut lines = text[from..at].rsplit(|b| *b == b'\n');
+    let is_command = readings(lines.next()?).any(<[u8]>::is_empty);
+    let is_login = |line: &[u8]| {
+        readings(line).any(|line| line.starts_with(b"USER ") || line.starts_with(b"331 "))
+    };
+    let is_asked = lines.take(3).any(is_login);
     let length = run_length(text, end, |b| b.is_ascii_graphic());
     let is_alone = text.get(end + length).is_none_or(|b| b"\r\n".contains(b));
-    let fits = is_asked && is_alone && text[at..end].ends_with(b"PASS ");
-    word_span(text, end, end + length)
-        .filter(|_| fits && chosen_password(&text[end..end + length], 4))
+    word_span(text, end, end + length).filter(|_| {
+        is_command && is_asked && is_alone && chosen_password(&text[end..end + length], 4)
+    })
 }
 
 /// A user and password of SMTP or IMAP in base64, with zeros between.
 pub(super) fn sasl_plain(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
-    let length = run_length(text, end, is_base64);
+    let length = run_length(text, end, both64);
     let decoded = decode_base64(&text[end..end + length.min(1024)]);
     let zeros = decoded.iter().filter(|b| **b == 0).count();
     (length >= 8 && zeros == 2).then(|| SecretSpan {
-        more: Some(is_base64),
+        more: Some(both64),
         ..SecretSpan::new(end, end + length)
     })
 }
@@ -66,26 +70,36 @@ pub(super) fn sasl_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     (row.len() >= 4).then(|| SecretSpan::new(row.start, row.end))
 }
 
-/// The password in a line of two words, below lines with the host and the user, as msmtp has it.
+/// The password in the configuration of msmtp, `password …`. Prose has such lines too, so the settings of the same account must stand
+/// above it, each in a line of two words.
 pub(super) fn setting_word(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    /// Maximum number of lines up to the one with the user or the server.
+    const MAX_LINES: usize = 8;
     let KeywordMatch {
         text,
         from,
         at,
         end,
     } = *place;
-    let before = text[from..at].strip_suffix(b"\n")?;
-    let mut lines = before.rsplit(|b| *b == b'\n');
-    let words: [&[u8]; 4] = [b"user ", b"host ", b"account ", b"from "];
-    let is_setting = lines
-        .next()
-        .is_some_and(|line| words.iter().any(|word| line.starts_with(word)));
     let (start, word_end) = word_at(text, end);
     let value = text.get(start..word_end)?;
     let behind = word_end + run_length(text, word_end, is_quote);
     let is_alone = text.get(behind).is_none_or(|b| b"\r\n".contains(b));
     let is_value = key_like(value) || mixes_characters(value);
-    word_span(text, start, word_end).filter(|_| is_setting && is_alone && is_value)
+    if !is_alone || !is_value {
+        return None;
+    }
+    let mut lines = text[from..at].rsplit(|b| *b == b'\n');
+    let starts_line = lines.next()?.trim_ascii().is_empty();
+    let lines = lines.take(MAX_LINES).map(|line| {
+        let mut words = line.split(u8::is_ascii_whitespace);
+        let mut words = words.by_ref().filter(|word| !word.is_empty());
+        (words.next(), words.count())
+    });
+    let is_account = |name: &[u8]| matches!(name, b"user" | b"host" | b"account" | b"from");
+    let mut settings = lines.take_while(|(name, values)| name.is_none() || *values == 1);
+    let is_setting = starts_line && settings.any(|(name, _)| name.is_some_and(is_account));
+    word_span(text, start, word_end).filter(|_| is_setting)
 }
 
 /// The password of a user in a file of secrets of PPP: `"user" * "password" *`. The keyword is what is between the user and it.

@@ -44,9 +44,13 @@ pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
             "<master>{",
             "validationkey=\"",
             "decryptionkey=\"",
+            "<D>",
+            "<DP>",
+            "<DQ>",
+            "<InverseQ>",
         ],
         encoded,
-        "docs.spring.io: encrypted values; maven.apache.org: settings-security.xml; learn.microsoft.com: machineKey",
+        "docs.spring.io: encrypted values; maven.apache.org: settings-security.xml; learn.microsoft.com: machineKey, RSA.ToXmlString",
     ),
     (
         "ansible-vault",
@@ -112,7 +116,7 @@ pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
     ),
     (
         "password",
-        &["</th><td>", "</td><td>"],
+        &["</th>", "</td>", "</dt>"],
         html_cell,
         "the tables of HTML",
     ),

@@ -1,6 +1,8 @@
 //! Secrets that the form of their file or of an output identifies: cookie jars, the codes of wireless networks, defaults and changes of
 //! Terraform, hashes of Windows, the words of a wallet.
 
+use std::ops::{Range, RangeInclusive};
+
 use super::super::RULES;
 use super::super::known::names_secret;
 use super::super::stage::ByteClass;
@@ -139,9 +141,35 @@ pub(super) fn ntlm_hash(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(at - HASH, at))
 }
 
+/// Whether a word is the number of an item in a list: `1.` or `1)`.
+fn is_item_number(word: &[u8]) -> bool {
+    let number = word.strip_suffix(b".").or(word.strip_suffix(b")"));
+    number.is_some_and(|number| number.len() <= 2 && number.iter().all(u8::is_ascii_digit))
+}
+
+/// Returns the range of the next word of a phrase at or behind `at`. In a list, each word has a number before it, and `None` is returned
+/// where it has none.
+fn phrase_word(phrase: &[u8], at: usize, is_list: bool) -> Option<Range<usize>> {
+    let gap: ByteClass = match is_list {
+        true => |b| b.is_ascii_whitespace(),
+        false => |b| b == b' ',
+    };
+    let token = |at: usize| {
+        let start = at + run_length(phrase, at, gap);
+        let is_token: ByteClass = |b| b.is_ascii_alphanumeric() || b".)".contains(&b);
+        start..start + run_length(phrase, start, is_token)
+    };
+    let first = token(at);
+    match is_list {
+        true if is_item_number(&phrase[first.clone()]) => Some(token(first.end)),
+        true => None,
+        false => Some(first),
+    }
+}
+
 /// The words from which the keys of a wallet come: `Mnemonic: legal winner thank …`, perhaps numbered, in lines of their own.
 pub(super) fn seed_phrase(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    const WORDS: std::ops::RangeInclusive<usize> = 12..=24;
+    const WORDS: RangeInclusive<usize> = 12..=24;
     /// Maximum length of 24 words with their numbers.
     const MAX_PHRASE: usize = 24 * 16;
     let KeywordMatch { text, end, .. } = *place;
@@ -155,47 +183,30 @@ pub(super) fn seed_phrase(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let start = signs + run_length(text, signs, is_sign).min(12);
     let is_named = text[signs..start].iter().any(|b| b":=".contains(b));
     let phrase = &text[start..text.len().min(start + MAX_PHRASE)];
-    let is_number = |word: &[u8]| {
-        let number = word.strip_suffix(b".").or(word.strip_suffix(b")"));
-        number.is_some_and(|number| number.len() <= 2 && number.iter().all(u8::is_ascii_digit))
-    };
     let is_word =
         |word: &[u8]| (3..=8).contains(&word.len()) && word.iter().all(u8::is_ascii_lowercase);
     // Frequent words that the list of BIP 39 does not have.
     let is_prose =
         |word: &[u8]| matches!(word, b"the" | b"and" | b"for" | b"with" | b"are" | b"not");
-    let is_token: ByteClass = |b| b.is_ascii_alphanumeric() || b".)".contains(&b);
-    let is_list = is_number(&phrase[..run_length(phrase, 0, is_token)]);
-    let (mut at, mut first, mut last, mut count) = (0, None, 0, 0);
-    loop {
-        let gap: ByteClass = match is_list {
-            true => |b| b.is_ascii_whitespace(),
-            false => |b| b == b' ',
-        };
-        at += run_length(phrase, at, gap);
-        if is_list {
-            let number = run_length(phrase, at, is_token);
-            if !is_number(&phrase[at..at + number]) {
-                break;
-            }
-            at += number + run_length(phrase, at + number, gap);
-        }
-        let word = &phrase[at..at + run_length(phrase, at, is_token)];
-        if is_prose(word) {
+    let is_list = phrase_word(phrase, 0, true).is_some();
+    let mut words = 0..0;
+    let mut count = 0;
+    while let Some(word) = phrase_word(phrase, words.end, is_list) {
+        let bytes = &phrase[word.clone()];
+        if is_prose(bytes) {
             return None;
         }
-        if !is_word(word) {
+        if !is_word(bytes) {
             break;
         }
-        first.get_or_insert(at);
-        at += word.len();
-        last = at;
+        let first = if count == 0 { word.start } else { words.start };
+        words = first..word.end;
         count += 1;
     }
     let fits = is_named && WORDS.contains(&count);
-    let is_open = start + last == text.len();
+    let is_open = start + words.end == text.len();
     fits.then(|| SecretSpan {
         more: is_open.then_some(|b| b.is_ascii_lowercase() || b == b' '),
-        ..SecretSpan::new(start + first.unwrap_or_default(), start + last)
+        ..SecretSpan::new(start + words.start, start + words.end)
     })
 }

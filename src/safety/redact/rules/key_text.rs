@@ -2,8 +2,7 @@
 
 use super::super::stage::ByteClass;
 use super::super::value_class::is_random;
-use super::byte_classes::is_space;
-use super::byte_classes::{alnum, base64, hex, upper, xdigit};
+use super::byte_classes::{alnum, base64, hex, is_space, upper, xdigit};
 use super::command_words::in_quotes;
 use super::context::{at_word_start, format_at};
 use super::line_prefix::readings;

@@ -106,16 +106,24 @@ pub(super) struct Row {
 /// Returns the content of the line behind the one whose content ends at `at`, in a text whose lines begin like this one.
 pub(super) fn next_row(text: &[u8], at: usize, before: LineStart) -> Option<Row> {
     let line = next_line(text, at)?;
-    let content = readings(&text[line.clone()])
-        .take(1 + before.prefixes)
-        .last()?;
-    let start = line.end - content.len();
-    let blanks = text[line.start..start].iter().rev();
+    let row = row_of(&text[line.clone()], before);
     Some(Row {
-        start,
+        start: line.start + row.start,
         end: line.end,
-        indentation: blanks.take_while(|b| b" \t".contains(b)).count(),
+        ..row
     })
+}
+
+/// Returns the content of a line of a text whose lines begin like this one.
+pub(super) fn row_of(line: &[u8], before: LineStart) -> Row {
+    let content = readings(line).take(1 + before.prefixes).last();
+    let start = line.len() - content.map_or(0, <[u8]>::len);
+    let blanks = line[..start].iter().rev();
+    Row {
+        start,
+        end: line.len(),
+        indentation: blanks.take_while(|b| b" \t".contains(b)).count(),
+    }
 }
 
 /// Whether nothing but a border, or a quote, follows in the line at `at`.

@@ -59,8 +59,17 @@ pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
             .iter()
             .any(|harmless| word.eq_ignore_ascii_case(harmless.as_bytes()))
     };
-    let is_hash = is_key("secret") && last_word(lead).eq_ignore_ascii_case(b"hashed");
-    !(is_word_end || is_hash || is_key("token") && is_harmless())
+    let is_digest = is_key("secret") && last_word(lead).eq_ignore_ascii_case(b"hashed");
+    !(is_word_end || is_digest || is_key("token") && is_harmless())
+}
+
+/// Whether the text before a name says that it is a part of a longer one: of an ARN of AWS, or of the field with the digest of a Secret,
+/// as the charts of Helm have it.
+pub(super) fn is_part_of_name(before: &[u8]) -> bool {
+    let word = before.rsplit(u8::is_ascii_whitespace).next();
+    let is_arn =
+        |word: &[u8]| word.ends_with(b":") && memchr::memmem::find(word, b"arn:aws").is_some();
+    before.ends_with(b"checksum/") || word.is_some_and(is_arn)
 }
 
 /// Whether a name ends with a word for an account or a service, which people write before `pass` without a sign.

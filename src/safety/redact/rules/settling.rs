@@ -73,6 +73,7 @@ impl FormatRule {
                     end,
                 };
                 return match (find(&place), self.kind) {
+                    (_, "kubernetes-secret") => !may_be_secret_data(&place),
                     // A row may follow.
                     (Some(secret), _) if rows::has_line_end(&text[end..secret.end.max(end)]) => {
                         let rest = text.get(secret.end..).unwrap_or_default();
@@ -95,7 +96,6 @@ impl FormatRule {
                     }
                     (None, "cookie") => !may_be_cookie(text, end),
                     (None, "basic-auth") => !may_be_login(&place),
-                    (None, "kubernetes-secret") => !may_be_secret_data(&place),
                     // A list of words or codes, each in a line of its own.
                     (None, "seed-phrase" | "recovery-code") => behind.len() >= FAR,
                     (None, kind) if WITHIN_WORD.contains(&kind) => {

@@ -96,6 +96,8 @@ pub(super) fn literal_prefix(text: &[u8]) -> usize {
             ..,
         ] => 1,
         [b'@', b'\\', b'"', ..] => 1,
+        // A list of values, as frameworks log a form.
+        [b'[', b'"' | b'\'', ..] => 1,
         _ => {
             let is_made = |maker: &&&[u8]| {
                 let quote = text.get(maker.len());

@@ -45,6 +45,12 @@ pub(super) const URLS: &[FormatRule] = &[
     ),
     rule(
         "url-key",
+        "conda.anaconda.org/t/",
+        Custom(secret_path),
+        "docs.anaconda.com: tokens of channels",
+    ),
+    rule(
+        "url-key",
         "quiknode.pro/",
         Custom(secret_path),
         "quicknode.com/docs: endpoints",

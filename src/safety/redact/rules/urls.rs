@@ -2,9 +2,11 @@
 
 use super::super::stage::ByteClass;
 use super::super::value_class::{is_placeholder, is_random, mixes_characters};
+use super::byte_classes::dash;
 use super::context::{at_word_start, format_at};
 use super::line_prefix::readings;
 use super::rows::last_line;
+use super::vendor_formats::is_uuid4;
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Maximum length of `user:password@host` in a URL.
@@ -31,7 +33,7 @@ pub(super) fn url(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_token = |user: &[u8]| user.len() >= 20 && is_random(user);
     let (start, is_secret) = match colon {
         // A token in place of the user name, whatever stands for the password.
-        Some(at) if is_token(&user[..at]) => (0, true),
+        Some(at) if is_token(&user[..at]) || at >= 20 && format_at(text, end) => (0, true),
         Some(at) => {
             let value = &user[at + 1..];
             (at + 1, value.len() >= 3 && !is_placeholder(value))
@@ -151,16 +153,9 @@ pub(super) fn secret_path(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 
 /// The id of a webhook of n8n: a UUID at the end of the path.
 pub(super) fn webhook_id(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    const UUID: usize = 36;
     let KeywordMatch { text, end, .. } = *place;
-    let length = run_length(text, end, |b| {
-        b.is_ascii_alphanumeric() || b"_-".contains(&b)
-    });
-    let id = &text[end..end + length];
-    let hyphens = id.iter().filter(|b| **b == b'-').count();
-    let is_uuid =
-        length == UUID && hyphens == 4 && id.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
-    is_uuid.then(|| SecretSpan::new(end, end + length))
+    let length = run_length(text, end, dash);
+    is_uuid4(&text[end..end + length]).then(|| SecretSpan::new(end, end + length))
 }
 
 /// A key in the query of a URL, of 32 hexadecimal digits. The keyword is its name.

@@ -1,7 +1,7 @@
 //! Formats of vendors that a keyword and a run of characters cannot describe.
 
 use super::super::value_class::{is_random, mixes_characters};
-use super::byte_classes::{alnum, base64, both64, dash, hex, upper, xdigit};
+use super::byte_classes::{alnum, base64, both64, dash, dot, hex, upper, xdigit};
 use super::context::at_word_start;
 use super::{KeywordMatch, SecretSpan, run_length};
 
@@ -137,7 +137,7 @@ pub(super) fn azure_marked(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 }
 
 /// Whether a word is a UUID of version 4.
-fn is_uuid4(word: &[u8]) -> bool {
+pub(super) fn is_uuid4(word: &[u8]) -> bool {
     word.len() == 36
         && word[14] == b'4'
         && parts_end(word, 0, &[8, 4, 4, 4, 12], b'-', xdigit) == Some(36)
@@ -283,12 +283,29 @@ pub(super) fn ceph(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     fits.then(|| SecretSpan::new(at, at + LENGTH))
 }
 
-/// A secret key of a binary cache of Nix: a name, which ends with the keyword, and 64 bytes.
+/// A secret key of a binary cache of Nix: a name, which ends with the keyword, and 64 bytes. A signature has the same form.
 pub(super) fn nix(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     const LENGTH: usize = 88;
-    let KeywordMatch { text, end, .. } = *place;
-    let fits = run_length(text, end, base64) == LENGTH
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    let is_key = run_length(text, end, base64) == LENGTH
         && text[end..end + LENGTH].ends_with(b"==")
         && is_random(&text[end..end + LENGTH]);
-    fits.then(|| SecretSpan::new(end, end + LENGTH))
+    if !is_key {
+        return None;
+    }
+    let line = place.line_before();
+    let name = line.iter().rposition(|b| !dot(*b));
+    let line = &line[..name.map_or(0, |at| at + 1)];
+    let before = &text[from..at];
+    let has = |text: &[u8], word: &[u8]| memchr::memmem::find(text, word).is_some();
+    let is_signature = has(line, b"Sig:")
+        || has(line, b"/nix/store/")
+        || has(line, b"-1:")
+        || line.ends_with(b"\"") && (has(before, b"\"signatures\"") || has(before, b"==\","));
+    (!is_signature).then(|| SecretSpan::new(end, end + LENGTH))
 }

@@ -2,7 +2,9 @@
 
 use super::FormatPattern::{AtLeast, Custom, Exactly, HighEntropy};
 use super::FormatRule;
-use super::byte_classes::{alnum, base64, both64, dash, dot, dot_pad, hex, upper, uuid, word};
+use super::byte_classes::{
+    alnum, base64, both64, dash, django, dot, dot_pad, hex, upper, uuid, word,
+};
 use super::table::{GITLAB, GITLEAKS, SHOPIFY, STRIPE, VENDOR, rule};
 use super::urls::zapier_hook;
 use super::vendor_formats::{asana, azure_signed, harness, maxmind, resend};
@@ -128,6 +130,12 @@ pub(super) const VENDORS: &[FormatRule] = &[
         GITLEAKS,
     ),
     rule("easypost-token", "EZTK", AtLeast(54, alnum), GITLEAKS),
+    rule(
+        "django-key",
+        "django-insecure-",
+        AtLeast(40, django),
+        "docs.djangoproject.com: the setting SECRET_KEY of a new project",
+    ),
     rule("facebook-token", "EAAM", AtLeast(100, alnum), GITLEAKS),
     rule("figma-token", "figp_", AtLeast(40, dot_pad), TRUFFLEHOG),
     rule(

@@ -3,6 +3,7 @@
 use super::settled::check as check_settled;
 use super::*;
 
+/// A value that a machine made, and a password that a person chose.
 const VALUE: &str = concat!("q7Rk2ZpL9v", "XwT4mN8sYb");
 const CHOSEN: &str = "Sommer2024!";
 
@@ -39,6 +40,25 @@ fn secrets_are_found_in_commands_files_and_dialogues() {
         ("influx -username a -password {}", CHOSEN),
         ("security add-generic-password -a x -s y -w {}", CHOSEN),
         ("openssl enc -aes-256-cbc -K {} -iv 0102 -in a", hex),
+        ("ssh-keygen -p -P '' -N '{}' -f k", CHOSEN),
+        ("ssh-keygen -p -P old2Pass -N {} -f k", CHOSEN),
+        ("ssh-keygen -t rsa -N '' && ssh-keygen -p -N \"{}\"", CHOSEN),
+        ("ssh-keygen -t rsa \\\n  -N {} -f k", CHOSEN),
+        ("gh secret set X --body='{}'", CHOSEN),
+        ("gh secret set X -b{}", CHOSEN),
+        ("twine upload -p{} dist/*", CHOSEN),
+        ("security add-internet-password -a x -w{}", CHOSEN),
+        ("cargo login --registry my-reg2 {}", VALUE),
+        ("fly secrets set -a app CONN={}", CHOSEN),
+        ("fly secrets set --stage CONN={}", CHOSEN),
+        ("heroku config:set MODE=prod CONN={}", CHOSEN),
+        (
+            "oc create secret generic x \\\n  --from-literal=user=bob \\\n  --from-literal=conn={}",
+            CHOSEN,
+        ),
+        ("snyk auth {}", "a567eb26-d0ea-4b30-a3e7-ce57ce655b2d"),
+        ("codecov -t {}", "63aef432-4d3a-414b-ac8e-94e3b1eac856"),
+        ("yarn config set npmAuthToken {}", VALUE),
         ("etcdctl --user=root:{} get x", CHOSEN),
         ("veracrypt -p {} x.hc", CHOSEN),
         ("fly secrets set SESSION={}", VALUE),
@@ -72,6 +92,8 @@ fn secrets_are_found_in_commands_files_and_dialogues() {
             "account default\nhost smtp.example.org\nuser anna\npassword {}\n",
             CHOSEN,
         ),
+        ("host x\nuser anna\nport 587\n\npassword {}\n", CHOSEN),
+        ("account x\n\tuser anna\n\tpassword {}\n", CHOSEN),
         ("\"anna\" * \"{}\" *", CHOSEN),
         ("eureka.client.password={cipher}{}", hex),
         (
@@ -104,6 +126,38 @@ fn secrets_are_found_in_commands_files_and_dialogues() {
             VALUE,
         ),
         ("<tr><th>Password</th><td>{}</td></tr>", CHOSEN),
+        ("<td>Password</td>\n    <td class=\"x\">{}</td>", CHOSEN),
+        ("<td><b>Password:</b></td><td><code>{}</code></td>", CHOSEN),
+        (
+            "Content-Disposition: form-data; name=\"password\"\r\n\r\n{}\r\n--b--",
+            CHOSEN,
+        ),
+        ("{'user': ['ana'], 'password': ['{}']}", CHOSEN),
+        (
+            "{\"type\": \"CONCEALED\", \"label\": \"x\", \"value\": \"{}\"}",
+            CHOSEN,
+        ),
+        (
+            "url = https://{}:x-oauth-basic@github.com/a",
+            concat!("ghp_PCLvBe0Xni0sLhT8Ey7", "i8cBSQKgR8J0Ad4Nw"),
+        ),
+        ("https://{}:x-oauth-basic@git.example.org/a", VALUE),
+        (
+            "https://conda.anaconda.org/t/{}/shop",
+            "b92e9dad87b54c558e68a9fc7786785b7ca3c164",
+        ),
+        (
+            "SECRET_KEY: {}",
+            concat!(
+                "django-insecure-=y@lnkmk*-f=j=s+a23+^(hb7k52",
+                "-t5f-q%k-ute8&x*cnuv"
+            ),
+        ),
+        (
+            "<RSAKeyValue><D>{}</D>",
+            concat!("ElAIdzBQLhwWf8O2+xj9WPS2", "CGc0nNOq4Dl8oIApqi8="),
+        ),
+        ("<dt>API key</dt><dd>{}</dd>", VALUE),
         // Dialogues.
         ("I changed the admin password to {} yesterday", CHOSEN),
         ("New API key created: {} (shown once)", VALUE),
@@ -112,6 +166,8 @@ fn secrets_are_found_in_commands_files_and_dialogues() {
             "USER anna\n331 Please specify the password.\nPASS {}\n230 Login successful.",
             CHOSEN,
         ),
+        ("> USER anna\n< 331 Password\n> PASS {}\n", CHOSEN),
+        ("---> USER anna\n331 Password\n---> PASS {}\n", CHOSEN),
         ("AUTH PLAIN {}", "AGFubmEAU29tbWVyMjAyNCE="),
         ("334 UGFzc3dvcmQ6\n{}\n235 OK", "U29tbWVyMjAyNCE="),
         ("AUTH default {}\nOK", CHOSEN),

@@ -58,6 +58,7 @@ const KEYS: &[(&str, &str, &str, usize)] = &[
     ("wandb-key", "wandb_v1_", ALNUM, 77),
     ("sentry-token", "sntrya_", HEX, 64),
     ("supabase-key", "sbp_oauth_", HEX, 40),
+    ("django-key", "django-insecure-", LOWER, 50),
     ("nats-seed", "SUA", BASE32, 55),
     ("porkbun-secret", "sk1_", HEX, 64),
     ("backblaze-key", "K00", BASE64, 28),
@@ -315,12 +316,12 @@ fn what_is_shown_early_of_the_samples_stays() {
     }
 }
 
-/// A value that a machine made, and a password that a person chose.
 #[test]
 fn similar_texts_stay() {
     let redactor = Redactor::default();
     let c = &mut TestRandom(3);
     let (id, digest) = (uuid(c), c.of(HEX, 64));
+    let signature = format!("{}==", c.of(BASE64, 86));
     for text in [
         "checksum/secret: {digest}",
         "SENTRY_DSN=https://0123456789abcdef0a1b2c3d4e5f6789@o1.ingest.sentry.io/6",
@@ -364,12 +365,45 @@ fn similar_texts_stay() {
         "www.make.com/en/help and hook.eu1.make.com/settings",
         "?Signature=short&appid=wx1234567890abcdef",
         "0 1 2 3:-1: x-1:80",
+        "StorePath: /nix/store/abc-hello\nSig: cache.nixos.org-1:{signature}\n",
+        "/nix/store/abc-hello\tultimate\tcache.nixos.org-1:{signature}\n",
+        "\"signatures\": [\n  \"cache.nixos.org-1:{signature}\",\n  \"b-1:{signature}\"\n]",
+        "ssh-keygen -t ed25519 -N '' -f ~/.ssh/id_ed25519",
+        "ssh-keygen -p -P '' -N \"\" -f key2",
+        "security unlock-keychain -p \"\" login2.keychain",
+        "htpasswd -b users bob '' # comment2",
+        "gh pr create -b 'Fixes A1b2C3d4' -t x",
+        "(\"cargo login \", Argument1(0)), (\"secrets set \", Assigned2),",
+        "heroku config:set S3_BUCKET=my-bucket-2024",
+        "kubectl create secret generic x --from-literal=HOST=db-1.internal",
+        "token created: 2024-01-02T03:04:05Z",
+        "API key created: 2024-01-02T03:04:05.123456Z",
+        "密码：至少8个字符，包含A1!",
+        "<tr><td>Password</td>\n<td>at least 12 characters</td></tr>",
+        "openssl req -x509 -newkey rsa:4096 -keyout key2.pem -out cert.pem",
+        "arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db-aB1cD2",
+        "\"PasswordLastUsed\": \"2016-09-08T21:47:36Z\"",
+        "\"hashed_secret\": \"357b0b48d24315ee76b99f3762c8b03ea68cf3cc\"",
+        "signing_key: 3AA5C34371567BD2",
+        "password_hash_algo = argon2id-v13",
+        "token: 0xdAC17F958D2ee523a2206206994597C13D831ec7",
+        "[`PrivateKey2`]: https://docs.rs/x1/latest/x2/enum.PrivateKeyDer.html",
+        "sk_test_xxxxxxxxxxxxxxxxxxxx",
+        "user bob\nand then he said:\npassword Reset2024",
     ] {
         let text = text.replace("{id}", &id).replace("{digest}", &digest);
+        let text = text.replace("{signature}", &signature);
         assert_eq!(redactor.redact(&text), text);
     }
     let zeros = "A".repeat(4000);
     assert_eq!(redactor.redact(&zeros), zeros);
+    // A sign of base64 does not begin a key in a long run of it.
+    for key in ["EAAAoBUAA", "oy2", "K00"] {
+        for n in [25, 40, 120] {
+            let blob = format!("\"{}/{key}{}\"", c.of(BASE64, 120), c.of(ALNUM, n));
+            assert_eq!(redactor.redact(&blob), blob);
+        }
+    }
 }
 
 #[test]
