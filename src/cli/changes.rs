@@ -14,6 +14,10 @@ use crate::safety::text::one_line;
 /// Longest path in a line, in columns.
 const PATH_COLUMNS: usize = 300;
 
+/// The line about what cannot be undone.
+const COMMANDS_RAN: &str =
+    "commands of this prompt may have changed files too; their changes are not kept\n";
+
 /// Runs the command and returns the exit code.
 ///
 /// # Errors
@@ -28,6 +32,9 @@ pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
             } else {
                 for file in &reply.files {
                     print(&format!("{}\n", line(file, reply.is_done)))?;
+                }
+                if reply.ran_commands {
+                    print(COMMANDS_RAN)?;
                 }
             }
             match reply.is_done {

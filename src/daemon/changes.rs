@@ -13,6 +13,7 @@ use crate::protocol::{
     ChangedFile, ChangesAction, ChangesReply, ChangesRequest, FileOutcome, SessionChoice,
 };
 use crate::requests;
+use crate::safety::policy::BuiltinAction;
 use crate::services::SharedServices;
 use crate::tools::builtin::shown_difference;
 use crate::workspace::changes::ChangeKind;
@@ -48,9 +49,19 @@ pub async fn serve(
     let (action, cwd) = (request.action, PathBuf::from(request.cwd));
     // On another thread: reads and writes files.
     let work = tokio::task::spawn_blocking(move || perform(&store, &id, action, &cwd));
-    let reply = work
+    let mut reply = work
         .await
         .map_err(|e| Error::runtime(format!("the files cannot be read: {e}")))??;
+    reply.ran_commands = session.with_records(|records| {
+        records.iter().any(|record| {
+            let is_of_prompt = record.ids.prompt.as_ref() == Some(&reply.prompt);
+            let name = match &record.body {
+                RecordBody::Tool { name, .. } => name.as_str(),
+                _ => return false,
+            };
+            is_of_prompt && name == BuiltinAction::Shell.as_str()
+        })
+    });
     if reply.is_done {
         let with = |wanted: fn(&FileOutcome) -> bool| -> Vec<String> {
             let files = reply.files.iter().filter(|file| wanted(&file.outcome));
@@ -151,7 +162,9 @@ fn perform(
     let resolve = |path: &Path| whole.resolve_path(path);
     let Some(prompt) = store.turns(session).map_err(failed)?.pop() else {
         let none = Error::usage("no changes of files are kept for this session");
-        return Err(none.hint("only changes made by tools are kept, until they are undone"));
+        return Err(
+            none.hint("only changes made by the file tools are kept, until they are undone")
+        );
     };
     let mut reply = ChangesReply {
         session: session.to_owned(),

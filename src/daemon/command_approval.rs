@@ -14,7 +14,7 @@ use crate::config::{Config, ConfigOverrides, ContinueSetting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{CommandDecision, CommandOutput, RecordBody, RecordIds};
-use crate::paths;
+use crate::paths::{self, Paths};
 use crate::protocol::{
     CapturedOutput, CapturedText, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
 };
@@ -68,16 +68,27 @@ async fn effect(
     let now = rules_in_force::classified_effect(config, operation);
     let then = waiting.effect.clone();
     let decided = if now.0 > then.0 { now } else { then };
+    Ok(with_protection(&services.paths, command, cwd, overrides, decided).await)
+}
+
+/// Returns the decision on a command after that of the rules: one that reaches protected files is asked about, whatever a rule allows.
+pub(super) async fn with_protection(
+    paths: &Paths,
+    command: &str,
+    cwd: &str,
+    overrides: &BTreeMap<String, String>,
+    decided: (RuleEffect, String),
+) -> (RuleEffect, String) {
     // Of two reasons to ask, the file that is reached is more informative.
     if decided.0 != RuleEffect::Allow && decided.1 != DESTRUCTIVE {
-        return Ok(decided);
+        return decided;
     }
     let check = vec![ProtectionCheck::of_command(command, cwd)];
-    let mut reasons = protected_files::protection_reasons(&services.paths, overrides, check).await;
-    Ok(match reasons.pop().flatten() {
+    let mut reasons = protected_files::protection_reasons(paths, overrides, check).await;
+    match reasons.pop().flatten() {
         Some(reason) => (RuleEffect::Ask, reason),
         None => decided,
-    })
+    }
 }
 
 /// Returns the class of a command line. A long one that is made to be slow takes half a second, so it is read on another thread.

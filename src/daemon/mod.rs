@@ -8,6 +8,7 @@ mod auto_share;
 mod changes;
 mod client_link;
 pub mod command_approval;
+mod command_explanation;
 pub mod dispatch;
 pub mod frames;
 pub mod hook_fifo;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::command_explanation::{command_reason, explain_command};
 use crate::chat::{DataSensitivity, OperationClass, ToolCall, ToolDefinition};
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
@@ -10,14 +11,12 @@ use crate::config::{self, Config, ConfigOverrides};
 use crate::error::{Error, Result};
 use crate::history::journal::now_ms;
 use crate::history::record::{PolicyChange, RecordBody, RecordIds};
-use crate::paths;
 use crate::protocol::policy::{
-    CommandExplanation, GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest,
-    ReportedStanding, RevokedGrant, RuleInfo, RuleReport,
+    GrantInfo, PolicyExplanation, PolicyInForce, PolicyRequest, ReportedStanding, RevokedGrant,
+    RuleInfo, RuleReport,
 };
 use crate::protocol::{self, kind};
 use crate::requests::mcp;
-use crate::safety::command::{self, CommandAssessment, CommandPlace};
 use crate::safety::policy::{
     self, BUILTIN_SERVER, BuiltinAction, HELPER_SERVER, PolicyRule, RuleEffect, RuleStanding,
     RuleSubject, ToolGrant,
@@ -56,7 +55,8 @@ pub async fn serve(
         }
         PolicyRequest::ExplainCommand { command } => {
             let places = places(services)?;
-            let mut explained = explain_command(&command, &config, &request_context.cwd);
+            let paths = &services.paths;
+            let mut explained = explain_command(&command, &config, paths, &request_context).await;
             explained.decided_by = placed(&places, &explained.decided_by);
             explained.notices = notices;
             protocol::json_frame(kind::REPLY, &explained)
@@ -393,39 +393,6 @@ fn considered(one: policy::ConsideredRule) -> RuleReport {
     }
 }
 
-/// Explains what a command line does, and the decision on it if a model proposed it now.
-fn explain_command(command: &str, config: &Config, cwd: &str) -> CommandExplanation {
-    let assessment = assess(command, cwd);
-    let operation = assessment.operation();
-    let (decision, decided_by) = rules_in_force::classified_effect(config, operation);
-    CommandExplanation {
-        class: assessment.class.as_str().to_owned(),
-        reasons: assessment.reasons,
-        decision,
-        decided_by,
-        notices: Vec::new(),
-    }
-}
-
-fn assess(command: &str, cwd: &str) -> CommandAssessment {
-    let home = paths::variable("HOME").unwrap_or_default();
-    let place = CommandPlace {
-        cwd,
-        home: &home.to_string_lossy(),
-        workspace: &[],
-    };
-    command::assess(command, &place)
-}
-
-/// Returns the class of the command in the arguments of the tool `shell` with its reasons, if it decides the operation class.
-fn command_reason(arguments: &str, operation: OperationClass, cwd: &str) -> Option<String> {
-    let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
-    let assessment = assess(arguments.get("command")?.as_str()?, cwd);
-    let (class, reasons) = (assessment.class.as_str(), assessment.reasons.join("; "));
-    let reason = format!("the class of its command is `{class}`: {reasons}");
-    (assessment.operation() == operation).then(|| reason.trim_end_matches(": ").to_owned())
-}
-
 /// Explains the decision on an action of aish itself.
 fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
     let rules = &config.policy;
@@ -493,30 +460,5 @@ fn explain_own(own: BuiltinAction, config: &Config) -> PolicyExplanation {
         rejected: None,
         considered,
         notices: Vec::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_class_of_a_command_is_the_reason_for_that_of_the_tool() {
-        let reason =
-            |arguments, operation| command_reason(arguments, operation, "/home/me/project");
-        assert_eq!(
-            reason(
-                r#"{"command": "rm -rf build"}"#,
-                OperationClass::Destructive
-            )
-            .as_deref(),
-            Some("the class of its command is `destroys`: deletes files recursively")
-        );
-        // The caller declared more.
-        assert_eq!(
-            reason(r#"{"command": "ls"}"#, OperationClass::Destructive),
-            None
-        );
-        assert_eq!(reason("{}", OperationClass::Write), None);
     }
 }

@@ -42,6 +42,9 @@ pub struct ChangesReply {
     pub files: Vec<ChangedFile>,
     /// The changes were undone.
     pub is_done: bool,
+    /// The tool `shell` ran for the prompt as well: what its commands changed is not kept.
+    #[serde(default)]
+    pub ran_commands: bool,
     /// What was changed.
     pub difference: Vec<ToolDiffLine>,
 }

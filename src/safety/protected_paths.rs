@@ -23,7 +23,7 @@ pub use reach::{FileSystem, ReachSearch};
 
 use std::path::{Component, Path};
 
-use shell_words::without_braces;
+pub use shell_words::without_braces;
 
 /// Names that are protected in every directory: the rules of a project, start-up files of shells and of the login session, and the plugin.
 pub const NAMES: &[&str] = &[

@@ -105,23 +105,12 @@ impl ConfigBase<'_> {
         // A backslash continues the line.
         for (key, value) in values(&text.replace("\\\n", "")) {
             let is_path = PATH_KEYS.contains(&key.as_str());
-            // Git runs commands at the top of the work tree.
-            let here = ["$(pwd)/", "`pwd`/", "${PWD}/", "$PWD/"];
-            let value = here
-                .iter()
-                .fold(value, |value, here| value.replace(here, "./"));
-            let names: Vec<&str> = match is_path {
-                true => vec![value.as_str()],
-                false => value
-                    .split([
-                        ' ', '\t', '\'', '"', '!', ';', '&', '|', '(', ')', '=', '<', '>', '`',
-                        '{', '}',
-                    ])
-                    .filter(|word| word.contains('/'))
-                    .collect(),
+            let names = match is_path {
+                true => vec![value],
+                false => command_words(&value),
             };
             for name in names.into_iter().filter(|name| !name.is_empty()) {
-                for path in self.paths_of(name, beside) {
+                for path in self.paths_of(&name, beside) {
                     if key == "path" && includes > 0 && !obeyed.contains(&path) {
                         self.add_values(&path, includes - 1, obeyed);
                     }
@@ -151,6 +140,45 @@ impl ConfigBase<'_> {
             .filter_map(|path| path.canonicalize().ok())
             .collect()
     }
+}
+
+/// Returns the words of a command that may name files, and their parts, because a word may hold a command of its own. Whether a word does
+/// is not known: one that is not a file does no harm.
+fn command_words(command: &str) -> Vec<String> {
+    // Git runs commands at the top of the work tree.
+    const HERE: [&str; 7] = [
+        "$(git rev-parse --show-toplevel)/",
+        "`git rev-parse --show-toplevel`/",
+        "$(pwd)/",
+        "`pwd`/",
+        "${PWD}/",
+        "$PWD/",
+        "${GIT_PREFIX:-.}/",
+    ];
+    let bare = command.replace(['"', '\''], "");
+    let texts = [command.to_owned(), bare].map(|text| {
+        let text = HERE
+            .iter()
+            .fold(text, |text, here| text.replace(here, "./"));
+        ["${GIT_PREFIX}", "$GIT_PREFIX"]
+            .iter()
+            .fold(text, |text, prefix| text.replace(prefix, "./"))
+    });
+    let signs = [
+        ' ', '\t', '\n', '!', ';', '&', '|', '(', ')', '=', '<', '>', '`', '{', '}',
+    ];
+    let mut words = Vec::new();
+    for text in texts {
+        let quoted = text.split(['"', '\'']).map(str::to_owned);
+        let plain = text
+            .split(|c| signs.contains(&c) || matches!(c, '"' | '\''))
+            .map(str::to_owned);
+        words.extend(plain.chain(quoted));
+    }
+    words.retain(|word| !word.is_empty() && word != "." && !word.starts_with('-'));
+    words.sort_unstable();
+    words.dedup();
+    words
 }
 
 /// Returns the keys, in lower case, and values of a git configuration that name files which git obeys.
@@ -222,6 +250,33 @@ fn unquoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_of_a_command_are_found() {
+        for (command, word) in [
+            ("sh pg2.sh", "pg2.sh"),
+            ("node m.js %A", "m.js"),
+            ("!sh my.sh", "my.sh"),
+            ("ssh -F sshcfg", "sshcfg"),
+            ("!\"./t t.sh\"", "./t t.sh"),
+            ("!'./t t.sh' \"$@\"", "./t t.sh"),
+            (
+                "!$(git rev-parse --show-toplevel)/scripts/rr.sh",
+                "./scripts/rr.sh",
+            ),
+            (
+                "!\"$(git rev-parse --show-toplevel)\"/scripts/rr.sh",
+                "./scripts/rr.sh",
+            ),
+            ("!cd \"$GIT_PREFIX\" && sh x.sh", "x.sh"),
+        ] {
+            let words = command_words(command);
+            assert!(
+                words.iter().any(|found| found == word),
+                "{command}: {words:?}"
+            );
+        }
+    }
 
     #[test]
     fn values_that_name_files_are_found() {

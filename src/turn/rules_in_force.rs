@@ -72,14 +72,20 @@ pub fn command_effect(config: &Config, asked_by: Option<&str>) -> (RuleEffect, S
 /// Returns the decision of the rules about a command line of this class: at least the one about commands in general. A command that
 /// may destroy something is asked about unless a rule about its class allows it.
 pub fn classified_effect(config: &Config, operation: OperationClass) -> (RuleEffect, String) {
+    let (policy, default) = (&config.policy, &config.policy.default);
     let general = command_effect(config, None);
-    let (effect, source) = match config.policy.rule_for_class(operation) {
+    let covers =
+        policy.rule_for_action(BuiltinAction::Shell).is_some() || policy.allows_class(operation);
+    let (effect, source) = match policy.rule_for_class(operation) {
         Some(rule) if rule.effect > general.0 => (rule.effect, rule.source.clone()),
+        // Whether commands are asked about says `shell.confirm_cmd`, not a default of ask.
+        None if !covers && default.effect == RuleEffect::Deny => {
+            (default.effect, default.source.clone())
+        }
         _ => general,
     };
     let is_allowed = effect == RuleEffect::Allow;
-    if is_allowed && operation == OperationClass::Destructive && !config.policy.allows_destructive()
-    {
+    if is_allowed && operation == OperationClass::Destructive && !policy.allows_class(operation) {
         return (RuleEffect::Ask, DESTRUCTIVE.to_owned());
     }
     (effect, source)

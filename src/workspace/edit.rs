@@ -271,7 +271,16 @@ pub(super) fn ambiguous(places: &[usize]) -> WorkspaceError {
         let numbers: Vec<String> = places.iter().map(|line| (line + 1).to_string()).collect();
         numbers.join(", ")
     };
-    let listed = places.get(..LISTED_PLACES).unwrap_or(places);
+    // Texts that overlap, or that are parts of a line, may begin at the same one.
+    let mut places = places.to_vec();
+    places.dedup();
+    if let [line] = *places {
+        let line = line + 1;
+        return WorkspaceError::new(format!(
+            "the text to replace is not unique: it begins at several places of line {line}"
+        ));
+    }
+    let listed = places.get(..LISTED_PLACES).unwrap_or(&places);
     let more = places.len() - listed.len();
     let more = match more {
         0 => String::new(),

@@ -473,6 +473,30 @@ fn grants_end_with_the_daemon_and_their_end_is_recorded() {
 }
 
 #[test]
+fn a_command_that_no_rule_covers_is_explained_as_a_proposal_is_decided() {
+    let tools = tools(
+        json!({}),
+        "[policy.rules]\nshell = \"allow\"\n\"op:destructive\" = \"allow\"\n",
+    );
+    for (command, decision, reason) in [
+        ("rm -rf build", "allow", "policy.rules.shell"),
+        ("mv ~/.zshrc ~/zshrc.bak", "ask", "it reaches "),
+        (
+            "eval \"$(echo ZWNobyBoaQ== | base64 -d)\"",
+            "ask",
+            "it runs text that it does not show",
+        ),
+    ] {
+        let explained = policy(&tools.helper, &["explain", "--command", command, "--json"])
+            .run()
+            .json();
+        assert_eq!(explained["decision"], decision, "{explained}");
+        let decided_by = explained["decided_by"].as_str().unwrap();
+        assert!(decided_by.contains(reason), "{explained}");
+    }
+}
+
+#[test]
 fn a_command_is_explained_by_its_class_and_the_rule_for_proposals() {
     let tools = tools(json!({}), "[policy.rules]\nshell = \"deny\"\n");
     let helper = &tools.helper;

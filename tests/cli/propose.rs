@@ -963,6 +963,28 @@ fn a_denied_command_is_not_offered_and_the_rule_is_named() {
 }
 
 #[test]
+fn a_default_of_deny_counts_for_commands_without_a_rule() {
+    let confirm = "[shell]\nconfirm_cmd = false\n[policy]\ndefault = \"deny\"\n";
+    for (rules, expected) in [
+        ("", "policy.default says deny"),
+        ("[policy.rules]\n\"op:read\" = \"allow\"\n", ""),
+        ("[policy.rules]\nshell = \"allow\"\n", ""),
+    ] {
+        let helper = proposing(&["print one"]);
+        helper.config(&format!("{confirm}{rules}"));
+        let call = helper.call(["ask", "--shell", "s1", "--offer", "x"]);
+        assert_eq!(call.run().code, 10);
+        let run = helper.call(["propose", "--shell", "s1"]).run();
+        assert_eq!(
+            run.stderr.contains("not offered"),
+            !expected.is_empty(),
+            "{rules}: {run:?}"
+        );
+        assert!(run.stderr.contains(expected), "{rules}: {run:?}");
+    }
+}
+
+#[test]
 fn a_command_that_a_rule_does_not_cover_is_asked_about_with_the_reason() {
     let helper = proposing(&["print x >> ~/.zshrc"]);
     helper.config("[policy.rules]\nshell = \"allow\"\n");

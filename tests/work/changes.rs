@@ -444,6 +444,29 @@ fn undo_restores_every_byte_and_the_model_is_told() {
 }
 
 #[test]
+fn undo_says_that_changes_of_commands_are_not_kept() {
+    for has_command in [true, false] {
+        let mut calls = vec![("write_file", json!({"path": "a.txt", "content": "1\n"}))];
+        if has_command {
+            calls.push(("shell", json!({"command": "print 2 >b.txt"})));
+        }
+        let rules = "[policy.rules]\n\"fs.write\" = \"allow\"\nshell = \"allow\"\n";
+        let work = Work::calling(&calls, rules);
+        work.ask("x").end();
+        let undo = || work.helper.call(["changes", "undo", "--shell", "s1"]).run();
+        let undone = undo().ok();
+        assert!(undone.starts_with("removed  "), "{undone}");
+        let is_said = undone.contains("commands of this prompt may have changed files too");
+        assert_eq!(is_said, has_command, "{undone}");
+        assert!(
+            undo()
+                .stderr
+                .contains("only changes made by the file tools are kept")
+        );
+    }
+}
+
+#[test]
 fn undo_names_what_was_changed_since() {
     let calls = [
         (

@@ -32,7 +32,7 @@ use super::special::SENDS_SECRET;
 use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
 use super::targets::CommandPlace;
 use super::zsh_screen::{self, TextTraits};
-use candidates::readings;
+use candidates::{PossibleText, readings};
 use inputs::{CommandInput, InputStream};
 
 /// Texts that are analysed for one command line, those in `sh -c '…'` included.
@@ -183,7 +183,7 @@ pub struct Assessor<'p> {
     queue: VecDeque<QueuedText>,
     /// What the text being judged reads, if its input is not that of the shell.
     outer_input: Option<Rc<InputStream>>,
-    /// The same, of the command being judged.
+    /// What the command being judged reads, if its input is not that of the shell.
     input: Option<Rc<InputStream>>,
     /// Where the command being judged runs, if that is not this machine: see [`super::wrappers::elsewhere`].
     elsewhere: Option<&'static str>,
@@ -218,10 +218,16 @@ pub struct Assessor<'p> {
     has_substitution: bool,
     /// A variable gets a value that is not known.
     has_unknown_value: bool,
-    /// Variables with constant values.
-    values: Vec<(String, Vec<String>)>,
+    /// Texts that variables may have.
+    values: Vec<(String, Vec<PossibleText>)>,
+    /// Arrays with constant elements, positional parameters among them.
+    lists: Vec<(String, Vec<String>)>,
+    /// How many more calls with possible values are judged.
+    possible_calls_left: usize,
     /// Paths that the command being judged may add to the arguments of one that it runs.
     fed_paths: Vec<String>,
+    /// Constant words that it may add.
+    fed_words: Vec<String>,
     /// Whether the text may not be a command line, and only names what is worse than not known.
     is_guess: bool,
 }
@@ -234,6 +240,12 @@ fn without_returns(text: &str) -> Cow<'_, str> {
         true => Cow::Owned(text.replace("\r\n", "\n").trim_end_matches('\r').to_owned()),
         false => Cow::Borrowed(text),
     }
+}
+
+/// Whether the commands of a text without functions run once and in its order: it has no loops and nothing in the background.
+fn runs_once(text: &str) -> bool {
+    const LOOPS: [&str; 4] = ["done", "repeat", "for", "{"];
+    !LOOPS.iter().any(|word| text.contains(word)) && !text.replace("&&", "").contains('&')
 }
 
 impl<'p> Assessor<'p> {
@@ -265,7 +277,10 @@ impl<'p> Assessor<'p> {
             has_substitution: false,
             has_unknown_value: false,
             values: Vec::new(),
+            lists: Vec::new(),
+            possible_calls_left: candidates::MAX_CALLS,
             fed_paths: Vec::new(),
+            fed_words: Vec::new(),
             is_guess: false,
         }
     }
@@ -292,12 +307,22 @@ impl<'p> Assessor<'p> {
             let traits = screened
                 .as_ref()
                 .map_or_else(|_| TextTraits::default(), |s| s.traits);
+            let mut is_straight = false;
             match screened.and_then(|screened| syntax::parse(&screened)) {
-                Ok(script) => self.parsed(script, &text, traits),
+                Ok(script) => {
+                    is_straight = script.functions.is_empty() && runs_once(&text);
+                    self.parsed(script, &text, traits);
+                }
                 Err(reason) => {
                     self.findings.add(Unknown, reason);
                     self.parts(&text);
                 }
+            }
+            if self.texts == 1 && is_straight {
+                // What the text downloads after it has run a file of that name is not what it runs.
+                let mut run_files = std::mem::take(&mut self.run_files);
+                run_files.retain(|file| !self.is_downloaded(file));
+                self.run_files = run_files;
             }
             if traits.has_comment {
                 let after = std::mem::replace(&mut self.directory, directory);
@@ -408,6 +433,7 @@ impl<'p> Assessor<'p> {
         self.follow_inputs(&mut script);
         let script = script;
         self.functions(&script);
+        self.note_early_values(&script);
         for redirection in &script.script.redirections {
             self.redirection(&script, redirection);
         }

@@ -60,11 +60,26 @@ impl Findings {
 
     /// Takes over the effects of a text that are worse than not known.
     pub fn raise(&mut self, other: Findings) {
-        for finding in other.list {
-            if finding.class > CommandClass::Unknown {
-                self.push(finding.class, finding.is_grave, finding.reason);
-            }
+        let worse = |finding: &Finding| finding.class > CommandClass::Unknown;
+        self.take_over(other.list.into_iter().filter(worse).collect());
+    }
+
+    /// Takes over all effects of a text.
+    pub fn merge(&mut self, other: Findings) {
+        self.classes.extend(other.classes);
+        self.changes += other.changes;
+        self.texts.extend(other.texts);
+        self.texts.truncate(MAX_TEXTS);
+        self.take_over(other.list);
+    }
+
+    /// Adds findings whose reasons already say where they happen.
+    fn take_over(&mut self, list: Vec<Finding>) {
+        let elsewhere = self.elsewhere.take();
+        for finding in list {
+            self.push(finding.class, finding.is_grave, finding.reason);
         }
+        self.elsewhere = elsewhere;
     }
 
     /// Adds an effect beyond the directory.

@@ -291,6 +291,26 @@ impl ProgramEntry {
         }
     }
 
+    /// Whether a rule does not count the word that is not known where another rule names a subcommand that destroys.
+    fn may_be_worse(&self, rule: &ProgramRule, list: &ArgumentList<'_>) -> bool {
+        let own = list.own_operands();
+        let is_unknown = |word: &&str| word.chars().eq([UNKNOWN]);
+        let Some(at) = own
+            .iter()
+            .position(is_unknown)
+            .filter(|at| *at >= rule.path.len())
+        else {
+            return false;
+        };
+        let begins = |path: &[Vec<&str>]| {
+            let mut before = path.iter().zip(own).take(at);
+            path.len() > at && before.all(|(names, word)| names.contains(word))
+        };
+        let mut rules = self.rules.iter();
+        rule.class < CommandClass::Unknown
+            && rules.any(|other| other.class == CommandClass::Destroys && begins(&other.path))
+    }
+
     /// Returns what the last rule that applies says, and whether it is only about the program in general. A rule that says less
     /// about the arguments than an earlier one replaces it only to raise the class.
     fn last_rule(&self, name: &str, list: &ArgumentList<'_>) -> (ProgramVerdict, bool) {
@@ -302,6 +322,7 @@ impl ProgramEntry {
                 found = Some(rule);
             }
         }
+        let found = found.filter(|rule| !self.may_be_worse(rule, list));
         let known =
             found.filter(|rule| rule.class != CommandClass::Unknown || !rule.reason.is_empty());
         let verdict = match known {

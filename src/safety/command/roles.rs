@@ -5,7 +5,7 @@ mod input;
 use super::wrappers::{self, WrappedCommand};
 use crate::safety::command::word::program_name;
 
-pub use input::input_role;
+pub use input::{input_role, sends_input};
 
 /// Kind of output that a command writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +148,12 @@ pub fn output_role(arguments: &[String]) -> OutputRole {
         "curl" | "wget" | "wget2" | "aria2c" | "axel" | "http" | "https" | "xh" | "httpie"
         | "fetch" | "nc" | "ncat" | "netcat" | "socat" | "telnet" | "ssh" | "lynx" | "w3m"
         | "links" | "lwp-request" | "GET" | "scp" | "ftp" | "tftp" | "dig" | "websocat" => {
+            OutputRole::Downloads
+        }
+        "git"
+            if operands.iter().any(|word| word == "archive")
+                && operands.iter().any(|word| word.starts_with("--remote")) =>
+        {
             OutputRole::Downloads
         }
         "gh" if operands

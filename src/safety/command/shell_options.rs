@@ -13,22 +13,20 @@ pub struct ShellOptions {
     pub has_startup: bool,
 }
 
-/// Whether a shell only checks the syntax of its input: `-n`, which another option can take back.
-fn is_checked(arguments: &[String]) -> bool {
-    let mut options = arguments.iter();
-    arguments.iter().any(|option| option == "-n") && !options.any(|option| option.starts_with('+'))
-}
-
 impl ShellOptions {
     /// Reads the arguments of a shell, without its name.
     pub fn read(arguments: &[String]) -> ShellOptions {
         let mut options = ShellOptions::default();
+        // `-n` only checks the syntax; an option that may take it back counts as doing so.
+        let mut is_checked = false;
         let mut at = 0;
         while let Some(argument) = arguments.get(at).filter(|a| a.starts_with(['-', '+'])) {
             at += 1;
             if matches!(argument.as_str(), "--" | "-") {
                 break;
             }
+            let takes_back = argument.starts_with("--") || argument.contains(['+', 'o', 'O']);
+            is_checked = argument == "-n" || is_checked && !takes_back;
             if let Some(name) = argument.strip_prefix("--") {
                 let startup = name.starts_with("rcfile") || name.starts_with("init-");
                 options.has_startup |= startup;
@@ -51,7 +49,7 @@ impl ShellOptions {
             matches!(file, "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") || file.starts_with('-')
         };
         options.reads_input |= file.is_none_or(is_input);
-        options.reads_input &= !options.has_text && !is_checked(arguments);
+        options.reads_input &= !options.has_text && !is_checked;
         options
     }
 }

@@ -24,7 +24,7 @@ use super::word::UNKNOWN;
 pub use packages::{is_official, is_url};
 pub use search::printed_paths;
 pub use sed::empties_lines;
-pub use transfer::{SENDS_SECRET, sent_files};
+pub use transfer::SENDS_SECRET;
 
 /// A program with its arguments.
 pub struct ProgramCall<'a> {
@@ -147,7 +147,7 @@ pub fn judge(
         "find" | "gfind" | "bfs" => search::find(call, place, findings),
         "fd" | "fdfind" => search::fd(call),
         "sed" | "gsed" => in_place::sed(call, place, findings),
-        "sort" | "uniq" => in_place::filter(call, findings),
+        "sort" | "uniq" | "yq" => in_place::filter(call, findings),
         "awk" | "gawk" | "mawk" | "nawk" => in_place::awk(call, place, findings),
         "tar" | "bsdtar" | "gtar" | "unzip" => archives::archive(call, place, findings),
         "7z" | "7za" | "7zz" | "rar" | "unrar" | "cpio" | "pax" | "dpkg" | "dpkg-deb" => {

@@ -205,6 +205,16 @@ fn is_child_of(node: Node<'_>, parent: usize) -> bool {
     node.parent().is_some_and(|node| node.id() == parent)
 }
 
+/// Returns the constant text of a default or alternative in `${…}`.
+fn fallback(expansion: &str) -> Option<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let rest = expansion.trim_start_matches(is_name);
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    let text = rest.strip_prefix(['-', '+', '='])?;
+    let is_constant = !text.contains(['$', '`', '<', '>']);
+    is_constant.then(|| text.replace(['\'', '"', '\\'], ""))
+}
+
 impl SyntaxBuilder<'_> {
     fn slice(&self, node: Node<'_>) -> &str {
         self.text.get(node.byte_range()).unwrap_or_default()
@@ -379,7 +389,11 @@ impl SyntaxBuilder<'_> {
             "simple_expansion" => {
                 self.quoted_part(node);
                 let name = text.trim_start_matches('$').to_owned();
-                self.push_part(WordPart::Variable { name, is_quoted });
+                self.push_part(WordPart::Variable {
+                    name,
+                    fallback: None,
+                    is_quoted,
+                });
                 false
             }
             "expansion" | "arithmetic_expansion" => {
@@ -392,10 +406,12 @@ impl SyntaxBuilder<'_> {
                     ("arithmetic_expansion", _) => WordPart::Number,
                     (_, Some(name)) if is_plain => WordPart::Variable {
                         name: name.to_owned(),
+                        fallback: None,
                         is_quoted,
                     },
-                    _ => WordPart::Variable {
+                    (_, name) => WordPart::Variable {
                         name: String::new(),
+                        fallback: name.and_then(fallback),
                         is_quoted,
                     },
                 });
@@ -409,6 +425,7 @@ impl SyntaxBuilder<'_> {
                     },
                     None => WordPart::Variable {
                         name: String::new(),
+                        fallback: None,
                         is_quoted,
                     },
                 });

@@ -19,6 +19,8 @@ pub enum WordPart {
     Variable {
         /// Its name.
         name: String,
+        /// The text of a default or alternative: `TEXT` of `${name:-TEXT}` and `${name:+TEXT}`.
+        fallback: Option<String>,
         /// Whether it was quoted.
         is_quoted: bool,
     },
@@ -105,11 +107,38 @@ impl ShellWord {
         (!elements.is_empty()).then_some(elements)
     }
 
+    /// Returns the name of the variable that is all of the word.
+    pub fn sole_variable(&self) -> Option<&str> {
+        let is_empty =
+            |part: &&WordPart| matches!(part, WordPart::Text { text, .. } if text.is_empty());
+        let mut parts = self.parts.iter().filter(|part| !is_empty(part));
+        match (parts.next(), parts.next()) {
+            (Some(WordPart::Variable { name, .. }), None) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the text of a word without quotes and variables.
+    pub fn plain_text(&self) -> Option<String> {
+        let text = |part: &WordPart| match part {
+            WordPart::Text {
+                text,
+                is_quoted: false,
+            } => Some(text.clone()),
+            _ => None,
+        };
+        self.parts.iter().map(text).collect()
+    }
+
     /// Returns the word with the values of variables in their place, or `None` if none of its variables is known.
     pub fn filled(&self, value: impl Fn(&str) -> Option<String>) -> Option<ShellWord> {
         let mut is_filled = false;
         let fill = |part: &WordPart| match part {
-            WordPart::Variable { name, is_quoted } => match value(name) {
+            WordPart::Variable {
+                name,
+                fallback,
+                is_quoted,
+            } => match value(name).or_else(|| fallback.clone()) {
                 Some(text) => {
                     is_filled = true;
                     WordPart::Text {

@@ -280,9 +280,9 @@ impl RuleSet {
             })
     }
 
-    /// Whether a rule of the user allows calls and commands that may destroy something.
-    pub fn allows_destructive(&self) -> bool {
-        let subject = RuleSubject::Operation(OperationClass::Destructive);
+    /// Whether a rule of the user allows a class of calls and commands.
+    pub fn allows_class(&self, operation: OperationClass) -> bool {
+        let subject = RuleSubject::Operation(operation);
         let mut allowing = self.with_effect(RuleEffect::Allow);
         allowing.any(|rule| rule.subject == subject)
     }

@@ -439,7 +439,7 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
 }
 
 /// Expands braces, in a command also those of one name. `None` if they give too many words.
-pub(super) fn without_braces(word: &str, is_command: bool) -> Option<Vec<String>> {
+pub fn without_braces(word: &str, is_command: bool) -> Option<Vec<String>> {
     const MOST: usize = 64;
     // Each opening brace is searched for its end.
     if word.matches('{').count() > MOST {
@@ -455,6 +455,7 @@ pub(super) fn without_braces(word: &str, is_command: bool) -> Option<Vec<String>
             None => done.push(word),
         }
     }
+    done.reverse();
     Some(done)
 }
 

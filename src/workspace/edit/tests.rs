@@ -156,6 +156,11 @@ fn a_text_in_several_places_is_refused_with_their_lines() {
         error.message,
         "the text to replace is not unique: it begins at lines 1, 3, 5"
     );
+    let overlapping = refused("x-x-x\n", "x-x", "y");
+    assert_eq!(
+        overlapping.message,
+        "the text to replace is not unique: it begins at several places of line 1"
+    );
     assert!(error.hint.unwrap().contains("replace_all"));
     // Places that overlap count, too.
     assert!(refused("aaa\n", "aa", "b").message.contains("not unique"));

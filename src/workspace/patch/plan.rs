@@ -56,7 +56,7 @@ where
         read,
         files: Vec::new(),
     };
-    for operation in operations {
+    for (at, operation) in operations.iter().enumerate() {
         match operation {
             PatchOperation::Add { path, text } => files.add(path, text)?,
             PatchOperation::Delete { path } => {
@@ -76,10 +76,17 @@ where
                     apply_hunks(&text, hunks).map_err(|error| error.of(path))?
                 };
                 match move_to {
-                    Some(target) if target != path => {
+                    Some(target) if !is_same(target, path) => {
                         files.check_unmade(target)?;
                         // Refuses a directory in the place of the target.
-                        files.current(target, FinalLink::Followed)?;
+                        let replaced = files.current(target, FinalLink::Followed)?;
+                        let mut later = operations.iter().skip(at + 1);
+                        if replaced.is_some() && later.any(|later| later.moves_away(target)) {
+                            return Err(WorkspaceError::new(format!(
+                                "{target}: the patch moves another file over this one before it moves this one away"
+                            ))
+                            .hint("move this file first"));
+                        }
                         let (source, is_whole) = (files.source(path), files.is_whole(path));
                         files.remove(path);
                         files.set(target, Some(bytes), Some(source), (is_whole, stage));
@@ -92,13 +99,39 @@ where
     Ok(files.files)
 }
 
+impl PatchOperation {
+    /// Whether it moves the file at a path elsewhere.
+    fn moves_away(&self, from: &str) -> bool {
+        match self {
+            PatchOperation::Update {
+                path,
+                move_to: Some(target),
+                ..
+            } => is_same(path, from) && !is_same(target, path),
+            _ => false,
+        }
+    }
+}
+
+/// Returns a path without the parts of it that mean the same directory: `./a` is `a`.
+fn plain_path(path: &str) -> PathBuf {
+    let parts = Path::new(path).components();
+    parts.filter(|part| *part != Component::CurDir).collect()
+}
+
+/// Whether two paths of a patch are the same but for `./`. A slash at the end counts: it names a directory.
+fn is_same(first: &str, second: &str) -> bool {
+    first == second
+        || plain_path(first) == plain_path(second) && first.ends_with('/') == second.ends_with('/')
+}
+
 impl<R> PatchedFiles<'_, R>
 where
     R: FnMut(&str, FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError>,
 {
     /// Returns a file as the operations so far have left it.
     fn current(&mut self, path: &str, link: FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError> {
-        match self.files.iter().find(|file| file.path == path) {
+        match self.files.iter().find(|file| is_same(&file.path, path)) {
             Some(file) => Ok(file.bytes.clone()),
             None => (self.read)(path, link),
         }
@@ -106,15 +139,15 @@ where
 
     /// Returns the path that a file had before the patch.
     fn source(&self, path: &str) -> String {
-        let file = self.files.iter().find(|file| file.path == path);
-        let moved_from = file.and_then(|file| file.moved_from.clone());
-        moved_from.unwrap_or_else(|| path.to_owned())
+        let file = self.files.iter().find(|file| is_same(&file.path, path));
+        let source = file.map(|file| file.moved_from.as_ref().unwrap_or(&file.path));
+        source.map_or_else(|| path.to_owned(), Clone::clone)
     }
 
     /// Whether all of a file is in the patch so far.
     fn is_whole(&self, path: &str) -> bool {
         let mut files = self.files.iter();
-        files.any(|file| file.path == path && file.is_whole)
+        files.any(|file| is_same(&file.path, path) && file.is_whole)
     }
 
     fn existing(
@@ -131,19 +164,14 @@ where
     fn check_unmade(&self, path: &str) -> Result<(), WorkspaceError> {
         let made = self.files.iter().filter(|file| file.bytes.is_some());
         let mut made = made.filter(|file| file.is_whole || file.moved_from.is_some());
-        let components = |path: &str| {
-            let parts = Path::new(path).components();
-            let named = parts.filter(|part| *part != Component::CurDir);
-            named.collect::<PathBuf>()
-        };
-        let own = components(path);
+        let own = plain_path(path);
         let clash = made.find(|file| {
-            let other = components(&file.path);
+            let other = plain_path(&file.path);
             own.starts_with(&other) || other.starts_with(&own)
         });
         match clash {
             None => Ok(()),
-            Some(file) if components(&file.path) == own => Err(WorkspaceError::new(format!(
+            Some(file) if plain_path(&file.path) == own => Err(WorkspaceError::new(format!(
                 "{path}: the patch brings two files to this path"
             ))),
             Some(file) => Err(WorkspaceError::new(format!(
@@ -155,7 +183,7 @@ where
 
     fn remove(&mut self, path: &str) {
         self.set(path, None, None, (false, MatchStage::Exact));
-        if let Some(file) = self.files.iter_mut().find(|file| file.path == path) {
+        if let Some(file) = self.files.iter_mut().find(|file| is_same(&file.path, path)) {
             file.is_unlinked = true;
         }
     }
@@ -178,7 +206,7 @@ where
         moved_from: Option<String>,
         (is_whole, stage): (bool, MatchStage),
     ) {
-        match self.files.iter_mut().find(|file| file.path == path) {
+        match self.files.iter_mut().find(|file| is_same(&file.path, path)) {
             Some(file) => {
                 file.stage = loosest([file.stage, stage]);
                 file.moved_from = moved_from

@@ -557,6 +557,14 @@ fn a_file_that_the_patch_has_made_is_not_lost() {
             "*** Add File: d/e\n+1\n*** Update File: a\n*** Move to: d\n",
             "one of them would be a directory",
         ),
+        (
+            "*** Update File: a\n*** Move to: b\n*** Update File: b\n*** Move to: c\n",
+            "before it moves this one away",
+        ),
+        (
+            "*** Update File: a\n*** Move to: b\n*** Update File: ./b\n*** Move to: a\n",
+            "before it moves this one away",
+        ),
     ] {
         let error = try_patch(before(), body).unwrap_err();
         assert!(error.message.ends_with(message), "{body}: {error:?}");
@@ -566,6 +574,9 @@ fn a_file_that_the_patch_has_made_is_not_lost() {
         "*** Update File: a\n*** Move to: c\n*** Update File: b\n*** Move to: a\n",
         "*** Update File: x\n@@\n-x\n+y\n*** Add File: x\n+z\n",
         "*** Add File: d\n+1\n*** Add File: d2\n+2\n",
+        "*** Update File: a\n@@\n-a\n+b\n*** Update File: ./a\n@@\n-b\n+c\n",
+        "*** Update File: a\n*** Move to: c\n*** Update File: c\n*** Move to: d\n",
+        "*** Update File: b\n*** Move to: c\n*** Update File: a\n*** Move to: b\n",
     ] {
         try_patch(before(), body).unwrap_or_else(|error| panic!("{body}: {error:?}"));
     }

@@ -34,13 +34,14 @@ pub struct UnwrappedCall {
 pub(super) const PLACEHOLDER: &str = "{}";
 
 impl UnwrappedCall {
-    /// Returns the call with a path in place of the arguments that are added when it runs.
-    pub(super) fn fed(&self, path: &str) -> UnwrappedCall {
+    /// Returns the call with words in place of the arguments that are added when it runs.
+    pub(super) fn fed(&self, words: &[String]) -> UnwrappedCall {
         let placeholder = self.placeholder.as_deref().unwrap_or(PLACEHOLDER);
-        let replace = |argument: &String| argument.replace(placeholder, path);
+        let added = words.join(" ");
+        let replace = |argument: &String| argument.replace(placeholder, &added);
         let mut arguments: Vec<String> = self.arguments.iter().map(replace).collect();
         if arguments == self.arguments {
-            arguments.push(path.to_owned());
+            arguments.extend(words.iter().cloned());
         }
         UnwrappedCall {
             arguments,
@@ -110,7 +111,6 @@ impl Assessor<'_> {
         if command.words.is_empty() {
             return;
         }
-        self.guess_values(command);
         self.sent_words(script, command, facts);
         let mut arguments = facts.values.clone();
         let named = command.words.first();
@@ -127,6 +127,18 @@ impl Assessor<'_> {
                 *argument = format!("/usr/bin/{name}");
             }
         }
+        // The shell of the user, unless the command line says otherwise.
+        let is_shell = |word: &ShellWord| word.sole_variable() == Some("SHELL");
+        let mut commands = script.script.commands.iter();
+        let sets = |(name, _): &(String, ShellWord)| name == "SHELL";
+        let is_set = commands.any(|own| own.assignments.iter().any(sets));
+        let is_set = is_set || self.values.iter().any(|(name, _)| name == "SHELL");
+        for (word, argument) in command.words.iter().zip(&mut arguments) {
+            if is_shell(word) && !is_set {
+                "sh".clone_into(argument);
+            }
+        }
+        self.known_directories(script, command, &mut arguments);
         self.note_fed(script, index);
         self.calls(
             script,
@@ -137,7 +149,7 @@ impl Assessor<'_> {
                 function_at: Some(index),
             },
         );
-        self.possible_paths(script, index);
+        self.possible_calls(script, index);
     }
 
     /// Judges a call and the commands that it runs in turn.
@@ -369,6 +381,9 @@ impl Assessor<'_> {
             .any(|word| self.word_downloads(script, word));
         self.derived(name, arguments);
         self.has_unpacked |= outcome.brings_tree;
+        for path in &outcome.downloads {
+            self.installs_program(path);
+        }
         self.downloaded.extend(outcome.downloads);
         let (name, arguments) = match outcome.rewritten {
             Some((name, arguments)) => (name, arguments),

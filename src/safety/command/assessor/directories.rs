@@ -1,10 +1,10 @@
 //! The directory where a command runs: a repository or a project elsewhere has settings that run programs.
 
-use super::Assessor;
+use super::{Assessor, ScriptFacts, SimpleCommand};
 use crate::safety::command::class::CommandClass::Unknown;
 use crate::safety::command::programs;
 use crate::safety::command::targets::normalize;
-use crate::safety::command::word::UNKNOWN;
+use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Why a command in another directory is asked about.
 const REASON: &str = "follows settings in a directory outside this one, which may run programs";
@@ -63,6 +63,28 @@ impl Assessor<'_> {
                 {
                     self.findings.add(Unknown, format!("{name} {REASON}"));
                 }
+            }
+        }
+    }
+
+    /// Replaces words that name directories of the workspace, whatever their values are, by one of these.
+    pub(super) fn known_directories(
+        &self,
+        script: &ScriptFacts,
+        command: &SimpleCommand,
+        arguments: &mut [String],
+    ) {
+        let is_git = match arguments.first().map(String::as_str) {
+            Some("cd" | "pushd" | "chdir") => false,
+            Some("git") => true,
+            _ => return,
+        };
+        for at in 1..arguments.len() {
+            let is_place = !is_git || arguments.get(at - 1).is_some_and(|before| before == "-C");
+            let word = command.words.get(at).filter(|_| is_place);
+            let directory = word.and_then(|word| inner_directory(script, word));
+            if let (Some(directory), Some(argument)) = (directory, arguments.get_mut(at)) {
+                *argument = directory;
             }
         }
     }
@@ -128,4 +150,48 @@ impl Assessor<'_> {
             self.directory = self.after(path);
         }
     }
+}
+
+/// Returns a directory below this one that a word names, if all of its values lie there: `$d` of `for d in a b`, or `for d in */`. The
+/// top directory of a repository counts as this one, because git already obeys its settings here.
+fn inner_directory(script: &ScriptFacts, word: &ShellWord) -> Option<String> {
+    if let Some((commands, false)) = word.substitutions().next() {
+        let is_whole = word.value("", "").text.chars().eq([UNKNOWN]);
+        let [facts] = script.facts.get(commands)? else {
+            return None;
+        };
+        let is_top = facts.values == ["git", "rev-parse", "--show-toplevel"];
+        return (is_whole && is_top).then(|| ".".to_owned());
+    }
+    let variable = word.sole_variable()?;
+    // What else may give it a value: code that is not seen, `read d`, `typeset -n d=e`.
+    let sets = |values: &[String]| {
+        let mut first = values.iter().take(3).map(String::as_str);
+        first.any(|word| matches!(word, "eval" | "source" | "." | "-n"))
+            || values.iter().skip(1).any(|word| word == variable)
+    };
+    if script.facts.iter().any(|facts| sets(&facts.values)) {
+        return None;
+    }
+    let assigned = script
+        .script
+        .commands
+        .iter()
+        .flat_map(|own| &own.assignments);
+    let given = assigned.chain(&script.script.loops);
+    let values = given.filter(|(name, _)| name == variable);
+    let values: Vec<String> = values.map(|(_, word)| word.value("", "").text).collect();
+    // Patterns such as `.*` may mean the directory above.
+    let is_inner = |value: &String| {
+        let is_outside = value.starts_with(['/', '~', '-', '+'])
+            || value.contains("..")
+            || value.contains(['$', '{', UNKNOWN]);
+        let mut parts = value.split('/');
+        let is_hidden = parts.any(|part| part.starts_with('.') && part.contains(['*', '?', '[']));
+        !value.is_empty() && !is_outside && !is_hidden
+    };
+    values
+        .first()
+        .filter(|_| values.iter().all(is_inner))
+        .cloned()
 }

@@ -226,8 +226,8 @@ impl Assessor<'_> {
             || is_known(file_name(path))
     }
 
-    /// Whether a file that is run is a download or may be one.
-    pub(super) fn may_be_downloaded(&mut self, path: &str) -> bool {
+    /// Notes a file that is run. Returns whether it is a download or may be one.
+    pub(super) fn note_run_file(&mut self, path: &str) -> bool {
         self.run_files.push(path.to_owned());
         self.has_cloned
             || self.has_unpacked
@@ -283,7 +283,7 @@ impl Assessor<'_> {
         };
         self.has_cloned |= matches!(
             name,
-            "git" | "gh" | "hg" | "jj" | "ghq" | "svn" | "glab" | "hub"
+            "fossil" | "git" | "gh" | "hg" | "jj" | "ghq" | "svn" | "glab" | "hub"
         ) && clones() == Some(true);
         let checks_out = arguments.first().is_some_and(|argument| {
             matches!(
@@ -316,14 +316,17 @@ impl Assessor<'_> {
         if matches!(name, "cp" | "mv" | "ln" | "install") {
             let target = arguments.last().map(String::as_str).unwrap_or_default();
             self.downloaded.push(target.to_owned());
-            if program_directory(target, self.place) {
-                self.findings.add_grave(
-                    RunsDownloadedCode,
-                    "installs a download into a directory that is searched for programs",
-                );
-            }
+            self.installs_program(target);
         }
         self.compiled(name, arguments);
+    }
+
+    /// Judges where a download is put.
+    pub(super) fn installs_program(&mut self, path: &str) {
+        if path.contains('/') && program_directory(path, self.place) {
+            let reason = "installs a download into a directory that is searched for programs";
+            self.findings.add_grave(RunsDownloadedCode, reason);
+        }
     }
 
     /// Notes the programs that a compiler makes.

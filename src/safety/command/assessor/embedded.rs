@@ -68,7 +68,7 @@ impl Assessor<'_> {
 
     /// Judges a program that is named by its path.
     pub(super) fn path_program(&mut self, path: &str, arguments: &[String]) {
-        if self.may_be_downloaded(path) {
+        if self.note_run_file(path) {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
             return;

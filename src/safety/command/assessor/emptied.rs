@@ -92,6 +92,26 @@ impl ScriptFacts {
             && operands.iter().any(|file| self.is_read_by(file, before))
     }
 
+    /// Returns whether `sponge` keeps only some lines of a file that the stage before it reads.
+    pub(super) fn keeps_some_lines(&self, stage: &Range<usize>, before: &[Range<usize>]) -> bool {
+        const SELECTING: [&str; 8] = [
+            "egrep", "fgrep", "grep", "head", "rg", "tail", "uniq", "zgrep",
+        ];
+        let first = |stage: &Range<usize>| self.facts.get(stage.clone())?.first();
+        let words = first(stage).map_or(&[][..], |facts| &facts.values);
+        let selects = before.last().and_then(first).is_some_and(|facts| {
+            let name = facts.values.first().map_or("", String::as_str);
+            SELECTING.contains(&name)
+        });
+        let is_sponge = words.first().is_some_and(|name| name == "sponge");
+        is_sponge
+            && selects
+            && words
+                .iter()
+                .skip(1)
+                .any(|file| self.is_read_by(file, before))
+    }
+
     /// Whether filters among these stages read a file, as an operand or as their input.
     fn is_read_by(&self, file: &str, stages: &[Range<usize>]) -> bool {
         let is_filter = |facts: &&CommandFacts| {

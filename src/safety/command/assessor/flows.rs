@@ -42,9 +42,14 @@ impl Assessor<'_> {
             if before.is_some() && script.empties_operands(stage, before) {
                 self.findings.add(Destroys, "empties a file");
             }
-            if script.overwrites_read(stage, stages.get(..number).unwrap_or_default()) {
+            let before = stages.get(..number).unwrap_or_default();
+            if script.overwrites_read(stage, before) {
                 self.findings
                     .add(Destroys, "empties a file before it is read");
+            }
+            if script.keeps_some_lines(stage, before) {
+                self.findings
+                    .add(Destroys, "deletes lines of a file in place");
             }
         }
     }

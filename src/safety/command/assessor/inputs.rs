@@ -22,7 +22,7 @@ pub(super) struct InputStream {
 /// The input of a command; `None` if it is that of the shell.
 pub(super) type CommandInput = Option<Rc<InputStream>>;
 
-/// Where a command has its input from. Of those with the same commands, a later one counts.
+/// What gives an input to a range of commands. Where two have the same range, the later variant decides what the commands read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum InputSource {
     /// `>(…)`
@@ -56,18 +56,20 @@ impl ScriptFacts {
         }
     }
 
-    /// Returns the redirection that opens a descriptor.
-    pub(super) fn opened(&self, descriptor: u32) -> Option<&Redirection> {
+    /// Returns the redirection that opens a descriptor: the last before a command, or else the last.
+    pub(super) fn opened(&self, descriptor: u32, command: usize) -> Option<&Redirection> {
         let opens = |redirection: &&Redirection| {
             redirection.descriptor == Some(descriptor)
                 && !redirection.operator.ends_with(['&', '-'])
         };
-        self.script.redirections.iter().rfind(opens)
+        let mut opening = self.script.redirections.iter().filter(opens);
+        let mut before = opening.clone().filter(|own| own.commands.start <= command);
+        before.next_back().or(opening.next_back())
     }
 }
 
 impl Assessor<'_> {
-    /// Notes what each command reads, and that one which only passes on a download brings it.
+    /// Notes what each command reads. A command that prints what it reads counts as one that downloads if its input is a download.
     pub(super) fn follow_inputs(&self, script: &mut ScriptFacts) {
         script.inputs = vec![self.outer_input.clone(); script.facts.len()];
         let has_none = script.script.pipelines.is_empty() && script.script.redirections.is_empty();
@@ -166,7 +168,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Returns what a stage of a pipeline prints, which has an input.
+    /// Returns what a stage of a pipeline prints when it reads `input`.
     fn output_of(
         &self,
         script: &ScriptFacts,
@@ -230,7 +232,10 @@ impl Assessor<'_> {
                 false => StreamContent::Here(target),
             },
             ("<&", _) => {
-                return self.redirected(script, script.opened(target.parse().ok()?)?);
+                return self.redirected(
+                    script,
+                    script.opened(target.parse().ok()?, redirection.commands.start)?,
+                );
             }
             (_, Some((process, _))) => {
                 let facts = script.facts.get(process).unwrap_or_default();

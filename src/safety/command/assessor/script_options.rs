@@ -275,6 +275,9 @@ fn deletes_lines(codes: &[&str], is_quiet: bool) -> bool {
             .find_map(|start| code.strip_prefix(start));
         let is_condition = |rest: &str| rest.starts_with("if") || rest.starts_with("unless");
         let selects = rest.is_some_and(is_condition) && !code.ends_with("if/\\S/");
+        let chains = ["orprint", "||print", "&&print", "andprint"].iter();
+        let is_chain = is_quiet && !code.contains([';', '{']);
+        let selects = selects || is_chain && chains.into_iter().any(|end| code.ends_with(end));
         let empties = ["$_=\"\"", "$_=''", "undef$_", "$_=nil"];
         let replaces = code.strip_prefix('s').is_some_and(empties_lines);
         selects || replaces || empties.iter().any(|start| code.starts_with(start))

@@ -6,8 +6,8 @@ use super::calls::placeholder;
 use super::{Assessor, CommandFacts, ScriptFacts, SimpleCommand};
 use crate::safety::command::class::CommandClass::{Destroys, Network};
 use crate::safety::command::programs::{self, find_option};
-use crate::safety::command::roles::innermost;
-use crate::safety::command::special::{SENDS_SECRET, sent_files};
+use crate::safety::command::roles::{self, innermost};
+use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::targets::{is_private, is_secret};
 use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
 
@@ -154,10 +154,7 @@ pub(super) fn sends_input(facts: &CommandFacts) -> bool {
         | "mail" | "mailx" | "mutt" | "msmtp" | "sendmail" => true,
         _ if sends_arguments(facts) => true,
         "openssl" => has("s_client"),
-        "curl" | "wget" | "wget2" => {
-            let mut files = sent_files(name, arguments).into_iter();
-            files.any(|file| matches!(file, "-" | "." | "/dev/stdin"))
-        }
+        "curl" | "wget" | "wget2" => roles::sends_input(arguments),
         "gh" => has("gist") && (has("create") || has("new")) && has("-"),
         "aws" | "gsutil" | "gcloud" => has("cp") && has("-"),
         _ => false,
@@ -360,7 +357,7 @@ impl Assessor<'_> {
     }
 }
 
-/// Whether the table says that a program uses the network with these arguments.
+/// Whether the table says that a program connects to the network with these arguments, so that an address among them is sent there.
 fn uses_network(name: &str, arguments: &[String]) -> bool {
     let entry = programs::find(name);
     entry.is_some_and(|entry| entry.verdict(name, &entry.arguments(arguments)).class == Network)
@@ -379,7 +376,8 @@ const HOST_PROGRAMS: [&str; 9] = [
     "whois",
 ];
 
-/// Whether a program asks a server about the names among its arguments.
+/// Whether a program sends a name among its arguments to a server as its question, as `dig` does, also where the table says that it
+/// only reads.
 fn asks_network(name: &str, arguments: &[String]) -> bool {
     const ASKING: [&str; 11] = [
         "add", "download", "find", "index", "info", "install", "pull", "search", "show", "v",

@@ -241,6 +241,8 @@ impl Assessor<'_> {
                 .add(Unknown, "it runs text that is not known in advance"),
             true => {
                 self.findings.add(Reads, "");
+                let parameters = call.arguments.get(options.operand + 1..);
+                self.note_parameters(0, parameters.unwrap_or_default());
                 self.run_argument(script, call, options.operand, false);
             }
             false => self.script_file(script, call, options.operand),
@@ -253,7 +255,9 @@ impl Assessor<'_> {
             self.findings.add(Writes, "");
             return;
         };
-        if let Some(opened) = descriptor_of(file).and_then(|number| script.opened(number)) {
+        if let Some(opened) =
+            descriptor_of(file).and_then(|number| script.opened(number, usize::MAX))
+        {
             let stream = self.redirected(script, opened);
             let is_download =
                 stream.is_some_and(|stream| stream.content == StreamContent::Download);
@@ -275,7 +279,7 @@ impl Assessor<'_> {
             .get(at)
             .is_some_and(|word| self.word_downloads(script, word));
         let is_environment = file.ends_with("bin/activate") && !file.starts_with("/tmp");
-        if downloads || self.may_be_downloaded(file) && !is_environment {
+        if downloads || self.note_run_file(file) && !is_environment {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
         } else if substitution {
@@ -303,7 +307,7 @@ impl Assessor<'_> {
 
     /// Judges a file that holds commands for a program.
     pub(super) fn file_of_commands(&mut self, file: &str) {
-        if self.may_be_downloaded(file) {
+        if self.note_run_file(file) {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
         } else if file.starts_with(UNKNOWN) {

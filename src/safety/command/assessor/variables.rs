@@ -39,22 +39,28 @@ const PLACES: [&str; 22] = [
 
 /// Whether a variable names a place where a program installs packages from.
 fn is_registry(variable: &str) -> bool {
-    const NAMES: [&str; 13] = [
+    const NAMES: [&str; 17] = [
         "BUNDLE_MIRROR__ALL",
         "GOPROXY",
         "HOMEBREW_API_DOMAIN",
+        "HOMEBREW_ARTIFACT_DOMAIN",
         "HOMEBREW_BOTTLE_DOMAIN",
+        "HOMEBREW_BREW_GIT_REMOTE",
+        "HOMEBREW_CORE_GIT_REMOTE",
         "NPM_CONFIG_REGISTRY",
         "PIP_EXTRA_INDEX_URL",
         "PIP_FIND_LINKS",
         "PIP_INDEX_URL",
+        "RUBYGEMS_HOST",
         "UV_DEFAULT_INDEX",
         "UV_EXTRA_INDEX_URL",
         "UV_INDEX",
         "UV_INDEX_URL",
         "YARN_NPM_REGISTRY_SERVER",
     ];
-    NAMES.contains(&variable.to_ascii_uppercase().as_str())
+    let variable = variable.to_ascii_uppercase();
+    let is_cargo = variable.starts_with("CARGO_REGISTRIES_") && variable.ends_with("_INDEX");
+    is_cargo || NAMES.contains(&variable.as_str())
 }
 
 impl Assessor<'_> {
@@ -75,45 +81,13 @@ impl Assessor<'_> {
                     "",
                 );
             }
-            match word.elements() {
-                Some(elements) if command.words.is_empty() => {
-                    self.has_unknown_value |= elements.iter().any(|element| element.contains('$'));
-                    self.values.push((name.clone(), elements));
-                }
-                _ if value.contains(UNKNOWN) => {
-                    self.has_unknown_value = true;
-                    let values = self.possible_values(script, word);
-                    if !values.is_empty() {
-                        self.values.push((name.clone(), values));
-                    }
-                }
-                _ => self.values.push((name.clone(), vec![value.clone()])),
-            }
+            let is_open = match word.elements().filter(|_| command.words.is_empty()) {
+                Some(elements) => elements.iter().any(|element| element.contains('$')),
+                None => value.contains(UNKNOWN),
+            };
+            self.has_unknown_value |= is_open;
+            self.note_value(script, name, word);
             self.variable(script, name, &value, Some(word));
-        }
-    }
-
-    /// Notes the command with the constant values of its variables, which name its effects if they are not known otherwise.
-    pub(super) fn guess_values(&mut self, command: &SimpleCommand) {
-        let elements = |name: &str| {
-            let mut values = self.values.iter().rev();
-            let found = values.find(|(known, _)| known == name);
-            found.map(|(_, elements)| elements)
-        };
-        let mut is_filled = false;
-        let words = command.words.iter().map(|word| {
-            let filled = word.filled(|name| elements(name).map(|all| all.join(" ")));
-            is_filled |= filled.is_some();
-            let text = self.value(filled.as_ref().unwrap_or(word));
-            let is_array = |name| elements(name).is_some_and(|all| all.len() > 1);
-            match word.is_quoted() && !word.variables().any(is_array) {
-                true => format!("'{}'", text.replace('\'', "'\\''")),
-                false => text,
-            }
-        });
-        let text = words.collect::<Vec<_>>().join(" ");
-        if is_filled {
-            self.findings.guess(text);
         }
     }
 
@@ -370,6 +344,7 @@ impl Assessor<'_> {
         if matches!(name, "env" | "sudo" | "doas") {
             for (name, value) in own.iter().filter_map(|argument| argument.split_once('=')) {
                 if !name.starts_with('-') {
+                    self.note_constant(name, value);
                     self.variable(script, name, value, None);
                 }
             }

@@ -333,10 +333,10 @@ fn has_letter(argument: &str, letter: char) -> bool {
     argument.starts_with('-') && !argument.starts_with("--") && argument.contains(letter)
 }
 
-/// Whether a request sends its input as its body, or as a part of it: `-d @-`, `-F file=@-;type=x`, `-T -`, `--post-file=-`.
-fn sends_input(arguments: &[String]) -> bool {
+/// Whether a request sends its input as its body, or as a part of it: `-d @-`, `-F file=@-;type=x`, `-T -`, `-T .`, `--post-file=-`.
+pub fn sends_input(arguments: &[String]) -> bool {
     const UPLOADS: [&str; 4] = ["-T", "--upload-file", "--post-file", "--body-file"];
-    let is_input = |file: &str| matches!(file, "-" | "/dev/stdin");
+    let is_input = |file: &str| matches!(file, "-" | "." | "/dev/stdin");
     let of_word = |word: &str| {
         let form = word.split(';').next().unwrap_or(word);
         let form = form.rsplit_once(['@', '<']);

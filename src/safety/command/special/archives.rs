@@ -93,7 +93,14 @@ pub fn archive(
             |argument: &String| names.contains(&argument.split('=').next().unwrap_or(argument));
         call.arguments.iter().any(name)
     };
-    if has(&["--remove-files", "--recursive-unlink"]) {
+    let removes = |option: &String| {
+        let is_short = option.len() > "--remo".len();
+        is_short
+            && ["--remove-files", "--recursive-unlink"]
+                .iter()
+                .any(|name| name.starts_with(option.as_str()))
+    };
+    if call.arguments.iter().any(removes) {
         findings.add(Destroys, "deletes the files that it has packed");
     }
     if call.name == "unzip" {

@@ -79,7 +79,7 @@ pub fn sed(
     CallOutcome::complete()
 }
 
-/// Judges `sort` and `uniq`, whose output may be the file that they read.
+/// Judges programs whose output may be the file that they read, if they keep only parts of it.
 pub fn filter(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     let list = call.list();
     let drops = match call.name {
@@ -91,11 +91,15 @@ pub fn filter(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
                 || list.has_any(&["-u", "--unique"])
                     && outputs.any(|path| list.operands.contains(path))
         }
+        "yq" => {
+            let deletes = |text: &&str| text.contains("del(") || text.contains("delpaths(");
+            list.has_any(&["-i", "--inplace", "--in-place"]) && list.operands.iter().any(deletes)
+        }
         // It empties the file before it reads it.
         _ => matches!(list.operands.as_slice(), [input, output] if input == output),
     };
     if drops {
-        findings.add(Destroys, "deletes lines of a file in place");
+        findings.add(Destroys, "deletes parts of a file in place");
     }
     CallOutcome::default()
 }

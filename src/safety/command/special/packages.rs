@@ -338,22 +338,32 @@ pub fn is_url(operand: &str) -> bool {
     };
     let mut places = operand
         .split(" @ ")
-        .filter_map(|place| Some(place.split_once("://")?.0));
+        .filter_map(|place| place.split_once("://")?.0.rsplit("::").next());
     places.any(is_scheme)
         || operand.contains("git+")
         || FORGES.iter().any(|forge| operand.starts_with(forge))
 }
 
-/// Whether an address is one of the usual sources of packages.
-pub fn is_official(source: &str) -> bool {
-    let official = [
-        "https://proxy.golang.org",
-        "https://pypi.org/",
-        "https://pypi.python.org/",
-        "https://registry.npmjs.org",
-        "https://registry.yarnpkg.com",
+/// Whether all addresses of a list are usual sources of packages: `https://proxy.golang.org,direct`.
+pub fn is_official(sources: &str) -> bool {
+    const HOSTS: [&str; 9] = [
+        "files.pythonhosted.org",
+        "formulae.brew.sh",
+        "index.crates.io",
+        "proxy.golang.org",
+        "pypi.org",
+        "pypi.python.org",
+        "registry.npmjs.org",
+        "registry.yarnpkg.com",
+        "rubygems.org",
     ];
-    official.iter().any(|place| source.starts_with(place))
+    let mut parts = sources.split([',', '|', ' ', '\t', '\n']);
+    parts.all(|part| {
+        let address = part.trim_start_matches("sparse+").strip_prefix("https://");
+        let host = address.and_then(|address| address.split(['/', '?', '#', '\\']).next());
+        // The words of `GOPROXY`.
+        matches!(part, "" | "direct" | "off") || host.is_some_and(|host| HOSTS.contains(&host))
+    })
 }
 
 /// Judges the source of an installation: an archive or a repository runs its code without any review.

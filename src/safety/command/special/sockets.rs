@@ -7,9 +7,10 @@ use crate::safety::command::targets::{is_private, written};
 
 /// Judges the commands of `lftp`, which can also start programs: those that only look or fetch use the network.
 pub fn lftp(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
-    const FETCHING: [&str; 16] = [
-        "bye", "cd", "close", "cls", "du", "exit", "find", "get", "lcd", "ls", "mget", "nlist",
-        "open", "pget", "pwd", "quit",
+    // Without `lcd`: what follows it would overwrite files of another directory.
+    const FETCHING: [&str; 15] = [
+        "bye", "cd", "close", "cls", "du", "exit", "find", "get", "ls", "mget", "nlist", "open",
+        "pget", "pwd", "quit",
     ];
     let only_fetches = |text: &str| {
         let plain = !text.contains(['|', '<', '>', '!', '`', '$', '&', '\\', '"', '\'']);
@@ -55,7 +56,9 @@ pub fn netcat(
     for address in addresses {
         let (kind, path) = address.split_once(':').unwrap_or_default();
         let kind = kind.to_ascii_lowercase();
-        if list.operands.len() > 1 && is_private(path.split(',').next().unwrap_or(path)) {
+        let mut others = list.operands.iter().filter(|other| *other != address);
+        let is_sent = others.any(|other| !is_own(other));
+        if is_sent && is_private(path.split(',').next().unwrap_or(path)) {
             findings.add_grave(Destroys, SENDS_SECRET);
         }
         if matches!(
@@ -68,6 +71,11 @@ pub fn netcat(
     outcome
 }
 
+/// Whether an address of `socat` is its own input or output.
+fn is_own(address: &str) -> bool {
+    matches!(address, "-" | "STDIO" | "stdio" | "STDIN" | "STDOUT")
+}
+
 /// Whether an address of `socat` is a command.
 fn is_command(address: &str) -> bool {
     let address = address.to_ascii_uppercase();
@@ -77,9 +85,8 @@ fn is_command(address: &str) -> bool {
 
 /// Returns the commands of `socat` if it connects each only with its own input and output.
 fn local_commands(addresses: &[&str]) -> Option<Vec<InnerCommand>> {
-    let is_own =
-        |address: &&&str| matches!(**address, "-" | "STDIO" | "stdio" | "STDIN" | "STDOUT");
-    let (own, others): (Vec<&&str>, Vec<&&str>) = addresses.iter().partition(is_own);
+    let (own, others): (Vec<&&str>, Vec<&&str>) =
+        addresses.iter().partition(|address| is_own(address));
     let [address] = others.as_slice() else {
         return None;
     };

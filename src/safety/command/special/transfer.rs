@@ -4,6 +4,7 @@ use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
 use crate::safety::command::code::commands_change;
 use crate::safety::command::targets::{PathReach, is_private, written};
+use crate::safety::command::word::UNKNOWN;
 
 /// The reason of what sends something that nobody else should get.
 pub const SENDS_SECRET: &str = "sends keys or passwords over the network";
@@ -139,7 +140,7 @@ const FORMS: [&str; 9] = [
 ];
 
 /// Returns the files that a request sends; `-` is the input.
-pub fn sent_files<'a>(name: &'a str, arguments: &'a [String]) -> Vec<&'a str> {
+fn sent_files<'a>(name: &'a str, arguments: &'a [String]) -> Vec<&'a str> {
     let call = ProgramCall {
         name,
         arguments,
@@ -206,7 +207,9 @@ pub fn download(
         .option_value(&["-X", "--request", "--method"])
         .unwrap_or_default();
     let is_short = matches!(call.name, "http" | "https" | "xh");
-    let is_delete = method.eq_ignore_ascii_case("DELETE")
+    let is_delete = ["DELETE", "PURGE"]
+        .iter()
+        .any(|name| method.eq_ignore_ascii_case(name))
         || call
             .arguments
             .iter()
@@ -244,6 +247,10 @@ pub fn download(
         || commands_change(method);
     if is_delete {
         findings.add(Destroys, "sends a request that deletes");
+    }
+    if method.starts_with(UNKNOWN) {
+        let reason = format!("which request {} sends is not known in advance", call.name);
+        findings.add(Unknown, reason);
     }
     let names: &[&str] = match call.name {
         "wget" | "wget2" => &["-O", "--output-document"],
