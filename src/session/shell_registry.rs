@@ -380,13 +380,10 @@ impl ShellRegistry {
         let Some(shell) = self.shells.get(shell) else {
             return Vec::new();
         };
-        let is_told = |kept: &&KeptCommand| match &kept.approved {
-            Some(approved) => approved.session == session,
-            None => false,
-        };
+        let is_told =
+            |kept: &&KeptCommand| kept.approved.as_ref().is_some_and(|a| a.session == session);
         let kept = shell.commands.iter().filter(|kept| !is_told(kept));
-        let bodies = kept.map(|kept| &kept.body);
-        let fresh = bodies.filter(|body| match body {
+        let fresh = kept.map(|kept| &kept.body).filter(|body| match body {
             RecordBody::ShellCommand {
                 start_ms,
                 duration_ms,

@@ -145,7 +145,7 @@ fn the_key_shows_the_explanation_and_one_undo_brings_the_text_back() {
     let home = stub("It is misspelt.\nThe state is shown.\0print -r -- corrected");
     for keymap in ["-e", "-v"] {
         home.zshrc(&format!(
-            "bindkey {keymap}\nbindkey '^_' undo\n{}",
+            "AISH_FIX_KEY='^[f'\nbindkey {keymap}\nbindkey '^_' undo\n{}",
             source_plugin()
         ));
         let mut zsh = Zsh::start(&home);
@@ -335,7 +335,7 @@ fn a_proposed_command_that_failed_is_corrected() {
 #[test]
 fn an_approved_command_is_the_last_one_of_its_shell() {
     let helper = Helper::new([
-        Script::tokens(["CMD: rm no-such-file\n"]),
+        Script::tokens(["CMD: ls no-such-file\n"]),
         Script::tokens([ANSWER]),
         Script::tokens(["CMD: print -r -- repaired\n"]),
         Script::tokens(["Sunny.\n"]),
@@ -344,19 +344,20 @@ fn an_approved_command_is_the_last_one_of_its_shell() {
     zsh.run("false");
     zsh.send("llm --no-output do it\r");
     zsh.wait_text("[y]");
-    zsh.answer("y", |screen| screen.contents().contains("exit 1"));
+    zsh.answer("y", |screen| screen.contents().contains("exit 2"));
     zsh.prompt();
-    let output = zsh.eval("aish-helper output 2>&1");
-    assert!(
-        output.starts_with("rm no-such-file: exit 1, 1 line"),
-        "{output}"
-    );
-    assert!(output.contains("No such file"), "{output}");
     zsh.run("llm :fix");
     zsh.wait_text("> cat .zshrc");
     let asked = &helper.messages(1)[1].1;
-    assert!(asked.contains("output below]\n<output>\nrm: "), "{asked}");
-    zsh.send("\x15clear; llm --no-output repair it\r");
+    assert!(asked.contains("output below]\n<output>\nls: "), "{asked}");
+    zsh.send("\x15");
+    let output = zsh.eval("aish-helper output 2>&1");
+    assert!(
+        output.starts_with("ls no-such-file: exit 2, 1 line"),
+        "{output}"
+    );
+    assert!(output.contains("No such file"), "{output}");
+    zsh.send("clear; llm --no-output repair it\r");
     zsh.wait_text("[y]");
     zsh.answer("y", |screen| screen.contents().contains("\nrepaired"));
     zsh.prompt();

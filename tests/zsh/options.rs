@@ -61,7 +61,11 @@ fn the_plugin_works_with_any_options() {
         let home = Home::with_stub("print -r -- answered");
         // Alt-a takes commands only.
         home.program("answered", "#!/bin/sh\n");
-        home.zshrc(&format!("setopt {options}\n{}", source_plugin()));
+        // In vi mode only a key that was chosen is bound.
+        home.zshrc(&format!(
+            "AISH_KEY='^[a'\nsetopt {options}\n{}",
+            source_plugin()
+        ));
         let events = Events::listen(&home);
         let mut zsh = Zsh::start(&home);
         events.hello();

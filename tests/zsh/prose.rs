@@ -78,7 +78,7 @@ pub const PROSE: &[&str] = &[
     "-",
     "-n",
     "-force",
-    "--model",
+    "--colour",
     "-r is for recursive",
     "-h stands for help",
     ":) hello",

@@ -55,7 +55,7 @@ fn escape_and_a_letter_in_vi_mode_ask_nobody() {
     let home = Home::with_stub(ANSWERS);
     for zshrc in [
         format!("bindkey -v\n{}", source_plugin()),
-        format!("{}bindkey -v\n", source_plugin()),
+        format!("{}\nbindkey -v\n", source_plugin()),
     ] {
         home.zshrc(&zshrc);
         let mut zsh = Zsh::start(&home);

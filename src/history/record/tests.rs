@@ -115,7 +115,7 @@ fn every_body() -> Vec<RecordBody> {
             provider: None,
             cost: None,
             cost_estimated: false,
-            refused: false,
+            refused: true,
             ms: 1,
         },
         RecordBody::Approval {

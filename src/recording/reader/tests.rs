@@ -243,7 +243,7 @@ fn a_summary_needs_only_both_ends() {
 }
 
 #[test]
-fn ids_are_found_by_either_end() {
+fn ids_are_found_by_any_unique_part() {
     let dir = tempfile::tempdir().unwrap();
     let first = "0190aaaa-0000-7000-8000-000000001111";
     let second = "0190aaaa-0000-7000-8000-000000002222";
@@ -257,7 +257,9 @@ fn ids_are_found_by_either_end() {
     assert_eq!(found("0190b").unwrap(), third);
     assert_eq!(found("2222").unwrap(), second);
     assert!(found("0190a").unwrap_err().message.contains("several"));
-    assert!(found("aaaa").unwrap_err().message.contains("no recording"));
+    assert_eq!(found("bbb").unwrap(), third);
+    assert!(found("aaaa").unwrap_err().message.contains("several"));
+    assert!(found("cccc").unwrap_err().message.contains("no recording"));
     assert!(found("").is_err());
     assert!(found("..").is_err());
     let missing = dir.path().join("none");

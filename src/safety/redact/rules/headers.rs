@@ -16,7 +16,8 @@ pub(super) fn is_token68(b: u8) -> bool {
 /// Whether a value behind the name of a scheme is a token of an `Authorization` header in this line, or looks like a key soon behind one;
 /// `None` without such a header.
 fn is_authorized(place: &KeywordMatch<'_>, value: &[u8]) -> Option<bool> {
-    let has_header = |text: &[u8]| memchr::memmem::rfind(lower(text).as_bytes(), NAME);
+    // By bytes: a text that is not UTF-8 would become longer.
+    let has_header = |text: &[u8]| memchr::memmem::rfind(&text.to_ascii_lowercase(), NAME);
     let before = &place.text[place.from..place.at];
     let line = last_line(before);
     let Some(at) = has_header(line) else {

@@ -82,6 +82,8 @@ impl ValuePlace<'_> {
                 // Connection strings end a key with these, also one at the end of a line.
                 true if !self.is_password && !self.is_variable() => b"&()[]{}|<>\"'`\\".as_slice(),
                 true => b"&;,|()[]{}<>\"'`\\",
+                // A variable, and what follows it.
+                false if text[at] == b'$' => b"",
                 false if self.is_password && self.is_exact => b"&;,|()[]{}",
                 false if self.is_password => b"&;,|",
                 false => b"",

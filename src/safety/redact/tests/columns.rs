@@ -145,8 +145,8 @@ fn the_heading_of_a_table_names_the_secrets_below_it() {
 fn the_end_of_a_text_may_be_within_a_row() {
     let redactor = Redactor::default();
     for (table, secrets) in TABLES {
-        let last = table.rfind(secrets[secrets.len() - 1]).unwrap();
-        let end = last + secrets[secrets.len() - 1].len();
+        let last = secrets[secrets.len() - 1];
+        let end = table.rfind(last).map_or(0, |at| at + last.len());
         let found = redactor.find(&table[..end]);
         assert_eq!(found.len(), secrets.len(), "{}", &table[..end]);
     }
