@@ -13,9 +13,12 @@ pub fn percent_encoded(text: &str, kept: &str) -> String {
     out
 }
 
-/// Returns the byte for which a code at a position stands, and the length of the code: `%41` of URLs, and `\u0041` of JSON for an ASCII
-/// character.
+/// Returns the byte for which a code at a position stands, and the length of the code: `%41` of URLs, and of JSON `\u0041` for an ASCII
+/// character and `\/`, as PHP writes a slash.
 pub fn code_at(text: &[u8], at: usize) -> Option<(u8, usize)> {
+    if text.get(at..)?.starts_with(b"\\/") {
+        return Some((b'/', 2));
+    }
     let (start, limit): (&[u8], u8) = match text.get(at)? {
         b'%' => (b"%", u8::MAX),
         b'\\' => (b"\\u00", 0x7f),

@@ -265,6 +265,10 @@ fn percent_codes_hide_no_secret() {
     );
     let json = format!("{{\"a\": \"\\u0067{}\"}}", key.get(1..).unwrap());
     check(&json, &format!("{{\"a\": \"{mark}\"}}"));
+    check(
+        "{\"dsn\":\"postgres:\\/\\/app:Xk29fLq8Zp@db.example.org\\/x\"}",
+        "{\"dsn\":\"postgres:\\/\\/app:[REDACTED:url-password]@db.example.org\\/x\"}",
+    );
     check("C:\\u00zz\\u0e9 \\u00e9", "C:\\u00zz\\u0e9 \\u00e9");
 }
 

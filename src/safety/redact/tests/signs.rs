@@ -171,3 +171,20 @@ fn formats_that_are_read_backwards_are_found_behind_a_colour() {
         );
     }
 }
+
+#[test]
+fn a_slash_may_be_written_as_in_php() {
+    for (form, value) in [
+        (
+            "{\"aws_secret_access_key\": \"{}\"}",
+            "wJalrXUtnFEMI\\/K7MDENG\\/bPxRfiCYzkWkLQtEYq",
+        ),
+        (
+            "{\"token\":\"{}\"}",
+            "1\\/\\/0eABC2defGHI4jklMNO6pqrSTU8vwx",
+        ),
+        ("{\"password\":\"{}\"}", "Ab12\\/cdEF34gh"),
+    ] {
+        check(form, value);
+    }
+}
