@@ -203,7 +203,7 @@ impl Class {
 
 /// Kinds of the parts of a word.
 #[derive(PartialEq, Eq, Clone, Copy, Default)]
-enum Part {
+enum WordPart {
     #[default]
     None,
     Lower,
@@ -217,7 +217,7 @@ struct Run {
     length: usize,
     /// Tokens of the parts so far.
     words: f64,
-    part: Part,
+    part: WordPart,
     /// Characters of the last part.
     part_length: usize,
     parts: usize,
@@ -230,19 +230,19 @@ impl Run {
     fn add(&mut self, c: char) {
         self.length += 1;
         let part = match c {
-            'a'..='z' => Part::Lower,
-            'A'..='Z' => Part::Upper,
-            '0'..='9' => Part::Digits,
+            'a'..='z' => WordPart::Lower,
+            'A'..='Z' => WordPart::Upper,
+            '0'..='9' => WordPart::Digits,
             _ => {
                 self.other += other_tokens(c);
                 return;
             }
         };
-        self.has_digits |= part == Part::Digits;
-        self.has_letters |= part != Part::Digits;
+        self.has_digits |= part == WordPart::Digits;
+        self.has_letters |= part != WordPart::Digits;
         // A capital begins a word: `Word` is one part.
         let continues = part == self.part
-            || (part == Part::Lower && self.part == Part::Upper && self.part_length == 1);
+            || (part == WordPart::Lower && self.part == WordPart::Upper && self.part_length == 1);
         if !continues {
             self.parts += 1;
             self.part_length = 0;
@@ -252,9 +252,9 @@ impl Run {
         let n = self.part_length;
         self.words += match part {
             _ if n == 1 => 1.0,
-            Part::Lower | Part::None => 0.2 * f64::from(u8::from(n > 7)),
-            Part::Upper => 0.35 * f64::from(u8::from(n > 2)),
-            Part::Digits => f64::from(u8::from(n % 3 == 1)),
+            WordPart::Lower | WordPart::None => 0.2 * f64::from(u8::from(n > 7)),
+            WordPart::Upper => 0.35 * f64::from(u8::from(n > 2)),
+            WordPart::Digits => f64::from(u8::from(n % 3 == 1)),
         };
     }
 

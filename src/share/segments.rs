@@ -70,7 +70,7 @@ pub struct Segments<'t> {
 
 /// A part of a joined text.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct JoinedPart {
     /// Where it begins in the joined text.
     here: usize,
     /// Where it begins in the shown text.
@@ -84,7 +84,7 @@ struct Part {
 pub struct JoinedText {
     /// The text.
     pub text: String,
-    parts: Vec<Part>,
+    parts: Vec<JoinedPart>,
     /// Length of the first part.
     pub first: usize,
 }
@@ -96,7 +96,7 @@ impl JoinedText {
 
     fn push_part(&mut self, text: &str, there: usize, code: Option<usize>) {
         let here = self.text.len();
-        self.parts.push(Part { here, there, code });
+        self.parts.push(JoinedPart { here, there, code });
         self.text.push_str(text);
     }
 
@@ -104,7 +104,7 @@ impl JoinedText {
     pub fn shown(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let place = |at: usize| {
             let part = self.parts.partition_point(|part| part.here <= at);
-            let Part { here, there, code } = *self.parts.get(part.checked_sub(1)?)?;
+            let JoinedPart { here, there, code } = *self.parts.get(part.checked_sub(1)?)?;
             Some(match code {
                 Some(length) => there..there + length,
                 None => there + at - here..there + at - here + 1,

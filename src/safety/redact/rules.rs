@@ -126,9 +126,14 @@ pub(super) struct KeywordMatch<'t> {
 }
 
 impl<'t> KeywordMatch<'t> {
+    /// The text before the keyword, as far as it may be inspected.
+    pub fn before(&self) -> &'t [u8] {
+        &self.text[self.from..self.at]
+    }
+
     /// The line before the keyword, as far as it may be inspected.
     fn line_before(&self) -> &'t [u8] {
-        let before = &self.text[self.from..self.at];
+        let before = self.before();
         let start = before.iter().rposition(|&b| b == b'\n');
         &before[start.map_or(0, |at| at + 1)..]
     }

@@ -31,7 +31,7 @@ const LONG_KEYWORD: usize = 6;
 
 /// Whether a word can begin at the keyword: not after a letter or digit, unless that ends an escape sequence.
 pub(super) fn at_word_start(place: &KeywordMatch<'_>) -> bool {
-    let before = &place.text[place.from..place.at];
+    let before = place.before();
     let Some((last, rest)) = before.split_last() else {
         return true;
     };

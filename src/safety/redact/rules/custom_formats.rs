@@ -25,7 +25,7 @@ fn is_secret_label(label: &[u8]) -> bool {
 fn run_length_before(place: &KeywordMatch<'_>, at: usize, class: ByteClass) -> usize {
     let before = &place.text[place.from..at];
     let length = before.iter().rev().take_while(|&&b| class(b)).count();
-    // The end of a terminal colour is none of them.
+    // The `m` that ends the code of a terminal colour belongs to no value.
     let run = &before[before.len() - length..];
     let colour = run.iter().position(|b| *b == b'm').filter(|end| {
         let digits = run[..*end].iter().all(|b| b.is_ascii_digit() || *b == b';');

@@ -84,13 +84,8 @@ fn is_string_byte(b: u8) -> bool {
 /// with the quote before the value.
 pub(super) fn terraform_default(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     const VARIABLE: &[u8] = b"variable \"";
-    let KeywordMatch {
-        text,
-        from,
-        at,
-        end,
-    } = *place;
-    let before = &text[from..at];
+    let KeywordMatch { text, end, .. } = *place;
+    let before = place.before();
     let block = &before[memchr::memmem::rfind(before, VARIABLE)? + VARIABLE.len()..];
     let name = &block[..block.iter().position(|&b| b == b'"')?];
     let is_closed = memchr::memmem::find(block, b"\n}").is_some();

@@ -18,7 +18,7 @@ pub(super) fn is_token68(b: u8) -> bool {
 fn is_authorized(place: &KeywordMatch<'_>, value: &[u8]) -> Option<bool> {
     // By bytes: a text that is not UTF-8 would become longer.
     let has_header = |text: &[u8]| memchr::memmem::rfind(&text.to_ascii_lowercase(), NAME);
-    let before = &place.text[place.from..place.at];
+    let before = place.before();
     let line = last_line(before);
     let Some(at) = has_header(line) else {
         return has_header(before).map(|_| value.len() >= 8 && key_like(value));

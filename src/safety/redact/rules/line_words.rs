@@ -29,7 +29,7 @@ pub(super) fn line_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Whether the keyword is in an entry of a netrc file, which may extend over several lines.
 pub(super) fn is_netrc(place: &KeywordMatch<'_>) -> bool {
-    let before = String::from_utf8_lossy(&place.text[place.from..place.at]).to_ascii_lowercase();
+    let before = String::from_utf8_lossy(place.before()).to_ascii_lowercase();
     let lines = || before.as_bytes().split(|&b| b == b'\n');
     let has = |name: &str| {
         lines()

@@ -55,13 +55,8 @@ fn is_encoded(text: &[u8], value: &Range<usize>) -> bool {
 
 /// Reads the lines of YAML below `data:`, and below `stringData:`, where values are not encoded.
 fn yaml_data(place: &KeywordMatch<'_>) -> Data {
-    let KeywordMatch {
-        text,
-        from,
-        at,
-        end,
-    } = *place;
-    let before = &text[from..at];
+    let KeywordMatch { text, end, .. } = *place;
+    let before = place.before();
     let is_plain = before.ends_with(b"string");
     let lead = before.strip_suffix(b"string").unwrap_or(before);
     let first = LineStart::of(last_line(lead));
@@ -207,13 +202,8 @@ const MAX_KIND: usize = 64;
 
 /// Returns whether the fields before the data, and those behind it, say that the object is a Secret.
 fn kinds(place: &KeywordMatch<'_>, data: &Data) -> (Option<bool>, Option<bool>) {
-    let KeywordMatch {
-        text,
-        from,
-        at,
-        end,
-    } = *place;
-    let before = &text[from..at];
+    let KeywordMatch { text, end, .. } = *place;
+    let before = place.before();
     let behind = text.get(data.end..).unwrap_or_default();
     let is_cut = behind.len() > MAX_KIND;
     let behind = &behind[..behind.len().min(MAX_KIND)];
@@ -312,14 +302,9 @@ fn string_at(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
 pub(super) fn named_value(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     /// Longest value before its name.
     const MAX_FIRST: usize = 72;
-    let KeywordMatch {
-        text,
-        from,
-        at,
-        end,
-    } = *place;
+    let KeywordMatch { text, end, .. } = *place;
     let (value, value_end) = string_at(text, end)?;
-    let before = &text[from..at];
+    let before = place.before();
     let has = |part: &str| memchr::memmem::rfind(before, part.as_bytes());
     let is_secret_name = |name: &[u8]| names_secret(&String::from_utf8_lossy(name));
     let is_named_before = || {
@@ -352,13 +337,8 @@ pub(super) fn named_value(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 
 /// The password that Terraform has made: `random_password` and, soon behind it, `"result": "…"`. The keyword is the name of the field.
 pub(super) fn random_result(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let KeywordMatch {
-        text,
-        from,
-        at,
-        end,
-    } = *place;
-    memchr::memmem::find(&text[from..at], b"random_password")?;
+    let KeywordMatch { text, end, .. } = *place;
+    memchr::memmem::find(place.before(), b"random_password")?;
     let (value, value_end) = string_at(text, end)?;
     (value.len() >= 6).then(|| SecretSpan::new(value_end - value.len(), value_end))
 }

@@ -197,7 +197,7 @@ pub(super) fn is_address_byte(b: &u8) -> bool {
 
 /// The password in an address of Go's driver for MySQL: `user:password@tcp(host)/database`. The keyword is what follows it.
 pub(super) fn go_address(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let before = &place.text[place.from..place.at];
+    let before = place.before();
     let word = before.iter().rposition(|b| !is_address_byte(b));
     let word = &before[word.map_or(0, |at| at + 1)..];
     // Behind the name of a variable or a field, the user follows.

@@ -286,12 +286,7 @@ pub(super) fn ceph(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 /// A secret key of a binary cache of Nix: a name, which ends with the keyword, and 64 bytes. A signature has the same form.
 pub(super) fn nix(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     const LENGTH: usize = 88;
-    let KeywordMatch {
-        text,
-        from,
-        at,
-        end,
-    } = *place;
+    let KeywordMatch { text, end, .. } = *place;
     let is_key = run_length(text, end, base64) == LENGTH
         && text[end..end + LENGTH].ends_with(b"==")
         && is_random(&text[end..end + LENGTH]);
@@ -301,7 +296,7 @@ pub(super) fn nix(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let line = place.line_before();
     let name = line.iter().rposition(|b| !dot(*b));
     let line = &line[..name.map_or(0, |at| at + 1)];
-    let before = &text[from..at];
+    let before = place.before();
     let has = |text: &[u8], word: &[u8]| memchr::memmem::find(text, word).is_some();
     let is_signature = has(line, b"Sig:")
         || has(line, b"/nix/store/")
