@@ -71,19 +71,41 @@ pub struct KnownCommand<'a> {
     /// The lines that were entered after it, up to the next known command, and are not known; `None` if nobody counted.
     pub unrecorded_after: Option<&'a [UnrecordedLine]>,
     /// Where zsh put the prompt after it.
-    pub open_line: OpenLine,
+    pub open_line: &'a OpenLine,
 }
 
 /// How zsh treats an output without a line end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenLine {
-    /// It marks the end and puts the prompt on its own row (PROMPT_CR and PROMPT_SP).
-    #[default]
-    Marked,
+    /// It marks the end and puts the prompt on its own row (PROMPT_CR and PROMPT_SP). The mark is the user's own one, as it is
+    /// shown (PROMPT_EOL_MARK), or that of the screen.
+    Marked(Option<String>),
     /// It draws the prompt over the last line (no PROMPT_SP).
     Overdrawn,
     /// The prompt follows the last line on the same row (no PROMPT_CR).
     Continued,
+}
+
+impl Default for OpenLine {
+    fn default() -> Self {
+        Self::Marked(None)
+    }
+}
+
+impl OpenLine {
+    /// Returns the mark as a screen shows it; `None` if zsh prints none.
+    fn mark(&self, screen: &SearchedScreen<'_>) -> Option<String> {
+        let Self::Marked(own) = self else {
+            return None;
+        };
+        let mark = match own {
+            Some(own) => text::shown(screen, own),
+            None => screen.end_mark.to_string(),
+        };
+        // Blanks at the end of a row are left out before it is compared.
+        let mark = mark.trim_end();
+        (!mark.is_empty()).then(|| mark.to_owned())
+    }
 }
 
 /// Known facts about the command line that runs now, the last one on the screen.
@@ -168,7 +190,7 @@ pub fn cut(
         .collect();
     let shares_rows = commands
         .iter()
-        .any(|command| command.open_line == OpenLine::Continued);
+        .any(|command| *command.open_line == OpenLine::Continued);
     let mut current = current::find(screen, &candidates, running, &cwd, shares_rows)?;
     if !current.is_certain && running.text.is_some() && !screen.is_confirmed {
         return None;
@@ -274,7 +296,7 @@ pub fn cut(
         own.is_some_and(|own| region::repeats(screen, own, older, &lines, &shown, same_text));
     is_partial = is_partial
         || is_doubtful
-        || command.open_line == OpenLine::Overdrawn
+        || *command.open_line == OpenLine::Overdrawn
         || next.prompt.is_doubtful
         || own.is_some_and(|own| {
             region::may_hide_output(screen, own, &lines)
@@ -353,7 +375,9 @@ pub fn cut(
         drop_long_form(&mut rows);
         rest = None;
     }
-    is_partial |= command.open_line == OpenLine::Marked && region::has_doubtful_mark(&rows, screen);
+    let mark = command.open_line.mark(screen);
+    let mark = mark.as_deref();
+    is_partial |= mark.is_some_and(|mark| region::has_doubtful_mark(&rows, screen, mark));
     rows.extend(rest.map(|text| ScreenRow {
         text: text.to_owned(),
         wrapped: false,
@@ -364,7 +388,7 @@ pub fn cut(
         let blank = rows.iter().take_while(|row| is_blank(row)).count();
         rows.drain(..blank);
     }
-    let lines = region::joined(&rows, screen, command.open_line == OpenLine::Marked);
+    let lines = region::joined(&rows, screen, mark);
     if (own.is_none() || repeats_itself) && lines.is_empty() {
         return None;
     }

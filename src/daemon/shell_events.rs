@@ -219,12 +219,19 @@ fn event(data: &[u8]) -> Option<ShellEvent> {
                 open_line: match size.split(' ').nth(1) {
                     Some("continues") => OpenLine::Continued,
                     Some("overdraws") => OpenLine::Overdrawn,
-                    _ => OpenLine::Marked,
+                    Some("marks") => OpenLine::Marked(size.splitn(3, ' ').nth(2).map(shown_mark)),
+                    _ => OpenLine::default(),
                 },
             })
         }
         _ => None,
     }
+}
+
+/// Returns what a terminal shows of a mark with its colours.
+fn shown_mark(mark: &str) -> String {
+    let mark = strip_ansi_escapes::strip_str(mark);
+    mark.chars().filter(|c| !c.is_control()).collect()
 }
 
 #[cfg(test)]
@@ -315,6 +322,27 @@ mod tests {
                 [("s-1".to_string(), want.clone())],
                 "cut at {cut}"
             );
+        }
+    }
+
+    #[test]
+    fn the_own_mark_of_an_open_line_is_told_without_its_colours() {
+        for (told, mark) in [
+            ("", None),
+            (" marks \x1b[38;5;242m⏎\x1b[39m", Some("⏎")),
+            (" marks < >", Some("< >")),
+            (" marks ", Some("")),
+        ] {
+            let event = [
+                COMMAND.strip_suffix(b" continues").unwrap(),
+                told.as_bytes(),
+            ]
+            .concat();
+            let decoded = decode(&[&send("s-1", 1, &event, 100).concat()]);
+            let [(_, ShellEvent::Command { open_line, .. })] = &decoded[..] else {
+                panic!("{decoded:?}");
+            };
+            assert_eq!(*open_line, OpenLine::Marked(mark.map(str::to_owned)));
         }
     }
 

@@ -542,7 +542,7 @@ mod tests {
             env: Vec::new(),
             command: text.into(),
             size: None,
-            open_line: OpenLine::Marked,
+            open_line: OpenLine::default(),
         };
         let told = |shells: &ShellRegistry| -> Vec<_> {
             let commands = shells.on_screen(&id("outer")).unwrap().commands;

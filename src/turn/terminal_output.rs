@@ -305,7 +305,7 @@ fn cut(
                 text: command,
                 cwd,
                 unrecorded_after: kept.unrecorded_after.as_deref(),
-                open_line: kept.open_line,
+                open_line: &kept.open_line,
             }),
             _ => None,
         })

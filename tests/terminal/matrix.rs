@@ -109,7 +109,8 @@ fn check(kind: Kind, prompt: &str) {
 const PLAIN: &str = "PROMPT='%# '";
 const USER_AND_DIRECTORY: &str = "PROMPT='%n@%m:%~%# '";
 const TWO_LINES: &str = "PROMPT=$'%F{blue}%n %~%f\\n$ '";
-const RIGHT: &str = "PROMPT='%1~ > '; RPROMPT='[%T]'";
+/// Also with an own mark for an output without a line end.
+const RIGHT: &str = "PROMPT='%1~ > '; RPROMPT='[%T]'; PROMPT_EOL_MARK='%F{242}⏎%f'";
 const EXIT_CODE: &str = "PROMPT='%(?..%? )%1~ ➜ '";
 const NO_PROMPT_SP: &str = "setopt no_prompt_sp; PROMPT='%m %1~ $ '";
 const POWERLINE: &str = "setopt prompt_subst; nl=$'\\n'\n\

@@ -149,7 +149,7 @@ pub fn left_behind(
 ) -> LeftBehind {
     let mut prompts = different(lines);
     prompts.extend(before);
-    let is_continued = command.open_line == OpenLine::Continued;
+    let is_continued = *command.open_line == OpenLine::Continued;
     let last = rows.clone().rev().find(|row| !is_blank(screen, *row));
     let text_of = |row: usize| screen.rows.get(row).map_or("", |row| row.text.as_str());
     let shape_above = |row: usize, height: usize| {
@@ -322,9 +322,9 @@ fn ends_with_filler(text: &str) -> bool {
     last.is_some() && chars.next() == last
 }
 
-/// Returns the lines of rows: wrapped rows are joined, trailing blanks and empty lines at the end are left out, and so is, if it
-/// `has_mark`, the mark of zsh for an output without a line end.
-pub fn joined(rows: &[ScreenRow], screen: &SearchedScreen<'_>, has_mark: bool) -> Vec<String> {
+/// Returns the lines of rows: wrapped rows are joined, trailing blanks and empty lines at the end are left out, and so is
+/// the mark of zsh for an output without a line end.
+pub fn joined(rows: &[ScreenRow], screen: &SearchedScreen<'_>, mark: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     // Blank rows at the end belong to the prompt.
@@ -332,9 +332,9 @@ pub fn joined(rows: &[ScreenRow], screen: &SearchedScreen<'_>, has_mark: bool) -
     let end = rows.iter().rposition(with_text).map_or(0, |at| at + 1);
     for (at, row) in rows.iter().take(end).enumerate() {
         let is_last = at + 1 == end;
-        let text = match is_last && has_mark {
-            true => without_end_mark(row, screen),
-            false => &row.text,
+        let text = match mark {
+            Some(mark) if is_last => without_end_mark(row, screen, mark),
+            _ => &row.text,
         };
         line.push_str(text);
         if !row.wrapped || is_last {
@@ -351,25 +351,28 @@ pub fn joined(rows: &[ScreenRow], screen: &SearchedScreen<'_>, has_mark: bool) -
 }
 
 /// Whether it is not certain that the sign at the end of an output is, or is not, the mark of zsh: the terminal reports no blanks.
-pub fn has_doubtful_mark(rows: &[ScreenRow], screen: &SearchedScreen<'_>) -> bool {
+pub fn has_doubtful_mark(rows: &[ScreenRow], screen: &SearchedScreen<'_>, mark: &str) -> bool {
     let last = rows.iter().rfind(|row| !row.text.trim().is_empty());
-    let ends = last.is_some_and(|row| row.text.len() > 1 && row.text.ends_with(screen.end_mark));
-    ends && !screen.tells_wraps
+    let ends = last.is_some_and(|row| row.text.len() > mark.len() && row.text.ends_with(mark));
+    ends && mark.is_ascii() && !screen.tells_wraps
 }
 
 /// Returns the text of the last row of an output without the mark that zsh puts after one without a line end. zsh fills the row
-/// with blanks after it. Where the terminal reports no blanks, a mark after a number or a blank stays.
-fn without_end_mark<'a>(row: &'a ScreenRow, screen: &SearchedScreen<'_>) -> &'a str {
+/// with blanks after it. Where the terminal reports no blanks, a mark of ASCII after a number or a blank stays.
+fn without_end_mark<'a>(row: &'a ScreenRow, screen: &SearchedScreen<'_>, mark: &str) -> &'a str {
     let text = row.text.trim_end();
-    let Some(rest) = text.strip_suffix(screen.end_mark) else {
+    let Some(rest) = text.strip_suffix(mark) else {
         return &row.text;
     };
     let blanks = row.text.len() - text.len();
     let width = row.text.width();
     let is_filled = blanks >= FILLER || (blanks > 0 && width >= screen.columns)
         // The mark is in the last column, and the blanks were on the next row.
-        || (width.is_multiple_of(screen.columns.max(1)) && width > 0 && !rest.ends_with(screen.end_mark));
-    let is_word = rest.ends_with(|c: char| !c.is_ascii_digit() && !c.is_whitespace());
+        || (width.is_multiple_of(screen.columns.max(1)) && width > 0 && !rest.ends_with(mark));
+    let is_word = match mark.is_ascii() {
+        true => rest.ends_with(|c: char| !c.is_ascii_digit() && !c.is_whitespace()),
+        false => !rest.is_empty(),
+    };
     match is_filled || (blanks == 0 && !screen.tells_wraps && is_word) {
         true => rest,
         false => &row.text,

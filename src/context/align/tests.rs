@@ -27,7 +27,7 @@ fn commands<'a>(texts: &[&'a str]) -> Vec<KnownCommand<'a>> {
         text,
         cwd: "/src",
         unrecorded_after: Some(&[]),
-        open_line: OpenLine::Marked,
+        open_line: &OpenLine::Marked(None),
     };
     texts.iter().map(command).collect()
 }
@@ -74,7 +74,7 @@ fn the_last_lines_of_an_output_are_no_part_of_the_prompt() {
         text,
         cwd,
         unrecorded_after: Some(&[]),
-        open_line: OpenLine::Marked,
+        open_line: &OpenLine::Marked(None),
     };
     let running = RunningLine {
         text: Some("llm fix it"),
@@ -574,10 +574,10 @@ fn a_prompt_that_was_left_behind_is_no_output() {
 
 #[test]
 fn an_output_without_a_line_end_is_found_where_zsh_leaves_it() {
-    let with = |open_line, rows: &[&str], known: &[&str]| {
+    let with = |open_line: OpenLine, rows: &[&str], known: &[&str]| {
         let mut known = commands(known);
         for command in &mut known {
-            command.open_line = open_line;
+            command.open_line = &open_line;
         }
         let running = RunningLine {
             text: Some("llm fix it"),
@@ -602,7 +602,7 @@ fn an_output_without_a_line_end_is_found_where_zsh_leaves_it() {
         "> llm fix it",
     ];
     assert_eq!(
-        with(OpenLine::Marked, &rows, &["ls", "make"]),
+        with(OpenLine::Marked(None), &rows, &["ls", "make"]),
         ("50".to_owned(), false)
     );
     // The same before two prompts.
@@ -622,7 +622,7 @@ fn an_output_without_a_line_end_is_found_where_zsh_leaves_it() {
     // Without that option, text before a prompt is a part of it.
     let rows = ["vm $ . venv", "(venv) vm $ make", "(venv) vm $ llm fix it"];
     assert_eq!(
-        with(OpenLine::Marked, &rows, &[". venv", "make"]),
+        with(OpenLine::Marked(None), &rows, &[". venv", "make"]),
         (String::new(), false)
     );
     assert_eq!(
@@ -633,6 +633,17 @@ fn an_output_without_a_line_end_is_found_where_zsh_leaves_it() {
         ),
         (String::new(), true)
     );
+    // The user has another mark, or none.
+    for (mark, row, lines) in [
+        ("⏎", "50%⏎              ", "50%"),
+        ("⏎", "50⏎", "50"),
+        ("<>", "fine<>             ", "fine"),
+        ("", "50%               ", "50%"),
+    ] {
+        let rows = ["vm $ make", row, "vm $ llm fix it"];
+        let mark = OpenLine::Marked(Some(mark.to_owned()));
+        assert_eq!(with(mark, &rows, &["make"]), (lines.to_owned(), false));
+    }
 }
 
 #[test]
@@ -676,7 +687,7 @@ fn last_after(rows: &[&str], known: &[(&str, &[UnrecordedLine])]) -> Option<(Str
             text,
             cwd: "/src",
             unrecorded_after: Some(lines),
-            open_line: OpenLine::Marked,
+            open_line: &OpenLine::Marked(None),
         })
         .collect();
     let output = cut(&screen(80, rows), &known, running, 1)?;
@@ -1129,7 +1140,7 @@ fn nth_after(
             text,
             cwd: "/src",
             unrecorded_after: Some(lines),
-            open_line: OpenLine::Marked,
+            open_line: &OpenLine::Marked(None),
         })
         .collect();
     let output = cut(screen, &known, running, wanted)?;
@@ -1243,7 +1254,7 @@ fn an_output_ends_at_an_abandoned_line_that_ctrl_l_has_left() {
         let left: Vec<&str> = left.iter().flat_map(|row| row.lines()).collect();
         let rows = [&own[..], output, &left, &next].concat();
         let mut known = commands(&["ls x"]);
-        known[0].open_line = option;
+        known[0].open_line = &option;
         let running = RunningLine {
             text: Some("llm fix it"),
             words: None,
@@ -1262,7 +1273,7 @@ fn an_output_ends_at_an_abandoned_line_that_ctrl_l_has_left() {
         "┌ /src\n└ $",
     ] {
         for left in [&["@ ls secret"][..], &["@ ls secret", list[0], list[1]]] {
-            let told = of(prompt, &["no x", "no y"], left, OpenLine::Marked);
+            let told = of(prompt, &["no x", "no y"], left, OpenLine::Marked(None));
             assert_eq!(told, cut_at("no x\nno y"), "{prompt:?} {left:?}");
         }
     }
@@ -1271,18 +1282,26 @@ fn an_output_ends_at_an_abandoned_line_that_ctrl_l_has_left() {
     let told = of("/src %", &["no x"], &left, OpenLine::Continued);
     assert_eq!(told, cut_at("no x"));
     // With such a prompt, it may be a line of the output, as of a text in Markdown or of diff.
-    let told = of(">", &["a", "> b", "c"], &[], OpenLine::Marked);
+    let told = of(">", &["a", "> b", "c"], &[], OpenLine::Marked(None));
     assert_eq!(told, cut_at("a\n> b\nc"));
-    assert_eq!(of(">", &["a"], &["@ b"], OpenLine::Marked), cut_at("a"));
+    assert_eq!(
+        of(">", &["a"], &["@ b"], OpenLine::Marked(None)),
+        cut_at("a")
+    );
     // Another row of the prompt is above its last one.
-    let told = of("/src on main\n>", &["a", "> b", "c"], &[], OpenLine::Marked);
+    let told = of(
+        "/src on main\n>",
+        &["a", "> b", "c"],
+        &[],
+        OpenLine::Marked(None),
+    );
     assert_eq!(told, cut_at("a\n> b\nc"));
     // What follows the prompt is no line, or the command has it.
     let told = of(
         home,
         &["~/src is a directory", "$ x"],
         &[],
-        OpenLine::Marked,
+        OpenLine::Marked(None),
     );
     assert_eq!(told, ("~/src is a directory\n$ x".to_owned(), false));
 }
