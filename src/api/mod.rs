@@ -42,7 +42,7 @@ use credentials::Credentials;
 pub use credentials::{kept_tokens, token, token_file};
 pub use listener::PeerCheck;
 pub use pairing::PairingId;
-pub use server::{ApiServer, ListenAddress};
+pub use server::{ApiServer, ListenAddress, check_certificate};
 
 /// Maximum number of event streams at a time.
 const MAX_STREAMS: usize = 160;

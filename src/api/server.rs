@@ -365,6 +365,14 @@ fn check_public(ip: IpAddr, settings: &HttpSettings) -> Result<()> {
     .hint("forward the port: ssh -L 4096:127.0.0.1:4096 HOST; or set certificate, certificate_key and password in [server]"))
 }
 
+/// Reads the files of the certificate and its key, if they are set.
+///
+/// # Errors
+/// As those of a start of the server: a file cannot be read, or is none of that kind, or only one of them is set.
+pub fn check_certificate(settings: &HttpSettings) -> Result<()> {
+    tls(settings).map(|_| ())
+}
+
 fn tls(settings: &HttpSettings) -> Result<Option<TlsAcceptor>> {
     match (&settings.certificate, &settings.certificate_key) {
         (Some(certificate), Some(key)) => {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::json_line;
 
+use crate::api;
 use crate::client::config_question::CONFIRM_HINT;
 use crate::config::origin::{EffectiveSetting, SettingOrigin};
 use crate::config::resolve::resolve_with_origins;
@@ -26,7 +27,8 @@ pub fn path(paths: &Paths, json: bool) -> Result<String> {
 
 /// Returns the faults of the file, a line each, and the exit code: 0 or 3.
 pub fn check(paths: &Paths, json: bool) -> (String, u8) {
-    let problems = config::file_problems(paths);
+    let mut problems = config::file_problems(paths);
+    problems.extend(certificate_problem(paths));
     let code = if problems.is_empty() {
         0
     } else {
@@ -56,6 +58,24 @@ pub fn check(paths: &Paths, json: bool) -> (String, u8) {
         problems.iter().map(|p| format!("{p}\n")).collect()
     };
     (text, code)
+}
+
+/// Returns why the server could not use the files that its settings name.
+fn certificate_problem(paths: &Paths) -> Option<ConfigProblem> {
+    let file = config::read_file(paths).ok()?;
+    let (config, settings) = resolve_with_origins(&file, &ConfigOverrides::default()).ok()?;
+    let error = api::check_certificate(&config.server).err()?;
+    let key = "server.certificate";
+    let line = settings.iter().find(|setting| setting.key == key);
+    Some(ConfigProblem {
+        line: line.and_then(|setting| match setting.origin {
+            SettingOrigin::File(line) => Some(line),
+            _ => None,
+        }),
+        file: file.path?,
+        key: key.to_owned(),
+        message: error.message,
+    })
 }
 
 fn problem_json(p: &ConfigProblem) -> Value {
@@ -168,6 +188,23 @@ serve.command = ["run", "--api-key", "s3cret", "{port}"]
         assert_eq!(value["ok"], false);
         assert_eq!(value["problems"][1]["line"], 3);
         assert_eq!(value["problems"][1]["key"], "shell.confirm_cmd");
+    }
+
+    #[test]
+    fn check_opens_the_files_of_the_certificate() {
+        let (home, paths) = home("");
+        let [certificate, key] = ["a.pem", "a.key"].map(|name| home.path().join(name));
+        let text = format!("[server]\ncertificate = {certificate:?}\ncertificate_key = {key:?}\n");
+        std::fs::write(paths.config.join("config.toml"), text).unwrap();
+        let (text, code) = check(&paths, false);
+        assert_eq!(code, 3);
+        assert!(
+            text.contains(":2: server.certificate: cannot read "),
+            "{text}"
+        );
+        std::fs::write(&certificate, "nothing").unwrap();
+        let (text, _) = check(&paths, false);
+        assert!(text.contains("has no certificate in PEM form"), "{text}");
     }
 
     #[test]

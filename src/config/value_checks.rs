@@ -304,10 +304,50 @@ pub fn check_origin(text: &str) -> Result<(), String> {
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || ".-:[]".contains(c))
     };
-    match host.is_some_and(is_host) {
+    if !host.is_some_and(is_host) {
+        return Err(format!(
+            "{text} is not an origin: write scheme, host and port, as in http://localhost:5173"
+        ));
+    }
+    // https://html.spec.whatwg.org/multipage/browsers.html#ascii-serialisation-of-an-origin
+    let sent = match text.split_once("://") {
+        Some(("http", _)) => text.strip_suffix(":80"),
+        _ => text.strip_suffix(":443"),
+    };
+    let sent = sent.unwrap_or(text).to_ascii_lowercase();
+    match sent == text {
         true => Ok(()),
         false => Err(format!(
-            "{text} is not an origin: write scheme, host and port, as in http://localhost:5173"
+            "browsers send the origin {text} as {sent}: write that"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_origin;
+
+    #[test]
+    fn an_origin_is_written_as_browsers_send_it() {
+        for origin in [
+            "http://localhost:5173",
+            "https://a.example",
+            "http://a.example:443",
+            "http://[::1]:8080",
+        ] {
+            assert_eq!(check_origin(origin), Ok(()));
+        }
+        for (origin, sent) in [
+            ("https://a.example:443", "https://a.example"),
+            ("http://[::1]:80", "http://[::1]"),
+            ("https://A.example", "https://a.example"),
+        ] {
+            let message = check_origin(origin).unwrap_err();
+            assert!(
+                message.ends_with(&format!(" as {sent}: write that")),
+                "{message}"
+            );
+        }
+        assert!(check_origin("https://a.example/").is_err());
     }
 }
