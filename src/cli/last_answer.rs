@@ -20,7 +20,7 @@ use crate::safety::text::prose;
 /// Number of recent records fetched first; the whole session is fetched only if they hold no prompt.
 const RECENT_RECORDS: usize = 100;
 
-/// Returns the records after the last prompt.
+/// Returns the records after the last prompt, without summaries of the session.
 ///
 /// # Errors
 /// There is no session.
@@ -38,7 +38,22 @@ pub fn fetch_last(paths: &Paths, shell: Option<ShellId>) -> Result<Vec<Value>> {
     if after_last_prompt(&records).is_none() {
         records = fetch(None)?;
     }
-    Ok(after_last_prompt(&records).unwrap_or_default().to_vec())
+    let mut answer = after_last_prompt(&records).unwrap_or_default().to_vec();
+    drop_summaries(&mut answer);
+    Ok(answer)
+}
+
+/// Removes compactions, each with the answer that is its summary.
+fn drop_summaries(records: &mut Vec<Value>) {
+    let mut is_summary = false;
+    records.retain(|record| match record["type"].as_str() {
+        Some("compaction") => {
+            is_summary = true;
+            false
+        }
+        Some("assistant") => !std::mem::take(&mut is_summary),
+        _ => true,
+    });
 }
 
 /// Shows the records after the last prompt.
@@ -122,6 +137,15 @@ fn run_pager(paths: &Paths, text: &str) -> std::io::Result<i32> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_summary_is_no_part_of_the_last_answer() {
+        let assistant = |text: &str| json!({ "type": "assistant", "text": text });
+        let compaction = json!({ "type": "compaction", "prompts": 2 });
+        let mut records = vec![assistant("answer"), compaction, assistant("summary")];
+        drop_summaries(&mut records);
+        assert_eq!(records, [assistant("answer")]);
+    }
 
     #[test]
     fn the_last_answer_and_its_results_are_shown_in_full() {

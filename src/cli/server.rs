@@ -146,16 +146,14 @@ pub fn web(paths: &Paths, args: WebArgs) -> Result<()> {
         false => {
             print(&format!("{url}\n"))?;
             let opened = match args.print {
-                true => "",
-                false => "no browser could be opened: ",
+                true => "open the address in a browser",
+                false => "no browser could be opened: open the address in one",
             };
             let waits = match args.approve {
                 true => "; waiting for a browser to open it",
                 false => "",
             };
-            print_notice(&format!(
-                "{opened}open the address in one; it works once, and for a minute{waits}"
-            ));
+            print_notice(&format!("{opened}; it works once, and for a minute{waits}"));
         }
     }
     match args.approve {

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::chat::{CONTINUED, CONTINUED_SHOWN};
 use crate::client::connect;
+use crate::client::output::print_notice;
 use crate::client::text_format::{cut, short_id};
 use crate::error::{Error, Result};
 use crate::paths::Paths;
@@ -114,7 +115,9 @@ fn fetch(paths: &Paths, limit: usize, search: Option<String>) -> Result<Vec<Sess
 
 fn list(paths: &Paths, limit: usize, search: Option<String>, json: bool) -> Result<()> {
     let searched = search.is_some();
-    let sessions = fetch(paths, limit, search)?;
+    let mut sessions = fetch(paths, limit.saturating_add(1), search)?;
+    let has_more = sessions.len() > limit;
+    sessions.truncate(limit);
     if json {
         return print_json(&sessions);
     }
@@ -135,7 +138,14 @@ fn list(paths: &Paths, limit: usize, search: Option<String>, json: bool) -> Resu
             out.push('\n');
         }
     }
-    print(&out)
+    print(&out)?;
+    if has_more {
+        let more = limit.saturating_mul(2);
+        print_notice(&format!(
+            "there are more sessions: --limit {more} shows older ones too"
+        ));
+    }
+    Ok(())
 }
 
 /// Prints `ID:TITLE` of each session, for the completion.

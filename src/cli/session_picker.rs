@@ -74,6 +74,7 @@ fn run_fzf(heading: &str, lines: &[String], action: &str) -> Result<Option<Optio
 }
 
 fn ask_number(heading: &str, lines: &[String], action: &str) -> Result<Option<usize>> {
+    let has_more = lines.len() > MAX_NUMBERED;
     let lines = &lines[..lines.len().min(MAX_NUMBERED)];
     let tty = ControllingTty::open()?;
     let width = terminal::size(&tty.file).0;
@@ -81,6 +82,9 @@ fn ask_number(heading: &str, lines: &[String], action: &str) -> Result<Option<us
     for (at, line) in lines.iter().enumerate() {
         text.push_str(&cut(&format!("{:>2}  {line}", at + 1), width));
         text.push('\n');
+    }
+    if has_more {
+        text.push_str("    older ones are named by their id: llm :sessions --limit 100\n");
     }
     let question = format!("{text}Number of the session to {action} (Enter: none): ");
     loop {

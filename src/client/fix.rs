@@ -11,6 +11,9 @@ use crate::safety::text::one_line;
 const MAX_LINES: usize = 2;
 /// Longest line of an explanation, in columns.
 const LINE_COLUMNS: usize = 300;
+/// Said of a correction that would not look in the edit buffer as it runs.
+const NOT_PLAIN: &str =
+    "Its command is not put on the line: it has control characters or invisible ones.";
 /// Exit code of zsh for a command that it does not find.
 const NOT_FOUND: i32 = 127;
 
@@ -87,7 +90,7 @@ impl FailedLine {
         let word = one_line(&unknown.word, LINE_COLUMNS);
         Some(Correction {
             explanation: vec![
-                format!("{word}: no command has this name."),
+                format!("{word}: no command has this name, or it is not installed."),
                 format!("{meant} is the nearest one here. No model was asked."),
             ],
             command: Some(format!("{}{meant}{}", unknown.before, unknown.after)),
@@ -124,11 +127,15 @@ fn correction(text: &str, command: Option<String>) -> Result<Correction> {
     let is_prose =
         |line: &&str| !line.is_empty() && !line.starts_with("```") && !line.starts_with("CMD:");
     let lines = text.lines().map(str::trim).filter(is_prose);
-    let explanation: Vec<String> = lines
+    let mut explanation: Vec<String> = lines
         .take(MAX_LINES)
         .map(|line| one_line(line, LINE_COLUMNS))
         .collect();
+    let proposed = command.is_some();
     let command = command.filter(|command| is_plain(command));
+    if proposed && command.is_none() {
+        explanation.push(NOT_PLAIN.to_owned());
+    }
     if explanation.is_empty() && command.is_none() {
         return Err(Error::runtime("the answer of the model is empty")
             .hint("try again, or use another model: llm :model NAME"));

@@ -6,9 +6,14 @@ use strsim::osa_distance;
 
 /// Longest name that is considered; the distance takes quadratic time.
 const MAX_NAME: usize = 60;
+/// Most changes of a letter between what was typed and what was meant.
+const MAX_DISTANCE: usize = 3;
 
 /// Returns the name nearest to `word`, by the number of letters that were left out, added, exchanged or swapped with their
 /// neighbour. Among equally near names, the one that was used most counts; `used` has the commands of the history.
+///
+/// A short name is near many others, and may be that of a program that is not installed: `rg` is not `rm`. So one that was never
+/// used must be nearer than one that was.
 pub fn nearest_command<'n>(
     word: &str,
     names: impl IntoIterator<Item = &'n str>,
@@ -18,32 +23,26 @@ pub fn nearest_command<'n>(
     if !(2..=MAX_NAME).contains(&length) {
         return None;
     }
-    // Two changes in a short name are another name.
-    let limit = match length {
-        ..=4 => 1,
-        5..=8 => 2,
-        _ => 3,
-    };
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for name in used {
         *counts.entry(name).or_default() += 1;
     }
     let mut best: Option<(Rank<'n>, &'n str)> = None;
     for name in names {
-        if name == word || !is_plain(name) || name.len().abs_diff(word.len()) > limit {
+        if name == word || !is_plain(name) || name.len().abs_diff(word.len()) > MAX_DISTANCE {
             continue;
         }
-        let distance = osa_distance(word, name);
-        if distance > limit || distance >= name.chars().count() {
-            continue;
-        }
+        let count = counts.get(name).copied().unwrap_or(0);
         let rank = Rank {
-            distance,
-            unused: usize::MAX - counts.get(name).copied().unwrap_or(0),
+            distance: osa_distance(word, name),
+            unused: usize::MAX - count,
             is_other_letters: letters(word) != letters(name),
             is_other_start: word.chars().next() != name.chars().next(),
             name,
         };
+        if !rank.is_likely(word, count > 0) {
+            continue;
+        }
         if best.as_ref().is_none_or(|(known, _)| rank < *known) {
             best = Some((rank, name));
         }
@@ -61,6 +60,39 @@ struct Rank<'n> {
     is_other_start: bool,
     /// So that the answer is always the same.
     name: &'n str,
+}
+
+impl Rank<'_> {
+    /// Whether the name is near enough for one that was used before, or was not.
+    fn is_likely(&self, word: &str, was_used: bool) -> bool {
+        let length = word.chars().count();
+        if self.distance >= self.name.chars().count() {
+            return false;
+        }
+        let limit = match length {
+            ..=2 => usize::from(was_used && !self.is_other_letters),
+            _ if was_used && self.is_other_start && self.is_other_letters => {
+                usize::from(length > 4)
+            }
+            ..=4 if was_used || !self.is_other_letters || repeats_letter(word, self.name) => 1,
+            5..=8 if was_used || !self.is_other_letters => 2,
+            _ if self.is_other_start && self.is_other_letters => 0,
+            ..=4 => 0,
+            5..=6 => 1,
+            7..=8 => 2,
+            _ => MAX_DISTANCE,
+        };
+        self.distance <= limit
+    }
+}
+
+/// Whether the word is the name with one letter twice in place of once.
+fn repeats_letter(word: &str, name: &str) -> bool {
+    let letters: Vec<char> = word.chars().collect();
+    let without = |at: usize| letters.iter().enumerate().filter(move |(i, _)| *i != at);
+    (1..letters.len())
+        .filter(|at| letters[*at] == letters[at - 1])
+        .any(|at| without(at).map(|(_, c)| *c).eq(name.chars()))
 }
 
 fn letters(word: &str) -> Vec<char> {
@@ -113,9 +145,7 @@ mod tests {
     fn typical_mistakes_are_found() {
         for (typed, meant) in [
             ("gti", Some("git")),
-            ("got", Some("git")),
             ("gitt", Some("git")),
-            ("sl", Some("ls")),
             ("pyhton", Some("python")),
             ("pyton3", Some("python3")),
             ("dokcer", Some("docker")),
@@ -136,9 +166,32 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_was_never_used_must_be_nearer() {
+        for (typed, meant) in [
+            ("got", "git"),
+            ("sl", "ls"),
+            ("ca", "cat"),
+            ("mgrep", "egrep"),
+        ] {
+            let found = nearest(typed, &[meant]);
+            assert_eq!(found, Some(meant).filter(|_| typed != "ca"), "{typed}");
+            assert_eq!(nearest(typed, &[]), None, "{typed}");
+        }
+        // Programs that are not installed.
+        for typed in [
+            "rg", "mc", "lsd", "zig", "tree", "telnet", "rsync", "rake", "ls-la",
+        ] {
+            let names = [
+                "rm", "mv", "ls", "zic", "tee", "telinit", "sync", "make", "lsblk",
+            ];
+            assert_eq!(nearest_command(typed, names, &["ssh"]), None, "{typed}");
+        }
+    }
+
+    #[test]
     fn the_history_decides_between_equally_near_names() {
-        assert_eq!(nearest("mab", &[]), Some("man"));
         assert_eq!(nearest("mab", &["map", "ls", "map", "man"]), Some("map"));
+        assert_eq!(nearest("mab", &["man", "ls", "map", "man"]), Some("man"));
         // A nearer name wins whatever was used.
         assert_eq!(nearest("pythn", &["python3", "python3"]), Some("python"));
     }

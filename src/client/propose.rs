@@ -233,8 +233,8 @@ pub fn propose(
 fn print_left(count: usize) {
     match count {
         0 => {}
-        1 => print_notice("1 more: llm :attach offers it"),
-        _ => print_notice(&format!("{count} more: llm :attach offers them")),
+        1 => print_notice("1 left: llm :attach offers it"),
+        _ => print_notice(&format!("{count} left: llm :attach offers them")),
     }
 }
 

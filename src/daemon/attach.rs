@@ -16,8 +16,8 @@ const RESULT_HEAD: (usize, usize) = (5, 500);
 /// Shown after an answer whose daemon was killed, in the words of `llm :history`.
 const CUT_OFF_NOTICE: &str = "cut off: the daemon was killed";
 
-/// Returns the session to attach to. Without an id this is a session in which a turn of the shell waits for an answer,
-/// otherwise the shell's own.
+/// Returns the session to attach to. Without an id this is the shell's own if commands of it were left, otherwise a session in
+/// which a turn of the shell waits for an answer, otherwise the shell's own.
 ///
 /// # Errors
 /// There is no such session, or the shell has none.
@@ -26,6 +26,10 @@ pub async fn session(services: &SharedServices, request: &AttachRequest) -> Resu
         (Some(wanted), _) => services.sessions.find(wanted).await?,
         (None, Some(shell)) => {
             let own = services.sessions.session_for_shell(shell);
+            let has_left = |own: &String| services.sessions.has_waiting(shell, own);
+            if let Some(own) = own.as_ref().filter(|own| has_left(own)) {
+                return services.sessions.get(own).await;
+            }
             let asks = |session: &SharedSession| {
                 session.hub.running().is_some_and(|feed| {
                     feed.origin.shell.as_ref() == Some(shell) && feed.has_open_question()
@@ -235,8 +239,12 @@ fn frames(
     };
     // Calls of the last round without a result.
     let mut open_calls = 0;
+    // The text after a compaction is a summary, and no part of the answer before it.
+    let mut is_summary = false;
     for record in &records[at..] {
         match &record.body {
+            RecordBody::Compaction { .. } => is_summary = true,
+            RecordBody::Assistant { .. } if std::mem::take(&mut is_summary) => {}
             RecordBody::Assistant {
                 text,
                 calls,

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::services::SharedServices;
 use crate::session::store::SessionStore;
 use crate::share::publisher::HeldSession;
+use crate::turn::background_notice;
 use crate::workspace::undo::UndoStore;
 
 /// How long a deletion waits for requests that use the session: a reader that is about to reply, or a turn whose answer was sent
@@ -48,6 +49,7 @@ pub async fn delete_session(
 /// Deletes a session whose pages are removed, with all that belongs to it.
 async fn delete(services: Arc<SharedServices>, held: HeldSession, id: String) -> Result<()> {
     when_unused(&services, &id, SessionStore::delete).await?;
+    background_notice::session_deleted(&services.paths, &id);
     let (undo, deleted) = (UndoStore::new(services.paths.undo()), id.clone());
     let forgotten = super::blocking(move || {
         let forgotten = undo.forget(&deleted);

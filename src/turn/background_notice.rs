@@ -181,18 +181,57 @@ fn replace(path: &Path, lines: &[String]) -> Result<()> {
 /// Removes the notices about a session: a client of the shell has shown its turn.
 pub fn shown(paths: &Paths, shell: &ShellId, session: &str) {
     let _held = lock(&NOTICE_FILES);
-    let path = path(paths, shell);
-    let mut lines = read(&path);
+    retain(&path(paths, shell), |line| !is_about(line, session));
+}
+
+/// Removes the notice of a question that was answered elsewhere, or waits no longer.
+pub fn question_closed(services: &SharedServices, feed: &TurnFeed) {
+    let Some(shell) = &feed.origin.shell else {
+        return;
+    };
+    // What a stopping daemon has not asked is told by the next one.
+    let stays = feed.origin.hang_up != HangUpPolicy::Continue || services.leaving.is_cancelled();
+    if stays || feed.has_open_question() {
+        return;
+    }
+    let session = feed.session().unwrap_or_default();
+    let _held = lock(&NOTICE_FILES);
+    retain(&path(&services.paths, shell), |line| {
+        !is_about(line, session) || !line.contains(WAITS)
+    });
+}
+
+/// Removes the notices of all shells about a session that is deleted.
+pub fn session_deleted(paths: &Paths, session: &str) {
+    let _held = lock(&NOTICE_FILES);
+    for path in all(paths) {
+        retain(&path, |line| !is_about(line, session));
+    }
+}
+
+fn is_about(line: &str, session: &str) -> bool {
+    line.split('\t').next() == Some(session)
+}
+
+/// Removes the lines of a notice file that are not to be kept.
+fn retain(path: &Path, keep: impl Fn(&str) -> bool) {
+    let mut lines = read(path);
     let all = lines.len();
-    lines.retain(|line| line.split('\t').next() != Some(session));
+    lines.retain(|line| keep(line));
     if lines.is_empty() {
         // Usually there is no file.
-        let _ = fs::remove_file(&path);
+        let _ = fs::remove_file(path);
     } else if lines.len() < all
-        && let Err(e) = replace(&path, &lines)
+        && let Err(e) = replace(path, &lines)
     {
         tracing::warn!("{}", e.message);
     }
+}
+
+/// Returns the notice files of all shells.
+fn all(paths: &Paths) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory(paths)).into_iter().flatten();
+    entries.flatten().map(|entry| entry.path()).collect()
 }
 
 /// Removes all notices of a shell.
@@ -204,8 +243,7 @@ pub fn remove(paths: &Paths, shell: &ShellId) {
 /// Rewrites the notices of an earlier daemon: questions that waited for an answer ended with it. The others stay.
 pub fn after_restart(paths: &Paths) {
     let _held = lock(&NOTICE_FILES);
-    let entries = fs::read_dir(directory(paths)).into_iter().flatten();
-    for path in entries.flatten().map(|entry| entry.path()) {
+    for path in all(paths) {
         let before = read(&path);
         let rewrite = |line: &String| line.replace(WAITS, " did not end: ");
         let after: Vec<String> = before.iter().map(rewrite).collect();

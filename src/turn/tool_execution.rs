@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::background_notice;
 use super::call_context::CallContext;
 use super::elicitation::{AskedElicitation, answered, ask, close};
 use super::nested_call::{self, NestedCall};
@@ -168,6 +169,7 @@ pub async fn run<'c>(
             end = answered(context, asked.as_mut()) => {
                 if let Some(question) = asked.take() {
                     close(feed, question, end);
+                    background_notice::question_closed(services, feed);
                 }
             }
             // A stopping daemon withdraws all questions; a dropped sender counts as a dismissal.

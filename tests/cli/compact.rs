@@ -42,6 +42,14 @@ fn a_summary_is_sent_in_place_of_the_older_part() {
     let run = helper.call(COMPACT).run();
     assert!(run.stderr.contains("in place of 2 prompts"), "{run:?}");
     assert_eq!(run.ok(), format!("{SUMMARY}\n"));
+    // It is no part of the last answer.
+    for command in [&["session", "last"][..], &["attach"]] {
+        let shown = helper
+            .call([command, &["--shell", "s1"]].concat())
+            .run()
+            .ok();
+        assert_eq!(shown, "ok\n", "{command:?}");
+    }
     let request = last_messages(&helper);
     assert_eq!(request.len(), 1);
     assert!(

@@ -378,7 +378,7 @@ fn commands_after_an_interrupted_one_are_counted_though_a_rule_denies_the_next()
     zsh.press_until("y", "begun\r\n");
     zsh.send("\x03");
     zsh.prompt();
-    zsh.wait_text("[aish] 2 more: llm :attach offers them");
+    zsh.wait_text("[aish] 2 left: llm :attach offers them");
     let denials = || {
         let decisions = helper.records_of("command_approval");
         decisions.iter().filter(|d| d["choice"] == "denied").count()
@@ -412,7 +412,7 @@ fn commands_of_an_interrupted_answer_are_not_offered_below_another_one() {
     zsh.prompt();
     let screen = zsh.screen();
     assert!(
-        screen.contains("[aish] 2 more: llm :attach offers them"),
+        screen.contains("[aish] 2 left: llm :attach offers them"),
         "{screen}"
     );
     let first = helper.sessions()[0].file_stem().unwrap().to_owned();
@@ -438,5 +438,5 @@ fn commands_of_an_interrupted_answer_are_not_offered_below_another_one() {
     zsh.wait_text("[y] run  [e] edit");
     zsh.press_until("e", "edit> print three");
     zsh.interrupt();
-    zsh.wait_text("[aish] 2 more: llm :attach offers them");
+    zsh.wait_text("[aish] 2 left: llm :attach offers them");
 }

@@ -200,7 +200,7 @@ fn each_key_is_recorded_with_its_decision() {
                 offer.end(&verdict);
             }
             "insert" => {
-                assert_eq!(verdict.stderr, "[aish] 1 more: llm :attach offers it\n");
+                assert_eq!(verdict.stderr, "[aish] 1 left: llm :attach offers it\n");
             }
             "quit" => {
                 offer.zsh.run("\x15aish-helper propose --shell s1 >verdict");
@@ -231,7 +231,7 @@ fn after_ctrl_c_the_proposals_keep_waiting() {
     let call = helper
         .call(["propose", "--shell", "s1", "--interrupted"])
         .run();
-    assert_eq!(call.stderr, "[aish] 2 more: llm :attach offers them\n");
+    assert_eq!(call.stderr, "[aish] 2 left: llm :attach offers them\n");
     assert_eq!(offer.decide("n").code, "0");
     let decision = helper.records_of("command_approval").pop().unwrap();
     assert_eq!(text(&decision, "proposed"), "print one");

@@ -327,6 +327,38 @@ fn the_question_of_a_background_turn_waits_for_a_client() {
 }
 
 #[test]
+fn a_notice_goes_when_its_question_is_answered_elsewhere_or_its_session_deleted() {
+    let script = [
+        Script::calls("", &[("a", "fs.write", "{}")]),
+        Script::tokens(["done"]),
+    ];
+    let tools = Tools::new(script, "");
+    let session = background(&tools, "write it").session;
+    let waits = "“write it” waits for your answer: llm :attach shows it";
+    tools
+        .helper
+        .until("the question waits", || notices(&tools) == [waits]);
+    // From another shell, which shows no notice of this one.
+    let attach = AttachRequest {
+        session: Some(session.clone()),
+        shell: Some(shell_id("s2")),
+        can_answer: true,
+        tty: Some("pts/2".to_owned()),
+    };
+    let mut client = Client::request(&tools.helper, &Request::Attach(attach));
+    let question = client.question();
+    client.say(&question, ApprovalVerdict::Once);
+    client.end();
+    let done = "the answer to “write it” is done: llm :attach shows it";
+    tools
+        .helper
+        .until("the answer is told", || notices(&tools) == [done]);
+    let delete = ["session", "delete", &session, "--yes"];
+    tools.helper.call(delete).run().ok();
+    assert_eq!(notices(&tools), [""; 0]);
+}
+
+#[test]
 fn a_background_turn_ends_with_a_cancel_but_not_with_a_disconnect() {
     let tools = Tools::new([halves()], "");
     background(&tools, "x");

@@ -57,7 +57,8 @@ fn a_mistyped_name_is_corrected_without_a_model() {
         at += 2;
         zsh.wait_text(&format!("<{at}> {corrected}"));
         assert!(
-            zsh.screen().contains("no command has this name.\n"),
+            zsh.screen()
+                .contains("no command has this name, or it is not installed.\n"),
             "{}",
             zsh.screen()
         );
@@ -72,8 +73,20 @@ fn a_mistyped_name_is_corrected_without_a_model() {
     zsh.run("zorkb");
     zsh.run("zorkc");
     zsh.send("\x1bf");
-    zsh.wait_text("> zorkb\nzorkc: no command has this name.\nzorkb is the nearest one here. No model was asked.");
+    zsh.wait_text("> zorkb\nzorkc: no command has this name, or it is not installed.\nzorkb is the nearest one here. No model was asked.");
     assert!(helper.provider.requests().is_empty());
+}
+
+#[test]
+fn a_program_that_is_not_installed_is_not_taken_for_a_mistyped_name() {
+    let home = stub("why\0");
+    let mut zsh = Zsh::start(&home);
+    zsh.run("typeset -A _comps=( blorple _blorple )");
+    for (typed, word) in [("blorple x", ""), ("blorplf x", "blorplf")] {
+        zsh.run(typed);
+        zsh.run("llm :fix");
+        assert_eq!(described(&home)[3], word);
+    }
 }
 
 #[test]

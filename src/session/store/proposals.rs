@@ -99,6 +99,13 @@ impl SessionStore {
         commands.find(|w| w.session == queue.shown).cloned()
     }
 
+    /// Whether commands of this session wait for a decision in this shell.
+    pub fn has_waiting(&self, shell: &ShellId, session: &str) -> bool {
+        let waiting = lock(&self.waiting);
+        let queue = waiting.get(shell);
+        queue.is_some_and(|queue| queue.commands.iter().any(|w| w.session == session))
+    }
+
     /// Returns the number of commands of the shown answer that wait for a decision in this shell.
     pub fn count_waiting(&self, shell: &ShellId) -> usize {
         let waiting = lock(&self.waiting);

@@ -279,7 +279,7 @@ impl CallGate<'_> {
         let patience = question_patience(self.context.config);
         let announce = || background_notice::question_waits(services, feed);
         let close = |outcome| feed.close_question(&id, None, outcome);
-        tokio::select! {
+        let answered = tokio::select! {
             biased;
             given = answer => match given {
                 Ok(GivenAnswer {
@@ -313,7 +313,9 @@ impl CallGate<'_> {
                     _ => Err(Refusal::NoTerminal(asks)),
                 }
             }
-        }
+        };
+        background_notice::question_closed(services, feed);
+        answered
     }
 }
 
