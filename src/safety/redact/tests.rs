@@ -12,6 +12,7 @@ mod dialogues;
 mod formats;
 mod forms;
 mod objects;
+mod pairs;
 mod recall;
 mod rows;
 pub(crate) mod samples;

@@ -154,6 +154,15 @@ pub(super) fn mixes_characters(value: &[u8]) -> bool {
             >= 3
 }
 
+/// Whether a text begins with a word of letters and digits of all kinds that is a key, and not the tag of an image.
+pub(super) fn begins_mixed_key(text: &[u8]) -> bool {
+    /// Minimum length of the word.
+    const MIN_WORD: usize = 20;
+    let is_end = |b: &u8| !b.is_ascii_alphanumeric();
+    let word = text.split(is_end).next().unwrap_or_default();
+    word.len() >= MIN_WORD && mixes_characters(word) && is_random(word)
+}
+
 /// The letters that are frequent after each letter in the names of programs: four fifths of the pairs in them, and a third of all pairs.
 const NEXT_LETTERS: [&str; 26] = [
     "bcdgilmnprstuvx",

@@ -48,7 +48,7 @@ pub(super) fn value_apart(
         let value = at + 1 + spaces(at + 1);
         let is_next = behind.starts_with(b",") && text.get(value).copied().is_some_and(is_quote);
         let is_variable = !text[name.clone()].iter().any(u8::is_ascii_lowercase);
-        let form = match is_variable || lead.ends_with(b"define(") {
+        let form = match is_variable || sets_value(lead) {
             true => ValueForm::Setting,
             false => ValueForm::Words,
         };
@@ -62,8 +62,12 @@ pub(super) fn value_apart(
     if behind.starts_with(b"|") && has_record(before) && starts_line() {
         return setting(at + 1 + spaces(at + 1));
     }
-    if behind.starts_with(b"|") && lead.ends_with(b"|") {
-        return Some((at + 1 + spaces(at + 1), ValueForm::Cell));
+    let bar = bar_length(behind);
+    if bar > 0 && ends_with_bar(lead) {
+        return Some((at + bar + spaces(at + bar), ValueForm::Cell));
+    }
+    if let Some(value) = next_reply(text, last_line(before), name.end) {
+        return setting(value);
     }
     // An automatic property of C#.
     let property = b"{ get; set; } = ";
@@ -95,6 +99,49 @@ pub(super) fn value_apart(
         false => ValueForm::Words,
     };
     (blanks > 0).then_some((at + is + blanks, form))
+}
+
+/// Whether a text ends with the call of a function that sets the value of a name.
+fn sets_value(lead: &[u8]) -> bool {
+    let calls: [&[u8]; 6] = [
+        b"define(",
+        b"Pair(",
+        b".put(",
+        b".append(",
+        b"setProperty(",
+        b"setProperty (",
+    ];
+    calls.iter().any(|call| lead.ends_with(call))
+}
+
+/// Returns the length of the border between two cells at the start of a text.
+fn bar_length(text: &[u8]) -> usize {
+    match text {
+        [b'|', ..] => 1,
+        [0xe2, 0x94, 0x82 | 0x83, ..] | [0xe2, 0x95, 0x91, ..] => 3,
+        _ => 0,
+    }
+}
+
+/// Whether a text ends with the border of a cell.
+fn ends_with_bar(text: &[u8]) -> bool {
+    let last = text.len().saturating_sub(3);
+    text.ends_with(b"|") || bar_length(&text[last..]) == 3
+}
+
+/// Returns where the reply of Redis begins that follows a name in quotes: `1) "requirepass"` and `2) "…"`. `line` is the one before the
+/// name.
+fn next_reply(text: &[u8], line: &[u8], name_end: usize) -> Option<usize> {
+    let number = |text: &[u8]| {
+        let digits = run_length(text, 0, |b| b.is_ascii_digit());
+        let number = std::str::from_utf8(&text[..digits]).ok()?.parse::<u32>();
+        text[digits..].starts_with(b") \"").then(|| number.ok())?
+    };
+    let first = number(line.trim_ascii_start()).filter(|number| number % 2 == 1)?;
+    let next = next_line(text, name_end + 1).filter(|_| text.get(name_end) == Some(&b'"'))?;
+    let content = text[next.clone()].trim_ascii_start();
+    let quote = memchr::memchr(b'"', content)?;
+    (number(content)? == first + 1).then(|| next.end - content.len() + quote)
 }
 
 /// Whether a text has the head of a record in the expanded output of psql.

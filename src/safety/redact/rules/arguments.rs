@@ -32,6 +32,9 @@ const ARGUMENTS: &[(&str, usize)] = &[
     ("ngrok config add-authtoken", 0),
     ("ngrok authtoken", 0),
     ("radtest", 4),
+    ("nickserv identify", 0),
+    ("isql -v", 2),
+    ("db2 connect to", 4),
 ];
 
 /// Maximum number of words, options included, up to the argument.
@@ -65,7 +68,10 @@ pub(super) fn argument(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         }
         let value = &text[start..word_end];
         let is_sql = || is_statement(place.line_before(), &text[at..end], text[start - 1], value);
-        let fits = chosen_password(value, 4) && (!key.starts_with("identified") || is_sql());
+        let before_value = text[end..start].trim_ascii_end();
+        let fits = chosen_password(value, 4)
+            && (!key.starts_with("identified") || is_sql())
+            && (!key.starts_with("db2") || before_value.ends_with(b" using"));
         let is_ended = value.ends_with(b";");
         return word_span(text, start, word_end - usize::from(is_ended)).filter(|_| fits);
     }

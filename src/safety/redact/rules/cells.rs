@@ -105,7 +105,13 @@ pub(super) fn count_signs(line: &[u8], sign: &str) -> usize {
 }
 
 /// Returns the cells of a line that are separated by `sign`. Borders at both ends are none.
-fn separated(text: &[u8], line: Range<usize>, sign: &[u8]) -> Cells {
+fn separated(text: &[u8], mut line: Range<usize>, sign: &[u8]) -> Cells {
+    // The borders of a table within another one.
+    let content = text[line.clone()].trim_ascii();
+    if content.starts_with(b"||") && content.ends_with(b"||") && content.len() > 2 {
+        line = trimmed(text, line);
+        line = line.start + 1..line.end - 1;
+    }
     let is_border = !matches!(sign[0], b',' | b';' | b'\t');
     let content = &text[..line.end];
     let (mut cells, mut open_quote) = (Vec::new(), None);

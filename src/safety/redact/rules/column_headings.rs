@@ -9,6 +9,7 @@ use super::byte_classes::is_quote;
 use super::cells::{TableForm, characters, count_signs};
 use super::column_rows::{Prefixes, SecretColumn, Table, has_extension, letters, line_end};
 use super::context::lower;
+use super::fields::is_column;
 use super::line_prefix::readings;
 use super::secret_names::{is_secret_suffix, names_a_secret};
 
@@ -22,6 +23,19 @@ const MAX_WORDS: usize = 3;
 /// Maximum number of words of a statement of SQL before its columns, and of bytes between its columns and its rows.
 const MAX_VERBS: usize = 6;
 const MAX_BETWEEN: usize = 96;
+
+/// Last words of the names of columns that name the values in another column.
+const NAME_COLUMNS: [&str; 9] = [
+    "name",
+    "key",
+    "variable",
+    "setting",
+    "option",
+    "parameter",
+    "property",
+    "label",
+    "field",
+];
 
 /// The names of the columns in a statement of SQL.
 pub(super) enum SqlHeading {
@@ -159,12 +173,20 @@ fn table(
             is_password,
         })
     };
-    let columns: Vec<_> = cells.iter().zip(places).filter_map(column).collect();
-    (!columns.is_empty()).then(|| Table {
+    let place_of = |words: &[&str]| {
+        let mut named = cells.iter().zip(&places);
+        let place = named.find(|(cell, _)| is_column(&text[(*cell).clone()], words))?;
+        Some(place.1.clone())
+    };
+    let pair = place_of(&NAME_COLUMNS).zip(place_of(&["value"]));
+    let columns = cells.iter().zip(places.iter().cloned());
+    let columns: Vec<_> = columns.filter_map(column).collect();
+    (!columns.is_empty() || pair.is_some()).then(|| Table {
         form,
         cells: cells.len(),
         first: text[cells[0].clone()].to_vec(),
         columns,
+        pair,
         needs_ruler: false,
         is_weak: false,
         prefixes: Prefixes::default(),
@@ -267,7 +289,7 @@ fn is_capitalised(name: &[u8]) -> bool {
 
 impl FormatRules {
     /// Returns the kind of the secrets in a column with this name, and whether they are passwords.
-    fn column_kind(&self, name: &[u8]) -> Option<(Arc<str>, bool)> {
+    pub(super) fn column_kind(&self, name: &[u8]) -> Option<(Arc<str>, bool)> {
         // The number of a secret, as opposed to a `secret_id`.
         if lower(name).ends_with(" id") {
             return None;
@@ -285,6 +307,9 @@ impl FormatRules {
                 (is_suffix && names_a_secret(lead, key)).then(|| (rule.kind.into(), is_password))
             })
         };
-        (0..name.len()).find_map(kind_at)
+        let kinds = || (0..name.len()).filter_map(kind_at);
+        kinds()
+            .find(|(_, is_password)| *is_password)
+            .or_else(|| kinds().next())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::{MARK_START, value_class};
 use super::cells::{TableForm, characters, is_ruler, list, quoted_end};
 use super::context::{key_like, password_like};
+use super::fields::is_named_secret;
 use super::line_prefix::readings;
 
 /// Maximum length of a row in a line, of one in SQL, and of the part of a row in which a quoted cell has several lines.
@@ -43,6 +44,8 @@ pub(super) struct Table {
     /// The first cell of the heading. A row that begins with it too is a line with a prefix, such as `web-1 | `, or another heading.
     pub first: Vec<u8>,
     pub columns: Vec<SecretColumn>,
+    /// The places of a column of names and of one with their values.
+    pub pair: Option<(Range<usize>, Range<usize>)>,
     /// A line without text must follow the heading: words with `|` between them are a pipeline.
     pub needs_ruler: bool,
     /// Nothing but its words says that the heading is one: a listing of files has such lines too.
@@ -213,23 +216,37 @@ impl Table {
             TableForm::Aligned => characters(text, start, cells),
             _ => Vec::new(),
         };
-        let under = |column: &SecretColumn| match self.form {
+        let under = |column: &Range<usize>| match self.form {
             TableForm::Aligned => {
-                let first = places.partition_point(|place| place.end <= column.place.start);
-                let is_under = places.get(first)?.start < column.place.end;
+                let first = places.partition_point(|place| place.end <= column.start);
+                let is_under = places.get(first)?.start < column.end;
                 cells.get(first).filter(|_| is_under)
             }
-            _ => cells.get(column.place.start),
+            _ => cells.get(column.start),
+        };
+        let is_clear = |value: &[u8]| {
+            let looks_alike = || value_class::mixes_characters(value) || key_like(value);
+            !self.is_weak || !has_extension(value) && looks_alike()
         };
         let secret = |column: &SecretColumn| {
-            let cell = under(column)?.clone();
+            let cell = under(&column.place)?.clone();
             let value = &text[cell.clone()];
-            let looks_alike = || value_class::mixes_characters(value) || key_like(value);
-            let is_clear = !self.is_weak || !has_extension(value) && looks_alike();
-            let is_secret = is_clear && is_cell_secret(value, column.is_password);
+            let is_secret = is_clear(value) && is_cell_secret(value, column.is_password);
             is_secret.then(|| (cell, column.kind.clone()))
         };
+        let named = || {
+            let (name, value) = self.pair.as_ref()?;
+            let (name, cell) = (&text[under(name)?.clone()], under(value)?.clone());
+            let value = &text[cell.clone()];
+            let is_word = value.iter().all(|b| b.is_ascii_graphic() || *b >= 0x80);
+            let is_secret = is_word
+                && !value.starts_with(MARK_START.as_bytes())
+                && is_clear(value)
+                && is_named_secret(name, value);
+            is_secret.then(|| (cell, "secret".into()))
+        };
         let mut found: Vec<_> = self.columns.iter().filter_map(secret).collect();
+        found.extend(named());
         found.sort_by_key(|(cell, _)| cell.start);
         found.dedup_by_key(|(cell, _)| cell.start);
         found.into_iter()

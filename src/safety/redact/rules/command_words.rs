@@ -26,8 +26,14 @@ const COMMANDS: &[(&str, SecretWord)] = &[
     ("auth default ", Argument(0)),
     ("net user ", Argument(1)),
     ("mc alias set ", Argument(3)),
+    ("mc config host add ", Argument(3)),
     // Of Fly.io, Supabase and Heroku.
     ("secrets set ", Assigned),
+    // Of Vault.
+    ("kv put ", Assigned),
+    ("kv patch ", Assigned),
+    ("vault write secret/", Assigned),
+    ("vault write kv/", Assigned),
     ("config:set ", Assigned),
     ("--from-literal=", Assigned),
     ("--from-literal ", Assigned),

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::super::value_class::{
-    group_changes, has_words, is_camel_case, is_date, is_digest_or_number, is_identifier, is_path,
-    is_placeholder, is_random, is_wide_prose, is_without_words, is_worded, mixes_characters,
+    begins_mixed_key, group_changes, has_words, is_camel_case, is_date, is_digest_or_number,
+    is_identifier, is_path, is_placeholder, is_random, is_wide_prose, is_without_words, is_worded,
+    mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
 use super::apart::{
@@ -13,6 +14,7 @@ use super::apart::{
 use super::byte_classes::{base32, blanks_length, entity_length, is_quote, is_space};
 use super::line_prefix::readings;
 use super::line_words::{is_exported, is_netrc, line_words};
+use super::phrases::{begins_setting, may_be_phrase, phrase};
 use super::rows::{LineStart, continuation, last_line, line_end, with_rows};
 use super::secret_names::{is_part_of_name, is_secret_suffix, names_a_secret, names_password};
 use super::signs::{literal_prefix, router_level, unusual_sign, value_below, value_in_object};
@@ -97,6 +99,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         name: &text[key - lead.len()..end],
         is_password: names_password(&keyword),
         is_secret: keyword == "secret",
+        is_phrase: may_be_phrase(&keyword),
         is_flag: lead.starts_with(b"--") || before.ends_with(b"--"),
     };
     if text[end - 1] == b'=' {
@@ -126,12 +129,17 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     }
     let below = || {
         let below = value_below(text, name_end)?;
-        let is_secret = |value: &SecretSpan| key_like(&text[value.start..value.end]);
+        let is_described = text[..below].ends_with(b":\n----\n");
+        let is_secret =
+            |value: &SecretSpan| is_described || key_like(&text[value.start..value.end]);
         name.value_at(below, false).filter(is_secret)
     };
     let signs = run_length(text, at, |b| b":=>".contains(&b));
     // The tag of an image.
-    let is_tag = name.before.ends_with(b"/") && at == name_end && !name.is_password;
+    let is_tag = name.before.ends_with(b"/")
+        && at == name_end
+        && !name.is_password
+        && !begins_mixed_key(text.get(at + 1..).unwrap_or_default());
     match signs {
         0 => {}
         1 if is_tag && text[at] == b':' && !text.get(at + 1).copied().is_some_and(is_space) => {
@@ -205,6 +213,8 @@ struct SecretName<'t> {
     is_password: bool,
     /// The keyword is `secret`.
     is_secret: bool,
+    /// The keyword names passphrases.
+    is_phrase: bool,
     /// The name of an option, such as `--token`.
     is_flag: bool,
 }
@@ -271,9 +281,24 @@ impl SecretName<'_> {
         (is_secret && !format_at(text, value.start)).then_some(value)
     }
 
+    /// Returns the passphrase of several words at `at`; without quotes only if the name of passphrases begins the line.
+    fn phrase_at(&self, at: usize) -> Option<SecretSpan> {
+        let name_end = self.from + self.before.len() + self.name.len();
+        let least = if self.is_phrase { 3 } else { 4 };
+        let begins_line = || readings(last_line(self.before)).any(|line| begins_setting(line));
+        let is_element = self.text[..at].ends_with(b">");
+        let is_setting = self.is_phrase && (is_element || begins_line());
+        let phrase = || phrase(self.text, name_end, at, least, is_setting);
+        self.is_password.then(phrase).flatten()
+    }
+
     /// Returns the value at `at`, behind the sign, if it is a secret. `is_word` means that it is the next word whatever its form.
     fn value_at(&self, at: usize, is_word: bool) -> Option<SecretSpan> {
         let SecretName { text, name, .. } = *self;
+        let phrase = self.phrase_at(at);
+        if phrase.is_some() {
+            return phrase;
+        }
         let is_code = text[..at].ends_with(b" = ") || text[..at].ends_with(b" := ");
         let is_variable = text[..at].ends_with(b"=")
             && is_upper_case(name)
@@ -333,6 +358,12 @@ impl SecretName<'_> {
         behind: usize,
     ) -> Option<SecretSpan> {
         let (at, form) = value_apart(place, range, behind)?;
+        if self.is_phrase
+            && self.text[..at].ends_with(b": ")
+            && let Some(words) = phrase(self.text, range.end, at, 3, true)
+        {
+            return Some(words);
+        }
         let mut value = self.place(at, false).value()?;
         let mut bytes = &self.text[value.start..value.end];
         if form == ValueForm::Cell
@@ -463,6 +494,6 @@ fn is_harmless_key(value: &[u8]) -> bool {
 }
 
 /// Whether a value whose name says that it is a key looks like one, or at least not like words.
-fn named_key(value: &[u8]) -> bool {
+pub(super) fn named_key(value: &[u8]) -> bool {
     key_like(value) || is_without_words(value) && !has_words(value) && !is_harmless_key(value)
 }

@@ -9,9 +9,12 @@ use super::arguments::{argument, net_use};
 use super::calls::second_argument;
 use super::commands::{cookie, curl_options, encoded_login, encoded_pem, option, pgpass, piped};
 use super::context::{access_token, assigned, secret_id};
+use super::fields::{FIELD_VALUE, field_value};
 use super::file_contexts::{ContextRule, FILE_CONTEXTS, MANUALS, NAMES};
 use super::files::{cookie_jar, ntlm_hash, seed_phrase, terraform_change, terraform_default, wifi};
 use super::headers::{authorization, basic, bearer, header_parameter};
+use super::objects::tabbed_parameter;
+use super::random_keys::{RANDOM_KEY, random_key};
 use super::urls::{go_address, oracle, url};
 
 const AWS: &str = "docs.aws.amazon.com/IAM: unique identifiers";
@@ -154,6 +157,7 @@ const CONTEXTS: &[ContextRule] = &[
             "secret_phrase",
             "backup_phrase",
             "seed_words",
+            "SEED=",
         ],
         seed_phrase,
         "github.com/bitcoin/bips: BIP 39",
@@ -282,6 +286,19 @@ const CONTEXTS: &[ContextRule] = &[
         assigned,
         NAMES,
     ),
+    ("secret", &[RANDOM_KEY], random_key, NAMES),
+    (
+        "secret",
+        &[FIELD_VALUE],
+        field_value,
+        "objects with a name and a value: developer.1password.com, docs.aws.amazon.com, kubernetes.io/docs",
+    ),
+    (
+        "secret",
+        &["SecureString\t"],
+        tabbed_parameter,
+        "docs.aws.amazon.com: ssm get-parameter --output text",
+    ),
     (
         "password",
         &[
@@ -355,6 +372,9 @@ const CONTEXTS: &[ContextRule] = &[
             "ngrok config add-authtoken",
             "ngrok authtoken",
             "radtest",
+            "nickserv identify",
+            "isql -v",
+            "db2 connect to",
         ],
         argument,
         MANUALS,

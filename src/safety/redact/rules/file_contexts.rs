@@ -1,6 +1,7 @@
 //! The table of keywords that identify a secret in certain files, in the output of programs, and in what people and servers say.
 
 use super::SecretFinder;
+use super::calls::{CALL_KEYWORDS, call_argument};
 use super::command_words::{KEYWORDS, QUOTED_NAMES, command_word, quoted};
 use super::context::assigned;
 use super::dialogues::{
@@ -10,6 +11,7 @@ use super::key_text::{
     ansible_vault, bitlocker, encoded, listed_scalars, private_number, private_scalar, quoted_key,
     recovery_codes,
 };
+use super::logins::{LAST_WORDS, expect_send, imap_login, listed_auth, login_pair, sent_auth};
 use super::objects::{html_cell, named_value, random_result, secret_data};
 
 pub(super) const MANUALS: &str = "the manual of the command";
@@ -25,6 +27,37 @@ pub(super) type ContextRule = (
 
 pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
     ("password", KEYWORDS, command_word, MANUALS),
+    (
+        "password",
+        CALL_KEYWORDS,
+        call_argument,
+        "the manuals of PHP, Python, Java, Go, Ruby and of drivers for databases",
+    ),
+    (
+        "password",
+        LAST_WORDS,
+        listed_auth,
+        "redis.io/commands: auth, monitor",
+    ),
+    (
+        "password",
+        &["AUTH\r\n$"],
+        sent_auth,
+        "redis.io/docs: the protocol RESP",
+    ),
+    ("password", &[" LOGIN "], imap_login, "RFC 9051, 6.2.3"),
+    (
+        "password",
+        &["send \"", "send -- \""],
+        expect_send,
+        "man expect",
+    ),
+    (
+        "basic-auth",
+        &["AUTH"],
+        login_pair,
+        "settings of proxies and services: user and password in one variable",
+    ),
     (
         "password",
         QUOTED_NAMES,

@@ -176,7 +176,7 @@ pub(super) fn seed_phrase(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_sign = |b: u8| b.is_ascii_whitespace() || is_quote(b) || b":=([".contains(&b);
     let signs = end + verb;
     let start = signs + run_length(text, signs, is_sign).min(12);
-    let is_named = text[signs..start].iter().any(|b| b":=".contains(b));
+    let is_named = text[end - 1..start].iter().any(|b| b":=".contains(b));
     let phrase = &text[start..text.len().min(start + MAX_PHRASE)];
     let is_word =
         |word: &[u8]| (3..=8).contains(&word.len()) && word.iter().all(u8::is_ascii_lowercase);

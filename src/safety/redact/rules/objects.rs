@@ -335,6 +335,15 @@ pub(super) fn named_value(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     (is_secret && !format_at(text, start)).then(|| SecretSpan::new(start, value_end))
 }
 
+/// A parameter of AWS in a row with tabs, whose type is the keyword.
+pub(super) fn tabbed_parameter(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, end, .. } = *place;
+    let length = run_length(text, end, |b| !b"\t\r\n".contains(&b));
+    let value = &text[end..end + length];
+    let fits = chosen_password(value, 6) && !format_at(text, end);
+    fits.then(|| SecretSpan::new(end, end + length))
+}
+
 /// The password that Terraform has made: `random_password` and, soon behind it, `"result": "…"`. The keyword is the name of the field.
 pub(super) fn random_result(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;

@@ -5,7 +5,8 @@ use aho_corasick::Input;
 use super::super::stage::{SearchPlace, SearchResult, SecretMatch, SecretMatcher};
 use super::super::{AHEAD, BACK, MARK_START};
 use super::columns::{Opening, TableEvent, TableState};
-use super::{FormatRules, run_length};
+use super::fields::{FIELD_VALUE, ends_cell};
+use super::{FormatRule, FormatRules, run_length};
 
 /// Result of a search for keywords up to a limit.
 enum KeywordSearch {
@@ -89,9 +90,12 @@ impl FormatRules {
         end
     }
 
-    /// Whether a word that names a secret is at `at`.
+    /// Whether a word that names a secret, or a column of values, is at `at`.
     pub(super) fn is_name_at(&self, text: &[u8], at: usize) -> bool {
-        self.keys_at(text, at).any(|rule| rule.is_name())
+        let is_values =
+            |rule: &FormatRule| rule.key == FIELD_VALUE && ends_cell(text, at + FIELD_VALUE.len());
+        let mut rules = self.keys_at(text, at);
+        rules.any(|rule| rule.is_name() || is_values(&rule))
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) fn is_part_of_name(before: &[u8]) -> bool {
 fn is_account(name: &[u8]) -> bool {
     const ACCOUNTS: &[&str] = &[
         "admin", "auth", "bind", "db", "ftp", "http", "key", "ldap", "login", "mail", "my",
-        "mysql", "pg", "proxy", "root", "smtp", "sql", "store", "user", "vnc", "wifi",
+        "mysql", "pg", "proxy", "require", "root", "smtp", "sql", "store", "user", "vnc", "wifi",
     ];
     let word = last_word(name).to_ascii_lowercase();
     ACCOUNTS.iter().any(|account| account.as_bytes() == word)

@@ -1,8 +1,13 @@
 //! Decides whether text that is still to come can change what a keyword identifies.
 
 use super::super::BACK;
+use super::calls::{CALL_KEYWORDS, may_be_call};
 use super::commands::{may_be_cookie, may_be_login};
+use super::fields::{FIELD_VALUE, may_be_named};
+use super::logins::LAST_WORDS;
 use super::objects::may_be_secret_data;
+use super::phrases::may_be_phrase;
+use super::random_keys::{RANDOM_KEY, ends_key_name};
 use super::urls::is_open_authority;
 use super::{FormatPattern, FormatRule, KeywordMatch, is_context_kind, rows, run_length, window};
 
@@ -66,9 +71,16 @@ impl FormatRule {
                 if behind.first().is_some_and(is_lower) && self.is_name() {
                     return true;
                 }
+                let from = at.saturating_sub(BACK);
+                if self.key == RANDOM_KEY
+                    && !behind.is_empty()
+                    && !ends_key_name(text, from, at, end)
+                {
+                    return true;
+                }
                 let place = KeywordMatch {
                     text,
-                    from: at.saturating_sub(BACK),
+                    from,
                     at,
                     end,
                 };
@@ -78,6 +90,13 @@ impl FormatRule {
                     (Some(secret), _) if rows::has_line_end(&text[end..secret.end.max(end)]) => {
                         let rest = text.get(secret.end..).unwrap_or_default();
                         rows::has_line(rest) || rest.len() >= CONTEXT
+                    }
+                    // A further word may follow.
+                    (Some(secret), _)
+                        if may_be_phrase(self.key) || LAST_WORDS.contains(&self.key) =>
+                    {
+                        let rest = text.get(secret.end..).unwrap_or_default();
+                        rows::has_line_end(rest) || rest.len() >= CONTEXT
                     }
                     (Some(secret), _) => {
                         let more = secret
@@ -95,6 +114,8 @@ impl FormatRule {
                         run_length(text, end, is_part) < behind.len()
                     }
                     (None, "cookie") => !may_be_cookie(text, end),
+                    (None, _) if CALL_KEYWORDS.contains(&self.key) => !may_be_call(&place),
+                    (None, _) if self.key == FIELD_VALUE => !may_be_named(&place),
                     (None, "basic-auth") => !may_be_login(&place),
                     // A list of words or codes, each in a line of its own.
                     (None, "seed-phrase" | "recovery-code") => behind.len() >= FAR,

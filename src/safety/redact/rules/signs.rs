@@ -134,6 +134,12 @@ pub(super) fn value_below(text: &[u8], at: usize) -> Option<usize> {
         .filter(|b| **b == b'\n')
         .count();
     let start = at + line + ends;
+    // The line under a name in the description of a map of Kubernetes.
+    let ruler = run_length(text, start, |b| b == b'-');
+    let start = match ruler >= 4 && text.get(start + ruler) == Some(&b'\n') {
+        true => start + ruler + 1,
+        false => start,
+    };
     let start = start + run_length(text, start, is_space).min(8);
     let word = run_length(text, start, |b| b.is_ascii_graphic());
     let is_alone = matches!(text.get(start + word), None | Some(b'\r' | b'\n'));

@@ -74,6 +74,12 @@ fn samples_apart(seed: u64) -> Vec<(&'static str, String, String)> {
         ("api-key", "API key: ", "\n"),
         ("password", "| password | ", " |"),
         ("password", "password: >-\n  ", "\n"),
+        ("secret", "COOKIE_KEY=", "\n"),
+        ("secret", "\"stripeKey\": \"", "\""),
+        ("secret", "{\"value\": \"", "\", \"name\": \"DB_PASSWORD\"}"),
+        ("password", "mysqli_connect('db', 'bob', '", "');"),
+        ("password", "127.0.0.1:6379> AUTH ", "\n"),
+        ("basic-auth", "BASIC_AUTH=bob:", "\n"),
     ] {
         within(kind, before, c.of(ALNUM, 24), after);
     }

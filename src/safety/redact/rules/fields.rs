@@ -1,0 +1,242 @@
+//! Secrets in a field whose name is the value of another field: `{"label": "password", "value": "…"}`, `value: …` before `name: API_TOKEN`,
+//! `<name>fs.s3a.secret.key</name><value>…</value>`.
+
+use std::ops::Range;
+
+use super::super::RULES;
+use super::super::stage::ByteClass;
+use super::byte_classes::{blanks_length, is_quote, is_space};
+use super::context::{SPACES, chosen_password, format_at, key_like, named_key, password_like};
+use super::random_keys::{ends_key_name, is_random_key};
+use super::signs::literal_prefix;
+use super::value_spans::ValuePlace;
+use super::{KeywordMatch, SecretSpan, run_length};
+use crate::safety::redact::value_class::has_words;
+
+/// The keyword. A word in small letters would be the name of a column of secrets.
+pub(super) const FIELD_VALUE: &str = "Value";
+
+/// Names of the fields that hold the name.
+const NAMES: [&[u8]; 5] = [b"name", b"key", b"label", b"variable", b"field"];
+
+/// Maximum number of bytes behind a value up to the end of its name.
+const MAX_BEHIND: usize = 112;
+/// Length of the longest value that may stand before its name, and of the shortest one.
+const MAX_FIRST: usize = 256;
+const MIN_VALUE: usize = 6;
+/// Maximum length of a name, and of the fields between it and its value.
+const MAX_NAME: usize = 72;
+
+/// What stands between a field and its value.
+#[derive(Clone, Copy, PartialEq)]
+enum Sign {
+    /// `:`, `=` or the border of a cell.
+    Plain,
+    /// The end of a tag.
+    Tag,
+}
+
+/// Returns the sign behind the name of a field that ends at `end`, and where what follows it begins.
+fn sign_behind(text: &[u8], end: usize) -> Option<(Sign, usize)> {
+    let quotes = end + run_length(text, end, is_quote).min(8);
+    if text.get(quotes) == Some(&b'>') {
+        return Some((Sign::Tag, quotes + 1));
+    }
+    let blanks = quotes + blanks_length(text, quotes, SPACES);
+    let signs = match text.get(blanks..)? {
+        [b'=', b'>', ..] | [b':', b'=', ..] => 2,
+        [b':' | b'=', ..] => 1,
+        [b'|', ..] if blanks > quotes => 1,
+        _ => return None,
+    };
+    let start = blanks + signs;
+    Some((Sign::Plain, start + blanks_length(text, start, SPACES)))
+}
+
+/// Whether a word of a name can begin at `at`: not within a word, unless a capital letter begins it.
+fn begins_name_word(text: &[u8], from: usize, at: usize) -> bool {
+    let before = text[from..at].last();
+    before.is_none_or(|before| match before.is_ascii_alphanumeric() {
+        true => before.is_ascii_lowercase() && text[at].is_ascii_uppercase(),
+        false => true,
+    })
+}
+
+/// Returns the value of the field whose name ends at `end`, with the sign before it.
+fn value_of(place: &KeywordMatch<'_>) -> Option<(Sign, SecretSpan)> {
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    if !begins_name_word(text, from, at) {
+        return None;
+    }
+    let (sign, start) = sign_behind(text, end)?;
+    let value = match sign {
+        Sign::Tag => {
+            let length = run_length(text, start, |b| b != b'<' && !b.is_ascii_whitespace());
+            SecretSpan::new(start, start + length)
+        }
+        Sign::Plain => ValuePlace {
+            text,
+            from,
+            name: at,
+            at: start + literal_prefix(&text[start..]),
+            is_password: true,
+            is_exact: false,
+        }
+        .value()?,
+    };
+    Some((sign, value))
+}
+
+/// Returns the name that the field whose name is at `field` holds.
+fn held_name(text: &[u8], field: Range<usize>) -> Option<Range<usize>> {
+    let (_, at) = sign_behind(text, field.end)?;
+    let start = at + run_length(text, at, is_quote).min(8);
+    // A setting of YAML may have blanks.
+    let is_phrase = start > at || text[field.end..at].contains(&b':');
+    let class: ByteClass = match is_phrase {
+        true => |b| !is_quote(b) && !b.is_ascii_control() && !b"<>,{}".contains(&b),
+        false => |b| !is_quote(b) && b.is_ascii_graphic() && !b"<>,{}".contains(&b),
+    };
+    let length = run_length(&text[..text.len().min(start + MAX_NAME)], start, class);
+    (length > 0).then(|| start..start + length)
+}
+
+/// Returns the range of the name of a field that holds names, if one is at `at`.
+fn name_field(text: &[u8], from: usize, at: usize) -> Option<Range<usize>> {
+    let is_here = |name: &&&[u8]| {
+        let word = text.get(at..at + name.len());
+        word.is_some_and(|word| word.eq_ignore_ascii_case(name))
+    };
+    let name = NAMES.iter().find(is_here)?;
+    begins_name_word(text, from, at).then(|| at..at + name.len())
+}
+
+/// Whether text between a name and a value is that of one object: other short fields, and no beginning or end of another object.
+fn is_within_object(between: &[u8], sign: Sign) -> bool {
+    /// Maximum number of lines between.
+    const MAX_LINES: usize = 3;
+    let mut depth = 0_i32;
+    let closes_call = between.iter().any(|b| {
+        depth += i32::from(*b == b'(') - i32::from(*b == b')');
+        depth < 0
+    });
+    let tags = between.iter().filter(|b| **b == b'<').count();
+    let is_tag = match sign {
+        Sign::Plain => tags == 0 && !between.contains(&b'>'),
+        Sign::Tag => tags <= 1 || tags == 2 && between.starts_with(b"</"),
+    };
+    let mut lines = between.split(|b| *b == b'\n');
+    let is_object = |line: &[u8]| {
+        let line = line.trim_ascii_start();
+        line.is_empty() || line.starts_with(b"- ") || line.starts_with(b"[")
+    };
+    let first = lines.next();
+    let last = lines.next_back();
+    let starts_item = |line: &[u8]| line.trim_ascii_start().starts_with(b"- ");
+    let has_other = || {
+        let mut words = between.windows(FIELD_VALUE.len());
+        words.any(|word| word.eq_ignore_ascii_case(FIELD_VALUE.as_bytes()))
+    };
+    first.is_some()
+        && !between.iter().any(|b| b"{}".contains(b))
+        && !closes_call
+        && is_tag
+        && !last.is_some_and(starts_item)
+        && lines.clone().count() < MAX_LINES
+        && !lines.any(is_object)
+        && !has_other()
+}
+
+/// Returns the name that the last field before a value at `at` holds, if it belongs to the same object.
+fn name_before(text: &[u8], from: usize, at: usize, sign: Sign) -> Option<&[u8]> {
+    let head = &text[..at];
+    let name = (from..at)
+        .rev()
+        .find_map(|start| held_name(head, name_field(head, from, start)?))?;
+    is_within_object(&head[name.end..], sign).then(|| &head[name])
+}
+
+/// Returns the name that the first field behind a value which ends at `end` holds, if it belongs to the same object.
+fn name_behind(text: &[u8], end: usize) -> Option<&[u8]> {
+    let text = &text[..text.len().min(end + MAX_BEHIND)];
+    let (start, name) = (end..text.len()).find_map(|start| {
+        let name = held_name(text, name_field(text, end, start)?)?;
+        Some((start, name))
+    })?;
+    let between = &text[end..start];
+    let is_next = between.iter().any(|b| b", \n\\".contains(b));
+    // The end of a statement of a program.
+    let is_ended = between.contains(&b';') || name.end == text.len();
+    let is_near = is_next && !is_ended && is_within_object(between, Sign::Plain);
+    is_near.then(|| &text[name])
+}
+
+/// Whether a value is a secret if this is its name.
+pub(super) fn is_named_secret(name: &[u8], value: &[u8]) -> bool {
+    let is_variable = !name.iter().any(u8::is_ascii_lowercase);
+    match RULES.column_kind(name) {
+        Some((_, true)) if is_variable => chosen_password(value, MIN_VALUE),
+        Some((_, true)) => password_like(value, false),
+        Some((_, false)) => named_key(value) && !has_words(value),
+        None => {
+            let key = name.len().saturating_sub(3);
+            name[key..].eq_ignore_ascii_case(b"key")
+                && ends_key_name(name, 0, key, name.len())
+                && is_random_key(value, is_variable)
+        }
+    }
+}
+
+/// The value of a field whose name another field of the same object holds. The keyword is the name of the field.
+pub(super) fn field_value(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, from, at, .. } = *place;
+    let (sign, value) = value_of(place)?;
+    let bytes = &text[value.start..value.end];
+    if bytes.len() < MIN_VALUE || !chosen_password(bytes, MIN_VALUE) {
+        return None;
+    }
+    let name = name_before(text, from, at, sign).or_else(|| {
+        let is_short = sign == Sign::Plain && bytes.len() <= MAX_FIRST;
+        is_short.then(|| name_behind(text, value.end)).flatten()
+    })?;
+    // Code has names behind this sign.
+    let is_code = text[..value.start].ends_with(b"= ");
+    let is_secret = is_named_secret(name, bytes) && (!is_code || key_like(bytes));
+    (is_secret && !format_at(text, value.start)).then_some(value)
+}
+
+/// Whether a field that holds the name may still follow the value.
+pub(super) fn may_be_named(place: &KeywordMatch<'_>) -> bool {
+    let KeywordMatch { text, end, .. } = *place;
+    let is_open = text.len() < end + 2 * SPACES;
+    match value_of(place) {
+        Some((_, value)) => text.len() < value.end + MAX_BEHIND + SPACES,
+        // A quote that is not closed yet.
+        None => is_open || sign_behind(text, end).is_some() && text.len() < end + MAX_FIRST,
+    }
+}
+
+/// Whether a keyword that ends at `end` may end the name of a column with values: a border, blanks or the line end follow it.
+pub(super) fn ends_cell(text: &[u8], end: usize) -> bool {
+    let is_border = |b: u8| b"|,;)\t\r\n".contains(&b) || b >= 0x80;
+    let quotes = end + run_length(text, end, |b| is_quote(b) || b == b'*').min(4);
+    match text.get(quotes..).unwrap_or_default() {
+        [b' ', next, ..] => is_border(*next) || *next == b' ',
+        [next, ..] => is_border(*next),
+        [] => false,
+    }
+}
+
+/// Whether the last word of the name of a column is one of these.
+pub(super) fn is_column(name: &[u8], words: &[&str]) -> bool {
+    let last = name.rsplit(|b| is_space(*b) || b"_-".contains(b)).next();
+    let last = last.unwrap_or_default();
+    words
+        .iter()
+        .any(|word| last.eq_ignore_ascii_case(word.as_bytes()))
+}

@@ -1,0 +1,132 @@
+//! Values whose name is beside them in a table or in another field, passwords in arguments, passphrases, and names that end in `key`.
+
+use super::settled::check;
+use super::*;
+
+/// Texts with a secret in place of `@`, and of `~` for a passphrase.
+const SECRETS: &[&str] = &[
+    // Tables of names and values.
+    "====== Data ======\nKey         Value\n---         -----\npassword    @\nusername    app\n",
+    "Name                           Value\n----                           -----\nDB_PASSWORD                    @\nOS                             Linux\n",
+    "NAME          VALUE                     UPDATED\nDEPLOY_TOKEN  @  1 month ago\n",
+    "┌─────────────┬──────────────────────────┬──────┐\n│ NAME        │ VALUE                    │ NOTE │\n├─────────────┼──────────────────────────┼──────┤\n│ DB_PASSWORD │ @ │      │\n└─────────────┴──────────────────────────┴──────┘\n",
+    "||  Name            |  Type         |  Value  ||\n|+------------------+---------------+---------+|\n||  /prod/password  |  SecureString |  @ ||\n",
+    "||  Name             |  /prod/db/password  ||\n||  Type             |  SecureString       ||\n||  Value            |  @                  ||\n",
+    "PARAMETER\tarn:aws:ssm:x\ttext\t/prod/x\tSecureString\t@\t3\n",
+    "name,value\nregion,eu-west-1\nstripe_secret_key,@\n",
+    "id|key|value\n1|site|Example\n2|smtp_password|@\n",
+    "INSERT INTO options (option_name, option_value) VALUES ('site','x'),('smtp_password','@');\n",
+    "║ DB_PASSWORD │ @ ║\n║──────────────║\n",
+    "Data\n====\npassword:\n----\n@\nhost:\n----\nx\n",
+    "1) \"password\"\n2) \"@\"\n3) \"email\"\n",
+    // Fields.
+    "{ \"label\": \"api key\", \"value\": \"@\" }\n",
+    "{\"value\":\"@\",\"name\":\"DB_PASSWORD\"}\n",
+    "{\"value\":\"@\",\"type\":\"password\",\"label\":\"password\"}\n",
+    "{\"body\":\"{\\\"value\\\":\\\"@\\\",\\\"name\\\":\\\"DB_PASSWORD\\\"}\"}\n",
+    "{\"ParameterKey\": \"DbPassword\", \"ParameterValue\": \"@\"}\n",
+    "- value: \"@\"\n  name: DB_PASSWORD\n",
+    "- name: DB_PASSWORD\n  description: of the database\n  value: @\n",
+    "  - label: API token\n    value: @\n",
+    "<add value=\"@\" key=\"ApiKey\"/>\n",
+    "<property>\n  <name>fs.s3a.secret.key</name>\n  <value>@</value>\n</property>\n",
+    "<param-name>password</param-name>\n  <param-value>@</param-value>\n",
+    "[[env]]\nvalue = \"@\"\nname = \"DB_PASSWORD\"\n",
+    "EnvVar { name: \"DB_PASSWORD\".to_string(), value: \"@\".to_string() },\n",
+    "Name  : DB_PASSWORD\nValue : @\n",
+    // Arguments.
+    "$db = new PDO(\n    'mysql:host=db;dbname=app',\n    'app',\n    '@'\n);\n",
+    "$link = mysqli_connect('localhost', 'app', '@', 'appdb');\n",
+    "DriverManager.getConnection(url, props.get(\"user\"), \"@\");\n",
+    "server.login(os.environ['SMTP_USER'], '@')\n",
+    "smtp.PlainAuth(\"\", \"bot@example.com\", \"@\", \"smtp.example.com\")\n",
+    "127.0.0.1:6379> AUTH @\nOK\n",
+    "redis-cli -h cache AUTH app @\n",
+    "[0 127.0.0.1:51234] \"AUTH\" \"default\" \"@\"\n",
+    "*2\r\n$4\r\nAUTH\r\n$24\r\n@\r\n",
+    "environment:\n  KIBANA_BASIC_AUTH: 'elastic:@'\n",
+    "a001 LOGIN ann@example.com @\n",
+    "expect \"password:\"\nsend \"@\\r\"\n",
+    "vault kv put secret/app jwt=@\n",
+    "/msg NickServ IDENTIFY @\n",
+    // Passphrases.
+    "passphrase = \"~\"\n",
+    "encryption_passphrase: ~\n",
+    "BORG_PASSPHRASE=~\n",
+    "ssid=Home\nwpa_passphrase=~\n",
+    "The passphrase is: ~\n",
+    "{\"password\": \"~\"}\n",
+    "SEED=\"legal winner thank year wave sausage worth useful cruise eager spider flock\"\n",
+    // Names that end in `key`.
+    "COOKIE_KEY=@\n",
+    "export MAPS_KEY=\"@\"\n",
+    "\"stripeKey\": \"@\",\n",
+    "const cookieKey = '@';\n",
+    "jwt.key=@\n",
+    "X-Service-Key: @\n",
+];
+
+#[test]
+fn values_beside_their_names_are_found_however_the_text_arrives() {
+    let redactor = Redactor::default();
+    let c = &mut TestRandom(29);
+    for sample in SECRETS {
+        let value = c.of(ALNUM, 24);
+        let phrase = "kettle purple battery monkey";
+        let text = match *sample {
+            // The address before the password has the sign.
+            _ if sample.contains("@example.com") => sample
+                .replace("@example.com", "\0")
+                .replace('@', &value)
+                .replace('\0', "@example.com"),
+            _ => sample.replace('@', &value).replace('~', phrase),
+        };
+        let out = redactor.redact(&text);
+        let is_found = !out.contains(&value) && !out.contains("purple") && !out.contains("wave");
+        assert!(is_found && out != text, "{out}");
+        let long = format!("{text}\nand then it goes on with more of it.\n");
+        for size in [1, 7, 64] {
+            let ends: Vec<_> = (0..long.len()).step_by(size).collect();
+            let (streamed, _) = streamed(&redactor, long.as_bytes(), &ends);
+            assert_eq!(String::from_utf8_lossy(&streamed), redactor.redact(&long));
+            check(&redactor, &long, size);
+        }
+    }
+}
+
+#[test]
+fn near_misses_stay() {
+    let redactor = Redactor::default();
+    let c = &mut TestRandom(31);
+    let (hex, mixed) = (c.of(HEX, 64), c.of(ALNUM, 24));
+    let commit = c.of(HEX, 40);
+    for text in [
+        "Key                 Value\n---                 -----\npassword_policy     default\ntoken_policies      [\"default\" \"app-read2\"]\nCluster Name        vault-cluster-5a3c\n",
+        "| Setting | Default | Value |\n|---|---|---|\n| `token_ttl` | 3600 | 15m |\n| `password` | none | a word |\n",
+        "NAME                  TYPE     DATA   AGE\ndb-password           Opaque   1      12d\n",
+        "{\"name\":\"token_ttl\",\"value\":\"3600\"},{\"label\":\"Password\",\"value\":\"password\"}",
+        "{\"name\":\"DB_PASSWORD\",\"value\":\"$(VAULT_DB_PASSWORD)\"}",
+        "{ name: 'password', type: 'password', value: form.password2 },",
+        "RegEnumKey = win32api.RegEnumKey\nRegEnumValue = win32api.RegEnumValue\n",
+        "{\"name\":\"DB_PASSWORD\"},{\"name\":\"region\",\"value\":\"eu-west-1a2b3c\"}",
+        "- name: DB_PASSWORD\n- name: REGION\n  value: eu-west-1a2b3c\n",
+        "<property name=\"password\"/>\n<property name=\"version\" value=\"v12-a2b3c4\"/>\n",
+        "new PDO($dsn, $user, $password2);",
+        "new PDO('mysql:host=x', 'user', 'password');",
+        "mysqli_connect('localhost', 'app', getenv('DB_PASS2'), 'appdb2');",
+        "cy.login('admin', 'admin'); ftp.login('anonymous', 'anonymous@');",
+        "127.0.0.1:6379> AUTH <password>\nOK\nauth required pam_unix.so nullok_secure2\n",
+        "BASIC_AUTH=$USER:$PASS2\nAUTH_PROXY=host1:8080\nHTTP_AUTH=kerberos:negotiate\n",
+        "a001 OK LOGIN completed, now in authenticated state\nALTER ROLE app2 LOGIN NOSUPERUSER2;\n",
+        "passphrase: must have at least four words\npassphrase: required\n",
+        "\"passphrase\": \"Enter the passphrase of your key\", \"password\": \"this field is required\"",
+        "passphrase = \"<four random words>\"\npsk: pre shared key of the network\n",
+        "PRIMARY_KEY=id\nSORT_KEY=created_at\ncache_key=user:1\nKEY_FILE=/etc/ssl/private/server1.key\n",
+        "translation_key = \"errors.messages.too_short2\"\nmonkey=ChimpanzeeBonobo2024Gorilla\n",
+        &format!("cacheKey: '{hex}'\nCACHE_KEY=v1-{hex}\nfileKey: {mixed}\nPUBLIC_KEY={mixed}\n"),
+        &format!("GPG_KEY={commit}\nrowKey: {commit}\nkey: {hex}\nidempotency_key={mixed}\n"),
+    ] {
+        assert_eq!(redactor.redact(text), text);
+        check(&redactor, text, 1);
+    }
+}
