@@ -16,7 +16,7 @@ pub(super) async fn explain_command(
     request_context: &RequestContext,
 ) -> CommandExplanation {
     let (cwd, overrides) = (&request_context.cwd, &request_context.overrides);
-    let assessment = assess(command, cwd);
+    let assessment = assess(command, cwd).await;
     let decided = rules_in_force::classified_effect(config, assessment.operation());
     let (decision, decided_by) =
         command_approval::with_protection(paths, command, cwd, overrides, decided).await;
@@ -29,24 +29,30 @@ pub(super) async fn explain_command(
     }
 }
 
-fn assess(command: &str, cwd: &str) -> CommandAssessment {
-    let home = paths::variable("HOME").unwrap_or_default();
-    let place = CommandPlace {
-        cwd,
-        home: &home.to_string_lossy(),
-        workspace: &[],
+/// Assesses a command line. A long one that is made to be slow takes half a second, so it is read on another thread.
+async fn assess(command: &str, cwd: &str) -> CommandAssessment {
+    let (command, cwd) = (command.to_owned(), cwd.to_owned());
+    let assess = move || {
+        let home = paths::variable("HOME").unwrap_or_default();
+        let place = CommandPlace {
+            cwd: &cwd,
+            home: &home.to_string_lossy(),
+            workspace: &[],
+        };
+        command::assess(&command, &place)
     };
-    command::assess(command, &place)
+    let assessed = tokio::task::spawn_blocking(assess).await;
+    assessed.unwrap_or_else(|_| CommandAssessment::unknown("the analysis failed"))
 }
 
 /// Returns the class of the command in the arguments of the tool `shell` with its reasons, if it decides the operation class.
-pub(super) fn command_reason(
+pub(super) async fn command_reason(
     arguments: &str,
     operation: OperationClass,
     cwd: &str,
 ) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
-    let assessment = assess(arguments.get("command")?.as_str()?, cwd);
+    let assessment = assess(arguments.get("command")?.as_str()?, cwd).await;
     let (class, reasons) = (assessment.class.as_str(), assessment.reasons.join("; "));
     let reason = format!("the class of its command is `{class}`: {reasons}");
     (assessment.operation() == operation).then(|| reason.trim_end_matches(": ").to_owned())
@@ -56,8 +62,8 @@ pub(super) fn command_reason(
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_class_of_a_command_is_the_reason_for_that_of_the_tool() {
+    #[tokio::test]
+    async fn the_class_of_a_command_is_the_reason_for_that_of_the_tool() {
         let reason =
             |arguments, operation| command_reason(arguments, operation, "/home/me/project");
         assert_eq!(
@@ -65,14 +71,15 @@ mod tests {
                 r#"{"command": "rm -rf build"}"#,
                 OperationClass::Destructive
             )
+            .await
             .as_deref(),
             Some("the class of its command is `destroys`: deletes files recursively")
         );
         // The caller declared more.
         assert_eq!(
-            reason(r#"{"command": "ls"}"#, OperationClass::Destructive),
+            reason(r#"{"command": "ls"}"#, OperationClass::Destructive).await,
             None
         );
-        assert_eq!(reason("{}", OperationClass::Write), None);
+        assert_eq!(reason("{}", OperationClass::Write).await, None);
     }
 }

@@ -362,9 +362,10 @@ async fn explain(
         CallEnd::Rejected(why) | CallEnd::Unread(why) => Error::usage(why),
         _ => Error::runtime("the server was disconnected"),
     })?;
-    let of_command = (alias == BUILTIN_SERVER && tool == "shell")
-        .then(|| command_reason(&plain, explained.operation, &request_context.cwd))
-        .flatten();
+    let of_command = match alias == BUILTIN_SERVER && tool == "shell" {
+        true => command_reason(&plain, explained.operation, &request_context.cwd).await,
+        false => None,
+    };
     Ok(PolicyExplanation {
         name: format!("{alias}:{tool}"),
         effect: explained.effect,

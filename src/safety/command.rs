@@ -49,6 +49,15 @@ pub struct CommandAssessment {
 }
 
 impl CommandAssessment {
+    /// Makes the assessment of a command that was not analysed, for a reason.
+    pub fn unknown(reason: &str) -> CommandAssessment {
+        CommandAssessment {
+            class: CommandClass::Unknown,
+            reasons: vec![reason.to_owned()],
+            effects: BTreeSet::from([CommandClass::Unknown]),
+        }
+    }
+
     /// Returns the operation class for the policy.
     pub fn operation(&self) -> OperationClass {
         match self.class {

@@ -4,6 +4,7 @@ mod arithmetic;
 mod builtins;
 mod calls;
 mod candidates;
+mod certain;
 mod directories;
 mod downloads;
 mod embedded;
@@ -11,6 +12,8 @@ mod emptied;
 mod flows;
 mod inputs;
 mod modules;
+mod parameters;
+mod possible;
 mod power_shell;
 mod redirections;
 mod script_options;
@@ -21,7 +24,8 @@ mod uses;
 mod variables;
 
 use std::borrow::Cow;
-use std::collections::{HashSet, VecDeque};
+use std::cell::{Cell, OnceCell};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -29,10 +33,12 @@ use super::class::CommandClass::{Destroys, Network, RunsDownloadedCode, Unknown,
 use super::findings::Findings;
 use super::roles::{InputRole, OutputRole, input_role, output_role};
 use super::special::SENDS_SECRET;
-use super::syntax::{self, Redirection, ScriptSyntax, SimpleCommand};
+use super::syntax::{self, FunctionSyntax, Redirection, ScriptSyntax, SimpleCommand};
 use super::targets::CommandPlace;
 use super::zsh_screen::{self, TextTraits};
-use candidates::{PossibleText, readings};
+use candidates::PossibleText;
+use certain::NameCounts;
+use downloads::runs_once;
 use inputs::{CommandInput, InputStream};
 
 /// Texts that are analysed for one command line, those in `sh -c '…'` included.
@@ -43,10 +49,6 @@ const MAX_TOTAL: usize = 32 << 10;
 
 /// Longest text whose parts are judged although it is not understood: a deep tree takes time.
 const MAX_PARTS: usize = 1 << 10;
-
-/// Longest text that is guessed to be a command line, and how many readings of such texts are judged.
-const MAX_GUESS: usize = 512;
-const MAX_GUESSES: usize = 12;
 
 /// Commands in one text.
 const MAX_COMMANDS: usize = 400;
@@ -100,6 +102,10 @@ struct ScriptFacts {
     facts: Vec<CommandFacts>,
     /// What each command reads.
     inputs: Vec<CommandInput>,
+    /// What the text says about its names.
+    names: OnceCell<NameCounts>,
+    /// Commands that read a file which was downloaded.
+    carriers: BTreeSet<usize>,
 }
 
 impl ScriptFacts {
@@ -134,8 +140,8 @@ impl ScriptFacts {
     fn follow_functions(&mut self) {
         let functions = self.script.functions.iter();
         let downloading: Vec<String> = functions
-            .filter(|(_, body)| self.downloads(body))
-            .map(|(name, _)| name.clone())
+            .filter(|own| self.downloads(&own.body))
+            .map(|own| own.name.clone())
             .collect();
         for facts in &mut self.facts {
             if facts
@@ -165,9 +171,9 @@ impl ScriptFacts {
     /// Whether a function is defined before a command. A function may call one that is defined later.
     fn may_define(&self, name: &str, command: usize) -> bool {
         let functions = &self.script.functions;
-        let in_function = functions.iter().any(|(_, body)| body.contains(&command));
-        let mut own = functions.iter().filter(|(own, _)| own == name).peekable();
-        in_function || own.peek().is_none() || own.any(|(_, body)| body.start <= command)
+        let in_function = functions.iter().any(|own| own.body.contains(&command));
+        let mut own = functions.iter().filter(|own| own.name == name).peekable();
+        in_function || own.peek().is_none() || own.any(|own| own.body.start <= command)
     }
 }
 
@@ -206,6 +212,8 @@ pub struct Assessor<'p> {
     downloaded_variables: HashSet<String>,
     /// Names of variables that have the output of a command which prints a secret.
     secret_variables: HashSet<String>,
+    /// Names of variables that may name a private file.
+    private_variables: HashSet<String>,
     /// An archive that was downloaded is unpacked.
     has_unpacked: bool,
     /// A repository is cloned.
@@ -219,11 +227,19 @@ pub struct Assessor<'p> {
     /// A variable gets a value that is not known.
     has_unknown_value: bool,
     /// Texts that variables may have.
-    values: Vec<(String, Vec<PossibleText>)>,
+    values: HashMap<String, Vec<PossibleText>>,
     /// Arrays with constant elements, positional parameters among them.
-    lists: Vec<(String, Vec<String>)>,
+    lists: HashMap<String, Vec<Vec<String>>>,
     /// How many more calls with possible values are judged.
     possible_calls_left: usize,
+    /// How many more bytes of possible values are tried.
+    possible_bytes_left: Cell<usize>,
+    /// Whether a limit has left out a possible value.
+    is_cut: Cell<bool>,
+    /// The function in which the command being judged is.
+    scope: Option<String>,
+    /// The text being judged.
+    text: String,
     /// Paths that the command being judged may add to the arguments of one that it runs.
     fed_paths: Vec<String>,
     /// Constant words that it may add.
@@ -240,12 +256,6 @@ fn without_returns(text: &str) -> Cow<'_, str> {
         true => Cow::Owned(text.replace("\r\n", "\n").trim_end_matches('\r').to_owned()),
         false => Cow::Borrowed(text),
     }
-}
-
-/// Whether the commands of a text without functions run once and in its order: it has no loops and nothing in the background.
-fn runs_once(text: &str) -> bool {
-    const LOOPS: [&str; 4] = ["done", "repeat", "for", "{"];
-    !LOOPS.iter().any(|word| text.contains(word)) && !text.replace("&&", "").contains('&')
 }
 
 impl<'p> Assessor<'p> {
@@ -269,6 +279,7 @@ impl<'p> Assessor<'p> {
             texts_of_files: Vec::new(),
             downloaded_variables: HashSet::new(),
             secret_variables: HashSet::new(),
+            private_variables: HashSet::new(),
             has_unpacked: false,
             has_cloned: false,
             argument_downloads: false,
@@ -276,9 +287,13 @@ impl<'p> Assessor<'p> {
             has_added_secret: false,
             has_substitution: false,
             has_unknown_value: false,
-            values: Vec::new(),
-            lists: Vec::new(),
-            possible_calls_left: candidates::MAX_CALLS,
+            values: HashMap::new(),
+            lists: HashMap::new(),
+            possible_calls_left: possible::MAX_CALLS,
+            possible_bytes_left: Cell::new(possible::MAX_BYTES),
+            is_cut: Cell::new(false),
+            scope: None,
+            text: String::new(),
             fed_paths: Vec::new(),
             fed_words: Vec::new(),
             is_guess: false,
@@ -347,6 +362,10 @@ impl<'p> Assessor<'p> {
                 "may change files of the system, or files that run later",
             );
         }
+        if self.is_cut.get() {
+            let reason = "it has too many possible values to try them all";
+            self.findings.add(Unknown, reason);
+        }
         self.name_worse();
         if self.reads_secret && self.findings.classes().contains(&Network) {
             self.findings.add_grave(Destroys, SENDS_SECRET);
@@ -363,6 +382,7 @@ impl<'p> Assessor<'p> {
             self.findings.add_text(reason, text);
         }
         self.has_substitution |= traits.has_substitution;
+        text.clone_into(&mut self.text);
         self.script(script);
         if traits.expands_patterns && (traits.has_qualifier || self.has_unknown_value) {
             let reason = "the value of a variable may be a pattern that runs code";
@@ -383,23 +403,6 @@ impl<'p> Assessor<'p> {
                 .findings
                 .add(Unknown, "it has a comment that zsh may not read as one"),
             Err(_) => {}
-        }
-    }
-
-    /// Names what texts do that may run in a way that is not analysed, if that is worse than not known.
-    fn name_worse(&mut self) {
-        let texts = self.findings.take_texts();
-        if self.findings.classes().last() != Some(&Unknown) || self.is_guess {
-            return;
-        }
-        let texts = texts.iter().filter(|(text, _)| text.len() <= MAX_GUESS);
-        let readings = texts.flat_map(|(text, at)| readings(text).map(|text| (text, *at)));
-        for (text, elsewhere) in readings.take(MAX_GUESSES) {
-            let mut guess = Assessor::new(self.place);
-            guess.is_guess = true;
-            guess.set_elsewhere(elsewhere);
-            guess.run(text);
-            self.findings.raise(guess.findings);
         }
     }
 
@@ -427,11 +430,12 @@ impl<'p> Assessor<'p> {
             script,
             facts,
             inputs: Vec::new(),
+            names: OnceCell::new(),
+            carriers: BTreeSet::new(),
         };
         script.follow_functions();
         self.secret_values(&script);
         self.follow_inputs(&mut script);
-        let script = script;
         self.functions(&script);
         self.note_early_values(&script);
         for redirection in &script.script.redirections {
@@ -441,6 +445,7 @@ impl<'p> Assessor<'p> {
         self.texts_of_tee(&script);
         for index in script.order() {
             self.command(&script, index);
+            self.pass_download_on(&mut script, index);
         }
         self.possible_targets(&script);
         for stages in &script.script.pipelines {
@@ -451,7 +456,7 @@ impl<'p> Assessor<'p> {
 
     /// Judges functions: their bodies count as commands, whether they are called or not.
     fn functions(&mut self, script: &ScriptFacts) {
-        for (name, body) in &script.script.functions {
+        for FunctionSyntax { name, body, .. } in &script.script.functions {
             let facts = script.facts.get(body.clone()).unwrap_or_default();
             let calls = facts
                 .iter()

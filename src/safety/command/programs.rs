@@ -294,7 +294,7 @@ impl ProgramEntry {
     /// Whether a rule does not count the word that is not known where another rule names a subcommand that destroys.
     fn may_be_worse(&self, rule: &ProgramRule, list: &ArgumentList<'_>) -> bool {
         let own = list.own_operands();
-        let is_unknown = |word: &&str| word.chars().eq([UNKNOWN]);
+        let is_unknown = |word: &&str| word.contains(UNKNOWN);
         let Some(at) = own
             .iter()
             .position(is_unknown)
@@ -302,9 +302,17 @@ impl ProgramEntry {
         else {
             return false;
         };
+        let fits = |name: &&str, word: &str| {
+            let start = word.split(UNKNOWN).next().unwrap_or_default();
+            let end = word.rsplit(UNKNOWN).next().unwrap_or_default();
+            let rest = name.strip_prefix(start);
+            rest.is_some_and(|rest| rest.ends_with(end))
+        };
         let begins = |path: &[Vec<&str>]| {
             let mut before = path.iter().zip(own).take(at);
-            path.len() > at && before.all(|(names, word)| names.contains(word))
+            let here = path.get(at).zip(own.get(at));
+            here.is_some_and(|(names, word)| names.iter().any(|name| fits(name, word)))
+                && before.all(|(names, word)| names.contains(word))
         };
         let mut rules = self.rules.iter();
         rule.class < CommandClass::Unknown

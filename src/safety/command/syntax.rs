@@ -3,57 +3,23 @@
 
 mod close;
 mod count;
+mod expansion;
+mod script;
 
 use std::ops::{ControlFlow, Range};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree, TreeCursor};
 
 use count::substitutions;
+use expansion::{default_of, variable};
 
 use super::word::{ShellWord, WordPart, decode_escapes, unescape, unescape_quoted};
 use super::zsh_screen::ScreenedText;
 
+pub use script::{FunctionSyntax, LoopSyntax, Redirection, ScriptSyntax, SimpleCommand};
+
 /// Calls of the progress callback after which a parse is abandoned; each is made after a fixed number of steps of the parser.
 const MAX_PROGRESS: usize = 300;
-
-/// A command with its words, without what runs inside of them.
-#[derive(Debug, Default)]
-pub struct SimpleCommand {
-    /// Assignments before the words, and those of `export` and `typeset`.
-    pub assignments: Vec<(String, ShellWord)>,
-    /// The name and the arguments. Empty for a bare assignment or redirection.
-    pub words: Vec<ShellWord>,
-}
-
-/// A redirection of one or several commands.
-#[derive(Debug)]
-pub struct Redirection {
-    /// The number before the operator, if there is one.
-    pub descriptor: Option<u32>,
-    /// `>`, `<<`, `<<<`, …
-    pub operator: String,
-    /// The file, or the text.
-    pub target: ShellWord,
-    /// The commands that it applies to.
-    pub commands: Range<usize>,
-}
-
-/// A parsed command line.
-#[derive(Debug, Default)]
-pub struct ScriptSyntax {
-    /// All commands, also those in substitutions, loops and functions.
-    pub commands: Vec<SimpleCommand>,
-    /// The stages of each pipeline as ranges of commands.
-    pub pipelines: Vec<Vec<Range<usize>>>,
-    /// The redirections.
-    pub redirections: Vec<Redirection>,
-    /// The commands of each `>(…)`, which get an input.
-    pub fed: Vec<Range<usize>>,
-    /// Functions: the name and the commands of the body.
-    pub functions: Vec<(String, Range<usize>)>,
-    /// The words of the lists of loops, with the names of their variables.
-    pub loops: Vec<(String, ShellWord)>,
-}
 
 /// Parses a text that has passed the screen.
 ///
@@ -205,16 +171,6 @@ fn is_child_of(node: Node<'_>, parent: usize) -> bool {
     node.parent().is_some_and(|node| node.id() == parent)
 }
 
-/// Returns the constant text of a default or alternative in `${…}`.
-fn fallback(expansion: &str) -> Option<String> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let rest = expansion.trim_start_matches(is_name);
-    let rest = rest.strip_prefix(':').unwrap_or(rest);
-    let text = rest.strip_prefix(['-', '+', '='])?;
-    let is_constant = !text.contains(['$', '`', '<', '>']);
-    is_constant.then(|| text.replace(['\'', '"', '\\'], ""))
-}
-
 impl SyntaxBuilder<'_> {
     fn slice(&self, node: Node<'_>) -> &str {
         self.text.get(node.byte_range()).unwrap_or_default()
@@ -330,6 +286,17 @@ impl SyntaxBuilder<'_> {
                 });
                 true
             }
+            "for_statement" => {
+                let variable = node.child_by_field_name("variable");
+                let variable = variable.map(|name| self.slice(name).to_owned());
+                self.script.loops.push(LoopSyntax {
+                    id: node.id(),
+                    variable: variable.unwrap_or_default(),
+                    words: Vec::new(),
+                    commands: next..next,
+                });
+                true
+            }
             _ => self.enter_text(node),
         };
         ControlFlow::Continue(descends)
@@ -388,33 +355,18 @@ impl SyntaxBuilder<'_> {
             | "special_variable_name" => false,
             "simple_expansion" => {
                 self.quoted_part(node);
-                let name = text.trim_start_matches('$').to_owned();
-                self.push_part(WordPart::Variable {
-                    name,
-                    fallback: None,
-                    is_quoted,
-                });
+                self.push_part(WordPart::whole(text.trim_start_matches('$'), is_quoted));
                 false
             }
             "expansion" | "arithmetic_expansion" => {
                 self.quoted_part(node);
-                let name = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
-                let name = name.map(|n| n.trim_end_matches("[@]").trim_end_matches("[*]"));
-                let is_plain =
-                    name.is_some_and(|n| n.chars().all(|c| c.is_alphanumeric() || c == '_'));
-                self.push_part(match (node.kind(), name) {
-                    ("arithmetic_expansion", _) => WordPart::Number,
-                    (_, Some(name)) if is_plain => WordPart::Variable {
-                        name: name.to_owned(),
-                        fallback: None,
-                        is_quoted,
-                    },
-                    (_, name) => WordPart::Variable {
-                        name: String::new(),
-                        fallback: name.and_then(fallback),
-                        is_quoted,
-                    },
+                let inner = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
+                let inner = inner.unwrap_or_default();
+                self.push_part(match node.kind() {
+                    "arithmetic_expansion" => WordPart::Number,
+                    _ => variable(inner, is_quoted),
                 });
+                self.script.defaults.extend(default_of(inner));
                 self.frames.push(SyntaxFrame::Opaque);
                 true
             }
@@ -423,11 +375,7 @@ impl SyntaxBuilder<'_> {
                     Some(elements) => WordPart::Array {
                         text: elements.trim_end_matches(')').to_owned(),
                     },
-                    None => WordPart::Variable {
-                        name: String::new(),
-                        fallback: None,
-                        is_quoted,
-                    },
+                    None => WordPart::whole("", is_quoted),
                 });
                 self.frames.push(SyntaxFrame::Opaque);
                 true

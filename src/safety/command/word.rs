@@ -1,6 +1,12 @@
 //! Words of a command line, and their values as far as the text shows them.
 
+mod names;
+
 use std::ops::Range;
+
+use crate::safety::protected_paths::without_braces;
+
+pub use names::program_name;
 
 /// Stands in a value for a part that is not known.
 pub const UNKNOWN: char = '\u{1}';
@@ -21,6 +27,8 @@ pub enum WordPart {
         name: String,
         /// The text of a default or alternative: `TEXT` of `${name:-TEXT}` and `${name:+TEXT}`.
         fallback: Option<String>,
+        /// How many of its first elements are left out; `None` if only some of the values are known.
+        skipped: Option<usize>,
         /// Whether it was quoted.
         is_quoted: bool,
     },
@@ -40,6 +48,18 @@ pub enum WordPart {
         /// The text between the parentheses.
         text: String,
     },
+}
+
+impl WordPart {
+    /// Makes the part that is the whole value of a variable.
+    pub fn whole(name: &str, is_quoted: bool) -> WordPart {
+        WordPart::Variable {
+            name: name.to_owned(),
+            fallback: None,
+            skipped: Some(0),
+            is_quoted,
+        }
+    }
 }
 
 /// A word.
@@ -74,6 +94,64 @@ impl ShellWord {
         self.parts.push(part);
     }
 
+    /// Returns the word behind the value of a variable, as `NAME+=WORD` appends it.
+    pub fn behind_value_of(self, name: &str) -> ShellWord {
+        let value = WordPart::Variable {
+            name: name.to_owned(),
+            fallback: Some(String::new()),
+            skipped: None,
+            is_quoted: true,
+        };
+        ShellWord {
+            parts: std::iter::once(value).chain(self.parts).collect(),
+        }
+    }
+
+    /// Returns the part of a word that `NAME+=` appends, if it does.
+    pub fn appended(&self) -> Option<ShellWord> {
+        let (first, rest) = self.parts.split_first()?;
+        let is_value = |part: &WordPart| {
+            let text = |text: &Option<String>| text.as_deref() == Some("");
+            matches!(part, WordPart::Variable { fallback, skipped: None, .. } if text(fallback))
+        };
+        is_value(first).then(|| ShellWord {
+            parts: rest.to_vec(),
+        })
+    }
+
+    /// Returns the word with a subscript behind a variable, `$a[1]`, as a part of its value.
+    pub fn with_subscripts(self) -> ShellWord {
+        let mut parts: Vec<WordPart> = Vec::with_capacity(self.parts.len());
+        let mut rest = self.parts.into_iter().peekable();
+        while let Some(mut part) = rest.next() {
+            let is_open = |part: &WordPart| matches!(part, WordPart::Text { text, .. } if text.starts_with('['));
+            if let WordPart::Variable { skipped, .. } = &mut part
+                && rest.peek().is_some_and(is_open)
+            {
+                *skipped = None;
+                parts.push(part);
+                // Its signs may be parts of their own.
+                while let Some(WordPart::Text { text, is_quoted }) =
+                    rest.next_if(|part| matches!(part, WordPart::Text { .. }))
+                {
+                    if let Some((_, text)) = text.split_once(']') {
+                        let text = text.to_owned();
+                        parts.push(WordPart::Text { text, is_quoted });
+                        break;
+                    }
+                }
+                continue;
+            }
+            parts.push(part);
+        }
+        ShellWord { parts }
+    }
+
+    /// Returns its parts.
+    pub fn parts(&self) -> &[WordPart] {
+        &self.parts
+    }
+
     /// Returns the commands whose output is part of the word.
     pub fn substitutions(&self) -> impl Iterator<Item = (Range<usize>, bool)> {
         self.parts.iter().filter_map(|part| match part {
@@ -94,63 +172,112 @@ impl ShellWord {
         })
     }
 
-    /// Returns the elements of an array, without quotes, as far as spaces tell.
+    /// Returns the elements of an array, without quotes. Those that a substitution gives are not known.
     pub fn elements(&self) -> Option<Vec<String>> {
         let texts = self.parts.iter().filter_map(|part| match part {
-            WordPart::Array { text } => Some(text.split_whitespace()),
+            WordPart::Array { text } => Some(split_quoted(text)),
             _ => None,
         });
-        let elements: Vec<String> = texts
-            .flatten()
-            .map(|element| element.replace(['\'', '"'], ""))
-            .collect();
+        let elements: Vec<String> = texts.flatten().collect();
         (!elements.is_empty()).then_some(elements)
     }
 
-    /// Returns the name of the variable that is all of the word.
+    /// Returns the name of the variable whose value is all of the word.
     pub fn sole_variable(&self) -> Option<&str> {
+        self.sole_list()
+            .filter(|(_, skipped)| *skipped == 0)
+            .map(|(name, _)| name)
+    }
+
+    /// Returns the name of the variable whose elements are the word, and how many of the first are left out.
+    pub fn sole_list(&self) -> Option<(&str, usize)> {
         let is_empty =
             |part: &&WordPart| matches!(part, WordPart::Text { text, .. } if text.is_empty());
         let mut parts = self.parts.iter().filter(|part| !is_empty(part));
         match (parts.next(), parts.next()) {
-            (Some(WordPart::Variable { name, .. }), None) => Some(name),
+            (
+                Some(WordPart::Variable {
+                    name,
+                    fallback: None,
+                    skipped: Some(skipped),
+                    ..
+                }),
+                None,
+            ) => Some((name, *skipped)),
             _ => None,
         }
     }
 
-    /// Returns the text of a word without quotes and variables.
-    pub fn plain_text(&self) -> Option<String> {
-        let text = |part: &WordPart| match part {
+    /// Returns the words of the lists in braces, or `None` if there are too many. There are none in quoted text.
+    pub fn without_braces(&self, home: &str, cwd: &str) -> Option<Vec<String>> {
+        const SIGNS: [(char, char); 3] = [('{', '\u{2}'), ('}', '\u{3}'), (',', '\u{4}')];
+        let masked = self.parts.iter().map(|part| match part {
             WordPart::Text {
                 text,
-                is_quoted: false,
-            } => Some(text.clone()),
-            _ => None,
+                is_quoted: true,
+            } => {
+                let hidden = |text: String, (sign, mask): &(char, char)| {
+                    text.replace(*sign, &mask.to_string())
+                };
+                WordPart::Text {
+                    text: SIGNS.iter().fold(text.clone(), hidden),
+                    is_quoted: true,
+                }
+            }
+            part => part.clone(),
+        });
+        // Control characters are not shown in a value.
+        let parts: Vec<WordPart> = masked.collect();
+        let mut text = String::new();
+        for (at, part) in parts.iter().enumerate() {
+            match part {
+                WordPart::Text { text: own, .. } if at > 0 || !own.starts_with('~') => {
+                    text.push_str(own)
+                }
+                part => {
+                    let word = ShellWord {
+                        parts: vec![part.clone()],
+                    };
+                    text.push_str(&word.value(home, cwd).text);
+                }
+            }
+        }
+        let words = without_braces(&text, true)?;
+        let shown = |word: String| {
+            SIGNS.iter().fold(word, |word, (sign, mask)| {
+                word.replace(*mask, &sign.to_string())
+            })
         };
-        self.parts.iter().map(text).collect()
+        Some(words.into_iter().map(shown).collect())
     }
 
-    /// Returns the word with the values of variables in their place, or `None` if none of its variables is known.
-    pub fn filled(&self, value: impl Fn(&str) -> Option<String>) -> Option<ShellWord> {
+    /// Whether an unquoted part has braces.
+    pub fn has_braces(&self) -> bool {
+        self.parts.iter().any(
+            |part| matches!(part, WordPart::Text { text, is_quoted: false } if text.contains('{')),
+        )
+    }
+
+    /// Returns the word with the values of variables and substitutions in their place, or `None` if none is known. `value` gets the
+    /// index of a part.
+    pub fn filled(&self, value: impl Fn(usize) -> Option<String>) -> Option<ShellWord> {
         let mut is_filled = false;
-        let fill = |part: &WordPart| match part {
-            WordPart::Variable {
-                name,
-                fallback,
-                is_quoted,
-            } => match value(name).or_else(|| fallback.clone()) {
-                Some(text) => {
-                    is_filled = true;
-                    WordPart::Text {
-                        text,
-                        is_quoted: *is_quoted,
+        let fill = |(at, part): (usize, &WordPart)| match part {
+            WordPart::Variable { is_quoted, .. } | WordPart::Substitution { is_quoted, .. } => {
+                match value(at) {
+                    Some(text) => {
+                        is_filled = true;
+                        WordPart::Text {
+                            text,
+                            is_quoted: *is_quoted,
+                        }
                     }
+                    None => part.clone(),
                 }
-                None => part.clone(),
-            },
+            }
             part => part.clone(),
         };
-        let parts = self.parts.iter().map(fill).collect();
+        let parts = self.parts.iter().enumerate().map(fill).collect();
         is_filled.then_some(ShellWord { parts })
     }
 
@@ -214,6 +341,27 @@ impl ShellWord {
         }
         value
     }
+}
+
+/// Splits a text at its spaces that are not quoted, and removes the quotes.
+fn split_quoted(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quote) = (None, None);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if open == c => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_with(String::new);
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None | Some('"'), '\\') => word.get_or_insert_with(String::new).extend(chars.next()),
+            (_, c) => word.get_or_insert_with(String::new).push(c),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 /// Removes the backslashes of unquoted text.
@@ -298,103 +446,4 @@ pub fn decode_escapes(text: &str) -> String {
 fn plain_char(number: u32) -> char {
     let plain = char::from_u32(number).filter(|c| c.is_ascii() && !c.is_control());
     plain.unwrap_or(UNKNOWN)
-}
-
-/// Programs that Homebrew and the BSDs install with a `g` before their name.
-const GNU_NAMES: &[&str] = &[
-    "base64",
-    "basename",
-    "cat",
-    "chgrp",
-    "chmod",
-    "chown",
-    "cksum",
-    "comm",
-    "cp",
-    "cut",
-    "date",
-    "dd",
-    "df",
-    "dirname",
-    "du",
-    "echo",
-    "env",
-    "expr",
-    "fmt",
-    "fold",
-    "grep",
-    "head",
-    "install",
-    "join",
-    "ln",
-    "ls",
-    "md5sum",
-    "mkdir",
-    "mktemp",
-    "mv",
-    "nl",
-    "nproc",
-    "numfmt",
-    "paste",
-    "printf",
-    "readlink",
-    "realpath",
-    "rm",
-    "rmdir",
-    "seq",
-    "sha1sum",
-    "sha256sum",
-    "sha512sum",
-    "shred",
-    "shuf",
-    "sleep",
-    "sort",
-    "stat",
-    "tac",
-    "tail",
-    "tee",
-    "touch",
-    "tr",
-    "truncate",
-    "uname",
-    "uniq",
-    "unlink",
-    "wc",
-    "yes",
-];
-
-/// Returns the name of a program without a directory in which programs are installed.
-pub fn program_name(path: &str) -> &str {
-    const PLACES: [&str; 12] = [
-        "/bin",
-        "/usr/bin",
-        "/usr/local/bin",
-        "/sbin",
-        "/usr/sbin",
-        "/usr/local/sbin",
-        "/opt/homebrew/bin",
-        "/.local/bin",
-        "/.cargo/bin",
-        "node_modules/.bin",
-        "venv/bin",
-        "/vendor/bin",
-    ];
-    let name = match path.rsplit_once('/') {
-        Some((directory, name))
-            if PLACES.iter().any(|place| {
-                directory == *place
-                    || !place.starts_with("/bin")
-                        && !place.starts_with("/sbin")
-                        && directory.ends_with(place)
-            }) =>
-        {
-            name
-        }
-        _ => path,
-    };
-    // The module `zsh/files` has builtins of the names of these programs.
-    match name.strip_prefix("zf_").or(name.strip_prefix('g')) {
-        Some(plain) if GNU_NAMES.contains(&plain) => plain,
-        _ => name,
-    }
 }

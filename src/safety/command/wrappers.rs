@@ -164,7 +164,8 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
                 .iter()
                 .take_while(|word| !word.starts_with(":::"))
                 .all(|word| {
-                    !word.contains(|c: char| c.is_whitespace() || ";|&<>$`(){".contains(c))
+                    let plain = word.replace("{}", "");
+                    !plain.contains(|c: char| c.is_whitespace() || ";|&<>$`(){".contains(c))
                 });
         if wrapper.form == WrappedForm::Text && !is_plain {
             return Some(WrappedCommand::Text(rest.join(" ")));

@@ -169,6 +169,12 @@ impl Assessor<'_> {
                 .add_grave(RunsDownloadedCode, "runs a download");
             return;
         }
+        let text = call.arguments.join(" ");
+        for word in text.split([' ', ';', '\n']) {
+            if let Some((name, value)) = word.split_once('=') {
+                self.note_constant(name, value.trim_matches(['"', '\'']));
+            }
+        }
         let is_settings = !call.words.is_empty()
             && call
                 .words
@@ -178,7 +184,7 @@ impl Assessor<'_> {
             true => self
                 .findings
                 .add(Writes, "changes the settings of the shell"),
-            false => self.shell_text(&call.arguments.join(" ")),
+            false => self.shell_text(&text),
         }
     }
 

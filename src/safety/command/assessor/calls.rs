@@ -92,7 +92,7 @@ fn only_prints(arguments: &[String]) -> bool {
 }
 
 /// Whether a word before a command leaves it to be looked up among the functions.
-fn runs_functions(name: &str) -> bool {
+pub(super) fn runs_functions(name: &str) -> bool {
     matches!(
         name,
         "noglob" | "nocorrect" | "-" | "time" | "repeat" | "coproc"
@@ -107,6 +107,7 @@ impl Assessor<'_> {
             return;
         };
         self.set_input(script, index);
+        self.set_scope(script, index);
         self.assignments(script, command);
         if command.words.is_empty() {
             return;
@@ -132,7 +133,7 @@ impl Assessor<'_> {
         let mut commands = script.script.commands.iter();
         let sets = |(name, _): &(String, ShellWord)| name == "SHELL";
         let is_set = commands.any(|own| own.assignments.iter().any(sets));
-        let is_set = is_set || self.values.iter().any(|(name, _)| name == "SHELL");
+        let is_set = is_set || self.values.contains_key("SHELL");
         for (word, argument) in command.words.iter().zip(&mut arguments) {
             if is_shell(word) && !is_set {
                 "sh".clone_into(argument);
@@ -140,16 +141,13 @@ impl Assessor<'_> {
         }
         self.known_directories(script, command, &mut arguments);
         self.note_fed(script, index);
-        self.calls(
-            script,
-            UnwrappedCall {
-                arguments,
-                words: command.words.clone(),
-                placeholder: None,
-                function_at: Some(index),
-            },
-        );
-        self.possible_calls(script, index);
+        let call = UnwrappedCall {
+            arguments,
+            words: command.words.clone(),
+            placeholder: None,
+            function_at: Some(index),
+        };
+        self.called(script, index, call);
     }
 
     /// Judges a call and the commands that it runs in turn.
@@ -298,7 +296,16 @@ impl Assessor<'_> {
                     return;
                 }
                 None => {
+                    // Where it is certain that a function runs, only what is worse than not known counts of the program.
+                    let is_certain = |at| script.is_certain_function(&self.text, &name, at);
+                    let aside = call.function_at.is_some_and(is_certain);
+                    let aside = aside.then(|| std::mem::take(&mut self.findings));
+                    self.findings.elsewhere = self.elsewhere;
                     self.program(script, &name, &call, pending);
+                    if let Some(findings) = aside {
+                        let found = std::mem::replace(&mut self.findings, findings);
+                        self.findings.raise(found);
+                    }
                     return;
                 }
             }

@@ -1,32 +1,25 @@
 //! Texts that a word may expand to, where its value is not known: the constant values of its variables, the words of loops, the
-//! arguments of functions, the lists in braces, and the paths that another command prints for it. A command is judged once more
-//! with each, which only adds effects.
+//! arguments of functions, and the paths that another command prints for it.
 
 use std::ops::Range;
 
-use super::calls::UnwrappedCall;
 use super::streams::StreamContent;
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::roles::{OutputRole, innermost};
 use crate::safety::command::special::printed_paths;
-use crate::safety::command::targets::written;
-use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
-use crate::safety::protected_paths::without_braces;
+use crate::safety::command::word::{ShellWord, UNKNOWN, WordPart, program_name};
 
 /// Most values of a variable that are tried.
-const MAX_VALUES: usize = 16;
-
-/// Most calls with possible values that are judged for one command line.
-pub(super) const MAX_CALLS: usize = 256;
-
-/// Most variables whose values are kept.
-const MAX_NAMES: usize = 256;
+pub(super) const MAX_VALUES: usize = 64;
 
 /// Longest value that is kept, in bytes: `b=$a$a; c=$b$b; …` doubles it each time.
-const MAX_VALUE: usize = 1 << 10;
+const MAX_VALUE: usize = 8 << 10;
 
 /// Most stages of a pipeline before a command that are searched for paths.
-const MAX_STAGES: usize = 8;
+const MAX_STAGES: usize = 16;
+
+/// What the length of a text is counted as in addition to its bytes, because each text takes time.
+const TEXT_COST: usize = 16;
 
 /// Returns the paths that commands may print.
 fn printed(script: &ScriptFacts, commands: Range<usize>) -> Vec<String> {
@@ -35,36 +28,22 @@ fn printed(script: &ScriptFacts, commands: Range<usize>) -> Vec<String> {
     values.flat_map(|values| printed_paths(&values)).collect()
 }
 
-/// Returns the paths that a command may read: from the stages of a pipeline before it, or from `< <(…)`.
-fn readable(script: &ScriptFacts, index: usize) -> Vec<String> {
-    let mut paths = Vec::new();
-    for stages in &script.script.pipelines {
-        let at = stages.iter().position(|stage| stage.contains(&index));
-        let before = at.and_then(|at| stages.get(..at)).unwrap_or_default();
-        let before = before.iter().rev().take(MAX_STAGES);
-        paths.extend(before.flat_map(|stage| printed(script, stage.clone())));
-    }
-    let inputs = script.script.redirections.iter();
-    for input in inputs.filter(|input| input.commands.contains(&index)) {
-        let processes = input.target.substitutions();
-        paths.extend(processes.flat_map(|(commands, _)| printed(script, commands)));
-    }
-    paths
-}
-
 /// A text that a word may expand to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PossibleText {
-    text: String,
+    pub(super) text: String,
     /// Whether the command line itself has the text. Others are paths below which a command prints names: only protected ones count.
-    is_constant: bool,
+    pub(super) is_constant: bool,
+    /// Whether it is one element of a list, which a word that is the whole list does not become.
+    pub(super) is_element: bool,
 }
 
 impl PossibleText {
-    fn constant(text: String) -> PossibleText {
+    pub(super) fn constant(text: String) -> PossibleText {
         PossibleText {
             text,
             is_constant: true,
+            is_element: false,
         }
     }
 
@@ -72,12 +51,13 @@ impl PossibleText {
         PossibleText {
             text,
             is_constant: false,
+            is_element: false,
         }
     }
 }
 
 /// Returns the constant text that commands print.
-fn constant_output(script: &ScriptFacts, commands: Range<usize>) -> Option<String> {
+pub(super) fn constant_output(script: &ScriptFacts, commands: Range<usize>) -> Option<String> {
     match script.facts.get(commands)? {
         [facts] => match &facts.output {
             OutputRole::Constant(text) => Some(text.trim_end_matches('\n').to_owned()),
@@ -88,47 +68,125 @@ fn constant_output(script: &ScriptFacts, commands: Range<usize>) -> Option<Strin
 }
 
 /// Returns the words of a text that a shell splits.
-fn split(text: &str) -> Vec<String> {
+pub(super) fn split(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns the arguments that `parallel` adds to a command: one of each list, up to `most` combinations.
-fn combinations(lists: &[String], most: usize) -> Vec<Vec<String>> {
-    let lists = lists.split(|word| word.starts_with(":::"));
-    let mut all = vec![Vec::new()];
-    for list in lists.filter(|list| !list.is_empty()) {
-        let longer = all.iter().flat_map(|before: &Vec<String>| {
-            list.iter()
-                .map(|word| before.iter().chain([word]).cloned().collect())
-        });
-        all = longer.take(most).collect();
-    }
-    all
+/// Whether a name is that of positional parameters.
+pub(super) fn is_positional(name: &str) -> bool {
+    matches!(name, "@" | "*" | "argv") || name.chars().all(|c| c.is_ascii_digit())
 }
 
 impl Assessor<'_> {
+    /// Notes that a limit has left out something that a command may get.
+    pub(super) fn note_cut(&self) {
+        self.is_cut.set(true);
+    }
+
+    /// Counts a text that is tried. Returns whether there is room for it.
+    pub(super) fn has_room(&self, text: &str) -> bool {
+        let left = self.possible_bytes_left.get();
+        let rest = left.checked_sub(text.len() + TEXT_COST);
+        self.possible_bytes_left.set(rest.unwrap_or_default());
+        if rest.is_none() {
+            self.note_cut();
+        }
+        rest.is_some()
+    }
+
+    /// Returns the name under which the values of a variable are noted: each function has parameters of its own.
+    fn key(&self, name: &str) -> String {
+        let name = match name {
+            "argv" => "@",
+            name => name,
+        };
+        match &self.scope {
+            Some(function) if is_positional(name) => format!("{function}\0{name}"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Sets in which function the command being judged is.
+    pub(super) fn set_scope(&mut self, script: &ScriptFacts, index: usize) {
+        self.scope = script.function_of(index).map(str::to_owned);
+    }
+
     /// Notes texts that a variable may have.
-    fn note_texts(&mut self, name: &str, mut texts: Vec<PossibleText>) {
-        texts.retain(|own| own.text.len() <= MAX_VALUE);
-        if !texts.is_empty() && self.values.len() < MAX_NAMES {
-            self.values.push((name.to_owned(), texts));
+    pub(super) fn note_texts(&mut self, name: &str, mut texts: Vec<PossibleText>) {
+        texts.retain(|own| {
+            let fits = own.text.len() <= MAX_VALUE;
+            self.is_cut.set(self.is_cut.get() || !fits);
+            fits
+        });
+        if texts.is_empty() {
+            return;
         }
+        let known = self.values.entry(self.key(name)).or_default();
+        // The last one is that of the next command.
+        known.retain(|known| !texts.contains(known));
+        known.extend(texts);
     }
 
-    /// Notes the value that an assignment gives to a variable.
-    pub(super) fn note_value(&mut self, script: &ScriptFacts, name: &str, word: &ShellWord) {
-        let value = self.value(word);
+    /// Notes the value that an assignment gives to a variable, or to one of its elements. With `replaces` a value to which it appends
+    /// is not one of the variable any more.
+    pub(super) fn note_value(
+        &mut self,
+        script: &ScriptFacts,
+        (name, word): (&str, &ShellWord),
+        replaces: bool,
+    ) {
+        let name = name.split('[').next().unwrap_or_default();
+        let own = word.appended();
+        let before = own.is_some();
+        let word = own.as_ref().unwrap_or(word);
         if let Some(elements) = word.elements() {
-            self.note_list(name, &elements);
-        } else if value.contains(UNKNOWN) {
-            let texts = self.possible_texts(script, word);
-            self.note_texts(name, texts);
-        } else {
-            self.note_texts(name, vec![PossibleText::constant(value)]);
+            let before = self.lists_of(name).last().filter(|_| before);
+            let mut list = before.cloned().unwrap_or_default();
+            list.extend(elements.iter().flat_map(|element| self.element(element)));
+            if list.iter().all(|element| self.has_room(element)) {
+                self.note_list(name, list);
+            }
+            return;
         }
+        let value = self.value(word);
+        let mut texts = match value.contains(UNKNOWN) {
+            true => self.possible_texts(script, word),
+            false => vec![PossibleText::constant(value)],
+        };
+        let last = self
+            .values
+            .get(&self.key(name))
+            .and_then(|known| known.last());
+        let start = last.filter(|_| before).map(|last| last.text.clone());
+        for text in &mut texts {
+            text.is_element = false;
+            text.text
+                .insert_str(0, start.as_deref().unwrap_or_default());
+        }
+        if start.is_some() && replaces {
+            self.values.get_mut(&self.key(name)).and_then(Vec::pop);
+        }
+        self.note_texts(name, texts);
     }
 
-    /// Notes the value that `env` gives to a variable.
+    /// Returns what an element of an array becomes, if it is the value of a variable.
+    fn element(&self, element: &str) -> Vec<String> {
+        let name = element.strip_prefix('$').unwrap_or_default();
+        let braced = name
+            .strip_prefix('{')
+            .and_then(|name| name.strip_suffix('}'));
+        let name = braced.unwrap_or(name).trim_end_matches("[@]");
+        let known = self.lists_of(name).last().cloned();
+        let value = || {
+            let texts = self.values.get(&self.key(name))?;
+            Some(vec![texts.last()?.text.clone()])
+        };
+        known
+            .or_else(value)
+            .unwrap_or_else(|| vec![element.to_owned()])
+    }
+
+    /// Notes the value that `env`, `eval` or a default gives to a variable.
     pub(super) fn note_constant(&mut self, name: &str, value: &str) {
         if !value.contains(UNKNOWN) {
             self.note_texts(name, vec![PossibleText::constant(value.to_owned())]);
@@ -136,50 +194,21 @@ impl Assessor<'_> {
     }
 
     /// Notes the elements of an array or of the positional parameters.
-    fn note_list(&mut self, name: &str, elements: &[String]) {
-        if self.lists.len() < MAX_NAMES {
-            self.lists.push((name.to_owned(), elements.to_vec()));
-        }
-        let texts = elements.iter().cloned().map(PossibleText::constant);
+    pub(super) fn note_list(&mut self, name: &str, elements: Vec<String>) {
+        let texts = elements.iter().filter(|element| !element.contains(UNKNOWN));
+        let texts = texts.map(|text| PossibleText {
+            is_element: true,
+            ..PossibleText::constant(text.clone())
+        });
         self.note_texts(name, texts.collect());
+        let known = self.lists.entry(self.key(name)).or_default();
+        known.retain(|known| *known != elements);
+        known.push(elements);
     }
 
-    /// Notes the positional parameters of a function, a script or a text, from the one with a number.
-    pub(super) fn note_parameters(&mut self, from: usize, arguments: &[String]) {
-        if arguments.iter().all(|argument| argument.contains(UNKNOWN)) {
-            return;
-        }
-        for name in ["@", "*"] {
-            self.note_list(name, arguments.get(1 - from..).unwrap_or_default());
-        }
-        for (at, argument) in arguments.iter().enumerate().take(9) {
-            if !argument.contains(UNKNOWN) {
-                let text = PossibleText::constant(argument.clone());
-                self.note_texts(&(from + at).to_string(), vec![text]);
-            }
-        }
-    }
-
-    /// Notes values that a function may use before the order of the text gives them: its arguments, and variables that are set
-    /// behind it.
-    pub(super) fn note_early_values(&mut self, script: &ScriptFacts) {
-        let functions = &script.script.functions;
-        for (command, facts) in script.script.commands.iter().zip(&script.facts) {
-            match facts.values.split_first() {
-                Some((name, arguments)) if functions.iter().any(|(own, _)| own == name) => {
-                    self.note_parameters(1, arguments);
-                }
-                Some((name, [dashes, arguments @ ..])) if name == "set" && dashes == "--" => {
-                    self.note_parameters(1, arguments);
-                }
-                _ => {}
-            }
-            for (name, word) in &command.assignments {
-                if !functions.is_empty() {
-                    self.note_value(script, name, word);
-                }
-            }
-        }
+    /// Returns the lists that a variable may have.
+    pub(super) fn lists_of(&self, name: &str) -> &[Vec<String>] {
+        self.lists.get(&self.key(name)).map_or(&[], Vec::as_slice)
     }
 
     /// Notes what a command reads: paths and words that `xargs` adds to another one, and the values of `read`.
@@ -193,21 +222,44 @@ impl Assessor<'_> {
             .map(|value| program_name(value));
         if names
             .clone()
-            .take(3)
             .any(|name| matches!(name, "xargs" | "gxargs" | "parallel"))
         {
-            self.fed_paths = readable(script, index);
+            self.fed_paths = self.readable(script, index);
             self.fed_words = self.input_words();
         } else if names.next() == Some("read") {
-            let paths = readable(script, index);
+            let paths = self.readable(script, index);
             let words = self.input_words();
             let texts = paths.into_iter().map(PossibleText::printed);
             let words = words.into_iter().map(PossibleText::constant);
             let texts: Vec<PossibleText> = texts.chain(words).collect();
-            for name in names.filter(|name| !name.starts_with('-')) {
+            let mut names = names.filter(|name| !name.starts_with('-')).peekable();
+            if names.peek().is_none() {
+                self.note_texts("REPLY", texts.clone());
+            }
+            for name in names {
                 self.note_texts(name, texts.clone());
             }
         }
+    }
+
+    /// Returns the paths that a command may read: from the stages of a pipeline before it, or from `< <(…)`.
+    fn readable(&self, script: &ScriptFacts, index: usize) -> Vec<String> {
+        let mut paths = Vec::new();
+        for stages in &script.script.pipelines {
+            let at = stages.iter().position(|stage| stage.contains(&index));
+            let before = at.and_then(|at| stages.get(..at)).unwrap_or_default();
+            if before.len() > MAX_STAGES {
+                self.note_cut();
+            }
+            let before = before.iter().rev().take(MAX_STAGES);
+            paths.extend(before.flat_map(|stage| printed(script, stage.clone())));
+        }
+        let inputs = script.script.redirections.iter();
+        for input in inputs.filter(|input| input.commands.contains(&index)) {
+            let processes = input.target.substitutions();
+            paths.extend(processes.flat_map(|(commands, _)| printed(script, commands)));
+        }
+        paths
     }
 
     /// Returns the constant words that the command being judged reads.
@@ -222,8 +274,8 @@ impl Assessor<'_> {
         }
     }
 
-    /// Returns constant values of a variable, and what a loop gives to it.
-    fn values_of(&self, script: &ScriptFacts, name: &str) -> Vec<PossibleText> {
+    /// Returns the values of a variable that were noted.
+    fn known_values(&self, name: &str) -> Vec<PossibleText> {
         let home = |value: &PossibleText| {
             let text = value.text.replace("$HOME", self.place.home);
             PossibleText {
@@ -231,29 +283,68 @@ impl Assessor<'_> {
                     Some(rest) => format!("{}/{rest}", self.place.home),
                     None => text,
                 },
-                is_constant: value.is_constant,
+                ..value.clone()
             }
         };
-        let known = |name: &str| {
-            let values = self.values.iter().filter(|(known, _)| known == name);
-            let values = values.flat_map(|(_, values)| values.iter().map(home));
-            values.collect::<Vec<PossibleText>>()
-        };
-        let mut values = known(name);
-        let lists = script.script.loops.iter();
-        let lists = lists.filter(|(variable, _)| variable == name);
-        for (_, word) in lists.take(MAX_VALUES) {
+        let values = self.values.get(&self.key(name)).into_iter().flatten();
+        self.latest(values.map(home).collect())
+    }
+
+    /// Returns different texts, the last of them if they are too many.
+    fn latest(&self, texts: Vec<PossibleText>) -> Vec<PossibleText> {
+        let mut kept: Vec<PossibleText> = Vec::new();
+        for text in texts.into_iter().rev() {
+            if kept.contains(&text) {
+                continue;
+            }
+            if kept.len() == MAX_VALUES {
+                self.note_cut();
+                break;
+            }
+            if !self.has_room(&text.text) {
+                break;
+            }
+            kept.push(text);
+        }
+        kept.reverse();
+        kept
+    }
+
+    /// Returns constant values of a variable, and what a loop gives to it.
+    pub(super) fn values_of(&self, script: &ScriptFacts, name: &str) -> Vec<PossibleText> {
+        let mut values = self.known_values(name);
+        let loops = script.script.loops.iter();
+        let mut loops = loops.filter(|own| own.variable == name).peekable();
+        if loops.peek().is_none() {
+            return values;
+        }
+        for word in loops.flat_map(|own| &own.words) {
             let text = self.value(word);
             match text.contains(UNKNOWN) {
                 true => {
-                    values.extend(word.variables().flat_map(known));
+                    let known = word.variables().flat_map(|name| self.known_values(name));
+                    values.extend(known.map(|known| PossibleText {
+                        is_element: false,
+                        ..known
+                    }));
                     values.extend(self.substituted(script, word));
+                }
+                false if word.has_braces() => {
+                    let words = word.without_braces(self.place.home, self.place.cwd);
+                    if words.is_none() {
+                        self.note_cut();
+                    }
+                    let words = words.into_iter().flatten();
+                    values.extend(words.map(PossibleText::constant));
                 }
                 false => values.push(PossibleText::constant(text)),
             }
+            if values.len() > 2 * MAX_VALUES {
+                self.note_cut();
+                break;
+            }
         }
-        let older = values.len().saturating_sub(MAX_VALUES);
-        values.split_off(older)
+        self.latest(values)
     }
 
     /// Returns what a word expands to if it is the output of other commands.
@@ -273,30 +364,61 @@ impl Assessor<'_> {
             .collect()
     }
 
-    /// Returns texts that a word may expand to.
-    fn possible_texts(&self, script: &ScriptFacts, word: &ShellWord) -> Vec<PossibleText> {
-        let known: Vec<(&str, Vec<PossibleText>)> = word
-            .variables()
-            .map(|name| (name, self.values_of(script, name)))
-            .collect();
-        let most = known.iter().map(|(_, values)| values.len()).max();
-        let most = most.map(|most| most.max(1));
-        let mut texts = Vec::new();
-        for at in 0..most.unwrap_or_default().min(MAX_VALUES) {
-            let value = |name: &str| {
-                let (_, values) = known.iter().find(|(known, _)| *known == name)?;
-                values.get(at).or(values.last())
-            };
-            let filled = word.filled(|name| Some(value(name)?.text.clone()));
-            let is_constant = word
-                .variables()
-                .all(|name| value(name).is_none_or(|value| value.is_constant));
-            texts.extend(filled.map(|word| PossibleText {
-                text: self.value(&word),
-                is_constant,
-            }));
+    /// Returns the texts that a part of a word may become.
+    fn part_texts(&self, script: &ScriptFacts, part: &WordPart) -> Vec<PossibleText> {
+        match part {
+            WordPart::Variable { name, fallback, .. } => {
+                let mut texts = self.values_of(script, name);
+                texts.extend(fallback.clone().map(PossibleText::constant));
+                texts
+            }
+            WordPart::Substitution {
+                commands,
+                is_process: false,
+                ..
+            } => {
+                let text = constant_output(script, commands.clone());
+                text.map(PossibleText::constant).into_iter().collect()
+            }
+            _ => Vec::new(),
         }
-        texts.extend(self.substituted(script, word));
+    }
+
+    /// Returns texts that a word may expand to.
+    pub(super) fn possible_texts(
+        &self,
+        script: &ScriptFacts,
+        word: &ShellWord,
+    ) -> Vec<PossibleText> {
+        let parts = word.parts().iter();
+        let known: Vec<Vec<PossibleText>> =
+            parts.map(|part| self.part_texts(script, part)).collect();
+        let most = known.iter().map(Vec::len).max();
+        let mut texts = Vec::new();
+        for round in 0..most.unwrap_or_default() {
+            let chosen = |at: usize| {
+                let values: &Vec<PossibleText> = known.get(at)?;
+                values.get(round).or(values.last())
+            };
+            let all = (0..known.len()).filter_map(chosen);
+            let is_constant = all.clone().all(|value| value.is_constant);
+            let is_element = all.clone().any(|value| value.is_element);
+            let filled = word.filled(|at| Some(chosen(at)?.text.clone()));
+            let Some(text) = filled.map(|word| self.value(&word)) else {
+                continue;
+            };
+            if !self.has_room(&text) {
+                break;
+            }
+            texts.push(PossibleText {
+                text,
+                is_constant,
+                is_element,
+            });
+        }
+        let has_constants = texts.iter().any(|own| own.is_constant);
+        let printed = self.substituted(script, word).into_iter();
+        texts.extend(printed.filter(|own| !has_constants || !own.is_constant));
         texts
     }
 
@@ -305,157 +427,4 @@ impl Assessor<'_> {
         let texts = self.possible_texts(script, word);
         texts.into_iter().map(|own| own.text).collect()
     }
-
-    /// Returns the arguments that a word may become: of constants all, of paths that are printed the protected ones.
-    fn possible_arguments(&self, script: &ScriptFacts, word: &ShellWord) -> Vec<Vec<String>> {
-        let plain = word.plain_text();
-        if let Some(text) = plain.filter(|text| text.contains('{') && text.contains([',', '.'])) {
-            let words = without_braces(&text, true).unwrap_or_default();
-            return match words.len() {
-                0 | 1 => Vec::new(),
-                _ => vec![words.into_iter().filter(|word| !word.is_empty()).collect()],
-            };
-        }
-        let list = word.sole_variable().into_iter().flat_map(|name| {
-            let lists = self.lists.iter().filter(move |(known, _)| known == name);
-            lists.map(|(_, elements)| elements.clone())
-        });
-        let texts = self.possible_texts(script, word).into_iter();
-        let texts = texts
-            .filter(|own| own.is_constant || self.place.protected(&own.text).is_some())
-            .map(|own| match word.is_quoted() || !own.is_constant {
-                true => vec![own.text],
-                false => split(&own.text),
-            });
-        list.chain(texts).collect()
-    }
-
-    /// Returns the protected paths that a word may expand to.
-    fn protected_values(&self, script: &ScriptFacts, word: &ShellWord) -> Vec<String> {
-        let mut texts = self.possible_values(script, word);
-        texts.retain(|text| self.place.protected(text).is_some());
-        texts
-    }
-
-    /// Judges a command with the texts that its words may expand to. All words get the values of one round of a loop, so that
-    /// `cp "$f" "$f.bak"` stays a copy.
-    pub(super) fn possible_calls(&mut self, script: &ScriptFacts, index: usize) {
-        let (Some(command), Some(facts)) =
-            (script.script.commands.get(index), script.facts.get(index))
-        else {
-            return;
-        };
-        // These only print or compare, and where `cd` leads is judged with the value that is not known.
-        const PLAIN: [&str; 8] = ["[", "[[", "cd", "chdir", "echo", "printf", "pushd", "test"];
-        if facts
-            .values
-            .first()
-            .is_none_or(|name| PLAIN.contains(&name.as_str()))
-        {
-            return;
-        }
-        let possible = |(value, word): (&String, &ShellWord)| match value.contains([UNKNOWN, '{']) {
-            true => self.possible_arguments(script, word),
-            false => Vec::new(),
-        };
-        let words = facts.values.iter().zip(&command.words);
-        let values: Vec<Vec<Vec<String>>> = words.map(possible).collect();
-        let rounds = values.iter().map(Vec::len).max();
-        for round in 0..rounds.unwrap_or_default().min(MAX_VALUES) {
-            let mut call = UnwrappedCall {
-                function_at: Some(index),
-                ..UnwrappedCall::default()
-            };
-            let words = facts.values.iter().zip(&command.words);
-            for ((value, word), values) in words.zip(&values) {
-                match values.get(round).or(values.last()) {
-                    Some(texts) => {
-                        let words = texts.iter().map(|text| ShellWord::literal_of(text));
-                        call.words.extend(words);
-                        call.arguments.extend(texts.iter().cloned());
-                    }
-                    None => {
-                        call.words.push(word.clone());
-                        call.arguments.push(value.clone());
-                    }
-                }
-            }
-            self.possible_call(script, call);
-        }
-    }
-
-    /// Judges a command with what another one may add to its arguments: protected paths, and constant words.
-    pub(super) fn possible_operands(&mut self, script: &ScriptFacts, call: &UnwrappedCall) {
-        let mut paths = std::mem::take(&mut self.fed_paths);
-        paths.retain(|path| self.place.protected(path).is_some());
-        let words = std::mem::take(&mut self.fed_words);
-        let each = paths.iter().chain(&words).take(MAX_VALUES);
-        for word in each {
-            self.possible_call(script, call.fed(std::slice::from_ref(word)));
-        }
-        if words.len() > 1 {
-            self.possible_call(script, call.fed(&words));
-        }
-        let lists = call
-            .arguments
-            .iter()
-            .position(|word| word.starts_with(":::"));
-        if let Some(at) = lists {
-            let (command, lists) = call.arguments.split_at(at);
-            let plain = UnwrappedCall {
-                arguments: command.to_vec(),
-                placeholder: call.placeholder.clone(),
-                ..UnwrappedCall::default()
-            };
-            for words in combinations(lists, MAX_VALUES) {
-                self.possible_call(script, plain.fed(&words));
-            }
-        }
-        self.fed_paths = paths;
-    }
-
-    /// Judges redirections to protected paths that their targets may expand to.
-    pub(super) fn possible_targets(&mut self, script: &ScriptFacts) {
-        let outputs = script.script.redirections.iter();
-        for output in outputs.filter(|output| output.operator.contains('>')) {
-            for path in self.protected_values(script, &output.target) {
-                written(&path, self.place, &mut self.findings);
-            }
-        }
-    }
-
-    /// Judges a call whose arguments are one possibility. It changes nothing for later commands, and what it does not destroy counts
-    /// only where all of its arguments are known.
-    fn possible_call(&mut self, script: &ScriptFacts, call: UnwrappedCall) {
-        if self.possible_calls_left == 0 {
-            return;
-        }
-        self.possible_calls_left -= 1;
-        let is_known = !call.arguments.iter().any(|text| text.contains(UNKNOWN));
-        let findings = std::mem::take(&mut self.findings);
-        self.findings.elsewhere = self.elsewhere;
-        let (directory, moves, texts) = (self.directory.clone(), self.moves, self.queue.len());
-        self.calls(script, call);
-        self.directory = directory;
-        self.moves = moves;
-        let found = std::mem::replace(&mut self.findings, findings);
-        match is_known {
-            true => self.findings.merge(found),
-            false => self.findings.raise(found),
-        }
-        // A text that has not been known before makes the class of the command line unknown.
-        for (text, ..) in self.queue.split_off(texts) {
-            self.findings.guess(text);
-        }
-    }
-}
-
-/// Returns a text, and what follows the characters and words with which languages and options begin a command: `:!`, `exec=`,
-/// `shell `, `$(`.
-pub(super) fn readings(text: &str) -> impl Iterator<Item = &str> {
-    const STARTS: [&str; 6] = ["!", "=", "shell ", "$(", "`", "| "];
-    let behind = STARTS
-        .into_iter()
-        .filter_map(|start| Some(text.split_once(start)?.1));
-    std::iter::once(text).chain(behind.map(|rest| rest.trim_end_matches([')', '`', ']'])))
 }

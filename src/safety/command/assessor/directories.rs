@@ -152,35 +152,48 @@ impl Assessor<'_> {
     }
 }
 
-/// Returns a directory below this one that a word names, if all of its values lie there: `$d` of `for d in a b`, or `for d in */`. The
-/// top directory of a repository counts as this one, because git already obeys its settings here.
+/// Whether a word is the top directory of the repository. It counts as this one, because git already obeys its settings here.
+fn is_top(script: &ScriptFacts, word: &ShellWord) -> bool {
+    let is_whole = word.value("", "").text.chars().eq([UNKNOWN]);
+    let mut substitutions = word.substitutions();
+    let Some((commands, false)) = substitutions.next().filter(|_| is_whole) else {
+        return false;
+    };
+    let facts = script.facts.get(commands).unwrap_or_default();
+    matches!(facts, [facts] if facts.values == ["git", "rev-parse", "--show-toplevel"])
+}
+
+/// Returns a directory below this one that a word names, if all of its values lie there: `$d` of `for d in a b`, or `for d in */`.
 fn inner_directory(script: &ScriptFacts, word: &ShellWord) -> Option<String> {
-    if let Some((commands, false)) = word.substitutions().next() {
-        let is_whole = word.value("", "").text.chars().eq([UNKNOWN]);
-        let [facts] = script.facts.get(commands)? else {
-            return None;
-        };
-        let is_top = facts.values == ["git", "rev-parse", "--show-toplevel"];
-        return (is_whole && is_top).then(|| ".".to_owned());
+    if is_top(script, word) {
+        return Some(".".to_owned());
     }
     let variable = word.sole_variable()?;
-    // What else may give it a value: code that is not seen, `read d`, `typeset -n d=e`.
+    // What else may give it a value: code that is not seen, `read d`, `read 'd?Where: '`, `zparseopts x=d`, `typeset -n d=e`.
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let sets = |values: &[String]| {
         let mut first = values.iter().take(3).map(String::as_str);
         first.any(|word| matches!(word, "eval" | "source" | "." | "-n"))
-            || values.iter().skip(1).any(|word| word == variable)
+            || values.iter().skip(1).any(|word| {
+                let mut names = word.split(|c| !is_part(c));
+                word.contains(variable) && names.any(|name| name == variable)
+            })
     };
     if script.facts.iter().any(|facts| sets(&facts.values)) {
         return None;
     }
-    let assigned = script
-        .script
-        .commands
-        .iter()
-        .flat_map(|own| &own.assignments);
-    let given = assigned.chain(&script.script.loops);
-    let values = given.filter(|(name, _)| name == variable);
-    let values: Vec<String> = values.map(|(_, word)| word.value("", "").text).collect();
+    let commands = script.script.commands.iter();
+    let assigned = commands.flat_map(|own| own.assignments.iter());
+    let assigned = assigned.filter(|(name, _)| name == variable);
+    let loops = script.script.loops.iter();
+    let loops = loops.filter(|own| own.variable == variable);
+    let listed = loops.flat_map(|own| &own.words);
+    let given = assigned.map(|(_, word)| word).chain(listed);
+    let values = given.map(|word| match is_top(script, word) {
+        true => ".".to_owned(),
+        false => word.value("", "").text,
+    });
+    let values: Vec<String> = values.collect();
     // Patterns such as `.*` may mean the directory above.
     let is_inner = |value: &String| {
         let is_outside = value.starts_with(['/', '~', '-', '+'])

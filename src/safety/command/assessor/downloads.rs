@@ -8,7 +8,7 @@ use crate::safety::command::class::CommandClass::RunsDownloadedCode;
 use crate::safety::command::programs;
 use crate::safety::command::roles::innermost;
 use crate::safety::command::special::is_url;
-use crate::safety::command::targets::{build_file, program_directory};
+use crate::safety::command::targets::{build_file, is_sink, normalize, program_directory};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Programs that unpack an archive.
@@ -56,12 +56,80 @@ fn runs_containers(script: &ScriptFacts) -> bool {
 
 /// Whether a pattern with `*` or `?` may match a name.
 fn matches_name(pattern: &str, name: &str) -> bool {
+    if !pattern.contains(['*', '?']) {
+        return false;
+    }
     let pattern = &pattern.replace('?', "*");
     let (Some((start, _)), Some((_, end))) = (pattern.split_once('*'), pattern.rsplit_once('*'))
     else {
         return false;
     };
     name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+}
+
+/// Whether a text is a plain list of simple commands, so that its commands run once and in its order.
+pub(super) fn runs_once(text: &str) -> bool {
+    const OTHERS: [&str; 18] = [
+        "done",
+        "repeat",
+        "for",
+        "{",
+        "select",
+        "coproc",
+        "|",
+        "&",
+        "<(",
+        ">(",
+        "=(",
+        "$(",
+        "`",
+        "setsid",
+        "screen",
+        "tmux",
+        "systemd-run",
+        "docker",
+    ];
+    let plain = text.replace("&&", "").replace("||", "");
+    !OTHERS.iter().any(|other| plain.contains(other))
+}
+
+/// Options that name the file which a program writes.
+const OUTPUT_OPTIONS: [&str; 6] = [
+    "-o",
+    "-out",
+    "--out",
+    "--outfile",
+    "--output",
+    "--output-file",
+];
+
+/// Returns the files that a command writes, as far as its arguments name them.
+fn written_files(values: &[String]) -> Vec<String> {
+    let values = innermost(values);
+    let (name, arguments) = values
+        .split_first()
+        .map_or(("", &[][..]), |(name, rest)| (name.as_str(), rest));
+    // Their `-o` names no file.
+    if matches!(name, "ag" | "egrep" | "fgrep" | "grep" | "rg" | "zgrep") {
+        return Vec::new();
+    }
+    let is_writer = matches!(name, "tee" | "sponge");
+    let operands = arguments
+        .iter()
+        .filter(|file| is_writer && !file.starts_with('-'));
+    let pairs = arguments.iter().zip(arguments.iter().skip(1));
+    let named = pairs
+        .filter(|(option, _)| OUTPUT_OPTIONS.contains(&option.as_str()))
+        .map(|(_, file)| file);
+    let attached = arguments.iter().filter_map(|argument| {
+        let of = argument.strip_prefix("of=");
+        of.or_else(|| argument.strip_prefix("--output="))
+    });
+    operands
+        .chain(named)
+        .cloned()
+        .chain(attached.map(str::to_owned))
+        .collect()
 }
 
 impl ScriptFacts {
@@ -321,8 +389,74 @@ impl Assessor<'_> {
         self.compiled(name, arguments);
     }
 
+    /// Whether a command reads a file that was downloaded.
+    fn reads_download(&self, script: &ScriptFacts, index: usize) -> bool {
+        let is_own = |file: &str| {
+            let file = file.strip_prefix("if=").unwrap_or(file);
+            !file.is_empty() && self.is_downloaded(file)
+        };
+        let facts = script.facts.get(index).map(|facts| facts.values.as_slice());
+        let arguments = facts.and_then(|values| values.get(1..)).unwrap_or_default();
+        let mut inputs = script.script.redirections.iter();
+        arguments.iter().any(|file| is_own(file))
+            || inputs.any(|input| {
+                input.operator == "<"
+                    && input.commands.contains(&index)
+                    && is_own(&self.value(&input.target))
+            })
+    }
+
+    /// Notes the files to which a command passes a download on that it reads, or gets from a stage of its pipeline before it.
+    pub(super) fn pass_download_on(&mut self, script: &mut ScriptFacts, index: usize) {
+        if self.downloaded.is_empty() {
+            return;
+        }
+        let reads = self.reads_download(script, index);
+        if reads {
+            script.carriers.insert(index);
+        }
+        let gets = || {
+            script.script.pipelines.iter().any(|stages| {
+                let at = stages.iter().position(|stage| stage.contains(&index));
+                let own = at.and_then(|at| stages.get(at));
+                let (Some(first), Some(own)) = (stages.first(), own) else {
+                    return false;
+                };
+                let mut before = script
+                    .carriers
+                    .range(first.start..own.start.max(first.start));
+                before.next().is_some()
+            })
+        };
+        if !reads && (script.carriers.is_empty() || !gets()) {
+            return;
+        }
+        let outputs = script.script.redirections.iter();
+        let outputs = outputs
+            .filter(|output| output.operator.contains('>') && output.commands.contains(&index));
+        let targets = outputs.map(|output| self.value(&output.target));
+        let values = script.facts.get(index).map(|facts| facts.values.as_slice());
+        let files = targets.chain(written_files(values.unwrap_or_default()));
+        let mut files: Vec<String> = files.collect();
+        files.retain(|file| {
+            !is_sink(file) && !file.contains(UNKNOWN) && !self.downloaded.contains(file)
+        });
+        for file in files {
+            self.installs_program(&file);
+            self.downloaded.push(file);
+        }
+    }
+
     /// Judges where a download is put.
     pub(super) fn installs_program(&mut self, path: &str) {
+        // Without `cd`, a name alone is a file of this directory.
+        let is_here = self.directory.as_deref() == Some(self.place.cwd);
+        let from = self.directory.as_deref().filter(|_| !is_here);
+        let path = &match from {
+            Some(_) if is_url(path) => file_name(path).to_owned(),
+            Some(directory) => normalize(path, directory),
+            None => path.to_owned(),
+        };
         if path.contains('/') && program_directory(path, self.place) {
             let reason = "installs a download into a directory that is searched for programs";
             self.findings.add_grave(RunsDownloadedCode, reason);

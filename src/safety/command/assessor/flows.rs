@@ -124,9 +124,11 @@ impl Assessor<'_> {
     /// Judges a text that a shell runs.
     pub(super) fn shell_text(&mut self, text: &str) {
         match text.contains(UNKNOWN) {
-            true => self
-                .findings
-                .add(Unknown, "it runs text that is not known in advance"),
+            true => {
+                let reason = "it runs text that is not known in advance";
+                self.findings
+                    .add_text(reason, text.replace(UNKNOWN, "$unknown"));
+            }
             false => self.enqueue(text),
         }
     }

@@ -9,6 +9,7 @@ use super::streams::{StreamContent, descriptor_of};
 use super::{Assessor, CommandFacts, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::Destroys;
 use crate::safety::command::special::SENDS_SECRET;
+use crate::safety::command::syntax::FunctionSyntax;
 use crate::safety::command::targets::is_private;
 use crate::safety::command::word::UNKNOWN;
 
@@ -58,13 +59,28 @@ impl ScriptFacts {
 
     /// Returns the redirection that opens a descriptor: the last before a command, or else the last.
     pub(super) fn opened(&self, descriptor: u32, command: usize) -> Option<&Redirection> {
-        let opens = |redirection: &&Redirection| {
-            redirection.descriptor == Some(descriptor)
-                && !redirection.operator.ends_with(['&', '-'])
-        };
-        let mut opening = self.script.redirections.iter().filter(opens);
+        let mut opening = self.all_openings(descriptor);
         let mut before = opening.clone().filter(|own| own.commands.start <= command);
         before.next_back().or(opening.next_back())
+    }
+
+    /// Returns the redirections that open a descriptor.
+    fn all_openings(
+        &self,
+        descriptor: u32,
+    ) -> impl DoubleEndedIterator<Item = &Redirection> + Clone {
+        self.script.redirections.iter().filter(move |redirection| {
+            redirection.descriptor == Some(descriptor)
+                && !redirection.operator.ends_with(['&', '-'])
+        })
+    }
+
+    /// Returns the redirections that may have opened a descriptor for a command: a function may be called after any of them.
+    pub(super) fn openings(&self, descriptor: u32, command: usize) -> Vec<&Redirection> {
+        match self.function_of(command) {
+            Some(_) => self.all_openings(descriptor).collect(),
+            None => self.opened(descriptor, command).into_iter().collect(),
+        }
     }
 }
 
@@ -225,7 +241,10 @@ impl Assessor<'_> {
         let mut substitutions = redirection.target.substitutions();
         let process = substitutions.find(|(_, is_process)| *is_process);
         let downloads = || self.word_downloads(script, &redirection.target);
-        let mut holds_secret = self.holds_secret(script, &redirection.target);
+        let function = script.function_of(redirection.commands.start);
+        let names_private = |name| self.names_private(function, name);
+        let mut holds_secret = self.holds_secret(script, &redirection.target)
+            || redirection.operator == "<" && redirection.target.variables().any(names_private);
         let content = match (redirection.operator.as_str(), process) {
             ("<<" | "<<-" | "<<<", _) => match downloads() {
                 true => StreamContent::Download,
@@ -266,7 +285,7 @@ impl Assessor<'_> {
         let functions = &script.script.functions;
         let inputs = &mut script.inputs;
         for _ in 0..functions.len().min(MAX_CALLS) {
-            for (name, body) in functions {
+            for FunctionSyntax { name, body, .. } in functions {
                 let calls =
                     script.facts.iter().enumerate().filter(|(at, facts)| {
                         facts.values.first() == Some(name) && !body.contains(at)

@@ -60,10 +60,9 @@ impl Assessor<'_> {
             "<<" | "<<-" | "<<<" => {}
             _ => {
                 if operator == ">&" && target.chars().all(|c| c.is_ascii_digit() || c == '-') {
-                    let opened = target.parse().ok();
-                    let opened =
-                        opened.and_then(|number| script.opened(number, redirection.commands.start));
-                    if opened.is_some_and(|opened| is_connection(&self.value(&opened.target))) {
+                    let opened = |number| script.openings(number, redirection.commands.start);
+                    let mut opened = target.parse().ok().into_iter().flat_map(opened);
+                    if opened.any(|opened| is_connection(&self.value(&opened.target))) {
                         self.sent_output(script, &redirection.commands);
                     }
                     return;

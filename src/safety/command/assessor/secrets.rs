@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::calls::placeholder;
+use super::candidates::is_positional;
 use super::{Assessor, CommandFacts, ScriptFacts, SimpleCommand};
 use crate::safety::command::class::CommandClass::{Destroys, Network};
 use crate::safety::command::programs::{self, find_option};
@@ -77,6 +78,7 @@ fn prints_secret(
     facts: &CommandFacts,
     words: &[ShellWord],
     is_secret_name: impl Fn(&str) -> bool,
+    names_private: impl Fn(&str) -> bool,
 ) -> bool {
     let values = innermost(&facts.values);
     let Some((path, arguments)) = values.split_first() else {
@@ -101,10 +103,19 @@ fn prints_secret(
             names.any(is_secret_name)
         }
         "ls" | "stat" | "test" | "grep" => false,
+        // `FILE:.env,nonblock`
+        "socat" => arguments.iter().any(|address| {
+            let path = address.split(',').next().unwrap_or_default();
+            is_private(path.split_once(':').map_or(path, |(_, path)| path))
+        }),
         name => {
             let entry = programs::find(name);
             entry.is_some_and(|entry| entry.prints_secrets(&entry.arguments(arguments)))
                 || arguments.iter().any(|path| is_private(path))
+                || words
+                    .iter()
+                    .flat_map(ShellWord::variables)
+                    .any(names_private)
         }
     }
 }
@@ -281,8 +292,14 @@ impl Assessor<'_> {
         });
         let is_secret_name =
             |name: &str| names_secret(name) || self.secret_variables.contains(name);
-        printed.any(|(command, facts)| prints_secret(facts, &command.words, is_secret_name))
-            || read.any(|input| is_private(&self.value(&input.target)))
+        let function = script.function_of(commands.start);
+        let names_private = |name: &str| self.names_private(function, name);
+        printed.any(|(command, facts)| {
+            prints_secret(facts, &command.words, is_secret_name, names_private)
+        }) || read.any(|input| {
+            let mut names = input.target.variables();
+            is_private(&self.value(&input.target)) || names.any(names_private)
+        })
     }
 
     /// Whether the value of a word has a secret, as far as the names of its variables and its commands tell.
@@ -346,6 +363,43 @@ impl Assessor<'_> {
                 self.secret_variables.insert(name.clone());
             }
         }
+        self.private_paths(script);
+    }
+
+    /// Notes the variables, and the parameters of functions, that may name a private file.
+    fn private_paths(&mut self, script: &ScriptFacts) {
+        let commands = script.script.commands.iter();
+        let assigned = commands.flat_map(|command| &command.assignments);
+        let assigned = assigned.map(|(name, word)| (name, word));
+        let loops = script.script.loops.iter();
+        let listed = loops.flat_map(|own| own.words.iter().map(|word| (&own.variable, word)));
+        for (name, word) in assigned.chain(listed) {
+            let elements = word.elements().unwrap_or_default();
+            if is_private(&self.value(word)) || elements.iter().any(|path| is_private(path)) {
+                self.private_variables.insert(name.clone());
+            }
+        }
+        for name in script.script.functions.iter().map(|own| &own.name) {
+            for (index, at) in script.calls_of(name) {
+                let values = script.facts.get(index).map(|facts| facts.values.as_slice());
+                let arguments = values.and_then(|values| values.get(at + 1..));
+                if arguments
+                    .unwrap_or_default()
+                    .iter()
+                    .any(|path| is_private(path))
+                {
+                    self.private_variables.insert(format!("{name}\0"));
+                }
+            }
+        }
+    }
+
+    /// Whether a variable, in a function, may name a private file.
+    pub(super) fn names_private(&self, function: Option<&str>, name: &str) -> bool {
+        let parameters = function.filter(|_| is_positional(name));
+        let parameters = parameters.map(|function| format!("{function}\0"));
+        self.private_variables
+            .contains(parameters.as_deref().unwrap_or(name))
     }
 
     /// Notes the variables that `read` gives a secret.

@@ -1,5 +1,6 @@
 //! Shells, interpreters, and builtins that run text or change the shell.
 
+use super::candidates::constant_output;
 use super::streams::{StreamContent, descriptor_of};
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
@@ -242,7 +243,8 @@ impl Assessor<'_> {
             true => {
                 self.findings.add(Reads, "");
                 let parameters = call.arguments.get(options.operand + 1..);
-                self.note_parameters(0, parameters.unwrap_or_default());
+                self.scope = None;
+                self.note_parameters(0, parameters.unwrap_or_default(), false);
                 self.run_argument(script, call, options.operand, false);
             }
             false => self.script_file(script, call, options.operand),
@@ -283,10 +285,17 @@ impl Assessor<'_> {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
         } else if substitution {
-            self.findings
-                .add(Unknown, "it runs the output of a command");
+            let word = call.words.get(at).filter(|_| runs_shell(call));
+            let commands = word.and_then(|word| word.substitutions().next());
+            let text = commands.and_then(|(commands, _)| constant_output(script, commands));
+            match text {
+                Some(text) => self.shell_text(&text),
+                None => self
+                    .findings
+                    .add(Unknown, "it runs the output of a command"),
+            }
         } else {
-            if is_shell(call.name) || matches!(call.name, "source" | ".") {
+            if runs_shell(call) {
                 self.run_texts_of(file);
             }
             self.local_script(file);
@@ -435,6 +444,11 @@ impl Assessor<'_> {
         self.script_file(script, call, at);
         true
     }
+}
+
+/// Whether a program runs a file of shell commands.
+fn runs_shell(call: &ShellCall<'_>) -> bool {
+    is_shell(call.name) || matches!(call.name, "source" | ".")
 }
 
 /// Whether a word is a plain name or an option, and no text.

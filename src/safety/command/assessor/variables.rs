@@ -86,7 +86,8 @@ impl Assessor<'_> {
                 None => value.contains(UNKNOWN),
             };
             self.has_unknown_value |= is_open;
-            self.note_value(script, name, word);
+            let replaces = command.is_certain && script.script.functions.is_empty();
+            self.note_value(script, (name, word), replaces);
             self.variable(script, name, &value, Some(word));
         }
     }

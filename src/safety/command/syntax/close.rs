@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
-use super::{Redirection, SyntaxBuilder, SyntaxFrame, WORDS, is_child_of};
+use super::expansion::is_certain;
+use super::{FunctionSyntax, Redirection, SyntaxBuilder, SyntaxFrame, WORDS, is_child_of};
 use crate::safety::command::word::{ShellWord, WordPart, unescape_quoted};
 
 impl SyntaxBuilder<'_> {
@@ -47,9 +48,15 @@ impl SyntaxBuilder<'_> {
                     value,
                 }) = self.frames.pop()
                 {
+                    let is_appended = node.child(1).is_some_and(|sign| sign.kind() == "+=");
+                    let value = match is_appended {
+                        true => value.behind_value_of(&name),
+                        false => value,
+                    };
                     let command = self.script.commands.get_mut(command);
                     if let Some(command) = command {
                         command.assignments.push((name, value));
+                        command.is_certain |= is_certain(node, true);
                     }
                 }
             }
@@ -83,9 +90,14 @@ impl SyntaxBuilder<'_> {
             "function_definition" => {
                 if let Some(SyntaxFrame::Function { name, start }) = self.frames.pop() {
                     let body = start..self.script.commands.len();
-                    self.script.functions.push((name, body));
+                    self.script.functions.push(FunctionSyntax {
+                        name,
+                        body,
+                        is_certain: is_certain(node, false),
+                    });
                 }
             }
+            "for_statement" => self.close_loop(node),
             _ => {}
         }
         if WORDS.contains(&kind) || kind == "variable_name" {
@@ -117,15 +129,19 @@ impl SyntaxBuilder<'_> {
         let Some(SyntaxFrame::Word { word, .. }) = self.frames.pop() else {
             return;
         };
+        let word = word.with_subscripts();
         // A descriptor that the grammar takes for a file: `>& file 0>&1`.
         let rest = self.text.get(node.end_byte()..).unwrap_or_default();
         let is_descriptor = node.kind() == "number" && rest.starts_with(['<', '>']);
         let list = node
             .parent()
             .filter(|parent| parent.kind() == "for_statement");
-        if let Some(name) = list.and_then(|list| list.child_by_field_name("variable")) {
-            let name = self.slice(name).to_owned();
-            return self.script.loops.push((name, word));
+        if let Some(list) = list {
+            let mut loops = self.script.loops.iter_mut().rev();
+            if let Some(own) = loops.find(|own| own.id == list.id()) {
+                own.words.push(word);
+            }
+            return;
         }
         match self.frames.last_mut() {
             Some(SyntaxFrame::Command(index)) => {
@@ -135,6 +151,22 @@ impl SyntaxBuilder<'_> {
             Some(SyntaxFrame::Assignment { value, .. }) => *value = word,
             Some(SyntaxFrame::Redirect { targets, .. }) if !is_descriptor => targets.push(word),
             _ => {}
+        }
+    }
+
+    /// Ends a loop over words. One without a list has the positional parameters.
+    fn close_loop(&mut self, node: Node<'_>) {
+        let end = self.script.commands.len();
+        let mut cursor = node.walk();
+        let has_list = node.children(&mut cursor).any(|child| child.kind() == "in");
+        let mut loops = self.script.loops.iter_mut().rev();
+        if let Some(own) = loops.find(|own| own.id == node.id()) {
+            own.commands.end = end;
+            if !has_list {
+                let mut parameters = ShellWord::default();
+                parameters.push(WordPart::whole("@", true));
+                own.words.push(parameters);
+            }
         }
     }
 

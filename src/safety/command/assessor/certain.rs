@@ -1,0 +1,374 @@
+//! Whether all values that a command may get are known, so that it need not be judged as one with a value that is not.
+
+use std::collections::HashMap;
+
+use super::candidates::is_positional;
+use super::{Assessor, HOOKS, ScriptFacts};
+use crate::safety::command::syntax::SimpleCommand;
+use crate::safety::command::word::{ShellWord, UNKNOWN, WordPart};
+
+/// Commands that may give variables and functions a value or meaning that is not in the text.
+const DYNAMIC: [&str; 16] = [
+    "alias",
+    "autoload",
+    "disable",
+    "emulate",
+    "enable",
+    "eval",
+    "getopts",
+    "nameref",
+    "read",
+    "sched",
+    "setopt",
+    "source",
+    "trap",
+    "vared",
+    "zmodload",
+    "zparseopts",
+];
+
+/// Variables that the shell itself sets.
+const OF_SHELL: [&str; 34] = [
+    "_",
+    "ARGC",
+    "BASHPID",
+    "CDPATH",
+    "COLUMNS",
+    "ERRNO",
+    "HISTCMD",
+    "HOME",
+    "IFS",
+    "LINENO",
+    "LINES",
+    "MATCH",
+    "OLDPWD",
+    "OPTARG",
+    "OPTIND",
+    "PWD",
+    "RANDOM",
+    "REPLY",
+    "SECONDS",
+    "SHELL",
+    "SHLVL",
+    "argv",
+    "cdpath",
+    "match",
+    "mbegin",
+    "mend",
+    "path",
+    "pipestatus",
+    "prompt",
+    "psvar",
+    "reply",
+    "signals",
+    "status",
+    "words",
+];
+
+/// Whether a text has a meaning of its own for a shell that is not quoted.
+fn is_pattern(text: &str) -> bool {
+    text.starts_with(['~', '=']) || text.contains(['*', '?', '[', '{', '$', '`', '(', '^', '#'])
+}
+
+/// Whether a text has flags with which zsh gives another value than that of a variable: `${(P)x}`, `$=x`.
+fn has_flags(text: &str) -> bool {
+    let signs = [
+        "${(", "${=", "${~", "${^", "${+", "${#", "${!", "$=", "$~", "$^",
+    ];
+    signs.iter().any(|sign| text.contains(sign))
+}
+
+/// What a text says about its names, so that each is counted once.
+pub(super) struct NameCounts {
+    /// Whether a command may give names a meaning that the text does not show.
+    is_dynamic: bool,
+    /// How often each name stands in the text.
+    all: HashMap<String, usize>,
+    /// How often the text has the value of each as a whole: `$NAME` or `${NAME`.
+    uses: HashMap<String, usize>,
+    /// How often the words have it.
+    parts: HashMap<String, usize>,
+    /// The commands that assign to each.
+    assigned: HashMap<String, Vec<usize>>,
+}
+
+impl NameCounts {
+    /// Counts the names of a text.
+    pub(super) fn new(script: &ScriptFacts, text: &str) -> NameCounts {
+        let mut counts = NameCounts {
+            is_dynamic: has_flags(text) || script.is_dynamic(),
+            all: HashMap::new(),
+            uses: HashMap::new(),
+            parts: HashMap::new(),
+            assigned: HashMap::new(),
+        };
+        let mut before = "";
+        for name in text.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+            let plain = name.trim_end_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            if !plain.is_empty() {
+                counts.is_dynamic |= DYNAMIC.contains(&plain);
+                *counts.all.entry(plain.to_owned()).or_default() += 1;
+                if before.ends_with('$') || before.ends_with("${") {
+                    *counts.uses.entry(plain.to_owned()).or_default() += 1;
+                }
+            }
+            let end = name.as_ptr() as usize - text.as_ptr() as usize + name.len();
+            before = text.get(..end).unwrap_or_default();
+        }
+        for part in script.all_words().flat_map(ShellWord::parts) {
+            if let WordPart::Variable {
+                name,
+                skipped: Some(_),
+                ..
+            } = part
+            {
+                *counts.parts.entry(name.clone()).or_default() += 1;
+            }
+        }
+        for (index, command) in script.script.commands.iter().enumerate() {
+            for (name, _) in &command.assignments {
+                counts.assigned.entry(name.clone()).or_default().push(index);
+            }
+        }
+        counts
+    }
+
+    fn count(of: &HashMap<String, usize>, name: &str) -> usize {
+        of.get(name).copied().unwrap_or_default()
+    }
+}
+
+impl ScriptFacts {
+    /// Returns all words of the text.
+    fn all_words(&self) -> impl Iterator<Item = &ShellWord> {
+        let commands = self.script.commands.iter();
+        let words = commands.flat_map(|own| {
+            let values = own.assignments.iter().map(|(_, word)| word);
+            own.words.iter().chain(values)
+        });
+        let targets = self.script.redirections.iter().map(|own| &own.target);
+        let lists = self.script.loops.iter().flat_map(|own| &own.words);
+        words.chain(targets).chain(lists)
+    }
+
+    /// Returns what the text says about its names.
+    fn names(&self, text: &str) -> &NameCounts {
+        self.names.get_or_init(|| NameCounts::new(self, text))
+    }
+
+    /// Whether a command may give variables or functions a meaning that the text does not show.
+    fn is_dynamic(&self) -> bool {
+        let sets = |values: &[String]| {
+            let letters: &[char] = match values.first().map(String::as_str) {
+                Some("typeset" | "declare" | "local") => &['n', 'A', 'T'],
+                Some("set") => &['A', 'o'],
+                Some("print" | "printf") => &['v'],
+                _ => return false,
+            };
+            let mut options = values.iter().skip(1);
+            options.any(|option| option.starts_with(['-', '+']) && option.contains(letters))
+        };
+        // `.` may stand behind another word, or be the value of a variable.
+        let is_source = |values: &[String]| {
+            let most = match self.script.functions.is_empty() {
+                true => 2,
+                false => values.len(),
+            };
+            values.iter().take(most).any(|word| word == ".")
+        };
+        let is_value = |word: &ShellWord| {
+            let elements = word.elements().unwrap_or_default();
+            word.value("", "").text == "." || elements.iter().any(|element| element == ".")
+        };
+        let lists = self.script.loops.iter().flat_map(|own| &own.words);
+        let assigned = self.script.commands.iter().flat_map(|own| &own.assignments);
+        self.facts
+            .iter()
+            .any(|facts| sets(&facts.values) || is_source(&facts.values))
+            || assigned.map(|(_, word)| word).chain(lists).any(is_value)
+    }
+
+    /// Returns the calls of a function by its name alone.
+    fn plain_calls(&self, name: &str) -> impl Iterator<Item = &[String]> + Clone {
+        let calls = self.facts.iter().map(|facts| facts.values.as_slice());
+        calls.filter(move |values| values.first().is_some_and(|first| first == name))
+    }
+
+    /// Whether a function is defined before a command, and only ever called by its name.
+    pub(super) fn is_certain_function(&self, text: &str, name: &str, command: usize) -> bool {
+        let functions = self.script.functions.iter();
+        let mut own = functions.filter(|own| own.name == name);
+        let defined = own.clone().count();
+        if !own.any(|own| own.is_certain && own.body.end <= command) {
+            return false;
+        }
+        let names = self.names(text);
+        !HOOKS.contains(&name)
+            && !names.is_dynamic
+            && NameCounts::count(&names.all, name) == defined + self.plain_calls(name).count()
+    }
+
+    /// Whether the calls of the function around a command give all of its parameters.
+    fn has_certain_parameters(&self, text: &str, command: usize, is_quoted: bool) -> bool {
+        let Some(name) = self.function_of(command) else {
+            return false;
+        };
+        let functions = &self.script.functions;
+        let mut bodies = functions.iter().filter(|own| own.name == name);
+        let (Some(function), None) = (bodies.next(), bodies.next()) else {
+            return false;
+        };
+        let body = &function.body;
+        let facts = self.facts.get(body.clone()).unwrap_or_default();
+        let sets = facts.iter().any(|facts| {
+            let mut words = facts.values.iter().take(2);
+            words.any(|word| matches!(word.as_str(), "shift" | "set") || word == name)
+        });
+        let is_constant = |values: &[String]| {
+            let mut arguments = values.iter().skip(1);
+            arguments.all(|text| {
+                let is_split = !is_quoted && text.contains(char::is_whitespace);
+                !is_split && !text.contains(UNKNOWN) && !is_pattern(text)
+            })
+        };
+        let mut calls = self.plain_calls(name);
+        let has_inner = functions.iter().any(|own| {
+            own.name != name && body.start <= own.body.start && own.body.end <= body.end
+        });
+        let names = self.names(text);
+        !sets
+            && !has_inner
+            && !HOOKS.contains(&name)
+            && calls.clone().next().is_some()
+            && NameCounts::count(&names.all, name) == 1 + calls.clone().count()
+            && !names.all.contains_key("argv")
+            && calls.all(is_constant)
+    }
+
+    /// Whether an assignment gives a variable a text that a word is replaced by as it is.
+    fn is_constant(command: &SimpleCommand, value: &ShellWord, word: &ShellWord) -> bool {
+        const DECLARING: [&str; 8] = [
+            "export", "local", "typeset", "declare", "readonly", "-x", "-r", "-g",
+        ];
+        let is_plain = command.words.iter().all(|word| {
+            let word = word.value("", "").text;
+            DECLARING.contains(&word.as_str())
+        });
+        let is_quoted = word.is_quoted();
+        is_plain
+            && match value.elements() {
+                Some(elements) => {
+                    let is_list = word.sole_list().is_some()
+                        && matches!(value.parts(), [WordPart::Array { .. }]);
+                    is_list && !elements.iter().any(|element| is_pattern(element))
+                }
+                None => {
+                    let text = value.value("", "").text;
+                    let is_split = is_pattern(&text) || text.contains(char::is_whitespace);
+                    !text.contains(UNKNOWN) && (is_quoted || !is_split)
+                }
+            }
+    }
+
+    /// Whether the text gives a variable all values that it may have in a word of a command.
+    fn is_certain_variable(
+        &self,
+        text: &str,
+        name: &str,
+        command: usize,
+        word: &ShellWord,
+    ) -> bool {
+        if name.is_empty() || OF_SHELL.contains(&name) {
+            return false;
+        }
+        let names = self.names(text);
+        let used = NameCounts::count(&names.parts, name);
+        let (mut set, mut is_set, mut is_constant) = (0, false, true);
+        let scope = self.function_of(command);
+        let assigned = names.assigned.get(name).map_or(&[][..], Vec::as_slice);
+        for (index, own) in assigned
+            .iter()
+            .filter_map(|at| Some((*at, self.script.commands.get(*at)?)))
+        {
+            set += 1;
+            let mut values = own.assignments.iter().filter(|(own, _)| own == name);
+            is_constant &=
+                index < command && values.all(|(_, value)| Self::is_constant(own, value, word));
+            let place = self.function_of(index);
+            is_set |= own.is_certain && (place == scope || place.is_none());
+        }
+        for own in self.script.loops.iter().filter(|own| own.variable == name) {
+            set += 1;
+            is_set |= own.commands.contains(&command) && !own.words.is_empty();
+            is_constant &= own.words.iter().all(|listed| {
+                let value = listed.value("", "").text;
+                let is_split = !word.is_quoted() && value.contains(char::is_whitespace);
+                !is_split && !value.contains(UNKNOWN) && !is_pattern(&value)
+            });
+        }
+        is_set
+            && is_constant
+            && NameCounts::count(&names.uses, name) == used
+            && NameCounts::count(&names.all, name) == used + set
+    }
+
+    /// Whether the text gives all values that the words of a command may have, and at most one of them varies.
+    fn has_certain_values(&self, text: &str, index: usize, rounds: usize) -> bool {
+        let words = self.script.commands.get(index);
+        let words = words.map_or(&[][..], |own| own.words.as_slice());
+        let names = words.iter().flat_map(ShellWord::variables);
+        let mut names: Vec<&str> = names.filter(|name| !is_place(name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.len() != 1 && (rounds != 1 || names.is_empty()) {
+            return false;
+        }
+        let counts = self.names(text);
+        let is_certain = |word: &ShellWord| {
+            // `$x:t`
+            let mut pairs = word.parts().windows(2);
+            let has_modifier = pairs.any(|pair| {
+                matches!(pair, [WordPart::Variable { .. }, WordPart::Text { text, .. }] if text.starts_with(':'))
+            });
+            !has_modifier
+                && word.parts().iter().all(|part| match part {
+                    WordPart::Text { .. } | WordPart::Number => true,
+                    WordPart::Variable { name, .. } if is_place(name) => {
+                        counts.all.get(name) == counts.uses.get(name)
+                    }
+                    WordPart::Variable {
+                        name,
+                        skipped: Some(_),
+                        is_quoted,
+                        ..
+                    } if is_positional(name) => {
+                        let is_list = matches!(name.as_str(), "@" | "*");
+                        (!is_list || word.sole_list().is_some())
+                            && self.has_certain_parameters(text, index, *is_quoted)
+                    }
+                    WordPart::Variable {
+                        name,
+                        skipped: Some(_),
+                        fallback: None,
+                        ..
+                    } => self.is_certain_variable(text, name, index, word),
+                    _ => false,
+                })
+        };
+        !counts.is_dynamic && words.iter().all(is_certain)
+    }
+}
+
+/// Whether a variable is the home directory or the working directory.
+fn is_place(name: &str) -> bool {
+    matches!(name, "HOME" | "PWD")
+}
+
+impl Assessor<'_> {
+    /// Whether a command gets no other values than those that are tried.
+    pub(super) fn is_certain(&self, script: &ScriptFacts, index: usize, rounds: usize) -> bool {
+        // Of a text that is not understood, only some parts are known.
+        let is_whole = !self.findings.hides_unknown && !self.is_cut.get();
+        is_whole && rounds > 0 && script.has_certain_values(&self.text, index, rounds)
+    }
+}
