@@ -11,6 +11,7 @@
 
 mod assign;
 mod current;
+mod doubts;
 mod earlier;
 mod echo;
 mod prompt;
@@ -68,6 +69,8 @@ pub struct KnownCommand<'a> {
     pub text: &'a str,
     /// The directory in which it was started.
     pub cwd: &'a str,
+    /// Its exit code.
+    pub exit: i32,
     /// The lines that were entered after it, up to the next known command, and are not known; `None` if nobody counted.
     pub unrecorded_after: Option<&'a [UnrecordedLine]>,
     /// Where zsh put the prompt after it.
@@ -231,12 +234,12 @@ pub fn cut(
     let lines: Vec<&Found<'_>> = std::iter::once(&current.found)
         .chain(matched.iter().flatten())
         .collect();
-    let (height, mut is_doubtful) = region::height(screen, &lines);
     // The next command whose line was found, and the known ones between the two.
     let newer = matched.get(..wanted - 1)?;
     let position = newer.iter().rposition(Option::is_some);
     let next = position.and_then(|at| newer.get(at)?.as_ref());
     let next = next.unwrap_or(&current.found);
+    let (height, mut is_doubtful) = region::height(screen, &lines, next);
     let missed = wanted - 1 - position.map_or(0, |at| at + 1);
     let at = commands.len() - wanted;
     let command = commands.get(at)?;
@@ -294,8 +297,14 @@ pub fn cut(
     let same_text = unrecorded::count_of(all, text);
     let repeats_itself =
         own.is_some_and(|own| region::repeats(screen, own, older, &lines, &shown, same_text));
+    let found = matched.get(wanted..)?.iter().map(Option::as_ref);
+    let before_it = all.get(..known)?.iter().rev();
+    let before_it = before_it.zip(found.chain(std::iter::repeat(None)));
+    let is_ambiguous =
+        own.is_some_and(|own| doubts::is_ambiguous(screen, text, before_it, &shown, own));
     is_partial = is_partial
         || is_doubtful
+        || is_ambiguous
         || *command.open_line == OpenLine::Overdrawn
         || next.prompt.is_doubtful
         || own.is_some_and(|own| {
@@ -319,7 +328,7 @@ pub fn cut(
         None => {}
         // Nothing was entered in between, but Ctrl-L, or a widget that prints, leaves the prompt behind.
         Some(_) if between.is_empty() => {
-            let height_there = height.max(region::height(screen, lines.get(1..)?).0);
+            let height_there = height.max(region::height(screen, lines.get(1..)?, next).0);
             let before = before.as_ref();
             let left =
                 region::left_behind(screen, start..end, &lines, before, next, height, command);
@@ -329,7 +338,19 @@ pub fn cut(
                 is_partial |= drop_long_form(&mut rows);
                 rest = None;
             }
-            abandoned = left.line.map(|row| {
+            // A job of a line that is not recorded may have printed behind the prompt.
+            let lines_of = |command: &KnownCommand<'_>| {
+                let lines = command.unrecorded_after;
+                lines.is_none_or(|lines| lines.iter().any(|line| *line != UnrecordedLine::Blank))
+            };
+            let has_private = left.unsure_line.is_some()
+                && (all.get(..known)?.iter().any(lines_of)
+                    || region::has_unknown_line(screen, 0..start, &lines, next));
+            let line = match has_private {
+                true => left.line.into_iter().chain(left.unsure_line).min(),
+                false => left.line,
+            };
+            abandoned = line.map(|row| {
                 let above =
                     before.and_then(|prompt| redrawn::top_of_prompt(screen, start..row, prompt));
                 above.unwrap_or(row.saturating_sub(height_there))
@@ -360,7 +381,10 @@ pub fn cut(
         if inside.clone().any(|(.., other)| *other == text) {
             return None;
         }
-        let other = inside.find(|(_, prompt, other)| !region::names(text, prompt, other));
+        // A row with the text of the next command may be its line, even if this command has that text.
+        let is_next = |other: &str| position.is_some() && other == next.command;
+        let other =
+            inside.find(|(_, prompt, other)| is_next(other) || !region::names(text, prompt, other));
         if let Some((row, ..)) = other {
             // The command has printed it, or it follows a prompt and is not known.
             if of_command > same_text {
@@ -375,6 +399,17 @@ pub fn cut(
         drop_long_form(&mut rows);
         rest = None;
     }
+    let below = match start + rows.len() {
+        row if row == next.echo.first_row => next.prompt.text,
+        row if row == end => screen.rows.get(row).map_or("", |row| &row.text),
+        _ => "",
+    };
+    // Where a row ends one character short of the edge, a line may end there too.
+    is_partial |= !screen.tells_wraps
+        && (rows.iter().rev().skip(1)).any(|row| row.wrapped && row.text.ends_with(' '));
+    is_partial |= doubts::drop_wrapped_prompt(&mut rows, screen, &lines, next, below);
+    is_partial |=
+        rest.is_none() && doubts::may_end_with_prompt_row(&rows, screen, &lines, height, command);
     let mark = command.open_line.mark(screen);
     let mark = mark.as_deref();
     is_partial |= mark.is_some_and(|mark| region::has_doubtful_mark(&rows, screen, mark));
@@ -389,7 +424,7 @@ pub fn cut(
         rows.drain(..blank);
     }
     let lines = region::joined(&rows, screen, mark);
-    if (own.is_none() || repeats_itself) && lines.is_empty() {
+    if (own.is_none() || repeats_itself || is_ambiguous) && lines.is_empty() {
         return None;
     }
     let output = ScreenOutput {

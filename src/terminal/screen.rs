@@ -86,24 +86,54 @@ fn shown(byte: u8) -> char {
 }
 
 /// Returns the rows. screen reports neither which rows it has wrapped nor blanks at their end: a row counts as wrapped if it is
-/// full, or if it is one character short of that and the next row does not begin with a blank.
+/// full, or if it is one character short of that and the next row does not begin with a blank. Several lines of that width after each
+/// other are a table or the like: none of them is wrapped.
 fn wrapped_rows(text: &str, columns: usize) -> Vec<ScreenRow> {
-    let mut lines = text.lines().peekable();
-    let mut rows = Vec::new();
-    while let Some(line) = lines.next() {
-        let width = line.width();
+    let lines: Vec<&str> = text.lines().collect();
+    let widths: Vec<usize> = lines.iter().map(|line| line.width()).collect();
+    let is_short = |at: usize| widths.get(at).is_some_and(|width| width + 1 == columns);
+    let is_full = |at: usize| columns > 0 && widths.get(at) == Some(&columns);
+    let is_repeated = |at: usize| {
+        let below = (at + 1..).find(|row| !is_full(*row));
+        let above = (0..at).rev().find(|row| !is_full(*row));
+        below.is_some_and(is_short) || above.is_some_and(is_short)
+    };
+    let begins_blank = |line: &&str| line.starts_with(char::is_whitespace) || line.is_empty();
+    let mut rows = Vec::with_capacity(lines.len());
+    for (at, line) in lines.iter().enumerate() {
         let mut text = visible(line);
-        let goes_on = lines
-            .peek()
-            .is_some_and(|next| next.starts_with(|c: char| !c.is_whitespace()));
-        let lacks_blank = width + 1 == columns && goes_on;
+        let goes_on = lines.get(at + 1).is_some_and(|next| !begins_blank(next));
+        let lacks_blank = is_short(at) && goes_on && !is_repeated(at);
         if lacks_blank {
             text.push(' ');
         }
         rows.push(ScreenRow {
             text,
-            wrapped: columns > 0 && width == columns || lacks_blank,
+            wrapped: is_full(at) || lacks_blank,
         });
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_one_character_short_of_the_edge_are_joined_only_where_they_are_alone() {
+        let wraps = |lines: &[&str]| {
+            let rows = wrapped_rows(&lines.join("\n"), 10);
+            let wraps = rows.iter().map(|row| row.wrapped);
+            wraps.collect::<Vec<_>>()
+        };
+        let (short, full) = ("123456789", "1234567890");
+        // A blank was at the edge, or the next line begins with one.
+        assert_eq!(wraps(&[short, "word", "$"]), [true, false, false]);
+        assert_eq!(wraps(&[short, " word"]), [false, false]);
+        assert_eq!(wraps(&[short, "", "$"]), [false, false, false]);
+        // Lines of the same width.
+        assert_eq!(wraps(&[short, short, short, "$"]), [false; 4]);
+        let rows = [full, short, full, short, "$"];
+        assert_eq!(wraps(&rows), [true, false, true, false, false]);
+    }
 }

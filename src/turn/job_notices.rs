@@ -35,6 +35,20 @@ pub fn without_private_jobs<'t>(text: &'t str, commands: &[&str]) -> (Cow<'t, st
     (Cow::Owned(kept), removed)
 }
 
+/// Whether a text has a notice about the end of a job that the command did not start: zsh prints one when the next command starts or
+/// ends too.
+pub fn has_other_job(text: &str, command: &str) -> bool {
+    // Commands such as `jobs` and `fg` print the other states.
+    let is_listed = |line: &str| {
+        [" running ", " continued "]
+            .iter()
+            .any(|state| line.contains(state))
+    };
+    let is_other = |job: &str| !letters(command).contains(&letters(job));
+    text.lines()
+        .any(|line| job_of(line).is_some_and(is_other) && !is_listed(line))
+}
+
 /// Returns the text of the job in the first row of a notice: `[1]  + done       make`, with `setopt long_list_jobs`
 /// `[1]  + 4711 done       make`.
 fn job_of(line: &str) -> Option<&str> {
@@ -70,6 +84,16 @@ fn letters(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_notice_about_the_job_of_another_command_is_told() {
+        let has = |line: &str, command| has_other_job(&format!("x\n{line}\nx"), command);
+        assert!(has("[1]  + done       sleep 1", "ls"));
+        assert!(!has("[1]  + done       sleep 1", "sleep 1 & wait"));
+        assert!(!has("[1]  + continued  sleep 1", "fg"));
+        assert!(!has("[1]  + running    sleep 1", "jobs"));
+        assert!(!has("[1] 4711", "ls"));
+    }
 
     #[test]
     fn a_notice_about_a_job_that_is_not_recorded_is_removed() {

@@ -21,7 +21,7 @@ use crate::session::shell_registry::{KeptCommand, ShellOnScreen};
 use crate::terminal::{self, TerminalIdentity, TerminalText};
 use crate::tools::builtin::OUTPUT_LINES;
 
-use super::job_notices::without_private_jobs;
+use super::job_notices::{has_other_job, without_private_jobs};
 
 /// Maximum time for reading a terminal and searching its text, which may be made to be slow to search.
 const CUT_LIMIT: Duration = Duration::from_secs(1);
@@ -301,9 +301,12 @@ fn cut(
         .iter()
         .filter(typed)
         .filter_map(|kept| match &kept.body {
-            RecordBody::ShellCommand { command, cwd, .. } => Some(KnownCommand {
+            RecordBody::ShellCommand {
+                command, cwd, exit, ..
+            } => Some(KnownCommand {
                 text: command,
                 cwd,
+                exit: *exit,
                 unrecorded_after: kept.unrecorded_after.as_deref(),
                 open_line: &kept.open_line,
             }),
@@ -412,6 +415,7 @@ fn redacted_output(
         lacking: _,
     } = output;
     let recorded: Vec<&str> = commands.iter().filter_map(text_of).collect();
+    let has_notice = has_other_job(&head, command) || has_other_job(&tail, command);
     let (head, jobs_in_head) = without_private_jobs(&head, &recorded);
     let (tail, jobs_in_tail) = without_private_jobs(&tail, &recorded);
     let jobs = jobs_in_head + jobs_in_tail;
@@ -437,7 +441,7 @@ fn redacted_output(
         started_ms: *start_ms,
         source: source.to_owned(),
         is_tail: doubts.is_tail,
-        is_partial: doubts.is_partial || jobs > 0,
+        is_partial: doubts.is_partial || jobs > 0 || has_notice,
         is_lossy: doubts.is_lossy,
         lines: lines.saturating_sub(joined + jobs),
         head,

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use super::echo::{Echo, echoes, ends_line};
 use super::prompt::{
-    PromptLine, Similarity, begins_with_directory, opens_frame, shape, shows_directory,
+    PromptLine, Similarity, begins_with_directory, begins_with_sign, opens_frame, shape,
+    shows_directory,
 };
 use super::region::MAX_HEIGHT;
 use super::text::{Expected, RIGHT_PROMPT, SearchedScreen, is_blank};
@@ -147,10 +148,12 @@ pub fn top_of_prompt(
 /// the directory, which the prompts of the lines that were entered do not show.
 pub fn is_long_form(row: &ScreenRow, next: &Found<'_>) -> bool {
     let cwd = next.prompt.cwd;
-    let shown = shape(row.text.trim(), cwd);
+    let text = row.text.trim();
+    let shown = shape(text, cwd);
+    let has_right_part = text.contains(RIGHT_PROMPT) || begins_with_sign(&shown);
     !shows_directory(&shape(next.prompt.text, cwd))
-        && begins_with_directory(&shown)
-        && shown.chars().count() > 1
+        && (begins_with_directory(&shown) && shown.chars().count() > 1
+            || has_right_part && shows_directory(&shown))
 }
 
 /// Whether a text begins with the lower corner of a frame.

@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::echo::{Echo, ends_line};
 use super::prompt::{
-    PromptLine, are_alike, begins_like_prompt, begins_with_sign, looks_like_prompt, opens_frame,
-    shape, shows_directory,
+    PromptLine, Similarity, are_alike, begins_like_prompt, begins_with_sign, looks_like_prompt,
+    opens_frame, shape, shows_directory,
 };
 use super::text::{RIGHT_PROMPT, SearchedScreen};
 use super::{Found, KnownCommand, OpenLine, ScreenRow};
@@ -20,28 +20,40 @@ const PROGRAMS: usize = 3;
 /// Number of blanks after the mark of zsh that distinguish it from a blank that was printed.
 const FILLER: usize = 10;
 
-/// Returns the number of rows above the last one that belong to the prompt: those that are alike above all command lines.
-/// `lines` are those that were found, the last one first. Also returns whether another row may belong to the prompt.
-pub fn height(screen: &SearchedScreen<'_>, lines: &[&Found<'_>]) -> (usize, bool) {
+/// Returns the number of rows above the last one that belong to the prompt of the line `next`: those that are alike above all command
+/// lines with such a prompt. `lines` are those that were found, the last one first. Also returns whether another row may belong to
+/// the prompt.
+pub fn height(
+    screen: &SearchedScreen<'_>,
+    lines: &[&Found<'_>],
+    next: &Found<'_>,
+) -> (usize, bool) {
+    // The prompt may have been another one for some time.
+    let is_like = |found: &&Found<'_>| found.prompt.similarity(&next.prompt) >= Similarity::Alike;
+    let mut with_prompt: Vec<&Found<'_>> = lines.iter().copied().filter(is_like).collect();
+    if with_prompt.len() < 2 {
+        with_prompt = lines.to_vec();
+    }
     // Above the others, there may be the prompt of a line that is not recorded.
-    let certain = |found: &&&Found<'_>| !found.follows_unrecorded;
-    let current = lines.iter().find(certain).or(lines.first());
-    let Some(current) = current else {
+    let certain = || with_prompt.iter().filter(|found| !found.follows_unrecorded);
+    let is_next = |found: &&&Found<'_>| found.echo == next.echo;
+    let current = certain().find(is_next).or(certain().next());
+    let Some(current) = current.or(with_prompt.first()) else {
         return (0, false);
     };
-    let others: Vec<&Found<'_>> = (lines.iter().copied())
+    let others: Vec<&Found<'_>> = (with_prompt.iter().copied())
         .filter(|found| !std::ptr::eq(*found, *current))
         .collect();
     let above = |found: &Found<'_>, height: usize| {
         let row = found.echo.first_row.checked_sub(height)?;
         Some(screen.rows.get(row)?.text.trim_end())
     };
-    // No prompt is higher than the space between two command lines.
-    let spaces = lines.windows(2).filter_map(|pair| match pair {
-        [below, found] => below.echo.first_row.checked_sub(found.echo.last_row + 1),
-        _ => None,
-    });
-    let most = spaces.min().unwrap_or(MAX_HEIGHT).min(MAX_HEIGHT);
+    // No prompt is higher than the space between its line and the one above.
+    let has_room = |found: &Found<'_>, height: usize| {
+        let above = lines.iter().map(|line| line.echo.last_row);
+        let above = above.filter(|row| *row < found.echo.first_row).max();
+        above.is_none_or(|row| row + height < found.echo.first_row)
+    };
     // The line of another prompt: one with nothing in it, or one that is not recorded.
     let is_other = |row: usize, text: &str| {
         let found = current.prompt.begins(text, current.prompt.cwd);
@@ -52,8 +64,8 @@ pub fn height(screen: &SearchedScreen<'_>, lines: &[&Found<'_>]) -> (usize, bool
     let (mut common, mut is_doubtful) = (0, false);
     // A prompt shows the directory once.
     let mut is_shown = shows_directory(current.prompt.shape());
-    for height in 1..=most {
-        let Some(own) = above(current, height) else {
+    for height in 1..=MAX_HEIGHT {
+        let Some(own) = above(current, height).filter(|_| has_room(current, height)) else {
             break;
         };
         if is_other(current.echo.first_row - height, own) {
@@ -64,8 +76,14 @@ pub fn height(screen: &SearchedScreen<'_>, lines: &[&Found<'_>]) -> (usize, bool
         let is_prompt = directory || begins_with_sign(&own_shape);
         // The beginning of a prompt may have left the scrollback.
         let rows: Vec<(&str, &Found<'_>)> = (others.iter())
+            .filter(|found| has_room(found, height))
             .filter_map(|found| Some((above(found, height)?, *found)))
             .collect();
+        // Without the space for it, a prompt has no such row.
+        let lacking = others
+            .iter()
+            .filter(|found| !has_room(found, height))
+            .count();
         let is_like = |(row, found): &&(&str, &Found<'_>)| {
             let shape = shape(row, found.prompt.cwd);
             shape == own_shape || is_prompt && are_alike(&own_shape, &shape)
@@ -86,12 +104,14 @@ pub fn height(screen: &SearchedScreen<'_>, lines: &[&Found<'_>]) -> (usize, bool
             }
             _ => rows.len() > 1 && (own.is_empty() || programs.len() >= PROGRAMS && are_all),
         };
-        if !proves || alike.len() * 4 < rows.len() * 3 {
-            is_doubtful = directory
+        if !proves || alike.len() * 4 < (rows.len() + lacking) * 3 {
+            let may_be_row = directory
                 || is_prompt && begins_like_prompt(&own_shape)
                 || !own.is_empty() && !is_shown && may_differ && alike.len() * 2 > rows.len();
+            is_doubtful |= lacking == 0 && may_be_row;
             break;
         }
+        is_doubtful |= lacking > 0;
         is_shown |= directory;
         common = height;
     }
@@ -116,6 +136,20 @@ pub fn prompt_rows(rows: &[ScreenRow], lines: &[&Found<'_>], next: &Found<'_>) -
         .collect()
 }
 
+/// Whether a row begins with a prompt like those of `lines` and is none of them. `next` is a line below the rows.
+pub fn has_unknown_line(
+    screen: &SearchedScreen<'_>,
+    rows: Range<usize>,
+    lines: &[&Found<'_>],
+    next: &Found<'_>,
+) -> bool {
+    let is_known = |row: usize| lines.iter().any(|line| line.echo.prompt_row == row);
+    let rows = screen.rows.get(rows).unwrap_or_default();
+    prompt_rows(rows, lines, next)
+        .into_iter()
+        .any(|row| !is_known(row))
+}
+
 /// Returns the prompts of `lines` that differ in more than their digits and directories.
 fn different<'l, 'a>(lines: &[&'l Found<'a>]) -> Vec<&'l PromptLine<'a>> {
     let mut prompts: Vec<&PromptLine<'_>> = lines.iter().map(|found| &found.prompt).collect();
@@ -132,6 +166,8 @@ pub struct LeftBehind {
     /// The first row above it in which most likely an abandoned line follows the prompt. What zle showed below the line, such as a list
     /// of completions, is below that row.
     pub line: Option<usize>,
+    /// The first row that may be such a line: the prompt has too few characters to tell.
+    pub unsure_line: Option<usize>,
     /// A row may be such a line.
     pub is_doubtful: bool,
 }
@@ -193,6 +229,8 @@ pub fn left_behind(
         match is_bare {
             true if is_sure => {
                 left.bare = Some(row);
+                // It may be the last line of the output.
+                left.is_doubtful |= !is_whole && (height > 0 || !is_telling);
                 break;
             }
             true => left.is_doubtful = true,
@@ -200,6 +238,7 @@ pub fn left_behind(
                 left.is_doubtful = true;
                 let is_sure = is_sure && !prints_prompt;
                 left.line = left.line.or(is_sure.then_some(row));
+                left.unsure_line = left.unsure_line.or(Some(row));
             }
         }
     }
@@ -358,7 +397,7 @@ pub fn has_doubtful_mark(rows: &[ScreenRow], screen: &SearchedScreen<'_>, mark: 
 }
 
 /// Returns the text of the last row of an output without the mark that zsh puts after one without a line end. zsh fills the row
-/// with blanks after it. Where the terminal reports no blanks, a mark of ASCII after a number or a blank stays.
+/// with blanks after it. Where the terminal reports no blanks, a mark of ASCII after a blank stays, and `%` after a number.
 fn without_end_mark<'a>(row: &'a ScreenRow, screen: &SearchedScreen<'_>, mark: &str) -> &'a str {
     let text = row.text.trim_end();
     let Some(rest) = text.strip_suffix(mark) else {
@@ -370,7 +409,7 @@ fn without_end_mark<'a>(row: &'a ScreenRow, screen: &SearchedScreen<'_>, mark: &
         // The mark is in the last column, and the blanks were on the next row.
         || (width.is_multiple_of(screen.columns.max(1)) && width > 0 && !rest.ends_with(mark));
     let is_word = match mark.is_ascii() {
-        true => rest.ends_with(|c: char| !c.is_ascii_digit() && !c.is_whitespace()),
+        true => rest.ends_with(|c: char| !(c.is_whitespace() || mark == "%" && c.is_ascii_digit())),
         false => !rest.is_empty(),
     };
     match is_filled || (blanks == 0 && !screen.tells_wraps && is_word) {

@@ -26,6 +26,7 @@ fn commands<'a>(texts: &[&'a str]) -> Vec<KnownCommand<'a>> {
     let command = |text: &&'a str| KnownCommand {
         text,
         cwd: "/src",
+        exit: 0,
         unrecorded_after: Some(&[]),
         open_line: &OpenLine::Marked(None),
     };
@@ -73,6 +74,7 @@ fn the_last_lines_of_an_output_are_no_part_of_the_prompt() {
     let command = |text| KnownCommand {
         text,
         cwd,
+        exit: 0,
         unrecorded_after: Some(&[]),
         open_line: &OpenLine::Marked(None),
     };
@@ -533,7 +535,7 @@ fn a_prompt_that_was_left_behind_is_no_output() {
             &["$ echo $HOME", "/me", "$", "$ llm fix it"],
             &["echo $HOME"],
             "/me",
-            false,
+            true,
         ),
         (
             &[
@@ -686,6 +688,7 @@ fn last_after(rows: &[&str], known: &[(&str, &[UnrecordedLine])]) -> Option<(Str
         .map(|(text, lines)| KnownCommand {
             text,
             cwd: "/src",
+            exit: 0,
             unrecorded_after: Some(lines),
             open_line: &OpenLine::Marked(None),
         })
@@ -876,11 +879,11 @@ fn outputs_that_end_alike_lose_no_line() {
             vec![of("nosuch", "command not found: nosuch"); 5],
             false,
         ),
-        // Two or three programs in turn.
+        // Two or three programs in turn: the prompt may have such a row at times.
         (
             "me /src\n$ ",
             [of("sh a", failed), of("zsh b", failed)].repeat(3),
-            false,
+            true,
         ),
         (
             "me /src $ ",
@@ -889,12 +892,12 @@ fn outputs_that_end_alike_lose_no_line() {
                 of("ls b", failed),
                 of("sed c", failed),
             ],
-            false,
+            true,
         ),
         (
             "$ ",
             [of("true", ""), of("sh a", failed), of("zsh b", failed)].repeat(2),
-            false,
+            true,
         ),
         (
             "$ ",
@@ -1139,6 +1142,7 @@ fn nth_after(
         .map(|(text, lines)| KnownCommand {
             text,
             cwd: "/src",
+            exit: 0,
             unrecorded_after: Some(lines),
             open_line: &OpenLine::Marked(None),
         })
@@ -1558,4 +1562,284 @@ fn an_empty_line_behind_an_exit_code_is_found_without_its_text() {
     let rows = ["$ make", "no rule", "2 $ ", "asking…"];
     let output = cut(&screen(40, &rows), &commands(&["make"]), running, 1);
     assert_eq!(output.unwrap().lines, ["no rule"]);
+}
+
+/// Cuts a command with an exit code: its output, and whether it is partial.
+fn with_exit(rows: &[&str], known: &[(&str, i32)], wanted: usize) -> Option<(String, bool)> {
+    let texts: Vec<&str> = known.iter().map(|(text, _)| *text).collect();
+    let mut commands = commands(&texts);
+    for (command, (_, exit)) in commands.iter_mut().zip(known) {
+        command.exit = *exit;
+    }
+    let running = RunningLine {
+        text: Some("llm fix it"),
+        words: None,
+        cwd: "/src",
+    };
+    let output = cut(&screen(80, rows), &commands, running, wanted)?;
+    Some((output.lines.join("\n"), output.is_partial))
+}
+
+#[test]
+fn a_row_that_the_prompt_has_at_times_is_told_as_doubtful() {
+    let of = |row: &str, exit| {
+        let end = ["~ % prog", "giving up", row, "~ % llm fix it"];
+        let rows = [&["~ % echo one", "one", "~ % true"][..], &end].concat();
+        let known = [("echo one", 0), ("true", 0), ("prog", exit)];
+        with_exit(&rows, &known, 1).unwrap().1
+    };
+    for (row, exit, is_partial) in [
+        ("exit 3", 3, true),
+        ("✘ 3", 3, true),
+        ("[3]", 3, true),
+        ("took 0.3s", 0, true),
+        ("⏱ 1m3s", 0, true),
+        // The number is another one, or more is in the row.
+        ("exit 3", 1, false),
+        ("3 files", 0, false),
+        ("make: *** Error 3", 3, false),
+        ("real 0.3s", 0, false),
+        ("one", 0, true),
+        ("done", 0, false),
+    ] {
+        assert_eq!(of(row, exit), is_partial, "{row} {exit}");
+    }
+    // The same row is above the line of another program too.
+    let rows = [
+        "~ % cd data",
+        "on main",
+        "data % prog",
+        "giving up",
+        "on main",
+        "data % llm fix it",
+    ];
+    let told = with_exit(&rows, &[("cd data", 0), ("prog", 1)], 1).unwrap();
+    assert!(told.1, "{told:?}");
+    // A bracket or a number proves nothing.
+    for row in ["}", "42"] {
+        let rows = [
+            "~ % cat a",
+            "x",
+            row,
+            "~ % head a",
+            "y",
+            row,
+            "~ % llm fix it",
+        ];
+        let told = with_exit(&rows, &[("cat a", 0), ("head a", 0)], 1);
+        assert_eq!(told, Some((format!("y\n{row}"), false)));
+    }
+}
+
+#[test]
+fn another_prompt_in_between_hides_no_row_of_the_prompt() {
+    let before = ["/src", "❯ true", "/src", "❯ PROMPT='> '", "> echo np", "np"];
+    let after = [
+        "> PROMPT=$OLD",
+        "/src",
+        "❯ echo n1",
+        "n1",
+        "/src",
+        "❯ echo n2",
+        "n2",
+        "/src",
+        "❯ llm fix it",
+    ];
+    let rows = [&before[..], &after].concat();
+    let known = [
+        ("true", 0),
+        ("PROMPT='> '", 0),
+        ("echo np", 0),
+        ("PROMPT=$OLD", 0),
+        ("echo n1", 0),
+        ("echo n2", 0),
+    ];
+    for (wanted, output) in [(1, "n2"), (2, "n1"), (3, ""), (4, "np"), (6, "")] {
+        let told = with_exit(&rows, &known, wanted);
+        assert_eq!(told, Some((output.to_owned(), false)), "{wanted}");
+    }
+    // A line without the row, and the same sign.
+    let rows = [
+        "$ true",
+        "$ true",
+        "/src",
+        "$ ls",
+        "a.c",
+        "/src",
+        "$ llm fix it",
+    ];
+    let known = [("true", 0), ("true", 0), ("ls", 0)];
+    assert!(with_exit(&rows, &known, 1).unwrap().1);
+}
+
+#[test]
+fn a_prompt_longer_than_the_window_is_no_output() {
+    let of = |rows: &[&str]| {
+        let rows = rows.iter().map(|text| ScreenRow {
+            text: (*text).to_owned(),
+            wrapped: text.chars().count() == 20,
+        });
+        let screen = Screen {
+            rows: rows.collect(),
+            ..screen(20, &[])
+        };
+        let cwd = "/home/me/a-long/directory-and-more";
+        let mut known = commands(&["true", "make"]);
+        known[1].cwd = cwd;
+        let running = RunningLine {
+            text: Some("llm fix"),
+            words: None,
+            cwd,
+        };
+        let output = cut(&screen, &known, running, 1).unwrap();
+        (output.lines.join("\n"), output.is_partial)
+    };
+    let rows = [
+        "me:/src # true",
+        "me:~/a-long/director",
+        "y-and-more # make",
+        "no rule",
+        "me:~/a-long/director",
+        "y-and-more # llm fix",
+    ];
+    assert_eq!(of(&rows), ("no rule".to_owned(), true));
+    let rows = [
+        "me:/src",
+        "❯ true",
+        "me:~/a-long/director",
+        "y-and-more",
+        "❯ make",
+        "no rule",
+        "me:~/a-long/director",
+        "y-and-more",
+        "❯ llm fix",
+    ];
+    assert_eq!(of(&rows), ("no rule".to_owned(), true));
+    // A line of the output that is as wide.
+    let rows = [
+        "❯ true",
+        "❯ make",
+        "no rule for the next",
+        "one",
+        "❯ llm fix",
+    ];
+    assert_eq!(of(&rows), ("no rule for the nextone".to_owned(), false));
+}
+
+#[test]
+fn an_output_with_the_line_of_its_command_is_told_as_doubtful() {
+    let rows = ["$ cat t", "$ cat t", "content", "$ llm fix it"];
+    let told = with_exit(&rows, &[("cat t", 0)], 1);
+    assert_eq!(told, Some(("content".to_owned(), true)));
+    let rows = ["$ cat t", "$ cat t", "$ llm fix it"];
+    assert_eq!(with_exit(&rows, &[("cat t", 0)], 1), None);
+    // Each run prints it.
+    let rows = [
+        "$ sh s",
+        "a",
+        "$ sh s",
+        "OLD",
+        "$ sh s",
+        "NEW1",
+        "$ sh s",
+        "NEW2",
+        "$ llm fix it",
+    ];
+    let known = [("sh s", 0), ("sh s", 0)];
+    assert!(with_exit(&rows, &known, 1).unwrap().1);
+    assert!(with_exit(&rows, &known, 2).is_none_or(|told| told.1));
+    // An earlier command has it in its text.
+    let rows = [
+        "me # print -rl y 'me # cat f' > f",
+        "me # cat f",
+        "y",
+        "me # cat f",
+        "me # llm fix it",
+    ];
+    let known = [("print -rl y 'me # cat f' > f", 0), ("cat f", 0)];
+    assert_eq!(with_exit(&rows, &known, 2), Some((String::new(), true)));
+    // It was entered as often as it is shown, or zle has drawn a long line again.
+    let rows = ["$ make", "$ make", "$ make", "no", "$ llm fix it"];
+    let known = [("make", 0), ("make", 0), ("make", 0)];
+    assert_eq!(with_exit(&rows, &known, 1), Some(("no".to_owned(), false)));
+    let rows = ["~ $ make", "$ make", "no", "$ ls", "$ llm fix it"];
+    let known = [("make", 0), ("ls", 0)];
+    assert_eq!(with_exit(&rows, &known, 2), Some(("no".to_owned(), false)));
+    // So it does with a transient prompt.
+    let rows = ["/src on main", "❯ make", "❯ make", "no", "❯ llm fix it"];
+    let told = with_exit(&rows, &[("make", 0)], 1);
+    assert_eq!(told, Some(("no".to_owned(), false)));
+}
+
+#[test]
+fn a_last_row_like_a_short_prompt_is_told_as_doubtful() {
+    let rows = ["$ cat f", "a", "$", "$ llm fix it"];
+    let told = with_exit(&rows, &[("cat f", 0)], 1);
+    assert_eq!(told, Some(("a".to_owned(), true)));
+    let rows = [
+        "/src",
+        "❯ true",
+        "/src",
+        "❯ cat f",
+        "a",
+        "❯",
+        "/src",
+        "❯ llm fix it",
+    ];
+    assert!(with_exit(&rows, &[("true", 0), ("cat f", 0)], 1).unwrap().1);
+    // The whole prompt was left behind, or one that no output has.
+    let rows = [
+        "/src",
+        "❯ true",
+        "/src",
+        "❯ cat f",
+        "a",
+        "/src",
+        "❯",
+        "/src",
+        "❯ llm fix it",
+    ];
+    let told = with_exit(&rows, &[("true", 0), ("cat f", 0)], 1);
+    assert_eq!(told, Some(("a".to_owned(), false)));
+    let rows = ["me:/src # cat f", "a", "me:/src #", "me:/src # llm fix it"];
+    let told = with_exit(&rows, &[("cat f", 0)], 1);
+    assert_eq!(told, Some(("a".to_owned(), false)));
+}
+
+#[test]
+fn what_a_private_job_prints_behind_a_short_prompt_is_no_output() {
+    let lines = [typed(" (sleep 1; echo private) &")];
+    let rows = [
+        "$ true",
+        "$  (sleep 1; echo private) &",
+        "[1] 4711",
+        "$ echo x",
+        "x",
+        "$ private",
+        "[1]  + done       ( sleep 1; echo private; )",
+        "$ llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("true", &lines), ("echo x", &[])];
+    assert_eq!(last_after(&rows, &known), Some(("x".to_owned(), true)));
+    // It was entered before the first command that is known.
+    let told = last_after(&rows[1..], &[("echo x", &[])]);
+    assert_eq!(told, Some(("x".to_owned(), true)));
+}
+
+#[test]
+fn the_long_form_of_a_transient_prompt_above_a_finished_job_is_no_output() {
+    let long = "◆ ~                                     ✔ root@vm";
+    let rows = [
+        "❯ sleep 1 &",
+        "[1] 4711",
+        "❯ echo x",
+        "x",
+        "",
+        long,
+        "❯",
+        "[1]  + done       sleep 1",
+        "❯ llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("sleep 1 &", &[]), ("echo x", &[])];
+    assert_eq!(last_after(&rows, &known), Some(("x".to_owned(), true)));
 }

@@ -1,0 +1,174 @@
+//! Signs that rows of an output belong to something else: to a prompt that is not always the same, or to another run of the command.
+
+use super::echo::Echo;
+use super::prompt::{begins_with_sign, shape, shows_directory};
+use super::redrawn::is_long_form;
+use super::text::SearchedScreen;
+use super::{Found, KnownCommand, ScreenRow};
+
+/// Maximum number of words in a row with an exit code or a time that may belong to a prompt.
+const STATUS_WORDS: usize = 2;
+
+/// Whether the last row of an output may be one that the prompt has at times only, as many have one after a failure, in a repository
+/// or after a long command. `height` is the number of rows above the last one that the prompt always has, and `lines` are the command
+/// lines that were found.
+pub fn may_end_with_prompt_row(
+    rows: &[ScreenRow],
+    screen: &SearchedScreen<'_>,
+    lines: &[&Found<'_>],
+    height: usize,
+    command: &KnownCommand<'_>,
+) -> bool {
+    let Some(last) = rows
+        .iter()
+        .rev()
+        .map(|row| row.text.trim())
+        .find(|text| !text.is_empty())
+    else {
+        return false;
+    };
+    if shows_status(last, command.exit) {
+        return true;
+    }
+    let own = shape(last, command.cwd);
+    // A number or a bracket ends many outputs.
+    let is_telling =
+        own.chars().any(char::is_alphabetic) || begins_with_sign(&own) || shows_directory(&own);
+    if !is_telling {
+        return false;
+    }
+    let program = command.text.split_whitespace().next();
+    lines.iter().any(|line| {
+        let row = line.echo.first_row.checked_sub(height + 1);
+        let row = row.and_then(|row| screen.rows.get(row));
+        let is_other = |above: &str| above.split_whitespace().next() != program;
+        line.command_above.is_some_and(is_other) && row.is_some_and(|row| row.text.trim() == last)
+    })
+}
+
+/// Whether a text is an exit code or the time that a command took, with at most one other word.
+fn shows_status(text: &str, exit: i32) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.len() > STATUS_WORDS {
+        return false;
+    }
+    let mut numbers = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter(|number| !number.is_empty());
+    let shows_code = exit != 0
+        && numbers
+            .next()
+            .is_some_and(|number| number == exit.to_string())
+        && numbers.next().is_none();
+    let is_time = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.ends_with('s')
+            && word
+                .chars()
+                .all(|c| c.is_ascii_digit() || ".hms".contains(c))
+    };
+    let shows_time = match *words.as_slice() {
+        [time] => is_time(time),
+        [before, time] => {
+            let is_label = before == "took" || !before.contains(char::is_alphabetic);
+            is_label && is_time(time)
+        }
+        _ => false,
+    };
+    shows_code || shows_time
+}
+
+/// Whether the text of a command is shown more often than it was entered, so that its output has it too, and another row may be its line.
+/// `older` are the commands before it and their lines, newest first; `shown` are the places of the text behind prompts, and `own` is
+/// the one that was taken.
+pub fn is_ambiguous<'c, 'k: 'c, 'a: 'c>(
+    screen: &SearchedScreen<'_>,
+    text: &str,
+    older: impl Iterator<Item = (&'c KnownCommand<'k>, Option<&'c Found<'a>>)>,
+    shown: &[Echo],
+    own: &Found<'_>,
+) -> bool {
+    let (mut entered, mut top) = (1, 0);
+    for (command, found) in older {
+        let Some(lines) = command.unrecorded_after else {
+            return false;
+        };
+        entered += lines.iter().filter(|line| line.may_be(text)).count();
+        if command.text == text {
+            entered += 1;
+        } else if let Some(found) = found {
+            top = found.echo.last_row + 1;
+            break;
+        }
+    }
+    let rows = top..=own.echo.first_row;
+    let shown: Vec<&Echo> = shown
+        .iter()
+        .filter(|echo| rows.contains(&echo.first_row))
+        .collect();
+    let prompt = |echo: &Echo| {
+        screen
+            .rows
+            .get(echo.prompt_row)?
+            .text
+            .get(..echo.prompt_end)
+    };
+    // zle leaves a copy immediately above when it draws a long line again, one with another prompt, or a transient prompt.
+    let has_long_form = |echo: &Echo| {
+        let above = echo.first_row.checked_sub(1);
+        let above = above.and_then(|row| screen.rows.get(row));
+        above.is_some_and(|row| is_long_form(row, own))
+    };
+    let is_copy = |echo: &Echo| {
+        shown.iter().any(|below| {
+            echo.last_row + 1 == below.first_row
+                && (echo.last_row > echo.first_row
+                    || prompt(echo) != prompt(below)
+                    || has_long_form(echo))
+        })
+    };
+    shown.iter().filter(|echo| !is_copy(echo)).count() > entered
+}
+
+/// Removes the first rows of a prompt that is longer than the window, where the terminal does not tell which rows it has wrapped.
+/// `below` is the text of the prompt in the row below, and `lines` are the command lines that were found. Returns whether rows were
+/// removed, or may belong to such a prompt.
+pub fn drop_wrapped_prompt(
+    rows: &mut Vec<ScreenRow>,
+    screen: &SearchedScreen<'_>,
+    lines: &[&Found<'_>],
+    next: &Found<'_>,
+    below: &str,
+) -> bool {
+    // A blank stands for one that was left out at the edge.
+    let is_full = |row: &ScreenRow| row.wrapped && !row.text.ends_with(' ');
+    let Some(last) = rows.last().filter(|_| !screen.tells_wraps) else {
+        return false;
+    };
+    let goes_on = is_full(last) && !below.is_empty();
+    let above = rows.iter().rev().skip(1).take_while(|row| is_full(row));
+    let first = rows.len() - 1 - above.count();
+    let mut joined: String = rows
+        .iter()
+        .skip(first)
+        .map(|row| row.text.as_str())
+        .collect();
+    if goes_on {
+        joined.push_str(below);
+    }
+    let own = shape(joined.trim_end(), next.prompt.cwd);
+    let is_wrapped = goes_on || first + 1 < rows.len();
+    if !is_wrapped || !shows_directory(&own) {
+        return goes_on;
+    }
+    let is_usual = |line: &&Found<'_>| {
+        let above = line.echo.first_row.checked_sub(1);
+        let above = above.and_then(|row| screen.rows.get(row));
+        above.is_some_and(|row| shape(row.text.trim_end(), line.prompt.cwd) == own)
+    };
+    if goes_on || lines.iter().any(is_usual) {
+        rows.truncate(first);
+        return true;
+    }
+    !shows_directory(next.prompt.shape())
+}
