@@ -14,13 +14,10 @@ use std::process::{Command, Stdio};
 const PACKED_RELOCATIONS: &str = "-Wl,-z,pack-relative-relocs";
 const STATIC_UNWINDER: &str = "-Wl,--whole-archive,-l:libgcc_eh.a,--no-whole-archive";
 const CODE_ORDER: &str = "src/code_order.ld";
-/// Set by `benches/code_order.py`, which writes that file.
-const NO_CODE_ORDER: &str = "AISH_CODE_ORDER";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={CODE_ORDER}");
-    println!("cargo::rerun-if-env-changed={NO_CODE_ORDER}");
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     let is_glibc = is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu");
     // What runs on another system cannot be tried here.
@@ -30,8 +27,6 @@ fn main() {
     let mut arguments = vec![PACKED_RELOCATIONS.to_owned()];
     if is("PROFILE", "release") {
         arguments.push(STATIC_UNWINDER.to_owned());
-    }
-    if is("PROFILE", "release") && !is(NO_CODE_ORDER, "off") {
         let root = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
         arguments.push(format!("-T{root}/{CODE_ORDER}"));
     }

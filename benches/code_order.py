@@ -22,8 +22,7 @@ import tempfile
 import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TARGET = os.path.join(ROOT, "target", "code-order")
-HELPER = os.path.join(TARGET, "release", "aish-helper")
+HELPER = os.path.join(ROOT, "target", "release", "aish-helper")
 OUTPUT = os.path.join(ROOT, "src", "code_order.ld")
 
 # Parts of the program in the order in which they are placed. What every process runs comes first, and what only a daemon runs that has
@@ -64,10 +63,10 @@ class Model(http.server.BaseHTTPRequestHandler):
 
 
 def main():
-    build = ["cargo", "build", "--locked", "--release", "--bins", "--target-dir", TARGET]
-    # Callgrind needs symbols, and knows those of the section .text only.
-    environment = dict(os.environ, CARGO_PROFILE_RELEASE_STRIP="none", AISH_CODE_ORDER="off")
-    subprocess.run(build, cwd=ROOT, env=environment, check=True)
+    # With symbols, in a way that changes no other crate: another profile gives them other hashes, by which the compiler orders functions,
+    # and so decides otherwise which ones are part of others and which of the same ones is kept.
+    build = ["cargo", "rustc", "--locked", "--release", "--bin", "aish-helper", "--", "-C", "strip=none"]
+    subprocess.run(build, cwd=ROOT, check=True)
     symbols = Symbols()
     with tempfile.TemporaryDirectory() as directory:
         run_all(directory)
@@ -93,7 +92,7 @@ def run_all(directory):
     }
 
     def start(part, arguments, terminal=False):
-        tool = "valgrind -q --tool=callgrind --demangle=no --trace-children=yes"
+        tool = "valgrind -q --tool=callgrind --demangle=no --dump-instr=yes --compress-pos=no --trace-children=yes"
         command = f"{tool} --callgrind-out-file={directory}/{part}.%p {HELPER} {arguments}"
         # script(1) gives its command a terminal.
         words = ["script", "-qec", command, "/dev/null"] if terminal else ["sh", "-c", command]
@@ -147,47 +146,63 @@ class Symbols:
 
     def __init__(self):
         lines = subprocess.run(["nm", "-S", HELPER], capture_output=True, text=True, check=True).stdout.splitlines()
-        self.sizes = collections.Counter()
-        at, self.others = collections.defaultdict(set), {}
+        self.sizes, self.address = collections.Counter(), {}
+        # Functions with the same code are one, with several names.
+        self.names, end = collections.defaultdict(set), {}
         for line in lines:
             words = line.split()
             if len(words) == 4 and words[2] in "tTwW":
-                self.sizes[section(words[3])] += int(words[1], 16)
-                at[words[0]].add(words[3])
-                # Functions with the same code are one, of which callgrind reports an arbitrary name.
-                self.others[words[3]] = at[words[0]]
+                start, size, name = int(words[0], 16), int(words[1], 16), words[3]
+                self.sizes[section(name)] += size
+                self.address[name] = start
+                self.names[start].add(section(name))
+                end[start] = start + max(size, 1)
+        self.starts = sorted(end)
+        self.ends = [end[start] for start in self.starts]
 
     def called(self, directory, part):
-        """Returns the sections of the functions that the processes of a part have called."""
+        """Returns the sections of the functions that the processes of a part have run."""
         found = set()
         for path in glob.glob(f"{directory}/{part}.*"):
-            for name in functions(path):
-                found.update(section(other) for other in self.others.get(name, ()))
+            for address in self.instructions(path):
+                at = bisect.bisect_right(self.starts, address) - 1
+                if at >= 0 and address < self.ends[at]:
+                    found.update(self.names[self.starts[at]])
         if len(found) < 100:
             raise SystemExit(f"callgrind has found too few functions: {part}")
         return found
 
-
-def functions(path):
-    """Returns the names of the program's functions in a file of callgrind; other programs give none."""
-    found = set()
-    # Names are written once, and then told by their number.
-    objects, names, is_own = {}, {}, False
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            match = re.fullmatch(r"(c?)(ob|fn)=\((\d+)\)(?: (.*))?", line.rstrip("\n"))
-            if not match:
-                continue
-            callee, what, number, name = match.groups()
-            table = objects if what == "ob" else names
-            if name:
-                table[number] = name
-            if what == "ob" and not callee:
-                is_own = objects[number] == HELPER
-            elif what == "fn" and not callee and is_own:
-                # A number after the name gives the depth of a recursion.
-                found.add(re.sub(r"'\d+$", "", names[number]))
-    return found
+    def instructions(self, path):
+        """Returns the addresses of instructions in a file of callgrind, as they are in the program; other programs give none."""
+        # By their object. It knows the functions of the section .text only; others belong to no object.
+        found, first = {HELPER: set(), "???": set()}, {HELPER: {}, "???": {}}
+        # Names are written once, and then told by their number.
+        objects, names, current, is_call, function = {}, {}, "", False, ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                match = re.fullmatch(r"(c?)(ob|fn)=\((\d+)\)(?: (.*))?", line.rstrip("\n"))
+                if match:
+                    callee, what, number, name = match.groups()
+                    table = objects if what == "ob" else names
+                    if name:
+                        table[number] = name
+                    if what == "ob" and not callee:
+                        current = objects[number]
+                    elif not callee:
+                        # A number after the name gives the depth of a recursion.
+                        function = re.sub(r"'\d+$", "", names[number])
+                elif line.startswith("0x") and current in found and not is_call:
+                    address = int(line.split()[0], 16)
+                    found[current].add(address)
+                    first[current][function] = min(address, first[current].get(function, address))
+                is_call = line.startswith("calls=")
+        addresses = set()
+        for part, functions in first.items():
+            # Addresses of an object count from its beginning, those of no object from zero.
+            known = functions.keys() & self.address.keys()
+            start = collections.Counter(functions[name] - self.address[name] for name in known).most_common(1)
+            addresses.update(address - at for address in found[part] for at, _ in start)
+        return addresses
 
 
 def section(name):
