@@ -292,6 +292,7 @@ fn command(out: &mut Writer, chance: &mut Chance, record_ids: &RecordIds) {
     out.at_ms += 2_000;
     let body = RecordBody::CommandApproval {
         terminal: None,
+        cwd: None,
         token: token.clone(),
         choice: named(chance.of(&["run", "run", "run", "insert", "no"])),
         proposed: command.clone(),

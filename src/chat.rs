@@ -12,6 +12,14 @@ pub const CONTINUED: &str = "The command has ended; go on.";
 /// What people see instead of [`CONTINUED`].
 pub const CONTINUED_SHOWN: &str = "Continued with the output";
 
+/// Returns a prompt as people see it.
+pub fn shown_prompt(prompt: &str) -> &str {
+    match prompt {
+        CONTINUED => CONTINUED_SHOWN,
+        typed => typed,
+    }
+}
+
 /// One message of the conversation that is sent to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatMessage {

@@ -61,7 +61,7 @@ pub struct Error {
     pub is_outage: bool,
     /// The model takes no tools.
     pub takes_no_tools: bool,
-    /// The prompt was not sent, or the provider refused it because of what it is: sent again, it would fail again.
+    /// The provider refused the prompt because of what it is: sent again, it would fail again.
     pub is_refusal: bool,
 }
 

@@ -76,6 +76,7 @@ impl ErrorResponse<'_> {
             402 => ErrorResponseKind::OutOfCredit,
             _ if is_out_of_credit(&self.body) => ErrorResponseKind::OutOfCredit,
             300..=399 => ErrorResponseKind::Redirect,
+            403 if mentions_moderation(lower) => ErrorResponseKind::RejectedRequest,
             401 | 403 => ErrorResponseKind::AccessDenied,
             404 if lower.contains("model") => ErrorResponseKind::UnknownModel,
             404 | 405 => ErrorResponseKind::NotFound,
@@ -117,7 +118,8 @@ impl ErrorResponse<'_> {
         let status = self.status;
         let message = self.server_message();
         let model = self.endpoint.quote_masked(&self.endpoint.model);
-        let kind = self.kind(&message.to_lowercase());
+        let lower = message.to_lowercase();
+        let kind = self.kind(&lower);
         let detail = if message.is_empty() {
             String::new()
         } else {
@@ -180,7 +182,12 @@ impl ErrorResponse<'_> {
             }
             ErrorResponseKind::RejectedModel | ErrorResponseKind::RejectedRequest => {
                 let message = format!("{at} rejects the request ({status}){reason}{detail}");
-                Error::runtime(message).refusal().hint(match kind {
+                let error = Error::runtime(message);
+                let error = match may_blame_prompt(status, &lower) {
+                    true => error.refusal(),
+                    false => error,
+                };
+                error.hint(match kind {
                     ErrorResponseKind::RejectedModel => {
                         "`aish-helper model list` shows the models; `aish-helper config show` the settings"
                     }
@@ -208,11 +215,66 @@ fn mentions_length(lower: &str) -> bool {
         "context size",
         "context window",
         "context_length",
+        "context limit",
+        "prompt length",
+        "string too long",
+        "token count",
         "too many tokens",
         "prompt is too long",
     ]
     .iter()
     .any(|words| lower.contains(words))
+}
+
+/// Whether an error is about text that the provider does not accept, which some answer with 403.
+fn mentions_moderation(lower: &str) -> bool {
+    lower.contains("flagged") || lower.contains("moderation")
+}
+
+/// Whether a rejected request may have been rejected for its prompt, with which all later requests would be rejected too. It was
+/// not if the message names a setting, the account, the place or, without a part of the prompt, the model.
+fn may_blame_prompt(status: u16, lower: &str) -> bool {
+    let has = |names: &[&str]| names.iter().any(|name| lower.contains(name));
+    let is_elsewhere = has(&[
+        "account",
+        "api key",
+        "billing",
+        "country",
+        "deprecated",
+        "does not exist",
+        "effort",
+        "header",
+        "location",
+        "max_completion_tokens",
+        "max_tokens",
+        "not available",
+        "not found",
+        "organization",
+        "parameter",
+        "permission",
+        "quota",
+        "reasoning",
+        "region",
+        "stream",
+        "subscription",
+        "temperature",
+        "thinking",
+        "tool",
+        "top_k",
+        "top_p",
+        "unavailable",
+        "version",
+    ]);
+    let is_model = lower.contains("model")
+        && !has(&[
+            "audio", "content", "image", "input", "length", "message", "prompt", "text", "token",
+            "too long",
+        ]);
+    match status {
+        403 => true,
+        400 | 422 => mentions_moderation(lower) || !(is_elsewhere || is_model),
+        _ => false,
+    }
 }
 
 /// Removes the query of a redirect's target, which may hold a secret.
@@ -242,4 +304,87 @@ fn without_tags(html: &str) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_prompt_may_have_caused_is_a_refusal_of_it() {
+        for (status, message) in [
+            (400, ""),
+            (400, "invalid argument"),
+            (400, "the prompt was flagged"),
+            (
+                400,
+                "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
+            ),
+            (
+                400,
+                "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+            ),
+            (
+                400,
+                "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum",
+            ),
+            (
+                400,
+                "Invalid content type. image_url is only supported by certain models.",
+            ),
+            (
+                400,
+                "Your input image may contain content that is not allowed by our safety system.",
+            ),
+            (
+                403,
+                "the model requires moderation, and your input was flagged",
+            ),
+            (422, "input should be a valid string"),
+        ] {
+            assert!(
+                may_blame_prompt(status, &message.to_lowercase()),
+                "{message}"
+            );
+        }
+        for (status, message) in [
+            (400, "the model fake is not available in your region"),
+            (400, "User location is not supported for the API use."),
+            (400, "Invalid model name"),
+            (
+                400,
+                "Unsupported parameter: 'temperature' is not supported with this model.",
+            ),
+            (400, "temperature: Extra inputs are not permitted"),
+            (
+                400,
+                "max_tokens: 99999 > 8192, which is the maximum allowed number of output tokens",
+            ),
+            (400, "Your organization must be verified to use the model"),
+            (400, "anthropic-version: header is required"),
+            (400, "tools.0.name: String should match pattern"),
+            (422, "the account is not active"),
+            (409, "conflict"),
+            (451, "not here"),
+        ] {
+            assert!(
+                !may_blame_prompt(status, &message.to_lowercase()),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_prompt_that_exceeds_the_window_is_too_long_in_the_words_of_all() {
+        for message in [
+            "This model's maximum context length is 8192 tokens.",
+            "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            "Invalid 'messages[0].content': string too long.",
+            "prompt is too long: 200001 tokens > 199999 maximum",
+        ] {
+            assert!(mentions_length(&message.to_lowercase()), "{message}");
+        }
+    }
 }

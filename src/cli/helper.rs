@@ -156,8 +156,8 @@ fn remove(paths: &Paths, name: &str, yes: bool) -> Result<()> {
         let path = helpers_dir(paths).join(&record.file);
         let path = one_line(&path.display().to_string(), MAX_LINE);
         let what = count(record.functions.len(), "tool");
-        let question = format!("{path}: {what}\nDelete it for good? [y/N], then Enter: ");
-        if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
+        let question = format!("{path}: {what}\nDelete it for good?");
+        if !session_picker::confirms(&question)? {
             return print("nothing was deleted\n");
         }
     }

@@ -393,8 +393,8 @@ fn delete(paths: &Paths, ids: &[String], yes: bool) -> Result<()> {
             ));
         }
         if !yes {
-            let question = format!("recording {what}\nDelete it for good? [y/N], then Enter: ");
-            if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
+            let question = format!("recording {what}\nDelete it for good?");
+            if !session_picker::confirms(&question)? {
                 continue;
             }
         }

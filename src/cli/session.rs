@@ -260,8 +260,8 @@ fn delete(paths: &Paths, id: Option<String>, yes: bool) -> Result<()> {
     };
     let what = described(session);
     if !yes {
-        let question = format!("session {what}\nDelete it for good? [y/N], then Enter: ");
-        if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
+        let question = format!("session {what}\nDelete it for good?");
+        if !session_picker::confirms(&question)? {
             return print("nothing was deleted\n");
         }
     }

@@ -99,6 +99,15 @@ fn ask_number(heading: &str, lines: &[String], action: &str) -> Result<Option<us
     }
 }
 
+/// Asks a question that only yes confirms, with the keys for it.
+///
+/// # Errors
+/// As [`ask`].
+pub fn confirms(question: &str) -> Result<bool> {
+    let answer = ask(&format!("{question} [y/N], then Enter: "))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 /// Asks for a line on the controlling terminal. Ctrl-D counts as an empty line. The question has passed the text sink.
 ///
 /// # Errors

@@ -31,8 +31,8 @@ pub fn share(paths: &Paths, session: ShareSession, options: ShareOptions, yes: b
     )?;
     let preview = preview.preview.ok_or_else(no_reply)?;
     if !yes {
-        let question = format!("{}Share it? [y/N], then Enter: ", shown_preview(&preview));
-        if !matches!(session_picker::ask(&question)?.trim(), "y" | "Y" | "yes") {
+        let question = format!("{}Share it?", shown_preview(&preview));
+        if !session_picker::confirms(&question)? {
             return print_wrapped("nothing was shared\n");
         }
     }

@@ -2,6 +2,7 @@
 
 use super::styled_line::wrapped;
 use super::text_format::{cut, short_count, short_id};
+use crate::chat::shown_prompt;
 use crate::protocol::{AnswerSummary, ShownCost};
 use crate::safety::budget::usd;
 use crate::safety::text::{OwnedPiece, one_line, strict_pieces};
@@ -9,7 +10,7 @@ use crate::safety::text::{OwnedPiece, one_line, strict_pieces};
 /// Returns the line that says which answer a client follows, or that it is the last one. The text is untrusted.
 pub fn attached_line(session: &str, prompt: &str, running: bool) -> String {
     let session = short_id(session);
-    let words: Vec<&str> = prompt.split_whitespace().collect();
+    let words: Vec<&str> = shown_prompt(prompt).split_whitespace().collect();
     let prompt = cut(&words.join(" "), 60);
     match running {
         true => format!(
@@ -100,6 +101,12 @@ fn session_usd(amount: f64) -> String {
 mod tests {
     use super::*;
     use crate::chat::FinishReason;
+
+    #[test]
+    fn a_prompt_that_nobody_typed_is_named_by_what_it_does() {
+        let line = attached_line("0190", crate::chat::CONTINUED, false);
+        assert!(line.ends_with("to “Continued with the output”"), "{line}");
+    }
 
     #[test]
     fn the_footer_says_what_an_answer_used_and_cost() {

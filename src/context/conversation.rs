@@ -1,6 +1,6 @@
 //! Rebuilds the conversation from the records of a session. Pure.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::chat::{
@@ -34,10 +34,11 @@ pub struct Conversation {
 /// Whatever happened (a crash, a denial, missing or duplicate records), every call has exactly one result, in the order
 /// of the calls and before anything else; no result is without a call; no two calls share an id. A prompt without an
 /// answer gets a note in place of the answer if another prompt follows, since strict chat templates require alternating
-/// roles. A prompt that was refused is left out: with it, every later request would be refused too.
+/// roles. The prompts of [`left_out`] are not part of the conversation.
 pub fn conversation(records: &[Record]) -> Conversation {
+    let left_out = left_out(records);
     let mut talk = ConversationBuilder::default();
-    for record in records {
+    for (at, record) in records.iter().enumerate() {
         match &record.body {
             RecordBody::User {
                 content, images, ..
@@ -45,6 +46,10 @@ pub fn conversation(records: &[Record]) -> Conversation {
                 talk.end_round();
                 talk.compaction = None;
                 talk.paused = false;
+                talk.skips_answers = left_out.contains(&at);
+                if talk.skips_answers {
+                    continue;
+                }
                 if matches!(talk.messages.last(), Some(ChatMessage::User(..))) {
                     talk.messages.push(ChatMessage::assistant("[no answer]"));
                 }
@@ -55,13 +60,14 @@ pub fn conversation(records: &[Record]) -> Conversation {
             RecordBody::Compaction { kept_from, .. } => {
                 talk.end_round();
                 talk.compaction = Some(kept_from.clone());
+                talk.skips_answers = false;
             }
+            RecordBody::Assistant { .. } if talk.skips_answers => {}
             RecordBody::Assistant {
                 text,
                 calls,
                 finish,
                 native,
-                refused,
                 ..
             } => {
                 talk.end_round();
@@ -75,10 +81,6 @@ pub fn conversation(records: &[Record]) -> Conversation {
                 let is_empty = text.is_empty() && calls.is_empty();
                 let is_after_prompt = matches!(talk.messages.last(), Some(ChatMessage::User(..)));
                 if *finish == FinishReason::Error && is_empty && is_after_prompt {
-                    if *refused {
-                        talk.messages.pop();
-                        talk.prompts.pop();
-                    }
                     continue;
                 }
                 let is_continuation =
@@ -165,6 +167,26 @@ pub fn conversation(records: &[Record]) -> Conversation {
     }
 }
 
+/// Returns the places of the prompts that are left out of requests, because the provider has refused them for what they are:
+/// with one of them, every later request would be refused too.
+pub fn left_out(records: &[Record]) -> BTreeSet<usize> {
+    let mut places = BTreeSet::new();
+    let mut prompt = None;
+    for (at, record) in records.iter().enumerate() {
+        match &record.body {
+            RecordBody::User { .. } => prompt = Some(at),
+            // What is refused then is the request for a summary.
+            RecordBody::Compaction { .. } => prompt = None,
+            RecordBody::Assistant { refused: true, .. } => places.extend(prompt.take()),
+            RecordBody::Assistant { text, calls, .. } if !text.is_empty() || !calls.is_empty() => {
+                prompt = None;
+            }
+            _ => {}
+        }
+    }
+    places
+}
+
 /// The conversation while it is being rebuilt.
 #[derive(Default)]
 struct ConversationBuilder {
@@ -181,6 +203,8 @@ struct ConversationBuilder {
     stopped: bool,
     /// The last answer was paused, and the next one continues it.
     paused: bool,
+    /// The answers belong to a prompt that is left out.
+    skips_answers: bool,
     ids: CallIds,
 }
 

@@ -7,11 +7,12 @@ mod conversation;
 mod fit;
 mod fix;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 pub use self::compaction::{CompactionPlan, SUMMARY_PROMPT, plan_compaction};
-pub use self::conversation::{Conversation, INTERRUPTED, NO_RESULT, conversation};
+pub use self::conversation::{Conversation, INTERRUPTED, NO_RESULT, conversation, left_out};
 pub use self::fit::{FittedMessages, WindowLimit, fit};
 pub use self::fix::{FIX_PROMPT, FailedCommand, fix_request};
 use crate::history::record::CommandOutput;
@@ -66,14 +67,16 @@ pub struct SeenOutput<'a> {
 }
 
 /// A command that was proposed, approved and run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FinishedCommand<'a> {
     /// The command line.
-    pub command: &'a str,
+    pub command: Cow<'a, str>,
     /// Its exit code.
     pub exit: i32,
     /// Its output, if captured.
     pub output: Option<&'a CommandOutput>,
+    /// The output was sent with a prompt that is left out, and is not sent again.
+    pub is_left_out: bool,
     /// No command of the user began after it.
     pub is_last: bool,
 }
@@ -115,6 +118,15 @@ installing, what they should run later) is a `CMD:` line.",
     )
 }
 
+/// The end of a command line that is not whole, as the plugin writes it too.
+pub const CUT_MARK: &str = " …[cut]";
+
+/// Maximum number of characters of a [`brief_command`].
+const BRIEF_CHARS: usize = 200;
+
+/// Sent in place of an output that came with a prompt which is left out.
+const LEFT_OUT: &str = "[left out, because a prompt with this output was refused]";
+
 /// Maximum number of characters of a command in a notice.
 const COMMAND_CHARS: usize = 60;
 
@@ -142,7 +154,7 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
                 c.exit,
                 seconds(c.duration_ms)
             );
-            if c.cwd != facts.cwd {
+            if c.cwd != facts.cwd && !c.cwd.is_empty() {
                 let _ = write!(out, ", in {:?}", c.cwd);
             }
             let is_seen = n + 1 == last
@@ -173,6 +185,7 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
     for e in &facts.finished {
         let _ = writeln!(out, "<output command={:?} exit=\"{}\">", e.command, e.exit);
         match e.output {
+            _ if e.is_left_out => out.push_str(LEFT_OUT),
             None => out.push_str("[ran on the terminal; output not captured]"),
             Some(output) => push_output(&mut out, output),
         }
@@ -210,6 +223,14 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
     }
     out.push_str(text);
     out
+}
+
+/// Returns a command that was sent before with a prompt that is left out: its beginning, since a long one may be the cause.
+pub fn brief_command(command: &str) -> Cow<'_, str> {
+    match command.char_indices().nth(BRIEF_CHARS) {
+        Some((end, _)) => Cow::Owned(command.get(..end).unwrap_or_default().to_owned() + CUT_MARK),
+        None => Cow::Borrowed(command),
+    }
 }
 
 /// Adds an output, which must not end its own quotation.
@@ -307,13 +328,13 @@ pub fn withheld_output(prompt: &str, command: &str) -> Option<String> {
 /// could explain the failure.
 pub fn asks_about_failure(prompt: &str, facts: &ShellContext<'_>) -> bool {
     let mut finished = facts.finished.iter();
-    let captured = finished.any(|e| e.output.is_some() && e.is_last);
+    let captured = finished.any(|e| (e.output.is_some() || e.is_left_out) && e.is_last);
     if captured || !facts.attachments.is_empty() || facts.output.is_some() {
         return false;
     }
     let (command, exit) = match (facts.commands.last(), facts.finished.last()) {
         (Some(c), _) => (c.command, c.exit),
-        (None, Some(e)) => (e.command, e.exit),
+        (None, Some(e)) => (&*e.command, e.exit),
         (None, None) => return false,
     };
     is_failure(exit) && is_about(prompt, command)
@@ -341,7 +362,7 @@ pub fn command_in_line(command: &str) -> String {
 pub fn unseen_failure(prompt: &str, facts: &ShellContext<'_>, reason: &str) -> Option<String> {
     let (command, exit) = match (facts.commands.last(), facts.finished.last()) {
         (Some(c), _) => (c.command, c.exit),
-        (None, Some(e)) => (e.command, e.exit),
+        (None, Some(e)) => (&*e.command, e.exit),
         (None, None) => return None,
     };
     let shown = command_in_line(command);
@@ -384,6 +405,8 @@ mod tests {
             tail: "z\n".into(),
             omitted: 7,
         };
+        let long = "é".repeat(3000);
+        let cut = "é".repeat(BRIEF_CHARS);
         let facts = ShellContext {
             cwd: "/src",
             git: Some("branch \"main\"; no changes"),
@@ -395,21 +418,34 @@ mod tests {
             }],
             env: &["VIRTUAL_ENV=/v".to_string()],
             output: None,
-            finished: vec![FinishedCommand {
-                command: "ls",
-                exit: 0,
-                output: Some(&output),
-                is_last: true,
-            }],
+            finished: vec![
+                FinishedCommand {
+                    command: brief_command(&long),
+                    exit: 1,
+                    output: None,
+                    is_left_out: true,
+                    is_last: false,
+                },
+                FinishedCommand {
+                    command: "ls".into(),
+                    exit: 0,
+                    output: Some(&output),
+                    is_left_out: false,
+                    is_last: true,
+                },
+            ],
             undone: vec!["/b", "/a", "/b"],
             attachments: vec![("err.log", "boom\n")],
         };
         assert_eq!(
             render_prompt("why?", &facts),
-            "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not captured]\n</commands>\n\
+            format!(
+                "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not captured]\n</commands>\n\
              <undone>The user took back your changes in: /a, /b</undone>\n<git>branch \"main\"; no changes</git>\n\
+             <output command=\"{cut} …[cut]\" exit=\"1\">\n[left out, because a prompt with this output was refused]\n</output>\n\
              <output command=\"ls\" exit=\"0\">\na\n[… 7 bytes left out …]\nz\n</output>\n\
              <file name=\"err.log\">\nboom\n</file>\n\nwhy?"
+            )
         );
     }
 
@@ -519,9 +555,10 @@ mod tests {
             omitted: 0,
         };
         let exec = |output| FinishedCommand {
-            command: "vim x",
+            command: "vim x".into(),
             exit: 1,
             output,
+            is_left_out: false,
             is_last: true,
         };
         let facts = |attachments, execs| ShellContext {

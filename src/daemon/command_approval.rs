@@ -19,6 +19,7 @@ use crate::protocol::{
     CapturedOutput, CapturedText, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
 };
 use crate::safety::command::{self, CommandPlace};
+use crate::safety::job_notices::RecordedLines;
 use crate::safety::policy::{DESTRUCTIVE, RuleEffect, TERMINAL_OUTPUT_RULE};
 use crate::services::SharedServices;
 use crate::session::conversation::continued_turns;
@@ -145,6 +146,7 @@ pub async fn next(
             choice: CommandDecision::Denied,
             proposed: taken.command.clone(),
             command: taken.command,
+            cwd: None,
             terminal: None,
             why: Some(source.clone()),
         };
@@ -259,6 +261,7 @@ pub async fn decide(
         choice: recorded,
         proposed: waiting.command,
         command: command.clone(),
+        cwd: (choice == CommandChoice::Run).then(|| cwd.to_owned()),
         terminal,
         why: by_rule.then_some(why),
     };
@@ -385,11 +388,11 @@ pub async fn exec_done(
         request: asks.request.clone(),
         ..exec.record_ids
     };
-    let stored = |text: CapturedText| CommandOutput {
-        head: text.head,
-        tail: text.tail,
-        omitted: text.omitted,
-    };
+    let on_screen = lock(&daemon.services.shells).on_screen(shell);
+    let commands = on_screen.map_or_else(Vec::new, |shown| shown.commands);
+    let lines = commands.iter().filter_map(|kept| kept.body.command_line());
+    let recorded = RecordedLines::new(lines.chain([&*exec.command]));
+    let stored = |text: CapturedText| without_private_jobs(text, &recorded);
     let (output, stderr) = match output {
         Some(captured) => (Some(stored(captured.text)), captured.stderr.map(stored)),
         None => (None, None),
@@ -415,6 +418,19 @@ pub async fn exec_done(
         stderr,
     };
     session.record_written(&record_ids, ended).await
+}
+
+/// Returns a captured output without the texts of jobs that are not recorded, which count as left out.
+fn without_private_jobs(text: CapturedText, recorded: &RecordedLines<'_>) -> CommandOutput {
+    let size = text.head.len() + text.tail.len();
+    let without = |part: &str| recorded.without_private_notices(part).0.into_owned();
+    let (head, tail) = (without(&text.head), without(&text.tail));
+    let removed = size.saturating_sub(head.len() + tail.len());
+    CommandOutput {
+        omitted: text.omitted.saturating_add(removed as u64),
+        head,
+        tail,
+    }
 }
 
 /// Drops the running commands and pumps of shells that have ended, since their end will not be reported.
@@ -443,11 +459,11 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
                         token: t,
                         choice,
                         command,
+                        cwd,
                         ..
                     } if t == token => {
                         let run = *choice == CommandDecision::Run;
-                        approved =
-                            run.then(|| (command.clone(), record.ids.clone(), record.timestamp_ms));
+                        approved = run.then(|| (command.clone(), cwd.clone(), record.clone()));
                     }
                     RecordBody::CommandResult { token: t, .. } if t == token => approved = None,
                     _ => {}
@@ -455,14 +471,14 @@ async fn approved_earlier(daemon: &Daemon, shell: &ShellId, token: &str) -> Resu
             }
             approved
         });
-    let (command, record_ids, since_ms) = approved.ok_or_else(unknown)?;
+    let (command, cwd, record) = approved.ok_or_else(unknown)?;
     Ok(RunningCommand {
         shell: shell.clone(),
         session: id,
-        record_ids,
+        record_ids: record.ids,
         command,
-        cwd: String::new(),
-        since_ms,
+        cwd: cwd.unwrap_or_default(),
+        since_ms: record.timestamp_ms,
         processes: CommandProcesses::default(),
         nonce: String::new(),
         pump: None,

@@ -241,7 +241,7 @@ pub enum RecordBody {
         /// Whether the cost is estimated, because the provider reported no tokens.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cost_estimated: bool,
-        /// Whether the prompt was refused before a request or by the provider, and is therefore left out of later requests.
+        /// Whether the provider refused the prompt for what it is, so that it is left out of later requests.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         refused: bool,
         /// Time from the request to the last token.
@@ -397,6 +397,9 @@ pub enum RecordBody {
         proposed: String,
         /// The command as shown last; with `run`, what ran.
         command: String,
+        /// The directory that an approved command runs in; absent in older records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwd: Option<String>,
         /// The terminal of the person who decided, such as `/dev/pts/3`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         terminal: Option<String>,

@@ -14,11 +14,13 @@ use std::ops::Range;
 
 use avt::parser::Function;
 
+use super::commands::commands;
 use super::event::RecordingEvent;
 use super::functions::FunctionParser;
 use super::origin_screen::{OriginScreen, PlacedText};
 use super::reader::Recording;
 use crate::error::Result;
+use crate::safety::job_notices::RecordedLines;
 use crate::safety::own_names::OwnNames;
 use crate::safety::redact::Redactor;
 
@@ -59,13 +61,20 @@ impl RecordingSecrets {
         names: &OwnNames,
     ) -> Result<RecordingSecrets> {
         let none = PartialValues::default();
-        let first = SecretSearch::run(recording, redactor, names, &none)?;
+        let commands = commands(recording)?;
+        let recorded = RecordedLines::new(commands.iter().filter_map(|c| c.text.as_deref()));
+        let of_user = OfUser {
+            redactor,
+            names,
+            recorded: &recorded,
+        };
+        let first = SecretSearch::run(recording, of_user, &none)?;
         let values = PartialValues::new(first.values.keys());
         let found = distinct(&first.values);
         let positions = match values.is_empty() {
             true => first.positions,
             false => {
-                let second = SecretSearch::run(recording, redactor, names, &values)?;
+                let second = SecretSearch::run(recording, of_user, &values)?;
                 let mut positions = first.positions;
                 positions.extend(second.positions);
                 positions
@@ -113,10 +122,18 @@ impl RecordingSecrets {
     }
 }
 
-/// One pass over a recording.
-struct SecretSearch<'s> {
+/// What must not be exported, and is known before the search.
+#[derive(Clone, Copy)]
+struct OfUser<'s> {
     redactor: &'s Redactor,
     names: &'s OwnNames,
+    /// The notices of zsh have the texts of jobs, of which only those in these lines may be exported.
+    recorded: &'s RecordedLines<'s>,
+}
+
+/// One pass over a recording.
+struct SecretSearch<'s> {
+    of_user: OfUser<'s>,
     partial: &'s PartialValues,
     /// The values, and where each was first and last found.
     values: BTreeMap<String, Range<u64>>,
@@ -132,13 +149,11 @@ struct SecretSearch<'s> {
 impl<'s> SecretSearch<'s> {
     fn run(
         recording: &Recording,
-        redactor: &'s Redactor,
-        names: &'s OwnNames,
+        of_user: OfUser<'s>,
         partial: &'s PartialValues,
     ) -> Result<SecretSearch<'s>> {
         let mut search = SecretSearch {
-            redactor,
-            names,
+            of_user,
             partial,
             values: BTreeMap::new(),
             positions: PositionSet::default(),
@@ -246,7 +261,16 @@ impl<'s> SecretSearch<'s> {
     }
 
     fn search(&mut self, text: &PlacedText) {
-        for found in self.redactor.find(&text.text) {
+        let OfUser {
+            redactor,
+            names,
+            recorded,
+        } = self.of_user;
+        for notice in recorded.private_notices(&text.text) {
+            let places = text.places_of(notice.start, notice.end);
+            self.positions.add(places, "");
+        }
+        for found in redactor.find(&text.text) {
             let (start, end) = (found.range.start, found.range.end);
             if let Some(value) = text.text.get(start..end) {
                 self.keep(value, text.places_of(start, end));
@@ -258,7 +282,7 @@ impl<'s> SecretSearch<'s> {
             self.positions
                 .add(text.places_of(range.start, range.end), "");
         }
-        for name in self.names.find(&text.text) {
+        for name in names.find(&text.text) {
             let places = text.places_of(name.range.start, name.range.end);
             self.positions.add(places, name.replacement);
         }

@@ -6,6 +6,7 @@ pub mod command;
 pub mod command_extractor;
 pub mod confusables;
 pub mod intent;
+pub mod job_notices;
 pub mod json;
 pub mod json_text;
 pub mod own_names;

@@ -9,6 +9,7 @@ use super::changes::SessionChanges;
 use super::hub::SessionHub;
 use super::lock;
 use crate::chat::CONTINUED;
+use crate::context;
 use crate::error::{Error, Result};
 use crate::history::journal::{JournalLog, new_record};
 use crate::history::record::{Record, RecordBody, RecordIds};
@@ -209,13 +210,27 @@ impl Session {
         new.into_iter().collect()
     }
 
-    /// Returns the time of this shell's last prompt in milliseconds since 1970; shell facts up to then were already sent.
-    pub fn last_prompt_ms(&self, shell: &ShellId) -> u64 {
+    /// Returns when this shell's commands were last sent, in milliseconds since 1970.
+    pub fn last_prompt_ms(&self, shell: &ShellId) -> LastPromptTimes {
         let of_shell = |r: &Record| matches!(&r.body, RecordBody::User { shell: Some(s), .. } if s == shell.as_str());
         self.with_records(|records| {
-            last_prompt(records, of_shell).map_or(0, |at| records[at].timestamp_ms)
+            let last = LastPrompts::of(records, of_shell);
+            let time = |at: Option<usize>| at.map_or(0, |at| records[at].timestamp_ms);
+            LastPromptTimes {
+                told_ms: time(last.told),
+                refused_ms: time(last.refused),
+            }
         })
     }
+}
+
+/// When the commands of a shell were last sent, in milliseconds since 1970; 0 for never.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LastPromptTimes {
+    /// With a prompt that is part of the conversation.
+    pub told_ms: u64,
+    /// With a later prompt that is left out.
+    pub refused_ms: u64,
 }
 
 /// Returns the files that the model has read or written by these records.
@@ -258,25 +273,68 @@ pub fn has_begun(records: &[Record], prompt: &str) -> bool {
     records.iter().rev().any(is_prompt)
 }
 
-/// Returns the records after the last prompt.
-pub fn since_last_prompt(records: &[Record]) -> &[Record] {
-    let start = last_prompt(records, |_| true).map_or(0, |at| at + 1);
-    &records[start..]
+/// Whether the last prompt is left out of later requests.
+pub fn is_last_left_out(records: &[Record]) -> bool {
+    LastPrompts::of(records, |_| true).refused.is_some()
 }
 
-/// Returns the place of the last of these prompts. One that was refused, and is no part of the conversation, does not count.
-fn last_prompt(records: &[Record], is_wanted: impl Fn(&Record) -> bool) -> Option<usize> {
-    let mut refused = false;
-    for (at, record) in records.iter().enumerate().rev() {
-        match &record.body {
-            RecordBody::Assistant { refused: r, .. } => refused |= r,
-            RecordBody::User { .. } if !std::mem::take(&mut refused) && is_wanted(record) => {
-                return Some(at);
-            }
-            _ => {}
+/// The records after the last prompt that is part of the conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct SinceLastPrompt<'r> {
+    /// Those that were sent with a prompt that is left out. They may be the cause, and are not sent again in full.
+    pub refused: &'r [Record],
+    /// The others.
+    pub new: &'r [Record],
+}
+
+impl<'r> SinceLastPrompt<'r> {
+    /// Divides the records of a session.
+    pub fn of(records: &'r [Record]) -> SinceLastPrompt<'r> {
+        let last = LastPrompts::of(records, |_| true);
+        let behind = |at: Option<usize>| at.map_or(0, |at| at + 1);
+        let (told, refused) = (behind(last.told), behind(last.refused));
+        let new = refused.max(told);
+        SinceLastPrompt {
+            refused: &records[told..new],
+            new: &records[new..],
         }
     }
-    None
+
+    /// Returns all of them.
+    pub fn all(self) -> impl Iterator<Item = &'r Record> {
+        self.refused.iter().chain(self.new)
+    }
+}
+
+/// The places of the last prompts.
+struct LastPrompts {
+    /// Of those that are part of the conversation.
+    told: Option<usize>,
+    /// Of those behind it that are left out.
+    refused: Option<usize>,
+}
+
+impl LastPrompts {
+    fn of(records: &[Record], is_wanted: impl Fn(&Record) -> bool) -> LastPrompts {
+        let left_out = context::left_out(records);
+        let is_prompt = |at: &usize| {
+            let record = &records[*at];
+            matches!(record.body, RecordBody::User { .. }) && is_wanted(record)
+        };
+        let mut newest = (0..records.len()).rev().filter(is_prompt);
+        let is_told = |at: &usize| !left_out.contains(at);
+        let first = newest.next();
+        match first {
+            Some(at) if !is_told(&at) => LastPrompts {
+                told: newest.find(is_told),
+                refused: first,
+            },
+            told => LastPrompts {
+                told,
+                refused: None,
+            },
+        }
+    }
 }
 
 /// A session shared between tasks.
@@ -302,5 +360,36 @@ mod tests {
         assert_eq!(reported(&[("b", "refused")]), 0);
         // It was available in between.
         assert_eq!(reported(&[("a", "starting"), ("b", "refused")]), 1);
+    }
+
+    #[test]
+    fn what_was_sent_with_a_refused_prompt_is_told_from_what_is_new() {
+        let record = |fields: &str| -> Record {
+            let text = format!("{{\"v\":2,\"id\":\"x\",\"timestamp_ms\":1,{fields}}}");
+            serde_json::from_str(&text).unwrap()
+        };
+        let prompt = record(r#""type":"user","prompt":"a","rendered":"a","shell":null,"cwd":"/""#);
+        let answer = |rest| {
+            let fields = r#""type":"assistant","model":"m","duration_ms":1,"#;
+            record(&format!("{fields}{rest}"))
+        };
+        let answered = answer(r#""text":"A","finish":"stop""#);
+        let refused = answer(r#""text":"","finish":"error","refused":true"#);
+        let result =
+            record(r#""type":"command_result","token":"t","command":"ls","exit":0,"output":null"#);
+        let compaction = record(r#""type":"compaction","prompts":1"#);
+        let told = [prompt.clone(), answered, result.clone()];
+        let again = [prompt, refused.clone()];
+        for (more, in_refused, in_new) in [
+            (vec![], 0, 2),
+            (vec![compaction, refused], 0, 4),
+            (again.to_vec(), 3, 1),
+            ([&again[..], &[result], &again].concat(), 6, 1),
+        ] {
+            let records = [told.to_vec(), more].concat();
+            let since = SinceLastPrompt::of(&records);
+            assert_eq!((since.refused.len(), since.new.len()), (in_refused, in_new));
+            assert_eq!(is_last_left_out(&records), in_refused > 0);
+        }
     }
 }

@@ -2,13 +2,12 @@
 
 use super::terminal_output::{self, WantedOutput};
 use crate::context;
-use crate::error::Error;
 use crate::history::record::{Record, RecordBody};
 use crate::protocol::{AskRequest, OutputChoice, ShellId, TerminalOutput};
 use crate::safety::policy::TERMINAL_OUTPUT_RULE;
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
-use crate::session::conversation::{Session, since_last_prompt};
+use crate::session::conversation::{Session, SinceLastPrompt};
 use crate::session::lock;
 
 /// Returns the commands of the shell that are sent with the prompt. Called once for a prompt, before anything is waited for: the
@@ -26,7 +25,19 @@ pub fn recent(
     let asks_about_earlier = asks_about_earlier_failure(session, ask);
     let shells = lock(&services.shells);
     let limit = chosen.config.context.commands;
-    let mut commands = shells.since(shell, &session.id, last_prompt, limit);
+    let mut commands = shells.since(shell, &session.id, last_prompt.told_ms, limit);
+    for body in &mut commands {
+        if let RecordBody::ShellCommand {
+            command,
+            start_ms,
+            duration_ms,
+            ..
+        } = body
+            && start_ms.saturating_add(*duration_ms) <= last_prompt.refused_ms
+        {
+            *command = context::brief_command(command).into_owned();
+        }
+    }
     if commands.is_empty() && limit > 0 && asks_about_earlier {
         commands.extend(shells.undecided(shell, &session.id).filter(has_failed));
     }
@@ -37,7 +48,7 @@ pub fn recent(
 /// command: `git diff | llm review this` was about its input.
 fn asks_about_earlier_failure(session: &Session, ask: &AskRequest) -> bool {
     let has_run = |records: &[Record]| {
-        let mut newer = since_last_prompt(records).iter();
+        let mut newer = SinceLastPrompt::of(records).all();
         newer.any(|r| matches!(r.body, RecordBody::CommandResult { .. }))
     };
     ask.output == OutputChoice::Auto
@@ -77,9 +88,16 @@ pub fn is_denied(chosen: &ChosenModel, ask: &AskRequest) -> bool {
     ask.output != OutputChoice::Always && chosen.config.policy.denies_tool(TERMINAL_OUTPUT_RULE)
 }
 
+/// Whether the output of a command that started at this time was sent with a prompt that is left out.
+fn was_refused(session: &Session, start_ms: u64) -> bool {
+    let has_it = |record: &Record| matches!(&record.body, RecordBody::User { output: Some(output), .. } if output.started_ms == start_ms);
+    session.with_records(|records| SinceLastPrompt::of(records).refused.iter().any(has_it))
+}
+
 /// Reads the output of the last command if it is sent with the prompt.
 pub async fn output(
     services: &SharedServices,
+    session: &Session,
     chosen: &ChosenModel,
     ask: &AskRequest,
     commands: &[RecordBody],
@@ -103,7 +121,9 @@ pub async fn output(
         return LastOutput::NotWanted;
     }
     let is_wanted = match ask.output {
-        OutputChoice::Auto => is_about,
+        OutputChoice::Auto => {
+            is_about && last.is_some_and(|(_, _, start_ms)| !was_refused(session, start_ms))
+        }
         OutputChoice::Always => true,
         OutputChoice::Never => false,
     };
@@ -118,10 +138,8 @@ pub async fn output(
     if !is_wanted || chosen.config.context.output_bytes == 0 {
         return LastOutput::NotWanted;
     }
-    let wanted = WantedOutput::of(shell, ask);
-    // Before the terminal is read: a shell whose pane is closed meanwhile is forgotten, with its terminal.
-    let unreadable = terminal_output::unreadable(services, &wanted);
-    match terminal_output::read(services, wanted).await {
+    let ways = "use tmux, record the shell (aish-helper record), or let the question after the answer run it again";
+    match read(services, shell, ask, ways).await {
         Ok(output)
             if ask.output == OutputChoice::Always
                 || last.is_none_or(|(_, _, start_ms)| start_ms == output.started_ms) =>
@@ -129,22 +147,24 @@ pub async fn output(
             LastOutput::Read(output)
         }
         Ok(_) => LastOutput::NotWanted,
-        Err(e) => {
-            let ways = "use tmux, record the shell (aish-helper record), or let the question after the answer run it again";
-            LastOutput::Unread(unread(services, shell, unreadable, e, ways).await)
-        }
+        Err(unread) => LastOutput::Unread(unread),
     }
 }
 
-/// Returns why an output cannot be read; `unreadable` is the name of a terminal that never lets it be read, and `ways` says what
-/// helps there.
-async fn unread(
+/// Reads the output of the last command; `ways` says what helps in a terminal that never lets it be read.
+async fn read(
     services: &SharedServices,
     shell: &ShellId,
-    unreadable: Option<String>,
-    error: Error,
+    ask: &AskRequest,
     ways: &str,
-) -> UnreadOutput {
+) -> Result<TerminalOutput, UnreadOutput> {
+    let wanted = WantedOutput::of(shell, ask);
+    // Before the terminal is read: a shell whose pane is closed meanwhile is forgotten, with its terminal.
+    let unreadable = terminal_output::unreadable(services, &wanted);
+    let error = match terminal_output::read(services, wanted).await {
+        Ok(output) => return Ok(output),
+        Err(error) => error,
+    };
     let stays = unreadable.is_some();
     let reason = match unreadable {
         // Asked last: the recording of a shell is readable in every terminal. There the ways do not help.
@@ -153,7 +173,7 @@ async fn unread(
         }
         _ => error.message,
     };
-    UnreadOutput { reason, stays }
+    Err(UnreadOutput { reason, stays })
 }
 
 /// Reads the output of the last command for a request that explains its failure.
@@ -162,15 +182,8 @@ pub async fn failed_output(
     shell: &ShellId,
     ask: &AskRequest,
 ) -> Result<TerminalOutput, UnreadOutput> {
-    let wanted = WantedOutput::of(shell, ask);
-    let unreadable = terminal_output::unreadable(services, &wanted);
-    match terminal_output::read(services, wanted).await {
-        Ok(output) => Ok(output),
-        Err(e) => {
-            let ways = "use tmux, or record the shell (aish-helper record)";
-            Err(unread(services, shell, unreadable, e, ways).await)
-        }
-    }
+    let ways = "use tmux, or record the shell (aish-helper record)";
+    read(services, shell, ask, ways).await
 }
 
 /// Returns the notice that the output of the last command stays here, if the prompt points at it.

@@ -11,7 +11,6 @@ mod fallback;
 pub mod feed_guard;
 pub mod gate;
 mod git_state;
-mod job_notices;
 pub mod last_command;
 pub mod machine;
 mod model_request;

@@ -167,7 +167,7 @@ impl PreparedPrompt {
         let commands = last_command::recent(services, session, chosen, &ask);
         let (mut surroundings, mut last) = tokio::join!(
             Surroundings::look(&chosen.config.context, &ask.cwd),
-            last_command::output(services, chosen, &ask, &commands)
+            last_command::output(services, session, chosen, &ask, &commands)
         );
         if is_small {
             surroundings.git = None;

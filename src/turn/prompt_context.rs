@@ -3,10 +3,10 @@
 use super::last_command::{self, LastOutput, UnreadOutput};
 use super::rules_in_force::RequestContext;
 use super::surroundings::{self, Surroundings};
-use super::terminal_output;
+use super::terminal_output::{self, APPROVED_SOURCE};
 use crate::config::packs::PromptPack;
 use crate::context::{
-    self, FailedCommand, FinishedCommand, ObservedCommand, SeenOutput, ShellContext,
+    self, CUT_MARK, FailedCommand, FinishedCommand, ObservedCommand, SeenOutput, ShellContext,
 };
 use crate::error::{Error, Result};
 use crate::history::record::{CommandOutput, OutputOrigin, Record, RecordBody, UsedPack};
@@ -14,7 +14,7 @@ use crate::protocol::{AskPurpose, AskRequest, Attachment, OutputChoice, Terminal
 use crate::safety::redact::{MARK_START, global_redactor};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
-use crate::session::conversation::{Session, since_last_prompt};
+use crate::session::conversation::{Session, SinceLastPrompt};
 use crate::session::feed::TurnFeed;
 use crate::session::lock;
 
@@ -86,6 +86,16 @@ pub fn content(
     let is_untold = matches!(failure, Some((_, true)));
     let is_denied = last_command::is_denied(chosen, ask);
     session.with_records(|records| {
+        let since = SinceLastPrompt::of(records);
+        let finished = |records, was_refused| {
+            let sent = SentResults {
+                last_start_ms,
+                with_output: !is_denied,
+                read: read.as_ref(),
+                was_refused,
+            };
+            sent.of(records)
+        };
         let facts = ShellContext {
             cwd: &ask.cwd,
             git: surroundings.git.as_deref(),
@@ -115,12 +125,9 @@ pub fn content(
                 is_tail: read.is_tail,
                 is_partial: read.is_partial,
             }),
-            finished: since_last_prompt(records)
-                .iter()
-                .filter_map(|r| exec_fact(r, last_start_ms, !is_denied, read.as_ref()))
-                .collect(),
-            undone: since_last_prompt(records)
-                .iter()
+            finished: [finished(since.refused, true), finished(since.new, false)].concat(),
+            undone: since
+                .all()
                 .filter_map(|r| match &r.body {
                     RecordBody::Undo { restored, .. } => Some(restored),
                     _ => None,
@@ -177,7 +184,7 @@ pub fn content(
 
 /// Whether a record does not have the command as it ran: a secret was removed, or the plugin has cut it.
 fn is_altered(command: &str) -> bool {
-    command.contains(MARK_START) || command.ends_with("…[cut]")
+    command.contains(MARK_START) || command.ends_with(CUT_MARK)
 }
 
 /// Whether a command line, such as `cd src; llm explain this`, has asked a prompt of these records: it must not be run again.
@@ -206,7 +213,7 @@ fn followed_line(finished: &FinishedCommand<'_>) -> Option<String> {
     let lines = output.head.lines().count() + output.tail.lines().count();
     let more = if output.omitted > 0 { "more than " } else { "" };
     let lines = count(lines, "line");
-    let command = context::command_in_line(&global_redactor().redact(finished.command));
+    let command = context::command_in_line(&global_redactor().redact(&finished.command));
     let exit = finished.exit;
     Some(format!(
         "continues with the output of {command} (exit {exit}, {more}{lines})"
@@ -236,28 +243,54 @@ fn attached_line(output: &TerminalOutput) -> String {
     format!("with the output of {command} ({})", parts.join(", "))
 }
 
-/// Returns the result that a record has; `last_start_ms` is the start of the last command of the user, and `read` the output that is
-/// sent anyway.
-fn exec_fact<'r>(
-    record: &'r Record,
+/// How the results of approved commands are sent.
+struct SentResults<'c> {
+    /// Start of the last command of the user, milliseconds since 1970.
     last_start_ms: u64,
+    /// Whether they have their output.
     with_output: bool,
-    read: Option<&TerminalOutput>,
-) -> Option<FinishedCommand<'r>> {
-    let is_read = |command: &str| read.is_some_and(|read| read.command == command);
-    match &record.body {
-        RecordBody::CommandResult {
+    /// An output that is sent anyway.
+    read: Option<&'c TerminalOutput>,
+    /// They were sent with a prompt that is left out.
+    was_refused: bool,
+}
+
+impl SentResults<'_> {
+    /// Returns the results that records have.
+    fn of<'r>(&self, records: &'r [Record]) -> Vec<FinishedCommand<'r>> {
+        records.iter().filter_map(|r| self.result(r)).collect()
+    }
+
+    fn result<'r>(&self, record: &'r Record) -> Option<FinishedCommand<'r>> {
+        let RecordBody::CommandResult {
             command,
             exit,
             output,
             ..
-        } => Some(FinishedCommand {
-            command,
+        } = &record.body
+        else {
+            return None;
+        };
+        // The same line may have been typed since: then both have an output.
+        let is_read = self.read.is_some_and(|read| {
+            read.source == APPROVED_SOURCE
+                && read.started_ms <= record.timestamp_ms
+                && read.command == global_redactor().redact(command)
+        });
+        if is_read {
+            return None;
+        }
+        let is_left_out = self.was_refused && self.with_output && output.is_some();
+        Some(FinishedCommand {
+            command: match self.was_refused {
+                true => context::brief_command(command),
+                false => command.into(),
+            },
             exit: *exit,
-            output: output.as_ref().filter(|_| with_output && !is_read(command)),
-            is_last: record.timestamp_ms >= last_start_ms,
-        }),
-        _ => None,
+            output: output.as_ref().filter(|_| self.with_output && !is_left_out),
+            is_left_out,
+            is_last: record.timestamp_ms >= self.last_start_ms,
+        })
     }
 }
 

@@ -90,7 +90,8 @@ impl RequestCost<'_> {
             BudgetPeriod::Prompt | BudgetPeriod::Session if self.has_earlier_prompts() => {
                 format!("{hint}, or start a new session with `llm --new`")
             }
-            BudgetPeriod::Prompt => format!("{hint}, or attach less"),
+            // What is attached stays in the session.
+            BudgetPeriod::Prompt => format!("{hint}, or attach less, with `llm --new`"),
             _ => hint,
         }
     }

@@ -267,7 +267,7 @@ impl<'a> TurnRun<'a> {
             // Recorded like the failure of a request.
             Err(e) => {
                 self.begin_round();
-                return self.take(TurnInput::Ended(Err(e.refusal()))).await;
+                return self.take(TurnInput::Ended(Err(e))).await;
             }
         };
         self.turn.begin_request(tokens);

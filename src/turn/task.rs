@@ -22,11 +22,14 @@ use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId, ShownC
 use crate::safety::policy::RuleEffect;
 use crate::services::model::{self, ChosenModel};
 use crate::services::{AnsweredTurn, SharedServices};
-use crate::session::conversation::{Session, since_last_prompt};
+use crate::session::conversation::{Session, SinceLastPrompt, is_last_left_out};
 use crate::session::feed::{HangUpPolicy, TurnEvent, TurnFeed};
 use crate::session::{lock, short_id};
 use crate::tools::builtin::{OfferedWork, PYTHON, TERMINAL_OUTPUT};
 use crate::turn::machine::TurnSettings;
+
+/// The notice about a prompt that the provider has refused for what it is.
+const LEFT_OUT: &str = "later requests leave this prompt out, and the output that came with it";
 
 /// Spawns the task of a prompt, which ends with the feed.
 pub fn spawn(services: &Arc<SharedServices>, feed: Arc<TurnFeed>, plan: TurnPlan) {
@@ -243,6 +246,9 @@ async fn converse(
         }
     };
     let (finished, ()) = tokio::join!(rounds, recorded);
+    if finished.is_err() && session.with_records(is_last_left_out) {
+        feed.notice(LEFT_OUT);
+    }
     let (answer, record_ids) = finished?;
     let (mut answer, mut commands) =
         answer.ok_or_else(|| Error::runtime("the turn ended early"))?;
@@ -328,7 +334,7 @@ fn has_read_output(session: &Session) -> bool {
         matches!(&record.body, RecordBody::Tool { name, status: CallStatus::Success, .. }
             if name.rsplit('.').next() == Some(TERMINAL_OUTPUT))
     };
-    session.with_records(|records| since_last_prompt(records).iter().any(is_read))
+    session.with_records(|records| SinceLastPrompt::of(records).all().any(is_read))
 }
 
 /// Whether no tools but built-in ones are offered.

@@ -14,6 +14,7 @@ use crate::protocol::{AskRequest, ShellId, TerminalOutput};
 use crate::recording::command_output::{self, RenderedOutput};
 use crate::recording::event::GapReason;
 use crate::recording::list;
+use crate::safety::job_notices::{RecordedLines, has_other_job};
 use crate::safety::redact::global_redactor;
 use crate::services::SharedServices;
 use crate::session::lock;
@@ -21,10 +22,11 @@ use crate::session::shell_registry::{KeptCommand, ShellOnScreen};
 use crate::terminal::{self, TerminalIdentity, TerminalText};
 use crate::tools::builtin::OUTPUT_LINES;
 
-use super::job_notices::{has_other_job, without_private_jobs};
-
 /// Maximum time for reading a terminal and searching its text, which may be made to be slow to search.
 const CUT_LIMIT: Duration = Duration::from_secs(1);
+
+/// [`TerminalOutput::source`] of the captured output of an approved command.
+pub const APPROVED_SOURCE: &str = "the approved command";
 
 /// Which output is wanted.
 #[derive(Debug, Clone)]
@@ -89,7 +91,7 @@ pub async fn read(services: &SharedServices, wanted: WantedOutput) -> Result<Ter
             &commands,
             position,
             output,
-            "the approved command",
+            APPROVED_SOURCE,
             Doubts::default(),
         );
     }
@@ -380,14 +382,6 @@ struct Doubts {
     is_lossy: bool,
 }
 
-/// Returns the text of a command.
-fn text_of(kept: &KeptCommand) -> Option<&str> {
-    match &kept.body {
-        RecordBody::ShellCommand { command, .. } => Some(command),
-        _ => None,
-    }
-}
-
 /// Returns the output of a command without secrets, and without the texts of jobs that are not recorded.
 fn redacted_output(
     commands: &[KeptCommand],
@@ -414,10 +408,10 @@ fn redacted_output(
         omitted,
         lacking: _,
     } = output;
-    let recorded: Vec<&str> = commands.iter().filter_map(text_of).collect();
     let has_notice = has_other_job(&head, command) || has_other_job(&tail, command);
-    let (head, jobs_in_head) = without_private_jobs(&head, &recorded);
-    let (tail, jobs_in_tail) = without_private_jobs(&tail, &recorded);
+    let recorded = RecordedLines::new(commands.iter().filter_map(|kept| kept.body.command_line()));
+    let (head, jobs_in_head) = recorded.without_private_notices(&head);
+    let (tail, jobs_in_tail) = recorded.without_private_notices(&tail);
     let jobs = jobs_in_head + jobs_in_tail;
     let redactor = global_redactor();
     let (head, keys_in_head) = redactor.redact_cut_keys(&head, doubts.is_tail);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fakes::provider::anthropic::{self, Block};
 use crate::fakes::provider::{Part, Provider, Request, Script};
@@ -265,39 +265,55 @@ fn the_budget_limits_the_answer_and_refuses_what_does_not_fit() {
 }
 
 #[test]
-fn a_prompt_that_was_refused_is_left_out_of_later_requests() {
+fn a_prompt_is_left_out_of_later_requests_only_if_the_provider_refused_it() {
+    let elsewhere = "the model fake is not available in your region";
     let helper = with(
-        Provider::answering(
-            |request| match request.json.to_string().contains("refuse this") {
-                true => Script::status(400, "{\"error\":{\"message\":\"prompt is too long\"}}"),
-                false => anthropic::answer(request, &[Block::Text("Fine.")], "end_turn"),
-            },
-        ),
+        Provider::answering(move |request| {
+            let sent = request.json.to_string();
+            let refused = |message: &str| {
+                let body = json!({"error": {"message": message}});
+                Script::status(400, &body.to_string())
+            };
+            if sent.contains("and now") {
+                anthropic::answer(request, &[Block::Text("Fine.")], "end_turn")
+            } else if sent.contains("refuse this") {
+                refused("prompt is too long")
+            } else {
+                refused(elsewhere)
+            }
+        }),
         "max_tokens = 1024\n[budget]\nprompt = 0.05\n",
     );
     let ask = |words: &[&str]| helper.call([&["ask", "--shell", "s1"], words].concat());
-    let long = "many words ".repeat(20_000);
-    let refused = ask(&[]).stdin(long.as_str()).run().fails(1);
-    assert!(refused.contains("per prompt does not allow"), "{refused}");
-    assert!(refused.contains(", or attach less"), "{refused}");
+    let left_out = "later requests leave this prompt out";
     let refused = ask(&["refuse this"]).run().fails(1);
     assert!(refused.contains("(400)"), "{refused}");
+    assert!(refused.contains(left_out), "{refused}");
+    let failed = ask(&["an error of the region"]).run().fails(1);
+    assert!(failed.contains(elsewhere), "{failed}");
+    assert!(!failed.contains(left_out), "{failed}");
     helper.kill_daemon();
-    ask(&["hi"]).run().ok();
+    ask(&["and now"]).run().ok();
     let requests = helper.provider.requests();
     let sent = &requests.last().expect("a request").json["messages"];
-    assert_eq!(sent.as_array().map(Vec::len), Some(1), "{sent}");
-    assert!(sent.to_string().contains("hi"), "{sent}");
-    ask(&["and now"]).run().ok();
-    let refused = ask(&[]).stdin(long.as_str()).run().fails(1);
+    assert_eq!(sent.as_array().map(Vec::len), Some(3), "{sent}");
+    assert!(sent.to_string().contains("of the region"), "{sent}");
+
+    let long = "many words ".repeat(20_000);
+    let refused = ask(&["--new"]).stdin(long.as_str()).run().fails(1);
+    assert!(refused.contains("per prompt does not allow"), "{refused}");
+    assert!(refused.contains(", or attach less"), "{refused}");
+    assert!(!refused.contains(left_out), "{refused}");
+    let refused = ask(&["and then"]).run().fails(1);
     assert!(
         refused.contains("start a new session with `llm --new`"),
         "{refused}"
     );
+    assert_eq!(helper.provider.requests().len(), requests.len());
     // The journal has them all, each with its failure.
     let answers = helper.records_of("assistant");
     let left_out: Vec<_> = answers.iter().map(|a| a["refused"] == true).collect();
-    assert_eq!(left_out, [true, true, false, false, true]);
+    assert_eq!(left_out, [true, false, false, false, false]);
 }
 
 #[test]

@@ -125,6 +125,26 @@ fn the_output_of_a_command_with_a_secret_goes_along_with_fix() {
 }
 
 #[test]
+fn an_approved_line_that_is_typed_again_is_told_with_both_outputs() {
+    let helper = Helper::new([
+        Script::tokens(["CMD: cat no-such-file\n"]),
+        Script::tokens(["Sunny."]),
+    ]);
+    let (_tmux, mut zsh) = Multiplexer::tmux(&helper);
+    zsh.prompt();
+    zsh.run("aish-helper start");
+    zsh.send("llm --no-output do it\r");
+    zsh.wait_text("[y]");
+    zsh.answer("y", |screen| screen.contents().contains("exit 1"));
+    zsh.prompt();
+    zsh.run("cat no-such-file");
+    zsh.run("llm fix it");
+    let sent = helper.content();
+    let outputs = sent.matches("<output command=\"cat no-such-file\" exit=\"1\">\ncat: ");
+    assert_eq!(outputs.count(), 2, "{sent}");
+}
+
+#[test]
 fn an_output_that_a_rule_denies_does_not_go_along_with_fix() {
     let helper = Helper::saying("It fails.");
     helper.config("[policy.rules]\n\"shell.output\" = \"deny\"\n");

@@ -829,6 +829,13 @@ fn a_command_that_ends_under_another_daemon_is_recorded() {
         assert!(content.contains("exit=\"7\">"), "{content}");
         assert!(content.contains("output not captured"), "{content}");
         helper.call(report).run().fails(1);
+        // In another session and directory.
+        let elsewhere = ["ask", "--shell", "s1", "--new", "fix it"];
+        helper.call(elsewhere).dir("/".into()).run().ok();
+        let home = format!("in {:?}", helper.home.path(""));
+        let home = home.trim_end_matches(['/', '"']);
+        let content = helper.content();
+        assert!(content.contains(home), "{home} in {content}");
     }
 }
 

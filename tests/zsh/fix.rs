@@ -384,6 +384,99 @@ fn an_approved_command_is_the_last_one_of_its_shell() {
     assert!(!asked.contains("<output>"), "{asked}");
 }
 
+/// Asks for a command, and lets it run until the screen shows `done`.
+fn approve(zsh: &mut Zsh<'_>, done: &str) {
+    zsh.send("llm do it\r");
+    zsh.wait_text("[y]");
+    zsh.answer("y", |screen| screen.contents().contains(done));
+    zsh.prompt();
+}
+
+#[test]
+fn a_job_that_is_not_in_the_history_is_not_told_with_an_approved_command() {
+    let helper = Helper::new([
+        Script::tokens(["CMD: jobs; print the-end\n"]),
+        Script::tokens(["Sunny.\n"]),
+    ]);
+    let mut zsh = Zsh::start(&helper.home);
+    zsh.run("setopt hist_ignore_space");
+    zsh.run(" ( sleep 60; : meet the doctor ) &");
+    zsh.run("sleep 61 &");
+    approve(&mut zsh, "\nthe-end");
+    assert!(
+        zsh.screen().contains("running    sleep 61"),
+        "{}",
+        zsh.screen()
+    );
+    zsh.run("llm and now");
+    let sent = helper.content();
+    for (text, is_sent) in [
+        ("running    sleep 61", true),
+        ("the-end", true),
+        ("doctor", false),
+    ] {
+        assert_eq!(sent.contains(text), is_sent, "{text} in {sent}");
+    }
+    let records: Vec<String> = helper.records().iter().map(ToString::to_string).collect();
+    assert!(!records.concat().contains("doctor"), "{records:?}");
+}
+
+#[test]
+fn what_came_with_a_refused_prompt_does_not_come_again_in_full() {
+    let too_long = "{\"error\":{\"message\":\"prompt is too long\"}}";
+    let helper = Helper::new([
+        Script::tokens(["CMD: seq 1 3000\n"]),
+        Script::status(400, too_long),
+        Script::tokens(["Sunny.\n"]),
+    ]);
+    let mut zsh = Zsh::start(&helper.home);
+    approve(&mut zsh, "\n3000");
+    zsh.run("llm what is it");
+    zsh.wait_text("later requests leave this prompt out");
+    assert!(helper.content().contains("\n2999\n"));
+    zsh.run("llm hello");
+    let sent = helper.content();
+    assert!(
+        sent.contains("<output command=\"seq 1 3000\" exit=\"0\">\n[left out"),
+        "{sent}"
+    );
+    assert!(sent.len() < 1000, "{sent}");
+}
+
+#[test]
+fn a_refused_summary_sends_nothing_again() {
+    let too_long = "{\"error\":{\"message\":\"prompt is too long\"}}";
+    let helper = Helper::new([
+        Script::tokens(["CMD: print a-result\n"]),
+        Script::tokens(["Sunny.\n"]),
+        Script::status(400, too_long),
+        Script::tokens(["Rainy.\n"]),
+    ]);
+    let mut zsh = Zsh::start(&helper.home);
+    approve(&mut zsh, "\na-result");
+    zsh.run("print one-command");
+    zsh.run("llm first");
+    let sent = helper.content();
+    assert!(
+        sent.contains("a-result") && sent.contains("one-command"),
+        "{sent}"
+    );
+    zsh.run("llm :compact");
+    zsh.wait_text("(400)");
+    assert!(
+        !zsh.screen().contains("leave this prompt out"),
+        "{}",
+        zsh.screen()
+    );
+    zsh.run("llm second");
+    let sent = helper.content();
+    assert!(sent.ends_with("second"), "{sent}");
+    assert!(
+        !sent.contains("a-result") && !sent.contains("one-command"),
+        "{sent}"
+    );
+}
+
 #[test]
 fn plugin_and_daemon_agree_on_what_asks_aish() {
     let lines = [

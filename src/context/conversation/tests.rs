@@ -146,33 +146,52 @@ fn sound(messages: &[ChatMessage]) {
     assert!(open.is_empty(), "a call without a result: {messages:?}");
 }
 
-#[test]
-fn a_refused_prompt_is_left_out() {
-    let mut refused = assistant("", "error");
-    if let RecordBody::Assistant { refused, .. } = &mut refused.body {
+fn refused() -> Record {
+    let mut record = assistant("", "error");
+    if let RecordBody::Assistant { refused, .. } = &mut record.body {
         *refused = true;
     }
+    record
+}
+
+#[test]
+fn a_refused_prompt_is_left_out() {
     // A fallback model may have failed before, and a killed daemon leaves a prompt without any record after it.
     let outage = assistant("", "error");
     let records = [
-        vec![user("a"), refused.clone()],
-        vec![user("b"), assistant("B", "stop")],
-        vec![user("c"), outage.clone(), refused.clone()],
+        vec![user("a"), refused()],
+        vec![user("b"), calling("", "stop", &["1"])],
+        vec![user("c"), outage.clone(), refused()],
         vec![user("d"), outage],
         vec![user("e")],
-        vec![user("f"), refused],
+        vec![user("f"), refused()],
     ];
     let records = records.concat();
     let expected = [
         "u:b",
-        "a:B()",
+        "a:(1)",
+        "t:1=[no result: the call failed]",
         "u:d",
         "a:[no answer]()",
         "u:e",
-        "a:[no answer]()",
     ];
     assert_eq!(shape(&records), expected);
     assert_eq!(conversation(&records).prompts.len(), 3);
+}
+
+#[test]
+fn a_refused_summary_leaves_no_prompt_out() {
+    let compaction = record(RecordBody::Compaction {
+        kept_from: None,
+        prompts: 1,
+    });
+    for answer in [Some(assistant("A", "stop")), None] {
+        let mut records = vec![user("a")];
+        records.extend(answer);
+        records.extend([compaction.clone(), refused()]);
+        assert_eq!(left_out(&records), BTreeSet::new());
+        assert_eq!(shape(&records)[0], "u:a");
+    }
 }
 
 #[test]

@@ -88,6 +88,14 @@ pub struct RecordedAnnotations {
 }
 
 impl RecordBody {
+    /// Returns the command line of a command that the user ran.
+    pub fn command_line(&self) -> Option<&str> {
+        match self {
+            RecordBody::ShellCommand { command, .. } => Some(command),
+            _ => None,
+        }
+    }
+
     /// Whether it is an answer that came to its own end and was recorded whole: its last proposed command is complete.
     pub fn is_whole_answer(&self) -> bool {
         let RecordBody::Assistant {

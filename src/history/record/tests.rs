@@ -168,6 +168,7 @@ fn every_body() -> Vec<RecordBody> {
             choice: CommandDecision::Run,
             proposed: word(),
             command: word(),
+            cwd: some(),
             terminal: some(),
             why: some(),
         },

@@ -438,3 +438,21 @@ fn a_part_begins_at_the_prompt_of_its_first_command_and_ends_with_its_last() {
     transcript::export(&cut, &part, &RecordingSecrets::default(), &mut text).unwrap();
     assert_eq!(String::from_utf8(text).unwrap(), "one\n");
 }
+
+#[test]
+fn a_notice_about_a_job_that_is_not_in_the_history_is_not_exported() {
+    let mut recording = TestRecording::new(80, 24);
+    recording.command("1-a@1", "make -j4 &", "[2] 4711\r\n");
+    recording.output("$ \r\n[1]  + done       ( sleep 3; : meet the doctor; )\r\n$ ");
+    recording.command("1-a@2", "ls", "[2]  + exit 2     make -j4\r\nfile\r\n");
+    let recording = recording.open();
+    let secrets =
+        RecordingSecrets::find(&recording, &Redactor::default(), &OwnNames::default()).unwrap();
+    let text = whole_text(&recording, &secrets);
+    assert!(!text.contains("doctor"), "{text}");
+    assert!(text.contains(&format!("\n{}\n", "*".repeat(49))), "{text}");
+    assert!(
+        text.contains("[2]  + exit 2     make -j4\nfile\n"),
+        "{text}"
+    );
+}

@@ -1,5 +1,6 @@
 //! Who started a turn, and how.
 
+use crate::chat::shown_prompt;
 use crate::protocol::ShellId;
 use crate::safety::redact::global_redactor;
 
@@ -47,7 +48,8 @@ impl FeedOrigin {
 
     /// Returns the first words of the prompt in one line and without secrets, for messages on other terminals.
     pub fn words(&self) -> String {
-        let start = global_redactor().redact_beginning(self.prompt.trim_start(), SEARCHED);
+        let start =
+            global_redactor().redact_beginning(shown_prompt(&self.prompt).trim_start(), SEARCHED);
         let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
         let visible = |c: &char| !c.is_control();
         match line.chars().filter(visible).count() > PROMPT_LENGTH {

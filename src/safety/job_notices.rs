@@ -1,38 +1,77 @@
 //! zsh's notices about background jobs, which have the text of the job: it may be a line that is not recorded.
 
 use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
 
-/// Returns the text without the notices whose job is not in one of the recorded `commands`, and their number of rows.
-pub fn without_private_jobs<'t>(text: &'t str, commands: &[&str]) -> (Cow<'t, str>, usize) {
-    if !text.lines().any(|line| job_of(line).is_some()) {
-        return (Cow::Borrowed(text), 0);
+/// The lines that are recorded. A notice about a job that is in none of them is private.
+#[derive(Debug, Default)]
+pub struct RecordedLines<'c> {
+    lines: Vec<&'c str>,
+    /// Their letters, each after a line end.
+    letters: OnceLock<String>,
+}
+
+impl<'c> RecordedLines<'c> {
+    /// Collects the lines.
+    pub fn new(lines: impl IntoIterator<Item = &'c str>) -> RecordedLines<'c> {
+        RecordedLines {
+            lines: lines.into_iter().collect(),
+            letters: OnceLock::new(),
+        }
     }
-    let commands: Vec<String> = commands.iter().map(|command| letters(command)).collect();
-    // zsh prints the job in its own layout, and at most 80 characters of a process.
-    let is_recorded = |job: &str| {
-        let job = letters(job);
-        commands.iter().any(|command| command.contains(&job))
-    };
-    let (mut kept, mut removed) = (String::with_capacity(text.len()), 0);
-    let mut lines = text.split_inclusive('\n').peekable();
-    while let Some(line) = lines.next() {
-        let Some(job) = job_of(line) else {
-            kept.push_str(line);
-            continue;
+
+    /// Returns where the private notices are, with their line ends.
+    pub fn private_notices(&self, text: &str) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        let mut end = 0;
+        let mut lines = text.split_inclusive('\n').peekable();
+        while let Some(line) = lines.next() {
+            let start = end;
+            end += line.len();
+            let Some(job) = job_of(line) else {
+                continue;
+            };
+            let mut job = job.to_owned();
+            // The other processes of a pipeline follow, each on a row of its own.
+            while let Some(line) = lines.next_if(|line| process_of(line).is_some()) {
+                job.push_str(process_of(line).unwrap_or_default());
+                end += line.len();
+            }
+            if !self.has(&job) {
+                found.push(start..end);
+            }
+        }
+        found
+    }
+
+    /// Returns the text without the private notices, and their number of rows.
+    pub fn without_private_notices<'t>(&self, text: &'t str) -> (Cow<'t, str>, usize) {
+        let private = self.private_notices(text);
+        if private.is_empty() {
+            return (Cow::Borrowed(text), 0);
+        }
+        let (mut kept, mut at, mut rows) = (String::with_capacity(text.len()), 0, 0);
+        for notice in private {
+            kept.push_str(text.get(at..notice.start).unwrap_or_default());
+            rows += text
+                .get(notice.clone())
+                .map_or(0, |rows| rows.lines().count());
+            at = notice.end;
+        }
+        kept.push_str(text.get(at..).unwrap_or_default());
+        (Cow::Owned(kept), rows)
+    }
+
+    /// Whether a job is in one of the lines. zsh prints it in its own layout, and at most 80 characters of a process.
+    fn has(&self, job: &str) -> bool {
+        let all = || {
+            self.lines
+                .iter()
+                .fold(String::new(), |all, line| all + "\n" + &letters(line))
         };
-        let (mut notice, mut job, mut rows) = (line.to_owned(), job.to_owned(), 1);
-        // The other processes of a pipeline follow, each on a row of its own.
-        while let Some(line) = lines.next_if(|line| process_of(line).is_some()) {
-            job.push_str(process_of(line).unwrap_or_default());
-            notice.push_str(line);
-            rows += 1;
-        }
-        match is_recorded(&job) {
-            true => kept.push_str(&notice),
-            false => removed += rows,
-        }
+        self.letters.get_or_init(all).contains(&letters(job))
     }
-    (Cow::Owned(kept), removed)
 }
 
 /// Whether a text has a notice about the end of a job that the command did not start: zsh prints one when the next command starts or
@@ -98,6 +137,7 @@ mod tests {
     #[test]
     fn a_notice_about_a_job_that_is_not_recorded_is_removed() {
         let commands = ["make -j4 &", "(sleep 1;ls) & false", "seq 9|sort|cat &"];
+        let recorded = RecordedLines::new(commands);
         for (line, is_kept) in [
             ("[1]  + done       make -j4", true),
             ("[12]  - exit 2     make -j4", true),
@@ -123,7 +163,7 @@ mod tests {
             ("       done       private", true),
         ] {
             let text = format!("one\n{line}\ntwo");
-            let (kept, rows) = without_private_jobs(&text, &commands);
+            let (kept, rows) = recorded.without_private_notices(&text);
             let wanted = if is_kept { text.as_str() } else { "one\ntwo" };
             assert_eq!(kept, wanted);
             let removed = if is_kept { 0 } else { line.lines().count() };
