@@ -21,7 +21,7 @@ const COMMANDS_RAN: &str =
 /// Runs the command and returns the exit code.
 ///
 /// # Errors
-/// Nothing was changed, or a file was changed since.
+/// Nothing was changed, or a file cannot be restored.
 pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
     match command {
         ChangesCommand::Undo(args) => {
@@ -40,12 +40,12 @@ pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
             match reply.is_done {
                 true => Ok(0),
                 false if skip => Err(Error::runtime(
-                    "nothing was undone: all files have changed since",
+                    "nothing was undone: none of the files can be restored",
                 )
                 .hint("their changes stay undoable: llm :undo and llm :diff come back to them after the other prompts")),
                 false => Err(Error::new(
                     ErrorKind::Runtime,
-                    "nothing was undone: a file has changed since",
+                    "nothing was undone: a file cannot be restored",
                 )
                 .hint("with --skip such files stay as they are and the others are restored")),
             }

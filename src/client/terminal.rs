@@ -174,7 +174,11 @@ impl ControllingTty {
             .remove(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG);
         tcsetattr(&self.file, SetArg::TCSADRAIN, &raw)
             .context(|| "cannot set up the terminal".into())?;
-        Ok(RawKeyMode { file, saved_modes })
+        Ok(RawKeyMode {
+            file,
+            saved_modes,
+            raw,
+        })
     }
 }
 
@@ -183,6 +187,22 @@ impl ControllingTty {
 pub struct RawKeyMode {
     file: File,
     saved_modes: Termios,
+    raw: Termios,
+}
+
+impl RawKeyMode {
+    /// Whether the terminal is still in the modes that this guard has set.
+    pub fn is_set(&self) -> bool {
+        let parts = |modes: &Termios| {
+            (
+                modes.input_flags,
+                modes.output_flags,
+                modes.local_flags,
+                modes.control_chars,
+            )
+        };
+        tcgetattr(&self.file).is_ok_and(|now| parts(&now) == parts(&self.raw))
+    }
 }
 
 impl Drop for RawKeyMode {

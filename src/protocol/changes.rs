@@ -68,6 +68,6 @@ pub enum FileOutcome {
     Removed,
     /// It is as before already.
     Same,
-    /// It was changed since and stays; the reason.
+    /// It was changed since, or may not be written, and stays; the reason.
     Changed(String),
 }

@@ -13,7 +13,7 @@ mod reach;
 mod shell_words;
 mod unknown_text;
 
-pub use candidates::path_candidates;
+pub use candidates::{command_paths, path_candidates};
 pub use path_text::{PathCandidate, PathUse, Unchecked, Variables};
 pub use project_places::{
     GIT_SETTINGS, GIT_STATE, HOME_PLACES, PROJECT_PLACES, is_project_place, is_user_program,
@@ -78,7 +78,7 @@ pub const SYSTEM_PLACES: &[&str] = &[
 ];
 
 /// Stands in a path for a text that is not known, slashes included.
-const ANY: char = '\u{1}';
+pub const ANY: char = '\u{1}';
 
 /// How a path is related to a protected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,12 @@
 //! Git configuration: the files and directories that its values name.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::command_files::CommandNames;
 
 /// Maximum number of bytes that are read of a git configuration.
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
@@ -11,9 +15,10 @@ const MAX_CONFIG_BYTES: u64 = 64 * 1024;
 const PATH_KEYS: [&str; 4] = ["attributesfile", "hookspath", "path", "templatedir"];
 
 /// Keys whose value is a command that git runs.
-const COMMAND_KEYS: [&str; 30] = [
+const COMMAND_KEYS: [&str; 32] = [
     "alternaterefscommand",
     "askpass",
+    "browser",
     "cccmd",
     "clean",
     "cmd",
@@ -27,6 +32,7 @@ const COMMAND_KEYS: [&str; 30] = [
     "gitproxy",
     "headercmd",
     "helper",
+    "httpd",
     "packobjectshook",
     "pager",
     "process",
@@ -42,6 +48,20 @@ const COMMAND_KEYS: [&str; 30] = [
     "tunnel",
     "update",
     "uploadpack",
+];
+
+/// Files and directories in a git directory that git writes, those with names in capital letters aside.
+const GIT_DATA: [&str; 10] = [
+    "gc.log",
+    "index",
+    "lfs",
+    "logs",
+    "objects",
+    "packed-refs",
+    "rebase-apply",
+    "rebase-merge",
+    "refs",
+    "shallow",
 ];
 
 /// Includes that are followed.
@@ -72,123 +92,113 @@ pub(super) fn linked_path(file: &Path) -> Option<PathBuf> {
     file.parent()?.join(name).canonicalize().ok()
 }
 
-/// Directories from which relative names in a configuration may start.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ConfigBase<'a> {
-    /// The work trees of the repository.
-    pub trees: &'a [PathBuf],
-    /// The home directory, which `~/` means.
-    pub home: Option<&'a Path>,
+/// Returns whether git itself writes a file, given by its path in a git directory: a word that names it is a name of a commit.
+pub(super) fn is_git_data(path: &Path) -> bool {
+    let first = path.iter().next().unwrap_or_default().to_string_lossy();
+    let is_state = !first.chars().any(|c| c.is_lowercase() || c == '.');
+    is_state || GIT_DATA.contains(&&*first)
 }
 
-impl ConfigBase<'_> {
-    /// Returns the files and directories that the configuration of a repository names, as far as they exist.
-    pub(super) fn named_by(&self, config: &Path) -> Vec<PathBuf> {
+/// What a git configuration names.
+#[derive(Debug, Default)]
+struct ConfigNames {
+    /// Paths of files and directories, and whether each is that of another configuration.
+    paths: Vec<(String, bool)>,
+    commands: Vec<CommandNames>,
+}
+
+/// Git configurations, each of which is read once.
+#[derive(Debug, Default)]
+pub(super) struct GitConfigs {
+    home: Option<PathBuf>,
+    read: BTreeMap<PathBuf, Rc<ConfigNames>>,
+    /// Ends of the paths of files whose beginning is not known: they may be in any directory.
+    pub ends: BTreeSet<String>,
+}
+
+impl GitConfigs {
+    /// The configurations of a user with this home directory, which `~/` means.
+    pub(super) fn of(home: Option<PathBuf>) -> GitConfigs {
+        GitConfigs {
+            home,
+            ..GitConfigs::default()
+        }
+    }
+
+    /// Returns the files and directories that the configuration of a repository with these work trees names, as far as they exist.
+    pub(super) fn named_by(&mut self, config: &Path, trees: &[PathBuf]) -> Vec<PathBuf> {
         let mut obeyed = Vec::new();
-        self.add_values(config, MAX_INCLUDES, &mut obeyed);
+        self.add_values(config, trees, MAX_INCLUDES, &mut obeyed);
         obeyed
     }
 
     /// Returns what the configuration of the user and of the system names.
-    pub(super) fn named_by_user(&self) -> Vec<PathBuf> {
-        let home = self.home.into_iter();
+    pub(super) fn named_by_user(&mut self, trees: &[PathBuf]) -> Vec<PathBuf> {
+        let home = self.home.iter();
         let user = home.flat_map(|home| USER_CONFIGS.iter().map(|name| home.join(name)));
-        let configs = user.chain([PathBuf::from(SYSTEM_CONFIG)]);
-        configs.flat_map(|config| self.named_by(&config)).collect()
+        let configs: Vec<PathBuf> = user.chain([PathBuf::from(SYSTEM_CONFIG)]).collect();
+        let named = configs
+            .iter()
+            .flat_map(|config| self.named_by(config, trees));
+        named.collect()
     }
 
-    fn add_values(&self, config: &Path, includes: usize, obeyed: &mut Vec<PathBuf>) {
-        let Some(text) = small_text(config) else {
-            return;
-        };
-        let beside = config.parent().unwrap_or(config);
-        // A backslash continues the line.
-        for (key, value) in values(&text.replace("\\\n", "")) {
-            let is_path = PATH_KEYS.contains(&key.as_str());
-            let names = match is_path {
-                true => vec![value],
-                false => command_words(&value),
+    fn add_values(
+        &mut self,
+        config: &Path,
+        trees: &[PathBuf],
+        includes: usize,
+        obeyed: &mut Vec<PathBuf>,
+    ) {
+        let names = self.names_of(config);
+        let bases: Vec<&Path> = trees.iter().map(PathBuf::as_path).collect();
+        let bases = [bases, config.parent().into_iter().collect()].concat();
+        for (name, is_include) in &names.paths {
+            let found: Vec<PathBuf> = match name.strip_prefix("~/") {
+                Some(rest) => self.home.iter().map(|home| home.join(rest)).collect(),
+                None => bases.iter().map(|base| base.join(name)).collect(),
             };
-            for name in names.into_iter().filter(|name| !name.is_empty()) {
-                for path in self.paths_of(&name, beside) {
-                    if key == "path" && includes > 0 && !obeyed.contains(&path) {
-                        self.add_values(&path, includes - 1, obeyed);
-                    }
-                    if is_path || path.is_file() {
-                        obeyed.push(path);
-                    }
+            for path in found.iter().filter_map(|path| path.canonicalize().ok()) {
+                if *is_include && includes > 0 && !obeyed.contains(&path) {
+                    self.add_values(&path, trees, includes - 1, obeyed);
                 }
+                obeyed.push(path);
             }
+        }
+        for command in &names.commands {
+            obeyed.extend(command.files(&bases));
+            self.ends.extend(command.ends.iter().cloned());
         }
     }
 
-    /// Returns the existing paths that a name may mean.
-    fn paths_of(&self, name: &str, beside: &Path) -> Vec<PathBuf> {
-        // Git expands `~/` in paths, its shell also the others in commands.
-        let below_home = ["~/", "$HOME/", "${HOME}/"]
-            .iter()
-            .find_map(|start| name.strip_prefix(start));
-        let candidates: Vec<PathBuf> = match below_home {
-            Some(rest) => self.home.iter().map(|home| home.join(rest)).collect(),
-            None => {
-                let trees = self.trees.iter().map(PathBuf::as_path);
-                trees.chain([beside]).map(|base| base.join(name)).collect()
+    fn names_of(&mut self, config: &Path) -> Rc<ConfigNames> {
+        if let Some(names) = self.read.get(config) {
+            return names.clone();
+        }
+        let mut names = ConfigNames::default();
+        for (key, value) in values(&small_text(config).unwrap_or_default()) {
+            match PATH_KEYS.contains(&key.as_str()) {
+                _ if value.is_empty() => {}
+                true => names.paths.push((value, key == "path")),
+                false => {
+                    let command = CommandNames::of(&value, self.home.as_deref());
+                    names.commands.push(command);
+                }
             }
-        };
-        let existing = candidates.iter();
-        existing
-            .filter_map(|path| path.canonicalize().ok())
-            .collect()
+        }
+        let names = Rc::new(names);
+        self.read.insert(config.to_owned(), names.clone());
+        names
     }
-}
-
-/// Returns the words of a command that may name files, and their parts, because a word may hold a command of its own. Whether a word does
-/// is not known: one that is not a file does no harm.
-fn command_words(command: &str) -> Vec<String> {
-    // Git runs commands at the top of the work tree.
-    const HERE: [&str; 7] = [
-        "$(git rev-parse --show-toplevel)/",
-        "`git rev-parse --show-toplevel`/",
-        "$(pwd)/",
-        "`pwd`/",
-        "${PWD}/",
-        "$PWD/",
-        "${GIT_PREFIX:-.}/",
-    ];
-    let bare = command.replace(['"', '\''], "");
-    let texts = [command.to_owned(), bare].map(|text| {
-        let text = HERE
-            .iter()
-            .fold(text, |text, here| text.replace(here, "./"));
-        ["${GIT_PREFIX}", "$GIT_PREFIX"]
-            .iter()
-            .fold(text, |text, prefix| text.replace(prefix, "./"))
-    });
-    let signs = [
-        ' ', '\t', '\n', '!', ';', '&', '|', '(', ')', '=', '<', '>', '`', '{', '}',
-    ];
-    let mut words = Vec::new();
-    for text in texts {
-        let quoted = text.split(['"', '\'']).map(str::to_owned);
-        let plain = text
-            .split(|c| signs.contains(&c) || matches!(c, '"' | '\''))
-            .map(str::to_owned);
-        words.extend(plain.chain(quoted));
-    }
-    words.retain(|word| !word.is_empty() && word != "." && !word.starts_with('-'));
-    words.sort_unstable();
-    words.dedup();
-    words
 }
 
 /// Returns the keys, in lower case, and values of a git configuration that name files which git obeys.
 fn values(config: &str) -> Vec<(String, String)> {
-    values_where(config, |section, key, value| {
+    values_where(config, |section, key, _| {
         PATH_KEYS.contains(&key)
             || COMMAND_KEYS.contains(&key)
-            // `pager.COMMAND`, and an alias that runs a command.
-            || section == "pager"
-            || section == "alias" && value.starts_with('!')
+            // `pager.COMMAND`, and an alias, whose options may name a command too.
+            || matches!(section, "alias" | "pager")
     })
 }
 
@@ -205,6 +215,8 @@ fn values_where(
 ) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut section = String::new();
+    // A backslash continues the line.
+    let config = config.replace("\r\n", "\n").replace("\\\n", "");
     for line in config.lines() {
         let line = line.trim_start();
         // A key may follow its section on one line.
@@ -216,7 +228,7 @@ fn values_where(
                     .get(..end.unwrap_or(name.len()))
                     .unwrap_or_default()
                     .to_lowercase();
-                line.split_once(']').map_or("", |(_, after)| after)
+                after_heading(line)
             }
             false => line,
         };
@@ -232,6 +244,18 @@ fn values_where(
     found
 }
 
+/// Returns the rest of a line behind the heading of a section, in whose quotes a bracket is a part of the name.
+fn after_heading(line: &str) -> &str {
+    let (mut in_quotes, mut is_escaped) = (false, false);
+    let end = line.find(|c| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        in_quotes ^= c == '"' && !was_escaped;
+        is_escaped = c == '\\' && !was_escaped;
+        c == ']' && !in_quotes
+    });
+    end.and_then(|end| line.get(end + 1..)).unwrap_or_default()
+}
+
 /// Returns a value without quotes, escapes and comment.
 fn unquoted(value: &str) -> String {
     let (mut text, mut in_quotes) = (String::new(), false);
@@ -239,7 +263,11 @@ fn unquoted(value: &str) -> String {
     while let Some(c) = chars.next() {
         match c {
             '"' => in_quotes = !in_quotes,
-            '\\' => text.extend(chars.next()),
+            '\\' => text.extend(chars.next().map(|c| match c {
+                'n' => '\n',
+                't' => '\t',
+                c => c,
+            })),
             '#' | ';' if !in_quotes => break,
             _ => text.push(c),
         }
@@ -252,35 +280,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_a_command_are_found() {
-        for (command, word) in [
-            ("sh pg2.sh", "pg2.sh"),
-            ("node m.js %A", "m.js"),
-            ("!sh my.sh", "my.sh"),
-            ("ssh -F sshcfg", "sshcfg"),
-            ("!\"./t t.sh\"", "./t t.sh"),
-            ("!'./t t.sh' \"$@\"", "./t t.sh"),
-            (
-                "!$(git rev-parse --show-toplevel)/scripts/rr.sh",
-                "./scripts/rr.sh",
-            ),
-            (
-                "!\"$(git rev-parse --show-toplevel)\"/scripts/rr.sh",
-                "./scripts/rr.sh",
-            ),
-            ("!cd \"$GIT_PREFIX\" && sh x.sh", "x.sh"),
-        ] {
-            let words = command_words(command);
-            assert!(
-                words.iter().any(|found| found == word),
-                "{command}: {words:?}"
-            );
-        }
-    }
-
-    #[test]
     fn values_that_name_files_are_found() {
-        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"]\n\tclean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n\tx = !tools/x\n[core]\n\tpager =\n[Pager]\n\tlog = ./tools/x\n";
+        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"] clean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n\tx = !tools/x\n[core]\n\tpager =\n[Pager]\n\tlog = ./tools/x\n";
         let values = values(config);
         let values: Vec<(&str, &str)> = values
             .iter()
@@ -290,6 +291,7 @@ mod tests {
             ("hookspath", "my hooks"),
             ("path", "../x #1.inc"),
             ("clean", "python tools/clean.py %f"),
+            ("co", "checkout"),
             ("x", "!tools/x"),
             ("pager", ""),
             ("log", "./tools/x"),

@@ -3,6 +3,7 @@
 //! On Linux the supervisor is a process outside the sandbox. It starts a stage of the same program that restricts itself with
 //! Landlock and seccomp, in namespaces where they work, and becomes the command. `docs/sandbox.md` has the guarantees and limits.
 
+mod command_files;
 mod denials;
 mod git_config;
 mod guarded_files;

@@ -7,7 +7,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::git_config::{ConfigBase, linked_path, small_text, values_of};
+use super::command_files::files_at;
+use super::git_config::{GitConfigs, is_git_data, linked_path, small_text, values_of};
 use super::links;
 use crate::safety::protected_paths::{
     GIT_SETTINGS, GIT_STATE, HOME_DIRS, HOME_PLACES, NAMES as STARTUP_FILES, is_project_place,
@@ -21,6 +22,9 @@ const MAX_GUARDED: usize = 200;
 
 /// Number of files with one extension in a directory that count before others, so that files made for it do not use up the limit.
 const MAX_OF_KIND: usize = 3;
+
+/// Maximum number of ends of paths that are looked for in each directory.
+const MAX_ENDS: usize = 64;
 
 /// How deep links are followed from the directories of shells and of the login session.
 const LINK_DEPTH: usize = 2;
@@ -72,7 +76,7 @@ impl Places {
     pub(super) fn find(dirs: &[PathBuf], home: Option<&Path>, programs: &[PathBuf]) -> Places {
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
         let mut search = Search {
-            home: home.clone(),
+            configs: GitConfigs::of(home.clone()),
             ..Search::default()
         };
         if let Some(home) = &home {
@@ -85,18 +89,21 @@ impl Places {
             search.add_outer_repository(dir, dirs);
         }
         search.places.is_complete = true;
-        for searched in 0.. {
+        let mut searched = Vec::new();
+        loop {
             // Directories that tools make are searched last: their entries must not use up the limit.
             let next = search.waiting.pop_front();
             let Some(dir) = next.or_else(|| search.generated.pop_front()) else {
                 break;
             };
-            if searched >= MAX_DIRECTORIES {
+            if searched.len() >= MAX_DIRECTORIES {
                 search.places.is_complete = false;
                 break;
             }
             search.look_into(&dir, dirs);
+            searched.push(dir);
         }
+        search.add_ends(&searched, dirs);
         search.places
     }
 
@@ -153,7 +160,7 @@ impl Places {
 #[derive(Default)]
 struct Search {
     places: Places,
-    home: Option<PathBuf>,
+    configs: GitConfigs,
     added: BTreeSet<PathBuf>,
     /// Roots that are linked as a whole into a directory of a shell.
     shell_roots: BTreeSet<PathBuf>,
@@ -326,22 +333,37 @@ impl Search {
 
     /// Adds what the configuration of a repository, of the user and of the system names.
     fn add_named(&mut self, trees: &[PathBuf], roots: &[PathBuf], git_dir: Option<&Path>) {
-        let base = ConfigBase {
-            trees,
-            home: self.home.as_deref(),
-        };
-        let mut obeyed = base.named_by_user();
+        let mut obeyed = self.configs.named_by_user(trees);
         for name in ["config", "config.worktree"] {
+            let config = git_dir.map(|dir| dir.join(name));
             obeyed.extend(
-                git_dir
+                config
                     .iter()
-                    .flat_map(|dir| base.named_by(&dir.join(name))),
+                    .flat_map(|config| self.configs.named_by(config, trees)),
             );
         }
         for path in obeyed {
-            if is_below(&path, roots) {
-                self.add(path);
+            self.add_obeyed_file(path, roots);
+        }
+    }
+
+    /// Adds the files whose paths end as git's configuration says, in whatever directory.
+    fn add_ends(&mut self, searched: &[PathBuf], roots: &[PathBuf]) {
+        let ends = std::mem::take(&mut self.configs.ends);
+        for end in ends.iter().take(MAX_ENDS) {
+            for path in searched.iter().flat_map(|dir| files_at(dir, end)) {
+                self.add_obeyed_file(path, roots);
             }
+        }
+    }
+
+    /// Adds a file that a configuration names, unless git writes it itself.
+    fn add_obeyed_file(&mut self, path: PathBuf, roots: &[PathBuf]) {
+        let in_git_dir = |dir: &&Path| dir.ends_with(".git") || self.places.git_dirs.contains(*dir);
+        let git_dir = path.ancestors().skip(1).find(in_git_dir);
+        let of_git = git_dir.and_then(|dir| path.strip_prefix(dir).ok());
+        if is_below(&path, roots) && !of_git.is_some_and(is_git_data) {
+            self.add(path);
         }
     }
 }

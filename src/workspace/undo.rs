@@ -54,7 +54,7 @@ pub enum UndoResult {
     Restored(ChangeKind),
     /// It was so already.
     AlreadyAsBefore,
-    /// It was changed after the turn, and stays: the reason.
+    /// It was changed after the turn, or may not be written, and stays: the reason.
     Conflict(String),
 }
 
@@ -184,13 +184,9 @@ impl UndoStore {
         if report.has_conflicts() && choice == ConflictChoice::Refuse {
             return Ok(report);
         }
-        if report.has_conflicts() {
-            // The next undo is about the turn before; the copies of the skipped files stay within the limit.
-            let mark = directory.join(SKIPPED);
-            fs::File::create(&mark).map_err(|error| failed(&mark, &error))?;
-            if in_the_way.is_empty() && changes.is_empty() {
-                return Ok(report);
-            }
+        if in_the_way.is_empty() && changes.is_empty() && report.has_conflicts() {
+            mark_skipped(&directory)?;
+            return Ok(report);
         }
         let session = self.session(session)?;
         let mut keeper = TurnKeeper::temporary(session.clone(), session.join(UNDOING));
@@ -210,8 +206,10 @@ impl UndoStore {
         }
         report.is_done = true;
         remove_empty(&directories, resolve);
-        if !report.has_conflicts() {
-            retire(&session, &directory)?;
+        // Only now: after a failure, the next undo is about the same turn. Without a mark too, which then finds nothing to restore.
+        match report.has_conflicts() {
+            true => drop(mark_skipped(&directory)),
+            false => retire(&session, &directory)?,
         }
         Ok(report)
     }
@@ -389,6 +387,13 @@ fn remove_directory(directory: &Path) -> Result<(), WorkspaceError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(directory, &error)),
         _ => Ok(()),
     }
+}
+
+/// Marks a turn of which files were skipped: the next undo is about the turn before. The copies of the files stay within the limit.
+fn mark_skipped(directory: &Path) -> Result<(), WorkspaceError> {
+    let mark = directory.join(SKIPPED);
+    fs::File::create(&mark).map_err(|error| failed(&mark, &error))?;
+    Ok(())
 }
 
 /// Removes the directory of a turn that is undone. What cannot be removed now is no turn any more, and is removed later.

@@ -242,6 +242,30 @@ fn a_pane_may_be_resized_after_the_command() {
 }
 
 #[test]
+fn a_question_about_a_command_is_drawn_in_its_place_after_a_resize() {
+    let answer = "CMD: echo 012345678901234567890123456789012345678901234567890123456789";
+    let helper = Helper::saying(answer);
+    let mut shell = Shell::start(&helper, Kind::Tmux, PROMPT);
+    shell.run("seq 60");
+    shell.keys("llm --new x");
+    shell.press("Enter");
+    shell.wait_text("[?]");
+    let is_drawn = |screen: &str, key: &str| {
+        let mut lines = screen.lines().map(str::trim_start);
+        lines.any(|line| line.starts_with(key))
+    };
+    // zsh waits for the question in a substitution, and sends it SIGCONT as well.
+    for (width, key) in [("60", "[n] no"), ("30", "[e] edit")] {
+        shell.tmux(&["resize-window", "-x", width, "-y", "24"]);
+        shell.until("the new question", || is_drawn(&shell.screen(), key));
+        let screen = shell.screen();
+        assert_eq!(screen.matches('┌').count(), 1, "{screen}");
+        assert!(screen.contains("\n60\n"), "{screen}");
+    }
+    shell.answer("n", "[?] no");
+}
+
+#[test]
 fn to_read_in_screen_leaves_its_display_alone() {
     let helper = Helper::saying("fine");
     let mut shell = Shell::start(&helper, Kind::Screen, PROMPT);

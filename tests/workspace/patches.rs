@@ -27,7 +27,7 @@ fn apply(project: &Project, patch: &str) -> Result<CommitSummary, WorkspaceError
     let mut read =
         |path: &str, link: FinalLink| Ok(find(path, link)?.1.map(|file| file.bytes.to_vec()));
     let mut changes = Vec::new();
-    for file in plan_patch(&operations, &mut read)? {
+    for file in plan_patch(&operations, &mut read, &|| Ok(()))? {
         let link = match file.is_unlinked {
             true => FinalLink::Meant,
             false => FinalLink::Followed,

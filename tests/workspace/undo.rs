@@ -387,6 +387,31 @@ fn an_undo_that_fails_half_way_changes_nothing_and_can_be_repeated() {
 }
 
 #[test]
+fn an_undo_that_failed_is_about_the_same_turn_the_next_time() {
+    let kept = Kept::new();
+    let project = &kept.project;
+    project.write("mine", "0").write("other", "0");
+    for turn in ["1", "2"] {
+        let names = ["mine", "other"];
+        let writing = names.iter().map(|name| project.writing(name, turn));
+        kept.commit(turn, writing.collect());
+    }
+    project.write("other", "by the user");
+    let failed = kept.store.undo_observed(
+        "s",
+        "2",
+        &project.resolver(),
+        ConflictChoice::Skip,
+        &mut |_| Err(io::Error::from(io::ErrorKind::StorageFull)),
+    );
+    failed.expect_err("a failure");
+    assert_eq!(kept.store.turns("s").expect("turns"), ["1", "2"]);
+    assert!(kept.undo("2", ConflictChoice::Skip).is_done);
+    assert_eq!(project.read("mine"), b"1");
+    assert_eq!(kept.store.turns("s").expect("turns"), ["2", "1"]);
+}
+
+#[test]
 fn turns_are_undone_one_by_one_and_a_later_one_is_a_conflict() {
     let kept = Kept::new();
     let project = &kept.project;

@@ -46,11 +46,23 @@ test("a prompt that waits for the previous answer is shown in every tab until it
   await prompt("slow answer before a mistake");
   await page.locator(".message.assistant").nth(2).getByText("First part.").waitFor();
   await prompt("a mistake");
-  await page.getByRole("button", { name: "Withdraw" }).click();
+  await page.getByRole("button", { name: "Withdraw" }).focus();
+  await page.keyboard.press("Enter");
   for (const tab of tabs) await waiting(tab).getByText("Not answered").waitFor();
+  // The focus stays with the prompt, and what happened is told.
+  await page.locator(".message.waiting:focus", { hasText: "a mistake" }).waitFor();
+  await page.getByRole("status").getByText("The prompt was withdrawn.").waitFor();
+  // The answer that runs stays below its own prompt.
+  const kinds = (tab) => tab.locator("article.message").evaluateAll((all) => all.slice(-3).map((message) => message.classList[1]));
+  for (const tab of tabs) assert.deepEqual(await kinds(tab), ["user", "assistant", "waiting"]);
+  await other.reload();
+  await waiting(other).getByText("Not answered").waitFor();
+  await other.locator(".message.assistant").nth(2).getByText("First part.").waitFor();
+  assert.deepEqual(await kinds(other), ["user", "assistant", "waiting"]);
   daemon.provider.release();
   for (const tab of tabs) await tab.locator(".message.assistant").nth(2).getByText("Second part.").waitFor();
   assert.equal(await page.locator(".message.assistant").count(), 3);
+  for (const tab of tabs) assert.deepEqual(await kinds(tab), ["user", "assistant", "waiting"]);
   // One that waits when the daemon ends was not answered. It stays in its place and says so, also in a page that is opened later.
   await prompt("slow answer again");
   await page.locator(".message.assistant").nth(3).getByText("First part.").waitFor();

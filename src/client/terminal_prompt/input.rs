@@ -15,7 +15,7 @@ use super::{
     TerminalPrompt, TtyInput, end_by_frame,
 };
 use crate::client::signals::drain;
-use crate::client::terminal::{self, SETTLE};
+use crate::client::terminal::{self, RawKeyMode, SETTLE};
 
 /// Quiet time after the last SIGWINCH before the question is redrawn: dragging a window border sends many.
 const RESIZE_SETTLE: Duration = Duration::from_millis(100);
@@ -183,16 +183,18 @@ impl TerminalPrompt<'_> {
             if stop && drain(&self.signals.stop) && self.suspend()? {
                 return Ok(TtyInput::Redraw);
             }
-            if resume && drain(&self.signals.resume) {
-                // SIGSTOP came from outside, and the shell has changed the terminal modes meanwhile.
-                self.acquire()?;
-                return Ok(TtyInput::Redraw);
-            }
-            if resize {
+            if resume || resize {
                 while drain(&self.signals.resize) {
                     std::thread::sleep(RESIZE_SETTLE);
                 }
-                self.size = terminal::size(&self.tty.file);
+                // After SIGSTOP from outside, the shell has changed the terminal modes. zsh also sends SIGCONT to what it waits for whenever the
+                // size changes: nothing else has had the terminal then, and the screen shows the question as it was drawn.
+                let was_away = drain(&self.signals.resume)
+                    && !self.raw_mode.as_ref().is_some_and(RawKeyMode::is_set);
+                match was_away {
+                    true => self.acquire()?,
+                    false => self.size = terminal::size(&self.tty.file),
+                }
                 return Ok(TtyInput::Redraw);
             }
             if input {

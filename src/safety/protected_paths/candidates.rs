@@ -48,8 +48,7 @@ pub fn path_candidates(
             add_text(&text, *usage, variables, &mut found);
             let reading = Reading {
                 is_command: *is_command,
-                feeds_writer: false,
-                depth: 0,
+                ..Reading::COMMAND
             };
             commands::add(&text, reading, variables, &mut found);
             expanded.push(expand(&text, variables));
@@ -59,6 +58,16 @@ pub fn path_candidates(
         }
     }
     Ok((found.all, expanded))
+}
+
+/// Returns what may be a path in a command line, also where it runs a text that it does not contain. Unknown parts are [`ANY`](super::ANY).
+pub fn command_paths(command: &str, variables: &Variables) -> BTreeSet<PathCandidate> {
+    let mut found = Candidates::default();
+    for text in readings(command) {
+        add_text(&text, PathUse::Mention, variables, &mut found);
+        commands::add(&text, Reading::COMMAND, variables, &mut found);
+    }
+    found.all
 }
 
 /// Collects the strings and keys of a value, with whether each is a command line, and its use as a whole. The strings of an

@@ -29,6 +29,15 @@ pub(super) struct Reading {
     pub depth: usize,
 }
 
+impl Reading {
+    /// A command line.
+    pub(super) const COMMAND: Reading = Reading {
+        is_command: true,
+        feeds_writer: false,
+        depth: 0,
+    };
+}
+
 /// The name of the program and the position after it, after assignments and prefixes.
 fn program(command: &SimpleCommand) -> (&str, usize) {
     let mut has_prefix = false;

@@ -83,7 +83,7 @@ impl Candidates {
             _ => path.contains(is_meta) && is_relative || path.contains(ANY),
         };
         let says_nothing = is_open && path.split('/').all(is_any);
-        if path.is_empty() || path.contains('\0') || says_nothing || self.unchecked.is_some() {
+        if path.is_empty() || path.contains('\0') || says_nothing || self.is_full() {
             return;
         }
         let is_new = self.all.insert(PathCandidate {
@@ -93,9 +93,13 @@ impl Candidates {
         if is_new && matches!(usage, PathUse::Bare | PathUse::BareOperand) {
             self.bare += 1;
         }
-        if self.bare > MAX_BARE || self.all.len() - self.bare > MAX_CANDIDATES {
+        if self.is_full() {
             self.stop(Unchecked::TooMuch);
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bare > MAX_BARE || self.all.len() - self.bare > MAX_CANDIDATES
     }
 
     /// Marks that something is not checked.

@@ -1,6 +1,8 @@
 //! Prepares calls of the built-in tools that work on files, commands and pages: reads the arguments, resolves the paths, and
 //! determines what the call will do.
 
+use std::time::Instant;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -19,7 +21,7 @@ use crate::web::fetch::web_url;
 use crate::workspace::git::{GitCommand, GitRequest};
 use crate::workspace::grep::GrepRequest;
 
-/// Prepares a call. Reads files, so it does not belong on the runtime thread.
+/// Prepares a call, which is given up soon after `deadline`. Reads files, so it does not belong on the runtime thread.
 ///
 /// # Errors
 /// The arguments are wrong, or a path cannot be used; for the model.
@@ -27,6 +29,7 @@ pub fn prepare(
     scope: &WorkScope,
     tool: &str,
     arguments: &str,
+    deadline: Instant,
 ) -> Result<PreparedCall, PrepareError> {
     let arguments = &with_types(tool, arguments);
     check_ranges(tool, arguments)?;
@@ -37,7 +40,7 @@ pub fn prepare(
         FIND_FILES => find_files(scope, parse(arguments)?),
         WRITE_FILE => prepare_change::write_file(scope, parse(arguments)?),
         EDIT_FILE => prepare_change::edit_file(scope, parse(arguments)?),
-        PATCH => prepare_change::patch(scope, parse(arguments)?),
+        PATCH => prepare_change::patch(scope, parse(arguments)?, deadline),
         SHELL => prepare_shell::shell(scope, parse(arguments)?),
         GIT => git(scope, parse(arguments)?),
         FETCH_URL => fetch_url(parse(arguments)?),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde::Deserialize;
 
@@ -24,6 +25,9 @@ const MAX_DIFFERENCE: usize = 8 << 20;
 
 /// Number of bytes that a line takes in a frame beside its text.
 const LINE_COST: usize = 32;
+
+/// Ends the preparation when nobody waits for it any more.
+type TimeCheck<'a> = &'a dyn Fn() -> Result<(), WorkspaceError>;
 
 /// The old path of each file that moves, by its new one.
 type MovedFiles = BTreeMap<PathBuf, PathBuf>;
@@ -137,7 +141,9 @@ fn written(
         )));
     }
     let known = BTreeSet::from([path.absolute]);
-    change_call(scope, vec![change], known, &MovedFiles::new(), &[])
+    change_call(scope, vec![change], known, &MovedFiles::new(), &[], &|| {
+        Ok(())
+    })
 }
 
 pub(super) fn edit_file(
@@ -178,10 +184,21 @@ fn edited(
     let change = change.map_err(|e| failed(e, None))?;
     let is_read = scope.read.is_read(&path.absolute);
     let known = is_read.then_some(path.absolute).into_iter().collect();
-    change_call(scope, vec![change], known, &MovedFiles::new(), &[])
+    change_call(scope, vec![change], known, &MovedFiles::new(), &[], &|| {
+        Ok(())
+    })
 }
 
-pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedCall, PrepareError> {
+/// Prepares a patch; `deadline` is when nobody waits for it any more.
+pub(super) fn patch(
+    scope: &WorkScope,
+    call: PatchArguments,
+    deadline: Instant,
+) -> Result<PreparedCall, PrepareError> {
+    let check = || match Instant::now() < deadline {
+        true => Ok(()),
+        false => Err(WorkspaceError::new("the patch is too large")),
+    };
     let mut operations = parse_patch(&call.patch).map_err(|e| failed(e, None))?;
     for operation in &mut operations {
         if let PatchOperation::Update { path, move_to, .. } = operation {
@@ -194,12 +211,13 @@ pub(super) fn patch(scope: &WorkScope, call: PatchArguments) -> Result<PreparedC
             std::iter::once(path).chain(move_to).collect()
         }
     });
-    let resolved = named.flat_map(|path| match scope.workspace.resolve(path) {
+    let in_time = named.take_while(|_| check().is_ok());
+    let resolved = in_time.flat_map(|path| match scope.workspace.resolve(path) {
         Ok(path) => vec![path],
         Err(e) => scope.workspace.places(&e),
     });
     let paths: Vec<ResolvedPath> = resolved.collect();
-    patched(scope, &operations, &paths).map_err(|e| {
+    patched(scope, &operations, &paths, &check).map_err(|e| {
         let deletes = operations.iter().any(|operation| match operation {
             PatchOperation::Delete { .. } => true,
             PatchOperation::Update { move_to, .. } => move_to.is_some(),
@@ -219,6 +237,7 @@ fn patched(
     scope: &WorkScope,
     operations: &[PatchOperation],
     named: &[ResolvedPath],
+    check: TimeCheck<'_>,
 ) -> Result<PreparedCall, PrepareError> {
     // Text read from each file, by the path in the patch.
     let mut files: BTreeMap<(String, FinalLink), (ResolvedPath, Option<FileSnapshot>)> =
@@ -230,7 +249,7 @@ fn patched(
         files.insert((path.to_owned(), link), found);
         Ok(bytes)
     };
-    let patched = plan_patch(operations, &mut read_file).map_err(|e| {
+    let patched = plan_patch(operations, &mut read_file, check).map_err(|e| {
         // The message begins with the path in the patch; lines of the file may only be shown with it.
         let named = |path: &str| {
             let rest = e.message.strip_prefix(path);
@@ -244,7 +263,9 @@ fn patched(
     })?;
     let mut changes: Vec<PreparedChange> = Vec::new();
     let (mut known, mut moves) = (BTreeSet::new(), MovedFiles::new());
+    let mut changed = BTreeSet::new();
     for file in patched {
+        check().map_err(|e| failed(e, None))?;
         let link = match file.is_unlinked {
             true => FinalLink::Meant,
             false => FinalLink::Followed,
@@ -253,10 +274,7 @@ fn patched(
             Some(known) => known.clone(),
             None => find(scope, &file.path, link)?,
         };
-        if changes
-            .iter()
-            .any(|change| *change.path() == target.absolute)
-        {
+        if changed.contains(&target.absolute) {
             let path = shown_path(&target.absolute);
             return Err(PrepareError::from(format!(
                 "the patch names {path} twice, by different paths"
@@ -273,6 +291,9 @@ fn patched(
             known.insert(target.absolute.clone());
         }
         let attributes = source.and_then(|(_, before)| Some(before.as_ref()?.attributes().clone()));
+        if file.bytes.is_some() || before.is_some() {
+            changed.insert(target.absolute.clone());
+        }
         match (file.bytes, before) {
             (Some(bytes), before) => {
                 let change = PreparedChange::with_attributes(target, before, bytes, attributes);
@@ -286,7 +307,7 @@ fn patched(
     if changes.is_empty() {
         return Err(PrepareError::from("the patch changes nothing".to_owned()));
     }
-    change_call(scope, changes, known, &moves, named)
+    change_call(scope, changes, known, &moves, named, check)
 }
 
 /// Whether two paths name the same directory entry, such as `a` and `./a`.
@@ -328,13 +349,15 @@ fn change_call(
     known: BTreeSet<PathBuf>,
     moves: &MovedFiles,
     named: &[ResolvedPath],
+    check: TimeCheck<'_>,
 ) -> Result<PreparedCall, PrepareError> {
     // Before a person is asked about a change that must fail.
     for change in &changes {
         change.check_access().map_err(|e| failed(e, None))?;
     }
     check_distinct(&changes).map_err(|e| failed(e, None))?;
-    let shown = shown_changes(&changes, moves, scope.workspace.cwd());
+    let shown = shown_changes(&changes, moves, scope.workspace.cwd(), check);
+    let shown = shown.map_err(|e| failed(e, None))?;
     let size: usize = shown.iter().map(|(_, text)| text.len() + LINE_COST).sum();
     if size > MAX_DIFFERENCE {
         let limit = MAX_DIFFERENCE >> 20;
@@ -346,8 +369,10 @@ fn change_call(
         .iter()
         .any(|change| *change.after() == FileVersion::Absent);
     let targets: Vec<ResolvedPath> = changes.iter().map(|change| change.target.clone()).collect();
-    let is_target = |path: &&ResolvedPath| targets.iter().any(|one| one.absolute == path.absolute);
-    let unchanged = named.iter().filter(|path| !is_target(path));
+    let changed: BTreeSet<&PathBuf> = targets.iter().map(|target| &target.absolute).collect();
+    let unchanged = named
+        .iter()
+        .filter(|path| !changed.contains(&path.absolute));
     let paths: Vec<&ResolvedPath> = targets.iter().chain(unchanged).collect();
     let work = PreparedWork::Change { changes, known };
     let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
@@ -361,20 +386,26 @@ fn shown_changes(
     changes: &[PreparedChange],
     moves: &MovedFiles,
     cwd: &Path,
-) -> Vec<(char, String)> {
-    let is_move = |from: &PreparedChange, to: &PreparedChange| {
-        moves.get(to.path()) == Some(from.path()) && *from.after() == FileVersion::Absent
-    };
+    check: TimeCheck<'_>,
+) -> Result<Vec<(char, String)>, WorkspaceError> {
+    let gone = changes
+        .iter()
+        .filter(|change| *change.after() == FileVersion::Absent);
+    let gone: BTreeMap<&PathBuf, &PreparedChange> =
+        gone.map(|change| (change.path(), change)).collect();
+    let source = |to: &PreparedChange| gone.get(moves.get(to.path())?).copied();
+    let sources = changes.iter().filter_map(source).map(PreparedChange::path);
+    let sources: BTreeSet<&PathBuf> = sources.collect();
     let mut shown = Vec::new();
     for change in changes {
-        let source = changes.iter().find(|from| is_move(from, change));
-        match source {
+        check()?;
+        match source(change) {
             Some(source) => shown.extend(shown_move(source, change, cwd)),
-            None if changes.iter().any(|to| is_move(change, to)) => {}
+            None if sources.contains(change.path()) => {}
             None => shown.extend(shown_change(change, cwd)),
         }
     }
-    shown
+    Ok(shown)
 }
 
 /// Returns the difference of a file that moves, below a heading with both paths.

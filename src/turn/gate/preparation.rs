@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -183,7 +183,8 @@ async fn prepared(
     arguments: &str,
 ) -> Result<PreparedCall, PrepareError> {
     let (scope, tool, arguments) = (scope.clone(), tool.to_owned(), arguments.to_owned());
-    let preparing = on_thread(move || prepare(&scope, &tool, &arguments));
+    let deadline = Instant::now() + TIME_LIMIT;
+    let preparing = on_thread(move || prepare(&scope, &tool, &arguments, deadline));
     match preparing.await {
         Ok(prepared) => prepared,
         Err(reason) => Err(PrepareError::from(reason.to_owned())),

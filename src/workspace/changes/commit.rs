@@ -154,7 +154,7 @@ impl<'a> Transaction<'a> {
     }
 
     fn missing_directories(&self) -> Result<Vec<PathBuf>, WorkspaceError> {
-        let mut missing: Vec<PathBuf> = Vec::new();
+        let (mut missing, mut known) = (Vec::new(), BTreeSet::new());
         for file in &self.files {
             let mut above = Vec::new();
             let mut directory = file.change.target.parent();
@@ -169,24 +169,18 @@ impl<'a> Transaction<'a> {
                 directory = parent.parent();
             }
             above.reverse();
-            missing.extend(
-                above
-                    .into_iter()
-                    .filter(|path| !missing.contains(path))
-                    .collect::<Vec<_>>(),
-            );
+            missing.extend(above.into_iter().filter(|path| known.insert(path.clone())));
         }
         Ok(missing)
     }
 
     fn sync(&self, observer: StepObserver<'_>) -> Result<(), WorkspaceError> {
-        let mut synced: Vec<&Path> = Vec::new();
+        let mut synced: BTreeSet<&Path> = BTreeSet::new();
         for file in &self.files {
             let directory = file.change.path().parent().unwrap_or(Path::new("/"));
-            if synced.contains(&directory) {
+            if !synced.insert(directory) {
                 continue;
             }
-            synced.push(directory);
             observer(CommitStep::Sync)
                 .and_then(|()| staging::sync_directory(file.directory()?))
                 .map_err(|error| file.change.failed(&error))?;

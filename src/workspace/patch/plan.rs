@@ -1,5 +1,6 @@
 //! Computes what a whole patch does to the files that it names, without writing any.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::place::apply_hunks;
@@ -34,20 +35,26 @@ pub enum FinalLink {
     Meant,
 }
 
+/// A path without `./`, and whether it ends with a slash, which names a directory. The paths below one follow it in order.
+type PathKey = (PathBuf, bool);
+
 /// The files of a patch while its operations are applied in order.
 struct PatchedFiles<'a, R> {
     read: &'a mut R,
     files: Vec<PatchedFile>,
+    /// Their positions.
+    by_path: BTreeMap<PathKey, usize>,
 }
 
 /// Computes the new version of each file of a patch. `read` returns the bytes of a file, or nothing if it does not exist;
-/// it refuses what is not a regular file.
+/// it refuses what is not a regular file. `check` is called before each operation, and may end the work.
 ///
 /// # Errors
 /// A file is missing or cannot be edited, or a hunk does not fit: the message names the file.
 pub fn plan_patch<R>(
     operations: &[PatchOperation],
     read: &mut R,
+    check: &dyn Fn() -> Result<(), WorkspaceError>,
 ) -> Result<Vec<PatchedFile>, WorkspaceError>
 where
     R: FnMut(&str, FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError>,
@@ -55,8 +62,14 @@ where
     let mut files = PatchedFiles {
         read,
         files: Vec::new(),
+        by_path: BTreeMap::new(),
     };
+    let numbered = operations.iter().enumerate();
+    let moved_away = numbered.filter_map(|(at, operation)| Some((operation.moved_from()?, at)));
+    // The last operation that moves each file.
+    let moved_away: BTreeMap<PathKey, usize> = moved_away.collect();
     for (at, operation) in operations.iter().enumerate() {
+        check()?;
         match operation {
             PatchOperation::Add { path, text } => files.add(path, text)?,
             PatchOperation::Delete { path } => {
@@ -76,12 +89,12 @@ where
                     apply_hunks(&text, hunks).map_err(|error| error.of(path))?
                 };
                 match move_to {
-                    Some(target) if !is_same(target, path) => {
+                    Some(target) if key(target) != key(path) => {
                         files.check_unmade(target)?;
                         // Refuses a directory in the place of the target.
                         let replaced = files.current(target, FinalLink::Followed)?;
-                        let mut later = operations.iter().skip(at + 1);
-                        if replaced.is_some() && later.any(|later| later.moves_away(target)) {
+                        let last_move = moved_away.get(&key(target));
+                        if replaced.is_some() && last_move.is_some_and(|last| *last > at) {
                             return Err(WorkspaceError::new(format!(
                                 "{target}: the patch moves another file over this one before it moves this one away"
                             ))
@@ -91,7 +104,10 @@ where
                         files.remove(path);
                         files.set(target, Some(bytes), Some(source), (is_whole, stage));
                     }
-                    _ => files.set(path, Some(bytes), None, (files.is_whole(path), stage)),
+                    _ => {
+                        let is_whole = files.is_whole(path);
+                        files.set(path, Some(bytes), None, (is_whole, stage));
+                    }
                 }
             }
         }
@@ -100,38 +116,37 @@ where
 }
 
 impl PatchOperation {
-    /// Whether it moves the file at a path elsewhere.
-    fn moves_away(&self, from: &str) -> bool {
+    /// Returns the path from which it moves a file elsewhere.
+    fn moved_from(&self) -> Option<PathKey> {
         match self {
             PatchOperation::Update {
                 path,
                 move_to: Some(target),
                 ..
-            } => is_same(path, from) && !is_same(target, path),
-            _ => false,
+            } => Some(key(path)).filter(|from| *from != key(target)),
+            _ => None,
         }
     }
 }
 
-/// Returns a path without the parts of it that mean the same directory: `./a` is `a`.
-fn plain_path(path: &str) -> PathBuf {
+/// Returns what paths of a patch that are the same but for `./` have in common.
+fn key(path: &str) -> PathKey {
     let parts = Path::new(path).components();
-    parts.filter(|part| *part != Component::CurDir).collect()
-}
-
-/// Whether two paths of a patch are the same but for `./`. A slash at the end counts: it names a directory.
-fn is_same(first: &str, second: &str) -> bool {
-    first == second
-        || plain_path(first) == plain_path(second) && first.ends_with('/') == second.ends_with('/')
+    let plain = parts.filter(|part| *part != Component::CurDir).collect();
+    (plain, path.ends_with('/'))
 }
 
 impl<R> PatchedFiles<'_, R>
 where
     R: FnMut(&str, FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError>,
 {
+    fn file(&self, path: &str) -> Option<&PatchedFile> {
+        self.files.get(*self.by_path.get(&key(path))?)
+    }
+
     /// Returns a file as the operations so far have left it.
     fn current(&mut self, path: &str, link: FinalLink) -> Result<Option<Vec<u8>>, WorkspaceError> {
-        match self.files.iter().find(|file| is_same(&file.path, path)) {
+        match self.file(path) {
             Some(file) => Ok(file.bytes.clone()),
             None => (self.read)(path, link),
         }
@@ -139,15 +154,14 @@ where
 
     /// Returns the path that a file had before the patch.
     fn source(&self, path: &str) -> String {
-        let file = self.files.iter().find(|file| is_same(&file.path, path));
+        let file = self.file(path);
         let source = file.map(|file| file.moved_from.as_ref().unwrap_or(&file.path));
         source.map_or_else(|| path.to_owned(), Clone::clone)
     }
 
     /// Whether all of a file is in the patch so far.
     fn is_whole(&self, path: &str) -> bool {
-        let mut files = self.files.iter();
-        files.any(|file| is_same(&file.path, path) && file.is_whole)
+        self.file(path).is_some_and(|file| file.is_whole)
     }
 
     fn existing(
@@ -162,16 +176,21 @@ where
 
     /// Refuses a path to which the operations so far have brought a file, which would be lost, or which they have made a directory.
     fn check_unmade(&self, path: &str) -> Result<(), WorkspaceError> {
-        let made = self.files.iter().filter(|file| file.bytes.is_some());
-        let mut made = made.filter(|file| file.is_whole || file.moved_from.is_some());
-        let own = plain_path(path);
-        let clash = made.find(|file| {
-            let other = plain_path(&file.path);
-            own.starts_with(&other) || other.starts_with(&own)
+        let (own, _) = key(path);
+        let above = own.ancestors().flat_map(|dir| {
+            let keys = [false, true].map(|is_directory| (dir.to_owned(), is_directory));
+            keys.map(|key| self.by_path.get(&key))
         });
+        let below = self.by_path.range((own.clone(), false)..);
+        let below = below.take_while(|((other, _), _)| other.starts_with(&own));
+        let related = above.flatten().chain(below.map(|(_, at)| at));
+        let clash = related
+            .filter_map(|at| self.files.get(*at))
+            .filter(|file| file.bytes.is_some())
+            .find(|file| file.is_whole || file.moved_from.is_some());
         match clash {
             None => Ok(()),
-            Some(file) if plain_path(&file.path) == own => Err(WorkspaceError::new(format!(
+            Some(file) if key(&file.path).0 == own => Err(WorkspaceError::new(format!(
                 "{path}: the patch brings two files to this path"
             ))),
             Some(file) => Err(WorkspaceError::new(format!(
@@ -182,8 +201,8 @@ where
     }
 
     fn remove(&mut self, path: &str) {
-        self.set(path, None, None, (false, MatchStage::Exact));
-        if let Some(file) = self.files.iter_mut().find(|file| is_same(&file.path, path)) {
+        let file = self.set(path, None, None, (false, MatchStage::Exact));
+        if let Some(file) = file {
             file.is_unlinked = true;
         }
     }
@@ -199,30 +218,33 @@ where
         Ok(())
     }
 
+    /// Sets the new version of a file, and returns it.
     fn set(
         &mut self,
         path: &str,
         bytes: Option<Vec<u8>>,
         moved_from: Option<String>,
         (is_whole, stage): (bool, MatchStage),
-    ) {
-        match self.files.iter_mut().find(|file| is_same(&file.path, path)) {
-            Some(file) => {
-                file.stage = loosest([file.stage, stage]);
-                file.moved_from = moved_from
-                    .or(file.moved_from.take())
-                    .filter(|_| bytes.is_some());
-                file.bytes = bytes;
-                file.is_whole = is_whole;
-            }
-            None => self.files.push(PatchedFile {
+    ) -> Option<&mut PatchedFile> {
+        let next = self.files.len();
+        let at = *self.by_path.entry(key(path)).or_insert(next);
+        if at == next {
+            self.files.push(PatchedFile {
                 path: path.to_owned(),
-                bytes,
-                moved_from,
+                bytes: None,
+                moved_from: None,
                 is_unlinked: false,
                 is_whole,
                 stage,
-            }),
+            });
         }
+        let file = self.files.get_mut(at)?;
+        file.stage = loosest([file.stage, stage]);
+        file.moved_from = moved_from
+            .or(file.moved_from.take())
+            .filter(|_| bytes.is_some());
+        file.bytes = bytes;
+        file.is_whole = is_whole;
+        Some(file)
     }
 }

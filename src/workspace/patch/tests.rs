@@ -15,9 +15,8 @@ fn files(list: &[(&str, &str)]) -> Files {
 fn try_patch(mut files: Files, body: &str) -> Result<Files, WorkspaceError> {
     let operations = parse_patch(&format!("*** Begin Patch\n{body}*** End Patch\n"))?;
     let before = files.clone();
-    for patched in plan_patch(&operations, &mut |path: &str, _| {
-        Ok(before.get(path).cloned())
-    })? {
+    let mut read = |path: &str, _| Ok(before.get(path).cloned());
+    for patched in plan_patch(&operations, &mut read, &|| Ok(()))? {
         match patched.bytes {
             Some(bytes) => files.insert(patched.path, bytes),
             None => files.remove(&patched.path),
@@ -70,10 +69,8 @@ fn a_move_says_where_it_came_from_and_may_change_nothing() {
     let operations =
         parse_patch("*** Begin Patch\n*** Update File: a\n*** Move to: b/c\n*** End Patch")
             .unwrap();
-    let planned = plan_patch(&operations, &mut |path: &str, _| {
-        Ok((path == "a").then(|| b"\xFF\0".to_vec()))
-    })
-    .unwrap();
+    let mut read = |path: &str, _| Ok((path == "a").then(|| b"\xFF\0".to_vec()));
+    let planned = plan_patch(&operations, &mut read, &|| Ok(())).unwrap();
     assert_eq!(planned[0].bytes, None);
     assert_eq!(
         (planned[1].path.as_str(), planned[1].moved_from.as_deref()),
@@ -592,15 +589,41 @@ fn a_place_that_is_not_exact_is_the_only_one_that_is_similar() {
 }
 
 #[test]
+fn a_patch_of_many_files_takes_little_time_and_can_be_ended() {
+    let count = 4000;
+    let body: String = (0..count)
+        .map(|n| format!("*** Add File: d{}/./f{n}\n+x\n", n % 7))
+        .chain((0..count).map(|n| format!("*** Update File: m{n}\n*** Move to: to/m{n}\n")))
+        .collect();
+    let operations = parse_patch(&format!("*** Begin Patch\n{body}*** End Patch\n")).unwrap();
+    let mut read = |path: &str, _| Ok(path.starts_with('m').then(|| b"1\n".to_vec()));
+    let start = std::time::Instant::now();
+    let planned = plan_patch(&operations, &mut read, &|| Ok(())).unwrap();
+    let time = start.elapsed();
+    assert_eq!(planned.len(), 3 * count);
+    // With a search of all files for each, half a minute.
+    assert!(time.as_secs() < 5, "{time:?}");
+    let calls = std::cell::Cell::new(0);
+    let check = || {
+        calls.set(calls.get() + 1);
+        match calls.get() {
+            3 => Err(WorkspaceError::new("enough")),
+            _ => Ok(()),
+        }
+    };
+    let ended = plan_patch(&operations, &mut read, &check).unwrap_err();
+    assert_eq!((ended.message.as_str(), calls.get()), ("enough", 3));
+}
+
+#[test]
 fn a_file_that_moves_twice_comes_from_its_first_place() {
     let before = files(&[("a", "1\n"), ("b", "2\n")]);
     let body = "*** Update File: a\n*** Move to: t\n\
                 *** Update File: b\n*** Move to: a\n\
                 *** Update File: t\n*** Move to: b\n";
     let operations = parse_patch(&format!("*** Begin Patch\n{body}*** End Patch\n")).unwrap();
-    let planned = plan_patch(&operations, &mut |path: &str, _| {
-        Ok(before.get(path).cloned())
-    });
+    let mut read = |path: &str, _| Ok(before.get(path).cloned());
+    let planned = plan_patch(&operations, &mut read, &|| Ok(()));
     let sources: BTreeMap<_, _> = planned
         .unwrap()
         .into_iter()

@@ -1,5 +1,6 @@
 //! What an undo of a turn has to do, file by file.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -171,6 +172,7 @@ pub(super) fn turn_files(
     directory: &Path,
 ) -> Result<(Vec<TurnFile>, Vec<PathBuf>), WorkspaceError> {
     let mut files: Vec<TurnFile> = Vec::new();
+    let mut positions: BTreeMap<PathBuf, usize> = BTreeMap::new();
     let mut directories = Vec::new();
     let mut commits = kept_file::list(directory, kept_file::KEPT)?;
     commits.extend(kept_file::list(directory, kept_file::PENDING)?);
@@ -179,7 +181,9 @@ pub(super) fn turn_files(
         let kept = KeptFile::read(&path)?;
         directories.extend(kept.directories);
         for entry in kept.entries {
-            match files.iter_mut().find(|file| file.path == entry.path) {
+            let next = files.len();
+            let at = *positions.entry(entry.path.clone()).or_insert(next);
+            match files.get_mut(at) {
                 Some(file) => {
                     file.is_mixed |= !entry.follows(&file.last);
                     file.last = entry;

@@ -3,7 +3,7 @@
 import { get, sessionPath } from "../api/client";
 import type { MessagePage, MessageView, RecordView } from "../api/types";
 import { ansiSpans, withoutEscapes } from "../text/ansi";
-import { type CommandOutput, FINISH_WORDS, CONTINUED_SHOWN, STATUS_WORDS, WAITING, commandWords, isContinued, optionalText, text } from "./items";
+import { type CommandOutput, FINISH_WORDS, CONTINUED_SHOWN, STATUS_WORDS, afterTurns, commandWords, isContinued, kindOf, optionalText, text } from "./items";
 
 const PAGE = 200;
 
@@ -31,7 +31,7 @@ export async function sessionAsMarkdown(id: string, title: string): Promise<stri
     const { record } = await get<RecordView>(sessionPath(id, `/records/${encodeURIComponent(message.record_id)}`));
     message.content = text(record.text);
   }
-  const parts = messages.map(messageAsMarkdown);
+  const parts = afterTurns(messages, kindOf).map(messageAsMarkdown);
   return `# ${withoutEscapes(title).replace(/\s+/g, " ")}\n\n${parts.filter(Boolean).join("\n\n")}\n`;
 }
 
@@ -47,12 +47,13 @@ const plain = (output: string) => ansiSpans(output).map((span) => span.text).joi
 
 const paragraphs = (...parts: (string | undefined | false)[]) => parts.filter((part) => part && part.trim()).join("\n\n");
 
-export function messageAsMarkdown({ role, content, detail, is_summary, tool_calls = [] }: MessageView): string {
+export function messageAsMarkdown(message: MessageView): string {
+  const { role, content, detail, is_summary, tool_calls = [] } = message;
   const error = withoutEscapes(text(detail.error));
   switch (role) {
     case "user":
       if (isContinued(role, content)) return `## ${CONTINUED_SHOWN}`;
-      return `## Prompt${detail.type === WAITING ? " (not answered)" : ""}\n\n${withoutEscapes(content)}`;
+      return `## Prompt${kindOf(message) === "waiting" ? " (not answered)" : ""}\n\n${withoutEscapes(content)}`;
     case "assistant": {
       const calls = tool_calls.map((call) => `### Call: ${call.name}\n\n${fenced(call.arguments)}`);
       const ended = [FINISH_WORDS[text(detail.finish)], error].filter(Boolean).join(" ");

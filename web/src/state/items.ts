@@ -108,10 +108,13 @@ export function commandWords(detail: Fields): string {
 /** Stored part of the output of a command. */
 export type CommandOutput = { head?: string; tail?: string; omitted?: number } | null | undefined;
 
+/** The kind of the entry that shows a message. */
+export const kindOf = ({ role, detail }: MessageView): Item["kind"] => (detail?.type === WAITING ? "waiting" : role);
+
 export function fromMessage(message: MessageView): Item {
   return {
     key: message.role === "tool" || message.role === "command" ? message.record_id : message.id,
-    kind: message.detail?.type === WAITING ? "waiting" : message.role,
+    kind: kindOf(message),
     messageId: message.id,
     recordId: message.record_id,
     number: message.number,
@@ -174,6 +177,25 @@ export function linkResults(items: Item[]): Item[] {
     else linked.push(item);
   }
   return linked;
+}
+
+/** Puts prompts that were not answered behind the turn during which they were accepted: otherwise its answer seems to be one to them. */
+export function afterTurns<T>(entries: T[], kindOf: (entry: T) => Item["kind"]): T[] {
+  const ordered: T[] = [];
+  let turn: T[] = [];
+  const end = () => {
+    const answered = turn.findLastIndex((entry) => kindOf(entry) === "assistant" || kindOf(entry) === "tool") + 1;
+    const isWaiting = (entry: T) => kindOf(entry) === "waiting";
+    const before = turn.slice(0, answered);
+    ordered.push(...before.filter((entry) => !isWaiting(entry)), ...before.filter(isWaiting), ...turn.slice(answered));
+    turn = [];
+  };
+  for (const entry of entries) {
+    if (kindOf(entry) === "user") end();
+    turn.push(entry);
+  }
+  end();
+  return ordered;
 }
 
 /** Keys of the prompts without an answer: another prompt follows, or nothing in a session where nothing happens. */

@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { describe, sessionPath, write } from "../api/client";
 import { showNote } from "../state/announce";
 import type { SessionModel } from "../state/session";
-import { type Item, type Place, findPlace, unanswered } from "../state/items";
+import { type Item, type Place, afterTurns, findPlace, unanswered } from "../state/items";
 import { leaveRecord } from "../state/route";
 import { visible } from "../text/visible";
 import { FOLD, MessageView } from "./Message";
@@ -136,7 +136,7 @@ export function LogView({ model }: { model: SessionModel }) {
   }, [wish, model.isLoaded.value]);
 
   const isBusy = model.isBusy();
-  const shown = items.filter((item) => model.placeOf(item) === "within");
+  const shown = afterTurns(items.filter((item) => model.placeOf(item) === "within"), ({ kind }) => kind);
   const waiting = items.filter((item) => model.placeOf(item) === "end");
   const failed = unanswered(shown, model.isOver());
   const unseen = model.unseen.value;
@@ -183,26 +183,43 @@ function elementAt(log: HTMLElement | null, { key, call }: Place): HTMLElement |
 
 /** A prompt that was accepted while another one is answered. */
 export function Waiting({ item, session, hasBegun }: { item: Item; session: string; hasBegun: boolean }) {
-  const withdraw = async () => {
-    try {
-      await write("POST", sessionPath(session, `/cancel?message_id=${encodeURIComponent(item.messageId)}`));
-    } catch (error) {
-      showNote(`The prompt was not withdrawn: ${describe(error).message}`, true);
-    }
-  };
   return (
     <article class="message waiting" data-message={item.key} aria-label="You, waiting" tabIndex={-1}>
       <div class="message-head">
         <h2>You</h2>
         <span>{hasBegun ? "sent" : "waits for the previous answer"}</span>
-        {!hasBegun && (
-          <button type="button" onClick={withdraw}>
-            Withdraw
-          </button>
-        )}
+        {!hasBegun && <Withdraw item={item} session={session} />}
       </div>
       <div class="prompt-text">{visible(item.text.slice(0, FOLD))}</div>
     </article>
+  );
+}
+
+function Withdraw({ item, session }: { item: Item; session: string }) {
+  const button = useRef<HTMLButtonElement>(null);
+  // The button goes, but its prompt stays: as one that is answered, or that was not.
+  useLayoutEffect(() => {
+    const own = button.current;
+    return () => {
+      if (!own || document.activeElement !== own) return;
+      requestAnimationFrame(() => {
+        const prompt = document.querySelector<HTMLElement>(`[data-message="${CSS.escape(item.key)}"]`);
+        (prompt ?? document.getElementById("content"))?.focus({ preventScroll: true });
+      });
+    };
+  }, []);
+  const withdraw = async () => {
+    try {
+      await write("POST", sessionPath(session, `/cancel?message_id=${encodeURIComponent(item.messageId)}`));
+      showNote("The prompt was withdrawn.");
+    } catch (error) {
+      showNote(`The prompt was not withdrawn: ${describe(error).message}`, true);
+    }
+  };
+  return (
+    <button type="button" ref={button} onClick={withdraw}>
+      Withdraw
+    </button>
   );
 }
 

@@ -1,0 +1,293 @@
+//! The files that a command of a git setting may run or read.
+//!
+//! A word that may name a file counts as one, however it is written: one that is not a file does no harm, and a file that is guarded without
+//! need can be changed with a question.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::safety::protected_paths::{ANY, PathUse, Variables, command_paths};
+
+/// Maximum number of directories from which the words of a command may start.
+const MAX_BASES: usize = 16;
+
+/// Maximum number of entries of a directory that are compared with a pattern.
+const MAX_ENTRIES: usize = 5000;
+
+/// Signs that are hardly in the name of a script, but in a text with more than a name.
+const NOT_IN_NAMES: [char; 10] = ['"', '\'', '$', ';', '|', '&', '<', '>', '%', '\n'];
+
+/// What the words of a command may name. `*`, `?`, lists of characters and [`ANY`] stand for texts that are not known.
+#[derive(Debug, Default)]
+pub(super) struct CommandNames {
+    /// Absolute paths, and those from a directory in which the command may run.
+    paths: BTreeSet<String>,
+    /// Ends of paths whose beginning is not known.
+    pub ends: BTreeSet<String>,
+}
+
+impl CommandNames {
+    pub(super) fn of(command: &str, home: Option<&Path>) -> CommandNames {
+        let home = home.map(|home| home.display().to_string());
+        let variables = Variables {
+            home: home.unwrap_or_else(|| format!("/{ANY}")),
+            ..Variables::default()
+        };
+        let candidates = command_paths(command.trim_start_matches('!'), &variables);
+        let is_entered = candidates
+            .iter()
+            .any(|one| one.usage == PathUse::Directory && one.path.contains(ANY));
+        let mut names = CommandNames::default();
+        let words = candidates.into_iter().map(|one| one.path);
+        for word in words.chain(pieces(command)) {
+            names.add(&word, is_entered);
+        }
+        names
+    }
+
+    /// Adds a word. `is_entered` is whether the command enters a directory that is not known.
+    fn add(&mut self, word: &str, is_entered: bool) {
+        let parts = plain_parts(word);
+        let unknown = parts.iter().rposition(|part| part.contains(ANY));
+        // Names without a dot are mostly those of programs.
+        let is_name = word.contains('.') || parts.len() > 1;
+        let is_relative = !word.starts_with('/');
+        let end = match unknown {
+            Some(at) if at + 1 < parts.len() => parts.get(at + 1..),
+            None if is_entered && is_relative && is_name => Some(parts.as_slice()),
+            _ => None,
+        };
+        let end = end.map(without_parents).unwrap_or_default();
+        match end.as_slice() {
+            [] => {}
+            // All files with one ending would be too many.
+            [name] if is_pattern(name) => drop(self.paths.insert((*name).to_owned())),
+            end if end.iter().any(|part| part.contains(NOT_IN_NAMES)) => {}
+            end => drop(self.ends.insert(end.join("/"))),
+        }
+        let says_something = |part: &&str| part.chars().any(|c| !is_meta(c) && c != '.');
+        if unknown.is_none_or(|at| at + 1 == parts.len()) && parts.iter().any(says_something) {
+            let start = if is_relative || unknown == Some(0) {
+                ""
+            } else {
+                "/"
+            };
+            self.paths.insert(format!("{start}{}", parts.join("/")));
+        }
+    }
+
+    /// Returns the existing files that the words name from these directories, and from those among the words.
+    pub(super) fn files(&self, bases: &[&Path]) -> Vec<PathBuf> {
+        let mut bases: Vec<PathBuf> = bases.iter().map(|base| (*base).to_owned()).collect();
+        let (mut found, mut at) = (Vec::new(), 0);
+        while let Some(base) = bases.get(at).cloned() {
+            at += 1;
+            for name in &self.paths {
+                if is_pattern(name) {
+                    found.extend(files_at(&base, name));
+                    continue;
+                }
+                let path = base.join(name);
+                match path.metadata() {
+                    Ok(meta) if meta.is_file() => found.extend(path.canonicalize().ok()),
+                    Ok(_) if bases.len() < MAX_BASES && !bases.contains(&path) => bases.push(path),
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Returns the real paths of the files that a name means from a directory, if any.
+pub(super) fn files_at(base: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = vec![match name.starts_with('/') {
+        true => PathBuf::from("/"),
+        false => base.to_owned(),
+    }];
+    for part in plain_parts(name) {
+        let matching = |dir: &PathBuf| {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+            let entries = entries.take(MAX_ENTRIES).filter(|entry| {
+                let name = entry.file_name();
+                may_match(part, &name.to_string_lossy())
+            });
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        found = match is_pattern(part) {
+            true => found.iter().flat_map(matching).take(MAX_ENTRIES).collect(),
+            false => found.iter().map(|dir| dir.join(part)).collect(),
+        };
+    }
+    let files = found.into_iter().filter(|path| path.is_file());
+    files.filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// Returns the components of a path from an unknown directory without `..`.
+fn without_parents<'a>(parts: &[&'a str]) -> Vec<&'a str> {
+    let mut plain = Vec::new();
+    for part in parts {
+        match *part {
+            ".." => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// Returns the components of a path without those that mean the same directory.
+fn plain_parts(path: &str) -> Vec<&str> {
+    path.split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .collect()
+}
+
+/// Returns the parts of a text between signs that may surround a name, because a word may hold a command or a text of its own.
+fn pieces(command: &str) -> Vec<String> {
+    let signs = " \t\n!;&|()=<>`{}:,@$";
+    let plain = command.split(|c| signs.contains(c) || "\"'".contains(c));
+    let quoted = command.split(['"', '\'']);
+    let bare = command.replace(['"', '\''], "");
+    let bare = bare.split(|c| signs.contains(c));
+    let pieces = plain.chain(quoted).chain(bare);
+    // The value of an option may follow its letter.
+    let pieces = pieces.flat_map(|piece| {
+        let value = piece.strip_prefix('-').map(|option| option.get(1..));
+        value.unwrap_or(Some(piece))
+    });
+    pieces.map(str::to_owned).collect()
+}
+
+fn is_meta(c: char) -> bool {
+    matches!(c, ANY | '*' | '?' | '[' | ']')
+}
+
+fn is_pattern(name: &str) -> bool {
+    name.contains(is_meta)
+}
+
+/// Whether a pattern may match a name: its beginning and its end do.
+fn may_match(pattern: &str, name: &str) -> bool {
+    let start = pattern.split(is_meta).next().unwrap_or_default();
+    let end = pattern.rsplit(is_meta).next().unwrap_or_default();
+    let fits = name.len() >= start.len().max(end.len());
+    pattern == name || fits && name.starts_with(start) && name.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::places::Places;
+
+    /// Returns what is guarded in a workspace with these files and settings of git, without the settings themselves.
+    fn guarded(config: &str, files: &[&str]) -> Vec<String> {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        for name in files {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        fs::create_dir_all(root.join(".git")).unwrap();
+        fs::write(root.join(".git/config"), config).unwrap();
+        let dirs = [root.clone()];
+        let places = Places::find(&dirs, None, &[]).to_guard(&dirs);
+        let names = places.iter().map(|path| path.strip_prefix(&root).unwrap());
+        let mut names: Vec<String> = names.map(|name| name.display().to_string()).collect();
+        names.retain(|name| name != ".git/config");
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_guarded_however_a_setting_names_it() {
+        for (setting, expected) in [
+            (r"a = !./t\\ t.sh", "t t.sh"),
+            (r#"a = "!\"./t t.sh\"""#, "t t.sh"),
+            (r#"a = "!sh $(git rev-parse --git-dir)/../b.sh""#, "b.sh"),
+            (r#"a = "!sh ${PWD%/}/b.sh""#, "b.sh"),
+            (r#"a = "!sh `pwd`/b.sh""#, "b.sh"),
+            (r#"a = "!sh $GIT_PREFIX/b.sh""#, "b.sh"),
+            (r#"a = "!sh \"$root\"/b.sh""#, "deep/b.sh"),
+            (
+                r#"a = "!sh $(git rev-parse --show-toplevel)/deep/b.sh""#,
+                "deep/b.sh",
+            ),
+            (
+                r#"a = "!sh \"$(git rev-parse --show-toplevel)\"/deep/b.sh""#,
+                "deep/b.sh",
+            ),
+            (r#"a = "!cd \"$GIT_PREFIX\" && sh b.sh""#, "deep/b.sh"),
+            (r#"a = "!cd deep && sh b.sh""#, "deep/b.sh"),
+            (r#"a = "!sh -c 'd=deep; . \"$d/b.sh\"'""#, "deep/b.sh"),
+            (r#"a = "!bash -c \"sh 't t.sh'\"""#, "t t.sh"),
+            (r#"a = "!python -c 'exec(open(\"b.sh\").read())'""#, "b.sh"),
+            (r#"a = "!for f in deep/*.sh; do sh $f; done""#, "deep/b.sh"),
+            (r#"a = "!sh deep/$1.sh""#, "deep/b.sh"),
+            (r#"a = "!sh deep/{a,b}.sh""#, "deep/b.sh"),
+            (r#"a = "!echo\nsh b.sh""#, "b.sh"),
+            (r"a = !ssh -Fb.sh host", "b.sh"),
+            (r"a = -c core.pager=deep/b.sh log", "deep/b.sh"),
+            (r"a = difftool --extcmd=deep/b.sh", "deep/b.sh"),
+        ] {
+            let files = ["b.sh", "deep/b.sh", "t t.sh", "other.py"];
+            let names = guarded(&format!("[alias]\n\t{setting}\n"), &files);
+            let is_found = names.iter().any(|name| name == expected);
+            assert!(is_found, "{setting}: {names:?}");
+            assert!(
+                !names.contains(&"other.py".to_owned()),
+                "{setting}: {names:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn settings_that_name_no_file_guard_none() {
+        let config = r#"
+[alias]
+    amend = commit --amend --no-edit
+    co = checkout
+    edit = "!$EDITOR $(git diff --name-only)"
+    e = !vim .git/COMMIT_EDITMSG
+    gone = "!git branch --merged | grep -v '\\*\\|main' | xargs -n 1 git branch -d"
+    last = log -1 HEAD
+    lg = log --graph --pretty=format:'%C(auto)%h %s %d' --abbrev-commit
+    new = "!git checkout -b \"$1\" origin/main && :"
+    of = "!f() { git log -S\"$1\" -- \"${2:-.}\"; }; f"
+    pub = "!git push -u origin $(git branch --show-current)"
+    refs = for-each-ref --format='%(refname:short)' 'refs/heads/*'
+    root = !git rev-parse --show-toplevel
+    todo = "!git grep -n TODO -- '*.rs'"
+    undo = !git reset HEAD^
+    unstage = reset HEAD --
+    up = "!cd ${GIT_PREFIX:-.} && git pull --rebase && git submodule update"
+    x = "!cat $(git rev-parse --git-dir)/HEAD"
+[core]
+    editor = code --wait
+    pager = delta --side-by-side
+[credential]
+    helper = cache --timeout=3600
+[filter "lfs"]
+    clean = git-lfs clean -- %f
+    process = git-lfs filter-process
+[mergetool "meld"]
+    cmd = meld "$LOCAL" "$BASE" "$REMOTE" --output "$MERGED"
+[diff "pdf"]
+    textconv = pdftotext -layout
+"#;
+        let files = [
+            ".git/COMMIT_EDITMSG",
+            ".git/HEAD",
+            ".git/index",
+            ".git/refs/heads/main",
+            "Makefile",
+            "README.md",
+            "docs/index.md",
+            "headers.h",
+            "main/lib.rs",
+            "src/main.rs",
+        ];
+        assert_eq!(guarded(config, &files), Vec::<String>::new());
+    }
+}
