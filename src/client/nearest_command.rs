@@ -77,7 +77,7 @@ impl Rank<'_> {
             ..=4 if was_used || !self.is_other_letters || repeats_letter(word, self.name) => 1,
             5..=8 if was_used || !self.is_other_letters => 2,
             _ if self.is_other_start && self.is_other_letters => 0,
-            ..=4 => 0,
+            3..=4 => 0,
             5..=6 => 1,
             7..=8 => 2,
             _ => MAX_DISTANCE,

@@ -258,7 +258,7 @@ mod tests {
     pub = "!git push -u origin $(git branch --show-current)"
     refs = for-each-ref --format='%(refname:short)' 'refs/heads/*'
     root = !git rev-parse --show-toplevel
-    todo = "!git grep -n TODO -- '*.rs'"
+    marks = "!git grep -n NOTE -- '*.rs'"
     undo = !git reset HEAD^
     unstage = reset HEAD --
     up = "!cd ${GIT_PREFIX:-.} && git pull --rebase && git submodule update"

@@ -331,6 +331,7 @@ fn a_notice_goes_when_its_question_is_answered_elsewhere_or_its_session_deleted(
     let script = [
         Script::calls("", &[("a", "fs.write", "{}")]),
         Script::tokens(["done"]),
+        Script::tokens(["more"]),
     ];
     let tools = Tools::new(script, "");
     let session = background(&tools, "write it").session;
@@ -349,7 +350,11 @@ fn a_notice_goes_when_its_question_is_answered_elsewhere_or_its_session_deleted(
     let question = client.question();
     client.say(&question, ApprovalVerdict::Once);
     client.end();
-    let done = "the answer to “write it” is done: llm :attach shows it";
+    tools
+        .helper
+        .until("the notice is gone", || notices(&tools).is_empty());
+    background(&tools, "again");
+    let done = "the answer to “again” is done: llm :attach shows it";
     tools
         .helper
         .until("the answer is told", || notices(&tools) == [done]);

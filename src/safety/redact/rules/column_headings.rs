@@ -307,9 +307,12 @@ impl FormatRules {
                 (is_suffix && names_a_secret(lead, key)).then(|| (rule.kind.into(), is_password))
             })
         };
-        let kinds = || (0..name.len()).filter_map(kind_at);
-        kinds()
-            .find(|(_, is_password)| *is_password)
-            .or_else(|| kinds().next())
+        let mut kinds = (0..name.len()).filter_map(kind_at);
+        let first = kinds.next()?;
+        let is_password = |(_, is_password): &(_, bool)| *is_password;
+        match is_password(&first) {
+            true => Some(first),
+            false => Some(kinds.find(is_password).unwrap_or(first)),
+        }
     }
 }

@@ -285,7 +285,7 @@ impl SecretName<'_> {
     fn phrase_at(&self, at: usize) -> Option<SecretSpan> {
         let name_end = self.from + self.before.len() + self.name.len();
         let least = if self.is_phrase { 3 } else { 4 };
-        let begins_line = || readings(last_line(self.before)).any(|line| begins_setting(line));
+        let begins_line = || readings(last_line(self.before)).any(begins_setting);
         let is_element = self.text[..at].ends_with(b">");
         let is_setting = self.is_phrase && (is_element || begins_line());
         let phrase = || phrase(self.text, name_end, at, least, is_setting);

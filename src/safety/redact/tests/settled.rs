@@ -40,9 +40,8 @@ fn what_is_settled_is_the_beginning_of_the_redacted_text() {
     let redactor = Redactor::default();
     redactor.add_secret("known", "sesame-open-4711-kZ83");
     for (_, sample, _) in samples_of(7).into_iter().chain(samples_with_end(7)) {
-        let text =
-            format!("{PROSE}Set it: {sample}\n{PROSE}open sesame-open-4711-kZ83 now, {sample}");
-        for size in [1, 5, 64] {
+        let text = format!("Set it: {sample}\n{PROSE}open sesame-open-4711-kZ83 now, {sample}");
+        for size in [1, 64] {
             check(&redactor, &text, size);
         }
     }
