@@ -368,7 +368,7 @@ fn check_public(ip: IpAddr, settings: &HttpSettings) -> Result<()> {
 /// Reads the files of the certificate and its key, if they are set.
 ///
 /// # Errors
-/// As those of a start of the server: a file cannot be read, or is none of that kind, or only one of them is set.
+/// A file cannot be read, has no certificate or key in it, or only one of the two settings is set. The server does not start then.
 pub fn check_certificate(settings: &HttpSettings) -> Result<()> {
     tls(settings).map(|_| ())
 }

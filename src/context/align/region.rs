@@ -136,7 +136,7 @@ pub fn prompt_rows(rows: &[ScreenRow], lines: &[&Found<'_>], next: &Found<'_>) -
         .collect()
 }
 
-/// Whether a row begins with a prompt like those of `lines` and is none of them. `next` is a line below the rows.
+/// Whether a row that is not one of `lines` begins with a prompt like theirs. `next` is a line below the rows.
 pub fn has_unknown_line(
     screen: &SearchedScreen<'_>,
     rows: Range<usize>,
