@@ -9,7 +9,6 @@ use tokio::sync::oneshot;
 use super::Daemon;
 use super::peer::CommandProcesses;
 use super::running_command::{RunningCommand, unknown};
-use crate::chat::OperationClass;
 use crate::config::{Config, ConfigOverrides, ContinueSetting};
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::journal::now_ms;
@@ -18,7 +17,7 @@ use crate::paths::{self, Paths};
 use crate::protocol::{
     CapturedOutput, CapturedText, CommandChoice, Continuation, DecisionReply, Proposal, ShellId,
 };
-use crate::safety::command::{self, CommandPlace};
+use crate::safety::command::{self, CommandAssessment, CommandPlace};
 use crate::safety::job_notices::RecordedLines;
 use crate::safety::policy::{DESTRUCTIVE, RuleEffect, TERMINAL_OUTPUT_RULE};
 use crate::services::SharedServices;
@@ -65,7 +64,7 @@ async fn effect(
 ) -> Result<(RuleEffect, String)> {
     // Problems of a project's file were reported with the prompt.
     rules_in_force::apply(config, cwd).await?;
-    let operation = operation(command, cwd).await;
+    let operation = assess(command, cwd).await.operation();
     let now = rules_in_force::classified_effect(config, operation);
     let then = waiting.effect.clone();
     let decided = if now.0 > then.0 { now } else { then };
@@ -92,8 +91,8 @@ pub(super) async fn with_protection(
     }
 }
 
-/// Returns the class of a command line. A long one that is made to be slow takes half a second, so it is read on another thread.
-async fn operation(command: &str, cwd: &str) -> OperationClass {
+/// Assesses a command line. A long one that is made to be slow takes half a second, so it is read on another thread.
+pub(super) async fn assess(command: &str, cwd: &str) -> CommandAssessment {
     let (command, cwd) = (command.to_owned(), cwd.to_owned());
     let assess = move || {
         let home = paths::variable("HOME").unwrap_or_default();
@@ -102,10 +101,10 @@ async fn operation(command: &str, cwd: &str) -> OperationClass {
             home: &home.to_string_lossy(),
             workspace: &[],
         };
-        command::assess(&command, &place).operation()
+        command::assess(&command, &place)
     };
     let assessed = tokio::task::spawn_blocking(assess).await;
-    assessed.unwrap_or(OperationClass::Destructive)
+    assessed.unwrap_or_else(|_| CommandAssessment::unknown("the analysis failed"))
 }
 
 /// Returns the next proposal of a shell. A proposal that a rule denies is recorded as denied.

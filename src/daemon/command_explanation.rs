@@ -3,9 +3,8 @@
 use super::command_approval;
 use crate::chat::OperationClass;
 use crate::config::Config;
-use crate::paths::{self, Paths};
+use crate::paths::Paths;
 use crate::protocol::policy::CommandExplanation;
-use crate::safety::command::{self, CommandAssessment, CommandPlace};
 use crate::turn::rules_in_force::{self, RequestContext};
 
 /// Explains what a command line does, and the decision on it if a model proposed it now.
@@ -16,7 +15,7 @@ pub(super) async fn explain_command(
     request_context: &RequestContext,
 ) -> CommandExplanation {
     let (cwd, overrides) = (&request_context.cwd, &request_context.overrides);
-    let assessment = assess(command, cwd).await;
+    let assessment = command_approval::assess(command, cwd).await;
     let decided = rules_in_force::classified_effect(config, assessment.operation());
     let (decision, decided_by) =
         command_approval::with_protection(paths, command, cwd, overrides, decided).await;
@@ -29,22 +28,6 @@ pub(super) async fn explain_command(
     }
 }
 
-/// Assesses a command line. A long one that is made to be slow takes half a second, so it is read on another thread.
-async fn assess(command: &str, cwd: &str) -> CommandAssessment {
-    let (command, cwd) = (command.to_owned(), cwd.to_owned());
-    let assess = move || {
-        let home = paths::variable("HOME").unwrap_or_default();
-        let place = CommandPlace {
-            cwd: &cwd,
-            home: &home.to_string_lossy(),
-            workspace: &[],
-        };
-        command::assess(&command, &place)
-    };
-    let assessed = tokio::task::spawn_blocking(assess).await;
-    assessed.unwrap_or_else(|_| CommandAssessment::unknown("the analysis failed"))
-}
-
 /// Returns the class of the command in the arguments of the tool `shell` with its reasons, if it decides the operation class.
 pub(super) async fn command_reason(
     arguments: &str,
@@ -52,7 +35,7 @@ pub(super) async fn command_reason(
     cwd: &str,
 ) -> Option<String> {
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
-    let assessment = assess(arguments.get("command")?.as_str()?, cwd).await;
+    let assessment = command_approval::assess(arguments.get("command")?.as_str()?, cwd).await;
     let (class, reasons) = (assessment.class.as_str(), assessment.reasons.join("; "));
     let reason = format!("the class of its command is `{class}`: {reasons}");
     (assessment.operation() == operation).then(|| reason.trim_end_matches(": ").to_owned())
