@@ -4,8 +4,10 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 step() { printf '== %s (after %d min %02d s)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+installation=''
 finish() {
     local status=$?
+    [[ -z $installation ]] || kill -- "-$installation" 2>/dev/null || true
     local result=passed
     ((status == 0)) || result='FAILED'
     printf '== %s in %d min %02d s\n' "$result" $((SECONDS / 60)) $((SECONDS % 60))
@@ -60,10 +62,18 @@ if ((${#missing[@]})); then
     fi
 fi
 
-# First, because it installs a C compiler and Rust if they are missing.
+# First, because it installs a C compiler and Rust if they are missing. Else beside the checks, because the last minutes of its
+# release build use one core.
 step 'install and uninstall'
-tests/install.sh
-command -v cargo >/dev/null || PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+mkdir -p target
+if command -v cargo >/dev/null; then
+    # A session of its own can be ended as a whole, and its zsh does not wait for the terminal; macOS has no setsid(1).
+    perl -MPOSIX -e 'POSIX::setsid(); exec @ARGV or die' tests/install.sh >target/install.log 2>&1 &
+    installation=$!
+else
+    tests/install.sh
+    PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
+fi
 
 cargo fmt --version >/dev/null 2>&1 || rustup --quiet component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup --quiet component add clippy
@@ -137,6 +147,17 @@ AISH_TEST_TMUX35=$(tests/tmux.sh "$AISH_TEST_TOOLS")
 export AISH_TEST_TMUX35
 
 # --- the tests ------------------------------------------------------------------
+
+step 'building the tests'
+cargo test --quiet --locked --no-run
+if [[ -n $installation ]]; then
+    step 'the end of install and uninstall'
+    result=0
+    wait "$installation" || result=$?
+    installation=''
+    cat target/install.log
+    ((result == 0)) || exit 1
+fi
 
 step 'tests'
 # Kept between runs; the tests install the tiny model there.

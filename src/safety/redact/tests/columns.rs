@@ -251,10 +251,10 @@ fn the_search_of_tables_takes_time_in_proportion_to_the_text() {
             Redactor::default().redact(&format!("{heading}\n{rows}"));
             INSPECTED.get()
         };
-        let (short, long) = (inspected(100_000), inspected(400_000));
+        let (short, long) = (inspected(40_000), inspected(160_000));
         let name = &row[..row.len().min(9)];
         assert!(
-            long < 6 * short && long < 600 * 400_000,
+            long < 6 * short && long < 600 * 160_000,
             "{name}: {short} {long}"
         );
     }
@@ -337,7 +337,8 @@ fn a_table_is_read_alike_however_it_arrives() {
         let bytewise: Vec<usize> = (0..text.len()).collect();
         let whole = streamed(&redactor, text.as_bytes(), &[]);
         assert_eq!(streamed(&redactor, text.as_bytes(), &bytewise), whole);
-        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+        let ends = (0..text.len()).step_by(4);
+        for end in ends.filter(|end| text.is_char_boundary(*end)) {
             redactor.redact_unfinished(&text[..end]);
             redactor.redact_ends(&text[..end], &text[end..]);
         }

@@ -54,7 +54,8 @@ fn a_secret_that_its_end_identifies_is_removed_where_the_text_ends_within_it() {
     for (kind, text, secret) in samples_with_end(7) {
         let start = text.find(&secret).unwrap_or_default();
         let named = usize::from(kind == "cookie") * "session=".len();
-        for end in start + named + 4..=start + secret.len() {
+        // Each end of a short one, some 100 of a long one.
+        for end in (start + named + 4..=start + secret.len()).step_by(1 + secret.len() / 100) {
             let part = &text[start + named..end];
             let shown = redactor.redact_unfinished(&text[..end]);
             assert!(!shown.contains(&part[..4]), "{:?}\n{shown}", &text[..end]);
