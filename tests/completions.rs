@@ -275,7 +275,7 @@ fn tab_completes_in_a_real_zsh() {
 fn sessions_and_models_complete_from_what_there_is() {
     let helper = Helper::saying("fine");
     helper.home.zshrc(&format!(
-        "fpath=({}/completions $fpath)\nautoload -Uz compinit\ncompinit -u -D\n{}",
+        "fpath=({}/completions $fpath)\nautoload -Uz compinit\ncompinit -u -D\nunsetopt automenu\n{}",
         env!("CARGO_MANIFEST_DIR"),
         source_plugin()
     ));
@@ -307,7 +307,8 @@ fn sessions_and_models_complete_from_what_there_is() {
     for typed in ["llm :history ", "aish-helper session show "] {
         zsh.send("\x15");
         zsh.run("clear");
-        zsh.send(format!("{typed}\t"));
+        // The first may complete what the names of both begin with.
+        zsh.send(format!("{typed}\t\t"));
         zsh.wait_text(rows.trim_end());
     }
     zsh.send("\x15");

@@ -309,6 +309,12 @@ pub fn listener_pid(paths: &Paths) -> Option<i32> {
     }
 }
 
+/// Returns whether a daemon replies. The socket of one that was killed may accept connections for a moment after its others closed.
+pub fn is_served(paths: &Paths) -> bool {
+    let request = Request::Server(protocol::ServerRequest::Status);
+    !matches!(existing(paths, &request), Ok(ExistingDaemon::Absent))
+}
+
 /// Waits until the leaving daemon releases its lock, or the next daemon serves.
 ///
 /// # Errors

@@ -248,17 +248,15 @@ impl<'a> RequestLoop<'a> {
         let Some(session) = self.session.as_ref().filter(|_| self.output.has_content()) else {
             return daemon_gone();
         };
-        match connect::listener_pid(self.paths) {
-            Some(_) => Error::runtime(
-                "the connection to the aish daemon closed before the end of the answer",
-            )
+        if !connect::is_served(self.paths) {
+            return Error::runtime("the answer was cut off: the aish daemon has ended")
+                .hint("what has arrived is kept; ask again for the rest");
+        }
+        Error::runtime("the connection to the aish daemon closed before the end of the answer")
             .hint(format!(
                 "show the rest with: llm --attach {}",
                 short_id(session)
-            )),
-            None => Error::runtime("the answer was cut off: the aish daemon has ended")
-                .hint("what has arrived is kept; ask again for the rest"),
-        }
+            ))
     }
 
     fn cancel(&mut self) -> Result<()> {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 pub use policy_rule::{ALLOWED_COMMENT, allow_always, remove_rule};
 
-use nix::fcntl::Flock;
 use nix::unistd::{getpgrp, tcgetpgrp};
 use toml::de::DeTable;
 
@@ -21,7 +20,7 @@ use super::table_reader::shown_key;
 use super::toml_text::toml_string;
 use super::value_checks::check_model_name;
 use crate::error::{Error, ErrorContext as _, Result};
-use crate::paths::{Paths, link_target, lock_file, make_dir, replace_secret_file};
+use crate::paths::{Paths, link_target, make_dir, replace_secret_file};
 use crate::safety::policy::{BuiltinAction, PolicyRule, RuleEffect, RuleSubject};
 
 /// Appends `[models.NAME]` with the lines of `table_text` to `config.toml`, and makes the model the default if
@@ -161,7 +160,7 @@ fn edit(
 ) -> Result<()> {
     make_dir(&paths.config)?;
     // Without the lock, the later of two concurrent changes would undo the earlier.
-    let _lock = lock(paths)?;
+    let _lock = seen::lock(paths)?;
     let path = match disk::find(paths).map_err(|p| Error::config(p.to_string()))? {
         Some((path, FileFormat::Json)) => {
             let message = format!("cannot change {}: aish writes TOML only", path.display());
@@ -214,12 +213,6 @@ fn edit(
         seen::follow(paths, &file, &after);
     }
     Ok(())
-}
-
-fn lock(paths: &Paths) -> Result<Flock<OpenFile>> {
-    make_dir(&paths.state)?;
-    // Not the directory: on NFS an exclusive lock needs a file that is open for writing.
-    lock_file(&paths.state.join("config.lock"))
 }
 
 /// Returns the text with `name` as the default model.

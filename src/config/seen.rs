@@ -1,8 +1,10 @@
 //! The configuration that a person saw last, kept in the state directory.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+
+use nix::fcntl::Flock;
 
 use super::file::ConfigFile;
 use super::loosening::{self, ConfigChange, SeenConfig};
@@ -10,7 +12,7 @@ use super::overrides::ConfigOverrides;
 use super::resolve;
 use super::settings::Config;
 use crate::error::{Error, Result};
-use crate::paths::{Paths, make_dir, read_own, replace_unsynced};
+use crate::paths::{Paths, lock_file, make_dir, read_own, replace_unsynced};
 use crate::secret::fingerprint;
 
 /// Changes that loosen the configuration and wait for a confirmation.
@@ -55,6 +57,8 @@ fn path(paths: &Paths) -> PathBuf {
 /// # Errors
 /// As for [`super::read_file`].
 pub fn read_confirmed(paths: &Paths) -> Result<(ConfigFile, Option<ConfigChanges>)> {
+    // Not while a command changes the file, which stores afterwards what a person has seen. Without a lock it is read anyway.
+    let _lock = lock(paths).ok();
     let mut file = super::read_file(paths)?;
     let changes = take_back(paths, &mut file.config);
     if changes.is_none()
@@ -114,6 +118,13 @@ pub(super) fn follow(paths: &Paths, before: &ConfigFile, after: &ConfigFile) {
     if let Err(e) = store(paths, &after.config) {
         tracing::warn!("{}", e.message);
     }
+}
+
+/// Waits until no other process changes the configuration.
+pub(super) fn lock(paths: &Paths) -> Result<Flock<File>> {
+    make_dir(&paths.state)?;
+    // Not the directory: on NFS an exclusive lock needs a file that is open for writing.
+    lock_file(&paths.state.join("config.lock"))
 }
 
 fn take_back(paths: &Paths, config: &mut Config) -> Option<ConfigChanges> {

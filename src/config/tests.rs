@@ -439,6 +439,14 @@ fn addresses_are_checked() {
         ),
         ("https://a.example/#sk-secret", "must not contain #"),
         (
+            "https://a.example/v1/chat/completions/",
+            "must end before /chat/completions, which aish adds",
+        ),
+        (
+            "https://a.example/v1/messages",
+            "must end before /messages, which aish adds",
+        ),
+        (
             "https://a.example/\\tb",
             "must be an address such as https://api.openai.com/v1, without spaces",
         ),

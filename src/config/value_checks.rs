@@ -172,7 +172,13 @@ pub(super) fn is_public_header(name: &str) -> bool {
 /// Parses the address of an API, with the parser that is used to connect to it.
 pub(super) fn base_url(text: &str) -> Result<Url, String> {
     let example = "https://api.openai.com/v1";
-    web_address(text, example, "use key_env, key_cmd or headers")
+    let url = web_address(text, example, "use key_env, key_cmd or headers")?;
+    let path = url.path().trim_end_matches('/');
+    let mut added = ["/chat/completions", "/responses", "/messages"].iter();
+    match added.find(|end| path.ends_with(**end)) {
+        Some(end) => Err(format!("must end before {end}, which aish adds")),
+        None => Ok(url),
+    }
 }
 
 /// Parses the address of an MCP server.

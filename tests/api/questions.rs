@@ -596,6 +596,9 @@ fn a_question_of_a_cancelled_answer_is_recorded_as_cancelled() {
     assert_eq!(payload(&end, "status"), "interrupted");
     assert_eq!(payload(&end, "decided_by"), &Value::Null);
     assert!(tools.called().is_empty());
+    tools.helper.until("the decision is recorded", || {
+        !tools.helper.records_of("approval").is_empty()
+    });
     let decisions = tools.helper.records_of("approval");
     assert_eq!(decisions[0]["decision"], "cancelled");
 }

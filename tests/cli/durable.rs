@@ -138,7 +138,11 @@ fn every_text_that_was_shown_before_a_kill_is_in_the_history() {
     let helper = Helper::with(Provider::answering(move |_| Script::tokens(&answer)));
     let whole = words.concat();
     let mut cut_off = 0;
-    for n in 0..40_u64 {
+    for n in 0..200_u64 {
+        // On a busy machine, many kills hit before the answer begins.
+        if n >= 40 && cut_off > 5 {
+            break;
+        }
         helper.call(["start"]).run().ok();
         let shell = format!("s{n}");
         let ask = helper.call(["ask", "--shell", &shell, "--", "x"]).start();
