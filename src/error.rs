@@ -61,8 +61,17 @@ pub struct Error {
     pub is_outage: bool,
     /// The model takes no tools.
     pub takes_no_tools: bool,
-    /// The provider refused the prompt because of what it is: sent again, it would fail again.
-    pub is_refusal: bool,
+    /// The provider rejected a request, with what it says of the cause.
+    pub refusal: Option<Refusal>,
+}
+
+/// What a provider has refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The prompt, for what it is: sent again, it would be refused again.
+    Prompt,
+    /// The request, for its prompt, the conversation before it or a setting.
+    Request,
 }
 
 /// Result with the crate's [`Error`].
@@ -78,7 +87,7 @@ impl Error {
             key_rejected: false,
             is_outage: false,
             takes_no_tools: false,
-            is_refusal: false,
+            refusal: None,
         }
     }
 
@@ -104,10 +113,10 @@ impl Error {
         self
     }
 
-    /// Marks the refusal of a prompt.
+    /// Marks the refusal of a request by a provider.
     #[must_use]
-    pub fn refusal(mut self) -> Self {
-        self.is_refusal = true;
+    pub fn refusal(mut self, refusal: Refusal) -> Self {
+        self.refusal = Some(refusal);
         self
     }
 

@@ -5,7 +5,7 @@ use reqwest::Url;
 use super::endpoint::{ModelEndpoint, authority, place};
 use super::provider::{error_message, is_out_of_credit};
 use super::retry::GiveUpReason;
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 
 /// Cause of an error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,12 +125,12 @@ impl ErrorResponse<'_> {
         } else {
             format!(": {message}")
         };
-        match kind {
+        let mut error = match kind {
             ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
                 "the session is too long for {model} at {at} ({status}){detail}"
             ))
             .hint("`llm :compact` replaces the older part by a summary; or start a new session with `llm --new`, or attach less")
-            .refusal(),
+            .refusal(Refusal::Prompt),
             ErrorResponseKind::ToolsUnsupported => Error {
                 takes_no_tools: true,
                 ..Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))
@@ -182,19 +182,26 @@ impl ErrorResponse<'_> {
             }
             ErrorResponseKind::RejectedModel | ErrorResponseKind::RejectedRequest => {
                 let message = format!("{at} rejects the request ({status}){reason}{detail}");
-                let error = Error::runtime(message);
-                let error = match may_blame_prompt(status, &lower) {
-                    true => error.refusal(),
-                    false => error,
-                };
-                error.hint(match kind {
+                Error::runtime(message).hint(match kind {
                     ErrorResponseKind::RejectedModel => {
                         "`aish-helper model list` shows the models; `aish-helper config show` the settings"
                     }
                     _ => "check the model's settings: aish-helper config show",
                 })
             }
+        };
+        let is_of_request = matches!(
+            kind,
+            ErrorResponseKind::RejectedModel
+                | ErrorResponseKind::RejectedRequest
+                | ErrorResponseKind::UnknownModel
+                | ErrorResponseKind::NotFound
+                | ErrorResponseKind::ServerFailure
+        );
+        if is_of_request {
+            error.refusal = refused_part(status, &lower);
         }
+        error
     }
 
     /// Returns the message of a JSON error, or else the text of the body.
@@ -228,52 +235,127 @@ fn mentions_length(lower: &str) -> bool {
 
 /// Whether an error is about text that the provider does not accept, which some answer with 403.
 fn mentions_moderation(lower: &str) -> bool {
-    lower.contains("flagged") || lower.contains("moderation")
+    let has = |names: &[&str]| names.iter().any(|name| lower.contains(name));
+    // An account or an address can be flagged too.
+    let is_flagged = has(&["flagged", "moderation"])
+        && !has(&[
+            "account",
+            "ip address",
+            "organization",
+            "project",
+            "workspace",
+        ]);
+    is_flagged
+        || has(&[
+            "content exists risk",
+            "content filter",
+            "content management",
+            "content policy",
+            "content_policy",
+            "datainspection",
+            "inappropriate content",
+            "safety reasons",
+            "safety system",
+            "safety_check",
+            "sensitive content",
+            "usage guidelines",
+            "usage policies",
+            "usage policy",
+        ])
 }
 
-/// Whether a rejected request may have been rejected for its prompt, with which all later requests would be rejected too. It was
-/// not if the message names a setting, the account, the place or, without a part of the prompt, the model.
-fn may_blame_prompt(status: u16, lower: &str) -> bool {
-    let has = |names: &[&str]| names.iter().any(|name| lower.contains(name));
-    let is_elsewhere = has(&[
+/// Whether an error names a part of the messages, or an image that came with them.
+fn mentions_message(lower: &str) -> bool {
+    [
+        "contents[",
+        "image",
+        "'input[",
+        "messages.",
+        "messages[",
+        "messages: ",
+        "mmproj",
+        "multimodal",
+        "non-whitespace text",
+        "range of input length",
+    ]
+    .iter()
+    .any(|words| lower.contains(words))
+}
+
+/// Whether an error is about something that is no part of the conversation: a setting, the account, the place, or the server's load.
+fn is_elsewhere(lower: &str) -> bool {
+    let is_in_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let has_word = |name: &&str| {
+        lower.match_indices(*name).any(|(at, _)| {
+            let (before, after) = (&lower[..at], &lower[at + name.len()..]);
+            let after = after.strip_prefix('s').unwrap_or(after);
+            !before.ends_with(is_in_word) && !after.starts_with(is_in_word)
+        })
+    };
+    [
         "account",
         "api key",
+        "api_key",
+        "archived",
+        "argument",
         "billing",
+        "busy",
+        "capacity",
         "country",
         "deprecated",
+        "disabled",
         "does not exist",
         "effort",
+        "extra inputs",
+        "failed to load",
+        "field",
         "header",
+        "http",
+        "ip address",
+        "later",
+        "limit reached",
         "location",
         "max_completion_tokens",
         "max_tokens",
+        "not allowed",
         "not available",
         "not found",
+        "not loaded",
         "organization",
+        "overloaded",
         "parameter",
         "permission",
+        "project",
         "quota",
         "reasoning",
         "region",
+        "seed",
+        "stop",
         "stream",
         "subscription",
         "temperature",
         "thinking",
+        "tier",
         "tool",
         "top_k",
         "top_p",
         "unavailable",
+        "unknown name",
         "version",
-    ]);
-    let is_model = lower.contains("model")
-        && !has(&[
-            "audio", "content", "image", "input", "length", "message", "prompt", "text", "token",
-            "too long",
-        ]);
+        "workspace",
+    ]
+    .iter()
+    .any(|name| has_word(name))
+}
+
+/// Returns what a rejected request was refused for. All later requests would be refused with a prompt that is to blame.
+fn refused_part(status: u16, lower: &str) -> Option<Refusal> {
+    let is_model = lower.contains("model") && !lower.contains("input") && !lower.contains("prompt");
     match status {
-        403 => true,
-        400 | 422 => mentions_moderation(lower) || !(is_elsewhere || is_model),
-        _ => false,
+        400 | 403 | 422 | 451 if mentions_moderation(lower) => Some(Refusal::Prompt),
+        400 | 404 | 415 | 422 | 500 if mentions_message(lower) => Some(Refusal::Prompt),
+        400 | 422 if !is_model && !is_elsewhere(lower) => Some(Refusal::Request),
+        _ => None,
     }
 }
 
@@ -311,43 +393,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_prompt_may_have_caused_is_a_refusal_of_it() {
-        for (status, message) in [
-            (400, ""),
-            (400, "invalid argument"),
+    fn what_is_refused_is_told_by_the_words_of_providers() {
+        let of_prompt = [
             (400, "the prompt was flagged"),
-            (
-                400,
-                "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
-            ),
-            (
-                400,
-                "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
-            ),
-            (
-                400,
-                "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum",
-            ),
-            (
-                400,
-                "Invalid content type. image_url is only supported by certain models.",
-            ),
-            (
-                400,
-                "Your input image may contain content that is not allowed by our safety system.",
-            ),
-            (
-                403,
-                "the model requires moderation, and your input was flagged",
-            ),
+            (400, "Invalid prompt: your prompt was flagged as potentially violating our usage policy."),
+            (400, "Invalid prompt: we've limited access to this content for safety reasons."),
+            (400, "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."),
+            (400, "Upstream error from Azure: the prompt triggered the content management policy"),
+            (400, "Output blocked by content filtering policy"),
+            (400, "Your input image may contain content that is not allowed by our safety system."),
+            (400, "Your request was rejected by our safety system. See your account for details."),
+            (403, "Content violates usage guidelines. Team: t, API key ID: k, Model: grok, Failed check: SAFETY_CHECK_TYPE_BIO"),
+            (400, "<400> InternalError.Algo.DataInspectionFailed: Input data may contain inappropriate content."),
+            (403, "the model requires moderation, and your input was flagged"),
+            (451, "The request was blocked: content_policy_violation"),
+            (400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
+            (400, "Invalid content type. image_url is only supported by certain models."),
+            (400, "Invalid value for parameter 'messages[1].content': contains control characters"),
+            (400, "messages: text content blocks must contain non-whitespace text"),
+            (400, "InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]"),
+            (400, "Invalid image: corrupt PNG header"),
+            (400, "Image conversion failed"),
+            (400, "qwen2 is not a multimodal model"),
+            (404, "No endpoints found that support image input"),
+            (500, "image input is not supported - hint: you may need to provide the mmproj"),
+        ]
+        .map(|(status, words)| (status, words, Some(Refusal::Prompt)));
+        let of_request = [
+            (400, ""),
+            (400, "invalid request"),
+            (400, "Content is empty"),
             (422, "input should be a valid string"),
-        ] {
-            assert!(
-                may_blame_prompt(status, &message.to_lowercase()),
-                "{message}"
-            );
-        }
-        for (status, message) in [
+        ]
+        .map(|(status, words)| (status, words, Some(Refusal::Request)));
+        let elsewhere = [
             (400, "the model fake is not available in your region"),
             (400, "User location is not supported for the API use."),
             (400, "Invalid model name"),
@@ -355,22 +434,48 @@ mod tests {
                 400,
                 "Unsupported parameter: 'temperature' is not supported with this model.",
             ),
+            (
+                400,
+                "Unrecognized request argument supplied: frequency_bias",
+            ),
             (400, "temperature: Extra inputs are not permitted"),
+            (
+                400,
+                "Invalid JSON payload received. Unknown name \"seed\": Cannot find field.",
+            ),
             (
                 400,
                 "max_tokens: 99999 > 8192, which is the maximum allowed number of output tokens",
             ),
             (400, "Your organization must be verified to use the model"),
+            (400, "Your account has been flagged for unusual activity"),
+            (403, "Your IP address has been flagged"),
+            (400, "The plain HTTP request was sent to HTTPS port"),
+            (
+                400,
+                "This model is overloaded, try again later. No input was processed.",
+            ),
+            (
+                400,
+                "Model input capacity exceeded, please retry your message later",
+            ),
+            (
+                400,
+                "Failed to load model: out of memory while allocating the context buffers",
+            ),
+            (400, "Requests per minute limit reached"),
+            (400, "The api_key client option must be set"),
             (400, "anthropic-version: header is required"),
             (400, "tools.0.name: String should match pattern"),
             (422, "the account is not active"),
+            (404, "no such page"),
             (409, "conflict"),
             (451, "not here"),
-        ] {
-            assert!(
-                !may_blame_prompt(status, &message.to_lowercase()),
-                "{message}"
-            );
+            (500, "internal error"),
+        ]
+        .map(|(status, words)| (status, words, None));
+        for (status, words, part) in [&of_prompt[..], &of_request, &elsewhere].concat() {
+            assert_eq!(refused_part(status, &words.to_lowercase()), part, "{words}");
         }
     }
 

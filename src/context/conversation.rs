@@ -167,19 +167,39 @@ pub fn conversation(records: &[Record]) -> Conversation {
     }
 }
 
-/// Returns the places of the prompts that are left out of requests, because the provider has refused them for what they are:
-/// with one of them, every later request would be refused too.
+/// Returns the places of the prompts that are left out of requests, because the provider has refused them: with one of them, every
+/// later request would be refused too. The last prompt is one of them only if the provider has clearly refused it for what it is and
+/// accepted the request before it: else the conversation may be the cause, or a setting.
 pub fn left_out(records: &[Record]) -> BTreeSet<usize> {
     let mut places = BTreeSet::new();
     let mut prompt = None;
+    // The last prompt without an answer whose request was refused.
+    let mut suspect = None;
     for (at, record) in records.iter().enumerate() {
         match &record.body {
-            RecordBody::User { .. } => prompt = Some(at),
+            RecordBody::User { .. } => {
+                // A prompt that failed for another reason says nothing about those before it.
+                suspect = suspect.filter(|refused| prompt == Some(*refused));
+                prompt = Some(at);
+            }
             // What is refused then is the request for a summary.
-            RecordBody::Compaction { .. } => prompt = None,
-            RecordBody::Assistant { refused: true, .. } => places.extend(prompt.take()),
+            RecordBody::Compaction { .. } => (prompt, suspect) = (None, None),
+            RecordBody::Assistant {
+                refused, rejected, ..
+            } if *refused || *rejected => {
+                // A fallback model may refuse it too.
+                let Some(at) = prompt.filter(|at| suspect != Some(*at)) else {
+                    continue;
+                };
+                if *refused && suspect.is_none() {
+                    places.insert(at);
+                }
+                places.extend(suspect.replace(at));
+            }
             RecordBody::Assistant { text, calls, .. } if !text.is_empty() || !calls.is_empty() => {
-                prompt = None;
+                // A fallback model has answered what another one refused.
+                places.retain(|at| prompt != Some(*at));
+                (prompt, suspect) = (None, None);
             }
             _ => {}
         }

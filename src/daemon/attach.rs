@@ -262,6 +262,7 @@ fn frames(
                 cost,
                 cost_estimated,
                 refused: _,
+                rejected: _,
                 ms,
             } => {
                 if answer.model.is_empty() {

@@ -360,6 +360,7 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         cost: None,
         cost_estimated: false,
         refused: false,
+        rejected: false,
         ms: last_ms.saturating_sub(header.started_ms),
     };
     log.append(header.ids, answer)?;

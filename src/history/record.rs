@@ -244,6 +244,10 @@ pub enum RecordBody {
         /// Whether the provider refused the prompt for what it is, so that it is left out of later requests.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         refused: bool,
+        /// Whether the provider refused the request of a prompt and did not clearly name the cause. The prompt is left out if the
+        /// request of the next one is refused too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        rejected: bool,
         /// Time from the request to the last token.
         #[serde(rename = "duration_ms", alias = "ms")]
         ms: u64,

@@ -169,6 +169,7 @@ mod tests {
             cost: None,
             cost_estimated: false,
             refused: false,
+            rejected: false,
             ms: 5,
         };
         let RecordBody::Assistant {

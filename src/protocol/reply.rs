@@ -188,7 +188,7 @@ impl From<RequestFailure> for Error {
     fn from(f: RequestFailure) -> Error {
         Error {
             takes_no_tools: false,
-            is_refusal: false,
+            refusal: None,
             kind: f.kind,
             message: f.message,
             hint: f.hint,

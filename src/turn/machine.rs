@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::chat::{FinishReason, NativeAnswer, StreamItem, TokenUsage, ToolCall};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::history::record::RecordBody;
 use crate::protocol::{AnswerSummary, ShownCost};
 use crate::safety::budget::ModelPrice;
@@ -314,6 +314,7 @@ impl TurnMachine {
         };
         // A prompt with a part of an answer or with tool calls is not left out.
         let is_first = self.depth == 0 && self.earlier_text == 0 && self.continuations == 0;
+        let is = |part| is_first && failure.as_ref().is_some_and(|e| e.refusal == Some(part));
         let usage = self.usage.take();
         self.total = cost::sum_usage(self.total, usage);
         let (cost, cost_estimated) = self.cost.end_round(usage, finish, &self.text, &calls);
@@ -333,7 +334,8 @@ impl TurnMachine {
             provider: self.setting.provider.clone(),
             cost,
             cost_estimated,
-            refused: is_first && failure.as_ref().is_some_and(|e| e.is_refusal),
+            refused: is(Refusal::Prompt),
+            rejected: is(Refusal::Request),
             ms: ms.saturating_sub(self.began),
         })));
         match failure {

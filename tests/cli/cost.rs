@@ -317,6 +317,29 @@ fn a_prompt_is_left_out_of_later_requests_only_if_the_provider_refused_it() {
 }
 
 #[test]
+fn of_two_prompts_that_are_refused_in_a_row_the_last_one_stays() {
+    let helper = with(
+        Provider::answering(move |request| {
+            if request.json.to_string().contains("and now") {
+                return anthropic::answer(request, &[Block::Text("Fine.")], "end_turn");
+            }
+            let body = json!({"error": {"message": "the prompt was flagged"}});
+            Script::status(400, &body.to_string())
+        }),
+        "max_tokens = 1024\n",
+    );
+    let ask = |words: &str| helper.call(["ask", "--shell", "s1", words]).run();
+    let refused = ask("first").fails(1);
+    assert!(refused.contains("leave this prompt out"), "{refused}");
+    let refused = ask("second").fails(1);
+    let words = "later requests leave out the prompt before this one; if they are refused too, start a new session with `llm --new`";
+    assert!(refused.contains(words), "{refused}");
+    ask("and now").ok();
+    let sent = helper.provider.requests().pop().expect("a request").json["messages"].to_string();
+    assert!(sent.contains("second") && !sent.contains("first"), "{sent}");
+}
+
+#[test]
 fn a_budget_needs_a_known_price() {
     let helper = helper("[budget]\nsession = 1\n");
     helper.config_file(&unknown_model(&helper));

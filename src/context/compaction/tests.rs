@@ -37,6 +37,7 @@ fn answer(text: &str, calls: Vec<Call>) -> Record {
         cost: None,
         cost_estimated: false,
         refused: false,
+        rejected: false,
         ms: 0,
     })
 }

@@ -52,6 +52,7 @@ fn calling(text: &str, finish: &str, ids: &[&str]) -> Record {
         cost: None,
         cost_estimated: false,
         refused: false,
+        rejected: false,
         ms: 1,
     })
 }
@@ -177,6 +178,43 @@ fn a_refused_prompt_is_left_out() {
     ];
     assert_eq!(shape(&records), expected);
     assert_eq!(conversation(&records).prompts.len(), 3);
+}
+
+/// A request that was refused for something that the provider did not name.
+fn rejected() -> Record {
+    let mut record = assistant("", "error");
+    if let RecordBody::Assistant { rejected, .. } = &mut record.body {
+        *rejected = true;
+    }
+    record
+}
+
+#[test]
+fn the_last_of_several_refused_prompts_stays() {
+    let (answer, outage) = (assistant("A", "stop"), assistant("", "error"));
+    for (records, expected) in [
+        (vec![user("a"), rejected()], vec![]),
+        (
+            vec![user("a"), rejected(), user("b"), answer.clone()],
+            vec![],
+        ),
+        (vec![user("a"), rejected(), user("b"), rejected()], vec![0]),
+        (vec![user("a"), rejected(), user("b"), refused()], vec![0]),
+        (vec![user("a"), refused(), user("b"), rejected()], vec![0]),
+        (vec![user("a"), rejected(), user("b"), outage], vec![]),
+        // What came before may be the cause.
+        (vec![[user("a"), refused()]; 3].concat(), vec![0, 2]),
+        (
+            vec![[user("a"), refused(), user("b"), answer.clone()]; 2].concat(),
+            vec![0, 4],
+        ),
+        // A fallback model refuses it too, or answers it.
+        (vec![user("a"), refused(), refused()], vec![0]),
+        (vec![user("a"), refused(), answer], vec![]),
+    ] {
+        let places: Vec<usize> = left_out(&records).into_iter().collect();
+        assert_eq!(places, expected, "{:?}", shape(&records));
+    }
 }
 
 #[test]

@@ -145,6 +145,7 @@ fn a_finished_an_empty_and_a_recorded_answer_leave_no_record() {
         cost: None,
         cost_estimated: false,
         refused: false,
+        rejected: false,
         ms: 1,
     };
     log.append(fixture.ids.clone(), body).unwrap();

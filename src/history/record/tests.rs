@@ -116,6 +116,7 @@ fn every_body() -> Vec<RecordBody> {
             cost: None,
             cost_estimated: false,
             refused: true,
+            rejected: true,
             ms: 1,
         },
         RecordBody::Approval {
