@@ -345,7 +345,7 @@ fn is_elsewhere(lower: &str) -> bool {
         "workspace",
     ]
     .iter()
-    .any(|name| has_word(name))
+    .any(has_word)
 }
 
 /// Returns what a rejected request was refused for. All later requests would be refused with a prompt that is to blame.
