@@ -18,6 +18,9 @@ const PATH_COLUMNS: usize = 300;
 const COMMANDS_RAN: &str =
     "commands of this prompt may have changed files too; their changes are not kept\n";
 
+/// The line about files that were skipped twice.
+const GIVEN_UP: &str = "these files stay as they are; their kept copies were dropped\n";
+
 /// Runs the command and returns the exit code.
 ///
 /// # Errors
@@ -36,6 +39,9 @@ pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
                 if reply.ran_commands {
                     print(COMMANDS_RAN)?;
                 }
+                if reply.is_done && reply.was_skipped && is_kept(&reply) {
+                    print(GIVEN_UP)?;
+                }
             }
             match reply.is_done {
                 true => Ok(0),
@@ -43,6 +49,10 @@ pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
                     "nothing was undone: none of the files can be restored",
                 )
                 .hint("their changes stay undoable: llm :undo and llm :diff come back to them after the other prompts")),
+                false if reply.was_skipped => Err(Error::runtime(
+                    "nothing was undone: only files that --skip has kept are left, and one cannot be restored",
+                )
+                .hint("--skip restores the others; if there are none, it drops the kept copies of these files")),
                 false => Err(Error::new(
                     ErrorKind::Runtime,
                     "nothing was undone: a file cannot be restored",
@@ -59,6 +69,16 @@ pub fn run(paths: &Paths, command: ChangesCommand) -> Result<u8> {
             Ok(0)
         }
     }
+}
+
+/// Whether the undo has kept files and changed none.
+fn is_kept(reply: &ChangesReply) -> bool {
+    let has = |is_one: fn(&FileOutcome) -> bool| {
+        let mut files = reply.files.iter();
+        files.any(|file| is_one(&file.outcome))
+    };
+    has(|one| matches!(one, FileOutcome::Changed(_)))
+        && !has(|one| matches!(one, FileOutcome::Restored | FileOutcome::Removed))
 }
 
 fn ask(paths: &Paths, place: ChangesPlace, action: ChangesAction) -> Result<ChangesReply> {

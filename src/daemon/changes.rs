@@ -177,8 +177,13 @@ fn perform(
                 false => ConflictChoice::Refuse,
             };
             let report = store.undo(session, &prompt, &resolve, choice);
-            let UndoReport { files, is_done } = report.map_err(failed)?;
+            let UndoReport {
+                files,
+                is_done,
+                was_skipped,
+            } = report.map_err(failed)?;
             reply.is_done = is_done;
+            reply.was_skipped = was_skipped;
             reply.files = files
                 .into_iter()
                 .map(|(path, result)| ChangedFile {

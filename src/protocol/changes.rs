@@ -42,6 +42,9 @@ pub struct ChangesReply {
     pub files: Vec<ChangedFile>,
     /// The changes were undone.
     pub is_done: bool,
+    /// An earlier undo has kept these files and restored the others of the prompt, and no other prompt is left to undo.
+    #[serde(default)]
+    pub was_skipped: bool,
     /// The tool `shell` ran for the prompt as well: what its commands changed is not kept.
     #[serde(default)]
     pub ran_commands: bool,

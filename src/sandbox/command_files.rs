@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::implied_files::ImpliedFiles;
+use super::planned_files::PlannedFiles;
 use crate::safety::protected_paths::{ANY, PathUse, Variables, command_paths};
 
 /// Maximum number of directories from which the words of a command may start.
@@ -23,6 +25,8 @@ const NOT_IN_NAMES: [char; 10] = ['"', '\'', '$', ';', '|', '&', '<', '>', '%', 
 pub(super) struct CommandNames {
     /// Absolute paths, and those from a directory in which the command may run.
     paths: BTreeSet<String>,
+    /// Directories of which a program runs every file.
+    run_directories: BTreeSet<String>,
     /// Ends of paths whose beginning is not known.
     pub ends: BTreeSet<String>,
 }
@@ -43,6 +47,11 @@ impl CommandNames {
         for word in words.chain(pieces(command)) {
             names.add(&word, is_entered);
         }
+        let implied = ImpliedFiles::of(command);
+        for word in &implied.paths {
+            names.add(word, is_entered);
+        }
+        names.run_directories = implied.directories;
         names
     }
 
@@ -77,31 +86,37 @@ impl CommandNames {
         }
     }
 
-    /// Returns the existing files that the words name from these directories, and from those among the words.
-    pub(super) fn files(&self, bases: &[&Path]) -> Vec<PathBuf> {
+    /// Returns the files that the words name from these directories, and from those among the words, and the directories of which a
+    /// program runs every file.
+    pub(super) fn files(&self, bases: &[&Path], planned: &PlannedFiles) -> Vec<PathBuf> {
         let mut bases: Vec<PathBuf> = bases.iter().map(|base| (*base).to_owned()).collect();
         let (mut found, mut at) = (Vec::new(), 0);
         while let Some(base) = bases.get(at).cloned() {
             at += 1;
             for name in &self.paths {
                 if is_pattern(name) {
-                    found.extend(files_at(&base, name));
+                    found.extend(files_at(&base, name, planned));
                     continue;
                 }
                 let path = base.join(name);
-                match path.metadata() {
-                    Ok(meta) if meta.is_file() => found.extend(path.canonicalize().ok()),
-                    Ok(_) if bases.len() < MAX_BASES && !bases.contains(&path) => bases.push(path),
+                match planned.real_path(&path) {
+                    Some(real) if planned.is_file(&real) => found.push(real),
+                    Some(_) if bases.len() < MAX_BASES && !bases.contains(&path) => {
+                        bases.push(path);
+                    }
                     _ => {}
                 }
             }
+            let dirs = self.run_directories.iter().map(|name| base.join(name));
+            let dirs = dirs.filter_map(|dir| planned.real_path(&dir));
+            found.extend(dirs.filter(|dir| !planned.is_file(dir) && !base.starts_with(dir)));
         }
         found
     }
 }
 
 /// Returns the real paths of the files that a name means from a directory, if any.
-pub(super) fn files_at(base: &Path, name: &str) -> Vec<PathBuf> {
+pub(super) fn files_at(base: &Path, name: &str, planned: &PlannedFiles) -> Vec<PathBuf> {
     let mut found = vec![match name.starts_with('/') {
         true => PathBuf::from("/"),
         false => base.to_owned(),
@@ -113,15 +128,20 @@ pub(super) fn files_at(base: &Path, name: &str) -> Vec<PathBuf> {
                 let name = entry.file_name();
                 may_match(part, &name.to_string_lossy())
             });
-            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+            let new = planned.entries(dir).filter(|path| {
+                let name = path.file_name().unwrap_or_default();
+                may_match(part, &name.to_string_lossy())
+            });
+            let entries = entries.map(|entry| entry.path());
+            entries.chain(new).collect::<Vec<_>>()
         };
         found = match is_pattern(part) {
             true => found.iter().flat_map(matching).take(MAX_ENTRIES).collect(),
             false => found.iter().map(|dir| dir.join(part)).collect(),
         };
     }
-    let files = found.into_iter().filter(|path| path.is_file());
-    files.filter_map(|path| path.canonicalize().ok()).collect()
+    let real = found.iter().filter_map(|path| planned.real_path(path));
+    real.filter(|path| planned.is_file(path)).collect()
 }
 
 /// Returns the components of a path from an unknown directory without `..`.
@@ -240,6 +260,39 @@ mod tests {
                 "{setting}: {names:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_a_program_runs_without_its_name_is_guarded() {
+        for (setting, expected) in [
+            ("make -s clean", &["Makefile"][..]),
+            ("make -C sub", &["Makefile", "sub/Makefile"]),
+            ("sh -c 'exec make clean'", &["Makefile"]),
+            ("X=1 npm run f", &["package.json"]),
+            ("python3 -m m", &["m/__main__.py"]),
+            ("python3 -mm", &["m/__main__.py"]),
+            ("python3 m", &["m/__main__.py"]),
+            ("node sub", &["sub/index.js"]),
+            ("run-parts sub", &["sub"]),
+            ("cd sub && run-parts parts", &["sub/parts"]),
+            ("git commit -m make", &[]),
+            ("black sub", &[]),
+        ] {
+            let files = [
+                "Makefile",
+                "m/__main__.py",
+                "m/other.py",
+                "package.json",
+                "sub/Makefile",
+                "sub/index.js",
+                "sub/parts/a",
+            ];
+            let config = format!("[filter \"f\"]\n\tclean = \"{setting}\"\n");
+            assert_eq!(guarded(&config, &files), expected, "{setting}");
+        }
+        // Packages are not kept unchanged, so that they can be installed, but changes are reported.
+        let implied = ImpliedFiles::of("npx --no p");
+        assert!(implied.paths.contains("node_modules/.bin/p"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::command_files::CommandNames;
+use super::planned_files::PlannedFiles;
 
 /// Maximum number of bytes that are read of a git configuration.
 const MAX_CONFIG_BYTES: u64 = 64 * 1024;
@@ -111,6 +112,7 @@ struct ConfigNames {
 #[derive(Debug, Default)]
 pub(super) struct GitConfigs {
     home: Option<PathBuf>,
+    planned: PlannedFiles,
     read: BTreeMap<PathBuf, Rc<ConfigNames>>,
     /// Ends of the paths of files whose beginning is not known: they may be in any directory.
     pub ends: BTreeSet<String>,
@@ -118,9 +120,10 @@ pub(super) struct GitConfigs {
 
 impl GitConfigs {
     /// The configurations of a user with this home directory, which `~/` means.
-    pub(super) fn of(home: Option<PathBuf>) -> GitConfigs {
+    pub(super) fn of(home: Option<PathBuf>, planned: PlannedFiles) -> GitConfigs {
         GitConfigs {
             home,
+            planned,
             ..GitConfigs::default()
         }
     }
@@ -158,7 +161,11 @@ impl GitConfigs {
                 Some(rest) => self.home.iter().map(|home| home.join(rest)).collect(),
                 None => bases.iter().map(|base| base.join(name)).collect(),
             };
-            for path in found.iter().filter_map(|path| path.canonicalize().ok()) {
+            for path in found
+                .iter()
+                .filter_map(|path| self.planned.real_path(path))
+                .collect::<Vec<_>>()
+            {
                 if *is_include && includes > 0 && !obeyed.contains(&path) {
                     self.add_values(&path, trees, includes - 1, obeyed);
                 }
@@ -166,7 +173,7 @@ impl GitConfigs {
             }
         }
         for command in &names.commands {
-            obeyed.extend(command.files(&bases));
+            obeyed.extend(command.files(&bases, &self.planned));
             self.ends.extend(command.ends.iter().cloned());
         }
     }

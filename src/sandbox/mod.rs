@@ -7,6 +7,7 @@ mod command_files;
 mod denials;
 mod git_config;
 mod guarded_files;
+mod implied_files;
 mod links;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -15,8 +16,10 @@ mod macos;
 mod outside_access;
 mod path_rules;
 mod places;
+mod planned_files;
 mod policy;
 mod process_mark;
+mod written_places;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,6 +34,7 @@ pub use self::outside_access::works_outside;
 pub use self::path_rules::PathRules;
 pub use self::policy::{SandboxLevel, SandboxLimits, SandboxPolicy};
 pub use self::process_mark::{PROCESS_MARK, kill_marked};
+pub use self::written_places::place_of_write;
 
 use crate::error::{Error, ErrorContext, Result};
 

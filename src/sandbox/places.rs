@@ -6,10 +6,12 @@ use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::command_files::files_at;
 use super::git_config::{GitConfigs, is_git_data, linked_path, small_text, values_of};
 use super::links;
+use super::planned_files::PlannedFiles;
 use crate::safety::protected_paths::{
     GIT_SETTINGS, GIT_STATE, HOME_DIRS, HOME_PLACES, NAMES as STARTUP_FILES, is_project_place,
 };
@@ -63,7 +65,7 @@ pub(super) struct Places {
     /// Directories that git takes for git directories.
     pub git_dirs: BTreeSet<PathBuf>,
     /// Those of the files whose changes are only reported.
-    reported: BTreeSet<PathBuf>,
+    pub reported: BTreeSet<PathBuf>,
     /// Whether every directory was searched.
     pub is_complete: bool,
     /// How many of the files do not depend on what the workspace has.
@@ -74,9 +76,22 @@ impl Places {
     /// Searches directories and everything below them. The configuration of git in the home directory counts in each repository.
     /// `programs` are the directories of `PATH`.
     pub(super) fn find(dirs: &[PathBuf], home: Option<&Path>, programs: &[PathBuf]) -> Places {
+        Places::find_planned(dirs, home, programs, &PlannedFiles::default(), None)
+    }
+
+    /// Same as [`Self::find`], as if these files existed. What the repositories around them name is found first. With an end of the
+    /// search, directories that tools make are left out, and files in directories that are not known are looked for beside these files.
+    pub(super) fn find_planned(
+        dirs: &[PathBuf],
+        home: Option<&Path>,
+        programs: &[PathBuf],
+        planned: &PlannedFiles,
+        end: Option<Instant>,
+    ) -> Places {
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
         let mut search = Search {
-            configs: GitConfigs::of(home.clone()),
+            configs: GitConfigs::of(home.clone(), planned.clone()),
+            planned: planned.clone(),
             ..Search::default()
         };
         if let Some(home) = &home {
@@ -85,7 +100,8 @@ impl Places {
         search.add_named(dirs, dirs, None);
         search.places.known_before = search.places.files.len();
         search.waiting.extend(dirs.iter().cloned());
-        for dir in dirs {
+        let around: BTreeSet<&Path> = planned.iter().filter_map(Path::parent).collect();
+        for dir in dirs.iter().map(PathBuf::as_path).chain(around.clone()) {
             search.add_outer_repository(dir, dirs);
         }
         search.places.is_complete = true;
@@ -93,15 +109,20 @@ impl Places {
         loop {
             // Directories that tools make are searched last: their entries must not use up the limit.
             let next = search.waiting.pop_front();
-            let Some(dir) = next.or_else(|| search.generated.pop_front()) else {
+            let generated = || search.generated.pop_front().filter(|_| end.is_none());
+            let Some(dir) = next.or_else(generated) else {
                 break;
             };
-            if searched.len() >= MAX_DIRECTORIES {
+            let is_late = end.is_some_and(|end| Instant::now() >= end);
+            if searched.len() >= MAX_DIRECTORIES || is_late {
                 search.places.is_complete = false;
                 break;
             }
             search.look_into(&dir, dirs);
             searched.push(dir);
+        }
+        if end.is_some() {
+            searched = around.into_iter().map(Path::to_owned).collect();
         }
         search.add_ends(&searched, dirs);
         search.places
@@ -161,6 +182,7 @@ impl Places {
 struct Search {
     places: Places,
     configs: GitConfigs,
+    planned: PlannedFiles,
     added: BTreeSet<PathBuf>,
     /// Roots that are linked as a whole into a directory of a shell.
     shell_roots: BTreeSet<PathBuf>,
@@ -350,8 +372,9 @@ impl Search {
     /// Adds the files whose paths end as git's configuration says, in whatever directory.
     fn add_ends(&mut self, searched: &[PathBuf], roots: &[PathBuf]) {
         let ends = std::mem::take(&mut self.configs.ends);
+        let planned = self.planned.clone();
         for end in ends.iter().take(MAX_ENDS) {
-            for path in searched.iter().flat_map(|dir| files_at(dir, end)) {
+            for path in searched.iter().flat_map(|dir| files_at(dir, end, &planned)) {
                 self.add_obeyed_file(path, roots);
             }
         }

@@ -8,6 +8,8 @@ mod kept_file;
 mod turn_keeper;
 mod undo_plan;
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -63,8 +65,11 @@ pub enum UndoResult {
 pub struct UndoReport {
     /// The files of the turn, in the order in which they were changed first.
     pub files: Vec<(PathBuf, UndoResult)>,
-    /// Whether files were restored. If not, because of a conflict, [`UndoResult::Restored`] says what would be done.
+    /// Whether files were restored, or the rest given up. If not, because of a conflict, [`UndoResult::Restored`] says what would be
+    /// done.
     pub is_done: bool,
+    /// An earlier undo has skipped these files and restored the others of the turn.
+    pub was_skipped: bool,
 }
 
 impl UndoReport {
@@ -92,7 +97,8 @@ pub struct TurnDifference {
 /// Beginning of the names of directories whose turn is undone.
 const RETIRED: &str = "undone-";
 
-/// Marks a turn that was undone but for files that were changed after it, which can still be undone.
+/// Marks a turn that was undone but for files that were changed after it, which can still be undone. Has the paths of the restored
+/// files, with a NUL after each: other changes of these files are no longer compared with the turn.
 const SKIPPED: &str = "skipped";
 
 impl UndoStore {
@@ -143,7 +149,8 @@ impl UndoStore {
         Ok(all.map(|(_, name, _)| name).collect())
     }
 
-    /// Puts the files of a turn back as they were before it: all of them, or none.
+    /// Puts the files of a turn back as they were before it: all of them, or none. A turn of which an earlier undo has skipped all
+    /// that is left is given up if nothing can be restored and they are skipped again.
     ///
     /// # Errors
     /// The turn has no kept copies, they are damaged, or the files cannot be written.
@@ -180,15 +187,20 @@ impl UndoStore {
         let mut report = UndoReport {
             files: paths.zip(results).collect(),
             is_done: false,
+            was_skipped: directory.join(SKIPPED).exists(),
         };
         if report.has_conflicts() && choice == ConflictChoice::Refuse {
             return Ok(report);
         }
+        let session = self.session(session)?;
         if in_the_way.is_empty() && changes.is_empty() && report.has_conflicts() {
-            mark_skipped(&directory)?;
+            match report.was_skipped {
+                true => retire(&session, &directory)?,
+                false => mark_skipped(&directory, &report)?,
+            }
+            report.is_done = report.was_skipped;
             return Ok(report);
         }
-        let session = self.session(session)?;
         let mut keeper = TurnKeeper::temporary(session.clone(), session.join(UNDOING));
         if !in_the_way.is_empty() {
             let back: Vec<PreparedChange> = in_the_way.iter().filter_map(brought_back).collect();
@@ -208,7 +220,7 @@ impl UndoStore {
         remove_empty(&directories, resolve);
         // Only now: after a failure, the next undo is about the same turn. Without a mark too, which then finds nothing to restore.
         match report.has_conflicts() {
-            true => drop(mark_skipped(&directory)),
+            true => drop(mark_skipped(&directory, &report)),
             false => retire(&session, &directory)?,
         }
         Ok(report)
@@ -390,10 +402,28 @@ fn remove_directory(directory: &Path) -> Result<(), WorkspaceError> {
 }
 
 /// Marks a turn of which files were skipped: the next undo is about the turn before. The copies of the files stay within the limit.
-fn mark_skipped(directory: &Path) -> Result<(), WorkspaceError> {
+fn mark_skipped(directory: &Path, report: &UndoReport) -> Result<(), WorkspaceError> {
+    let mut paths = restored_before(directory);
+    let restored = report.files.iter().filter(|(_, result)| match result {
+        UndoResult::Restored(_) => report.is_done,
+        UndoResult::AlreadyAsBefore => true,
+        UndoResult::Conflict(_) => false,
+    });
+    paths.extend(restored.map(|(path, _)| path.clone()));
+    let text = paths
+        .iter()
+        .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
     let mark = directory.join(SKIPPED);
-    fs::File::create(&mark).map_err(|error| failed(&mark, &error))?;
-    Ok(())
+    fs::write(&mark, text.collect::<Vec<_>>().concat()).map_err(|error| failed(&mark, &error))
+}
+
+/// Returns the files of a turn that an undo has restored which skipped others.
+fn restored_before(directory: &Path) -> BTreeSet<PathBuf> {
+    let text = fs::read(directory.join(SKIPPED)).unwrap_or_default();
+    let paths = text
+        .split(|byte| *byte == 0)
+        .filter(|path| !path.is_empty());
+    paths.map(|path| OsStr::from_bytes(path).into()).collect()
 }
 
 /// Removes the directory of a turn that is undone. What cannot be removed now is no turn any more, and is removed later.
@@ -420,4 +450,106 @@ fn failed(path: &Path, error: &io::Error) -> WorkspaceError {
         "{}: the kept copies of changed files: {error}",
         shown_path(path)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::changes::FileSnapshot;
+    use super::*;
+    use crate::workspace::Workspace;
+
+    /// A directory with a file `a` and a file `b`, and a store.
+    struct Files {
+        root: tempfile::TempDir,
+        store: UndoStore,
+        workspace: Workspace,
+    }
+
+    impl Files {
+        fn new() -> Files {
+            let root = tempfile::tempdir().unwrap();
+            let files = root.path().canonicalize().unwrap().join("files");
+            fs::create_dir(&files).unwrap();
+            let made = Files {
+                store: UndoStore::new(root.path().join("undo")),
+                workspace: Workspace::new(&files, None, &[]).unwrap(),
+                root,
+            };
+            made.write(&[("a", "1"), ("b", "1")]);
+            made
+        }
+
+        fn write(&self, files: &[(&str, &str)]) {
+            for (name, text) in files {
+                fs::write(self.root.path().join("files").join(name), text).unwrap();
+            }
+        }
+
+        fn read(&self, name: &str) -> String {
+            fs::read_to_string(self.root.path().join("files").join(name)).unwrap()
+        }
+
+        fn turn(&self, turn: &str, files: &[(&str, &str)]) {
+            let change = |(name, text): &(&str, &str)| {
+                let target = self.workspace.resolve(name).unwrap();
+                let before = FileSnapshot::read(&target).unwrap();
+                PreparedChange::write(target, before, text.as_bytes().to_vec()).unwrap()
+            };
+            let mut keeper = self.store.turn("s", turn).unwrap();
+            commit(files.iter().map(change).collect(), Some(&mut keeper)).unwrap();
+        }
+
+        /// Undoes the last turn and returns whether that was done.
+        fn undo(&self, choice: ConflictChoice) -> UndoReport {
+            let turn = self.store.turns("s").unwrap().pop().unwrap();
+            let resolve = |path: &Path| self.workspace.resolve_path(path);
+            self.store.undo("s", &turn, &resolve, choice).unwrap()
+        }
+    }
+
+    #[test]
+    fn files_that_an_undo_has_restored_are_not_judged_again() {
+        let files = Files::new();
+        files.turn("1", &[("a", "2")]);
+        files.turn("2", &[("a", "3"), ("b", "3")]);
+        files.write(&[("b", "user")]);
+        assert!(files.undo(ConflictChoice::Skip).is_done);
+        assert!(files.undo(ConflictChoice::Refuse).is_done);
+        files.write(&[("b", "3")]);
+        let report = files.undo(ConflictChoice::Refuse);
+        assert!(report.is_done && report.was_skipped, "{report:?}");
+        assert_eq!((files.read("a"), files.read("b")), ("1".into(), "1".into()));
+        assert!(files.store.turns("s").unwrap().is_empty());
+    }
+
+    #[test]
+    fn files_that_are_skipped_twice_are_given_up() {
+        let files = Files::new();
+        files.turn("1", &[("a", "2")]);
+        files.turn("2", &[("b", "2")]);
+        files.write(&[("b", "user")]);
+        // The turns before it come first.
+        assert!(!files.undo(ConflictChoice::Skip).is_done);
+        assert!(files.undo(ConflictChoice::Skip).is_done);
+        let report = files.undo(ConflictChoice::Refuse);
+        assert!(!report.is_done && report.was_skipped, "{report:?}");
+        assert!(files.undo(ConflictChoice::Skip).is_done);
+        assert_eq!(
+            (files.read("a"), files.read("b")),
+            ("1".into(), "user".into())
+        );
+        assert!(files.store.turns("s").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_reason_does_not_repeat_the_path() {
+        let files = Files::new();
+        files.turn("1", &[("a", "2")]);
+        let path = files.root.path().join("files/a");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let report = files.undo(ConflictChoice::Refuse);
+        let expected = UndoResult::Conflict("is a directory".to_owned());
+        assert_eq!(report.files[0].1, expected);
+    }
 }

@@ -167,8 +167,11 @@ fn a_conflict_stops_the_undo_unless_the_rest_is_wanted() {
     assert_eq!(kept.store.turns("s").expect("turns"), ["1", "0"]);
     assert!(kept.undo("0", ConflictChoice::Refuse).is_done);
     assert_eq!(kept.store.turns("s").expect("turns"), ["1"]);
-    assert!(!kept.undo("1", ConflictChoice::Skip).is_done);
+    assert!(!kept.undo("1", ConflictChoice::Refuse).is_done);
     assert_eq!(kept.store.turns("s").expect("turns"), ["1"]);
+    // Skipped twice, it is given up.
+    assert!(kept.undo("1", ConflictChoice::Skip).is_done);
+    assert!(kept.store.turns("s").expect("turns").is_empty());
     let root = kept.data.path().join("undo");
     assert!(root.join("s").exists());
     kept.store.forget("s").expect("forgotten");

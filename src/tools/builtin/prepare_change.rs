@@ -7,10 +7,13 @@ use std::time::Instant;
 
 use serde::Deserialize;
 
-use super::prepared::{PrepareError, PreparedCall, PreparedWork, on_paths, resolve, unresolved};
+use super::prepared::{
+    PrepareError, PreparedCall, PreparedWork, on_paths, place_reason, resolve, unresolved,
+};
 use super::scope::WorkScope;
 use crate::chat::OperationClass;
 use crate::safety::policy::BuiltinAction;
+use crate::sandbox::place_of_write;
 use crate::workspace::changes::{FileSnapshot, FileVersion, PreparedChange, check_distinct};
 use crate::workspace::difference::difference;
 use crate::workspace::edit::{self, EditRequest};
@@ -376,9 +379,22 @@ fn change_call(
     let paths: Vec<&ResolvedPath> = targets.iter().chain(unchanged).collect();
     let work = PreparedWork::Change { changes, known };
     let mut call = on_paths(scope, BuiltinAction::FsWrite, &paths, work);
+    if call.reason.is_none() {
+        call.reason = guarded_place(scope, &call.files).map(|place| place_reason(&place));
+    }
     call.difference = shown;
     call.operation = deletes.then_some(OperationClass::Destructive);
     Ok(call)
+}
+
+/// Returns a description of a file that other programs run or obey because a setting of git names it, or a link leads to it.
+fn guarded_place(scope: &WorkScope, files: &[PathBuf]) -> Option<String> {
+    let roots: Vec<PathBuf> = scope.workspace.roots().map(Path::to_owned).collect();
+    let programs = scope.shell.env.get("PATH").map(std::env::split_paths);
+    let programs: Vec<PathBuf> = programs.into_iter().flatten().collect();
+    let place = place_of_write(files, &roots, &scope.home, &programs)?;
+    let path = shown_path(&place);
+    Some(format!("{path} (other programs run or obey it)"))
 }
 
 /// Returns the differences that changes make, each below a heading with the path. A file that moves is shown as one.

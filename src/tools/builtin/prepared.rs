@@ -280,11 +280,9 @@ pub(super) fn on_paths(
         _ => None,
     };
     let writes = action == BuiltinAction::FsWrite;
-    let place = |path: &&ResolvedPath| place_of(&path.absolute);
+    let place = |path: &&ResolvedPath| place_of(&path.absolute, paths);
     let reason = match paths.iter().find_map(|path| place(path).filter(|_| writes)) {
-        Some(place) => Some(format!(
-            "it changes {place}, which no rule and no earlier answer covers"
-        )),
+        Some(place) => Some(place_reason(&place)),
         None if outside.is_empty() => None,
         None => {
             let roots: Vec<String> = scope.workspace.roots().map(shown_path).collect();
@@ -318,8 +316,13 @@ pub(super) fn on_paths(
     }
 }
 
-/// Returns a description of a file that other programs later run or obey; `None` for other files.
-fn place_of(path: &Path) -> Option<String> {
+/// Returns why a change of a place is asked about, whatever allows it.
+pub(super) fn place_reason(place: &str) -> String {
+    format!("it changes {place}, which no rule and no earlier answer covers")
+}
+
+/// Returns a description of a file that other programs later run or obey; `None` for other files. `written` are all files of the call.
+fn place_of(path: &Path, written: &[&ResolvedPath]) -> Option<String> {
     if let Some(place) = project_place(path) {
         return Some(place);
     }
@@ -336,10 +339,46 @@ fn place_of(path: &Path) -> Option<String> {
     }
     // Git takes any directory with these for a repository.
     let looks_like_git = |dir: &&Path| {
-        ["HEAD", "objects", "refs"]
-            .iter()
-            .all(|name| dir.join(name).exists())
+        let has = |name: &str| {
+            let entry = dir.join(name);
+            entry.exists() || written.iter().any(|file| file.absolute.starts_with(&entry))
+        };
+        has("HEAD") && (has("commondir") || has("objects") && has("refs"))
     };
     let git_dir = path.ancestors().skip(1).find(looks_like_git)?;
     Some(format!("the git directory {}", shown_path(git_dir)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn a_directory_that_becomes_one_of_git_is_a_place() {
+        let temp = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(temp.path(), None, &[]).unwrap();
+        let place = |written: &[&str]| {
+            let paths = written.iter().map(|name| workspace.resolve(name).unwrap());
+            let paths: Vec<ResolvedPath> = paths.collect();
+            let paths: Vec<&ResolvedPath> = paths.iter().collect();
+            let mut found = paths.iter().map(|path| place_of(&path.absolute, &paths));
+            found.find_map(|place| place)
+        };
+        let at_once = ["b/HEAD", "b/config", "b/objects/.k", "b/refs/.k"];
+        assert!(place(&at_once).is_some());
+        assert!(place(&["w/HEAD", "w/commondir"]).is_some());
+        for name in at_once {
+            assert_eq!(place(&[name]), None, "{name}");
+        }
+        assert_eq!(place(&["HEAD", "refs/x", "config"]), None);
+        for name in ["b/HEAD", "b/refs/.k"] {
+            fs::create_dir_all(temp.path().join(name).parent().unwrap()).unwrap();
+            fs::write(temp.path().join(name), "").unwrap();
+        }
+        assert_eq!(place(&["b/config"]), None);
+        assert!(place(&["b/objects/.k"]).is_some());
+    }
 }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::kept_file::{self, KeptEntry, KeptFile, entry_at};
-use super::{PathResolver, UndoResult};
+use super::{PathResolver, UndoResult, restored_before};
 use crate::workspace::changes::{ChangeKind, FileSnapshot, FileVersion, PreparedChange};
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::{ResolvedPath, shown_path};
@@ -77,11 +77,17 @@ impl UndoPlan {
 impl TurnFile {
     /// Returns the change that undoes the turn, nothing if there is nothing to do, or why it cannot be undone.
     fn change_back(&self, resolve: PathResolver<'_>) -> Result<Option<PreparedChange>, String> {
-        let target = entry_at(&self.path, resolve).map_err(|error| error.message)?;
+        // The path stands before the reason already.
+        let prefix = format!("{}: ", shown_path(&self.path));
+        let reason = |message: String| match message.strip_prefix(&prefix) {
+            Some(reason) => reason.to_owned(),
+            None => message,
+        };
+        let target = entry_at(&self.path, resolve).map_err(|error| reason(error.message))?;
         if target.absolute != self.path {
             return Err(format!("now leads to {}", shown_path(&target.absolute)));
         }
-        let now = FileSnapshot::read_entry(&target).map_err(|error| error.message)?;
+        let now = FileSnapshot::read_entry(&target).map_err(|error| reason(error.message))?;
         let change = self.change_to(target, now)?;
         // The commit would refuse it, and with it all others.
         match change.as_ref().map(PreparedChange::check_access) {
@@ -167,7 +173,7 @@ fn kind_of(change: &PreparedChange) -> ChangeKind {
     }
 }
 
-/// Returns the files of a turn and the directories that it created, outer ones first.
+/// Returns the files of a turn that are not undone yet, and the directories that it created, outer ones first.
 pub(super) fn turn_files(
     directory: &Path,
 ) -> Result<(Vec<TurnFile>, Vec<PathBuf>), WorkspaceError> {
@@ -197,5 +203,7 @@ pub(super) fn turn_files(
             }
         }
     }
+    let restored = restored_before(directory);
+    files.retain(|file| !restored.contains(&file.path));
     Ok((files, directories))
 }
