@@ -5,6 +5,7 @@ mod builtins;
 mod calls;
 mod candidates;
 mod certain;
+mod changing;
 mod directories;
 mod downloads;
 mod embedded;
@@ -298,6 +299,12 @@ impl<'p> Assessor<'p> {
             fed_words: Vec::new(),
             is_guess: false,
         }
+    }
+
+    /// Returns how many calls with possible values were judged.
+    #[cfg(test)]
+    pub fn calls_tried(&self) -> usize {
+        possible::MAX_CALLS - self.possible_calls_left
     }
 
     /// Analyses a text and all that it runs.

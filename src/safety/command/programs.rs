@@ -303,6 +303,8 @@ impl ProgramEntry {
             return false;
         };
         let fits = |name: &&str, word: &str| {
+            // A word of the input need not be a path.
+            let word = if word == FED_OPERAND { "\u{1}" } else { word };
             let start = word.split(UNKNOWN).next().unwrap_or_default();
             let end = word.rsplit(UNKNOWN).next().unwrap_or_default();
             let rest = name.strip_prefix(start);

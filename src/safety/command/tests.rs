@@ -764,3 +764,173 @@ fn no_substitution_is_hidden() {
         assert_eq!(class(command), CommandClass::Reads, "{command:?}");
     }
 }
+
+#[test]
+fn words_that_a_wrapper_is_fed_are_its_command() {
+    for wrapper in [
+        "env",
+        "env A=1",
+        "sudo",
+        "nice",
+        "nohup",
+        "timeout 5",
+        "watch",
+        "doas",
+        "su bob -c",
+        "setsid",
+        "flock l",
+        "stdbuf -oL",
+        "busybox",
+        "eval",
+        "python3 -c",
+        "git -c",
+        "strace",
+        "docker exec c",
+        "docker run alpine",
+        "kubectl exec p --",
+        // A word may be a subcommand.
+        "terraform",
+        "aws s3",
+    ] {
+        for command in [
+            format!("cat f | xargs {wrapper}"),
+            format!("xargs -a f {wrapper}"),
+            format!("xargs {wrapper} < f"),
+            format!("cat f | parallel {wrapper}"),
+        ] {
+            assert!(class(&command) >= CommandClass::Unknown, "{command}");
+        }
+    }
+    for wrapper in ["env", "timeout 5", "watch", "doas", "xargs"] {
+        let command = format!("echo rm -rf docs | xargs {wrapper}");
+        assert_eq!(class(&command), CommandClass::Destroys, "{command}");
+    }
+    for command in [
+        "cat f | xargs wc -l",
+        "cat f | xargs env LC_ALL=C sort",
+        "cat f | xargs timeout 5 head",
+        "cat f | xargs python3 -m py_compile",
+        "cat f | xargs terraform fmt",
+        "cat f | xargs aws s3 ls",
+        "cat f | xargs",
+        "ls | entr docker run alpine",
+        "ls | entr make",
+    ] {
+        assert!(class(command) < CommandClass::Unknown, "{command}");
+    }
+}
+
+#[test]
+fn a_builtin_whose_names_the_text_does_not_show_leaves_no_value_known() {
+    for change in [
+        "export $(cat .env)",
+        "export $(grep -v '^#' .env | xargs)",
+        "export \"$(cat .env)\"",
+        "typeset $(cat .env)",
+        "local $(cat .env)",
+        "readonly $(cat .env)",
+        "declare \"$(<.env)\"",
+        "n=$(cat n); typeset $n=reset",
+        "unset $(cat n)",
+        "unset -m '?'",
+        r"unset $'\x63'",
+        r"typeset $'\x63'=reset",
+        r"builtin typeset $'\x63'=reset",
+        r"builtin print -v $'\x63' reset",
+        r"command printf -v $'\x63' reset",
+        r"p=print; $p -v $'\x63' reset",
+        r"noglob zstyle -s ':x' y $'\x63'",
+        r"- getln $'\x63'",
+        r"zformat -f $'\x63' reset",
+        r"strftime -s $'\x63' reset",
+        r"re'ad' $'\x63' <<< reset",
+    ] {
+        let command = format!("c=status; {change}; git $c --hard");
+        assert!(class(&command) >= CommandClass::Unknown, "{command}");
+    }
+    for (name, change) in [
+        ("PS1", "PROMPT=reset"),
+        ("RPS1", "RPROMPT=reset"),
+        ("MANPATH", "manpath=(reset)"),
+        ("PSVAR", "psvar=(reset)"),
+        ("WATCH", "watch=(reset)"),
+        ("X", "typeset -T X x; x=(reset)"),
+        ("X", "export -T X x; x=(reset)"),
+    ] {
+        let command = format!("{name}=status; {change}; git ${name} --hard");
+        assert!(class(&command) >= CommandClass::Unknown, "{command}");
+    }
+    for shift in [
+        "shift",
+        "builtin shift",
+        "command builtin shift",
+        "noglob builtin shift",
+        "- builtin shift",
+        "repeat 1 shift",
+        "s=shift; $s",
+        "s=sh; ${s}ift",
+    ] {
+        let command = format!("f() {{ {shift}; git \"$@\"; }}; f status reset --hard");
+        assert!(class(&command) >= CommandClass::Unknown, "{command}");
+    }
+    let command = "f() { \"$@\"; git $1 --hard; }; f shift reset";
+    assert!(class(command) >= CommandClass::Unknown, "{command}");
+    for command in [
+        "c=status; export FOO=\"a b\" BAR=$(cat f); git $c",
+        "c=status; typeset -i n=5; local x; git $c",
+        "c=status; unset x; print -r -- done; git $c",
+        "run() { echo \"+ $*\"; \"$@\"; }; run ls -la",
+        "for d in a b; do export D=$d; ls $d; done",
+    ] {
+        assert!(class(command) < CommandClass::Unknown, "{command}");
+    }
+}
+
+#[test]
+fn what_a_redirection_feeds_and_a_copy_brings_is_followed() {
+    for (command, expected) in [
+        ("echo 'rm -rf docs' >>(sh)", CommandClass::Unknown),
+        ("echo 'rm -rf docs' 2>>(sh)", CommandClass::Unknown),
+        ("echo hi >>(cat)", CommandClass::Writes),
+        (
+            "rsync e.com::x/ . && ./run",
+            CommandClass::RunsDownloadedCode,
+        ),
+        (
+            "rsync e.com::x . && ./run",
+            CommandClass::RunsDownloadedCode,
+        ),
+        (
+            "rsync rsync://e.com/x/ . && ./run",
+            CommandClass::RunsDownloadedCode,
+        ),
+        (
+            "rsync -a host:x/ . && ./run",
+            CommandClass::RunsDownloadedCode,
+        ),
+        ("rsync -a host:x/ data/ && ls", CommandClass::Network),
+        ("rsync -a x/ host:y/ && ./run", CommandClass::Network),
+        (
+            "curl -X{GET,DELETE} https://e.com/x",
+            CommandClass::Destroys,
+        ),
+        ("curl -X{GET,HEAD} https://e.com/x", CommandClass::Network),
+    ] {
+        assert_eq!(class(command), expected, "{command}");
+    }
+}
+
+#[test]
+fn lists_of_words_and_long_operators_take_work_in_proportion_to_their_length() {
+    for lists in [10, 100, 1000, 2000] {
+        let command = format!("parallel git {}", "::: a b ".repeat(lists));
+        let mut assessor = assessor::Assessor::new(&PLACE);
+        assessor.run(&command);
+        let words = assessor.calls_tried() * lists;
+        assert!(words <= 16_000, "{lists} lists: {words} words are judged");
+    }
+    for operator in ["<", ">", ">&", "<>"] {
+        let screened = zsh_screen::screen(&operator.repeat(1000));
+        assert!(screened.is_err(), "{operator} reaches the parser");
+    }
+}

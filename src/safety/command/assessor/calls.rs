@@ -17,6 +17,11 @@ use crate::safety::command::wrappers::{WrappedCommand, elsewhere};
 /// Commands that one command runs in turn, as by `find -exec`.
 const MAX_INNER: usize = 24;
 
+const UNKNOWN_NAME: &str = "the name of a command is not known in advance";
+
+/// Words of its input that a wrapper may take before the command: the image of `docker run`, the time of `timeout`.
+const MAX_OPERANDS: usize = 3;
+
 /// A program with its arguments, on its way through the wrappers.
 #[derive(Default)]
 pub struct UnwrappedCall {
@@ -49,6 +54,16 @@ impl UnwrappedCall {
         }
     }
 
+    /// Whether the arguments that are added when a wrapper runs name its command: `xargs env`, `xargs timeout 5`.
+    fn is_named_by_input(&self, name: &str) -> bool {
+        if self.placeholder.is_none() {
+            return false;
+        }
+        let added = std::iter::repeat_n(programs::FED_OPERAND.to_owned(), MAX_OPERANDS);
+        let arguments: Vec<String> = self.arguments.iter().cloned().chain(added).collect();
+        wrapped(name, &arguments).is_some_and(|inner| inner != WrappedCommand::Nothing)
+    }
+
     /// Returns the arguments without the name; those that are added when it runs are paths that are not known.
     fn all_arguments(&self) -> Vec<String> {
         let arguments = self.arguments.get(1..).unwrap_or_default();
@@ -57,9 +72,11 @@ impl UnwrappedCall {
         };
         let path = programs::FED_OPERAND.to_owned();
         let is_replaced = |argument: &String| argument.contains(placeholder);
+        // The first may be the value of an option.
+        let ends_open = arguments.last().is_some_and(|last| last.starts_with('-'));
         let added = match arguments.iter().any(is_replaced) {
-            true => None,
-            false => Some(path.clone()),
+            true => 0,
+            false => 1 + usize::from(ends_open),
         };
         let given = arguments
             .iter()
@@ -67,12 +84,22 @@ impl UnwrappedCall {
                 true => path.clone(),
                 false => argument.replace(placeholder, &UNKNOWN.to_string()),
             });
+        let added = std::iter::repeat_n(path.clone(), added);
         given.chain(added).collect()
     }
 }
 
+/// Placeholder of `entr`.
+const ENTR_FILE: &str = "/_";
+
 /// Returns what `xargs` puts arguments in place of; its command begins at an index.
 pub(super) fn placeholder(arguments: &[String], at: usize) -> String {
+    if arguments
+        .first()
+        .is_some_and(|name| program_name(name) == "entr")
+    {
+        return ENTR_FILE.to_owned();
+    }
     let own = arguments.get(1..at).unwrap_or_default();
     let others = ["-n", "-P", "-L", "-d", "-s", "-E", "-a", "-R", "-S"];
     let mut found = ["-I", "-J", "--replace"]
@@ -190,9 +217,7 @@ impl Assessor<'_> {
                 return self.findings.add(Reads, "");
             }
             if path.is_empty() || path.contains([UNKNOWN, '*', '?']) {
-                self.findings
-                    .add(Unknown, "the name of a command is not known in advance");
-                return;
+                return self.findings.add(Unknown, UNKNOWN_NAME);
             }
             let name = program_name(path).to_owned();
             let inner = wrapped(&name, &call.arguments);
@@ -225,8 +250,12 @@ impl Assessor<'_> {
                         false => self.wrapper_arguments(script, &name, &call.arguments, at),
                     }
                     self.set_elsewhere(elsewhere(&name, &call.arguments).or(self.elsewhere));
-                    if matches!(name.as_str(), "xargs" | "gxargs" | "entr" | "parallel") {
-                        call.placeholder = Some(placeholder(&call.arguments, at));
+                    // Without its placeholder, `entr` adds no arguments.
+                    let all = &call.arguments;
+                    if matches!(name.as_str(), "xargs" | "gxargs" | "parallel")
+                        || name == "entr" && all.iter().any(|word| word == ENTR_FILE)
+                    {
+                        call.placeholder = Some(placeholder(all, at));
                     }
                     // The command reads `/dev/null`.
                     if matches!(name.as_str(), "xargs" | "gxargs") {
@@ -285,6 +314,10 @@ impl Assessor<'_> {
                 Some(WrappedCommand::Nothing) => {
                     let all = &call.arguments;
                     self.wrapper_arguments(script, &name, all, all.len());
+                    if call.is_named_by_input(&name) {
+                        self.possible_operands(script, &call);
+                        self.findings.add(Unknown, UNKNOWN_NAME);
+                    }
                     match name.as_str() {
                         "parallel" if !only_prints(&call.arguments) => self
                             .findings
@@ -321,9 +354,14 @@ impl Assessor<'_> {
         call: &UnwrappedCall,
         pending: &mut Vec<UnwrappedCall>,
     ) {
+        // The code may be what is added: `xargs python3 -c`, `xargs su bob -c`.
+        let runs_code = matches!(name, "eval" | "su") || interpreters::code_options(name).is_some();
+        let fed = call.placeholder.as_ref().filter(|_| runs_code);
+        let fed = fed.map(|_| call.all_arguments());
+        let own = call.arguments.get(1..).unwrap_or_default();
         let shell = ShellCall {
             name,
-            arguments: call.arguments.get(1..).unwrap_or_default(),
+            arguments: fed.as_deref().unwrap_or(own),
             words: call.words.get(1..).unwrap_or_default(),
         };
         if call.placeholder.is_some() {

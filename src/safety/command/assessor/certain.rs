@@ -3,67 +3,12 @@
 use std::collections::HashMap;
 
 use super::candidates::is_positional;
-use super::{Assessor, HOOKS, ScriptFacts};
+use super::changing::{
+    DECLARING, DYNAMIC, OF_SHELL, POSITIONAL, builtin_of, is_changing, is_plain_name,
+};
+use super::{Assessor, CommandFacts, HOOKS, ScriptFacts};
 use crate::safety::command::syntax::SimpleCommand;
 use crate::safety::command::word::{ShellWord, UNKNOWN, WordPart};
-
-/// Commands that may give variables and functions a value or meaning that is not in the text.
-const DYNAMIC: [&str; 16] = [
-    "alias",
-    "autoload",
-    "disable",
-    "emulate",
-    "enable",
-    "eval",
-    "getopts",
-    "nameref",
-    "read",
-    "sched",
-    "setopt",
-    "source",
-    "trap",
-    "vared",
-    "zmodload",
-    "zparseopts",
-];
-
-/// Variables that the shell itself sets.
-const OF_SHELL: [&str; 34] = [
-    "_",
-    "ARGC",
-    "BASHPID",
-    "CDPATH",
-    "COLUMNS",
-    "ERRNO",
-    "HISTCMD",
-    "HOME",
-    "IFS",
-    "LINENO",
-    "LINES",
-    "MATCH",
-    "OLDPWD",
-    "OPTARG",
-    "OPTIND",
-    "PWD",
-    "RANDOM",
-    "REPLY",
-    "SECONDS",
-    "SHELL",
-    "SHLVL",
-    "argv",
-    "cdpath",
-    "match",
-    "mbegin",
-    "mend",
-    "path",
-    "pipestatus",
-    "prompt",
-    "psvar",
-    "reply",
-    "signals",
-    "status",
-    "words",
-];
 
 /// Whether a text has a meaning of its own for a shell that is not quoted.
 fn is_pattern(text: &str) -> bool {
@@ -158,15 +103,37 @@ impl ScriptFacts {
 
     /// Whether a command may give variables or functions a meaning that the text does not show.
     fn is_dynamic(&self) -> bool {
-        let sets = |values: &[String]| {
-            let letters: &[char] = match values.first().map(String::as_str) {
-                Some("typeset" | "declare" | "local") => &['n', 'A', 'T'],
-                Some("set") => &['A', 'o'],
-                Some("print" | "printf") => &['v'],
-                _ => return false,
+        let sets = |(values, words): (&[String], &[ShellWord])| {
+            let letters = |word: &String| -> Option<&[char]> {
+                match word.as_str() {
+                    word if DECLARING.contains(&word) => Some(&['n', 'A', 'T']),
+                    "set" => Some(&['A', 'o']),
+                    "print" | "printf" => Some(&['v']),
+                    _ => None,
+                }
             };
-            let mut options = values.iter().skip(1);
-            options.any(|option| option.starts_with(['-', '+']) && option.contains(letters))
+            // `${s}ift`
+            let is_part = |(value, word): (&String, &ShellWord)| {
+                let has_variable = word.variables().next().is_some();
+                has_variable && word.sole_list().is_none() && !value.contains('/')
+            };
+            if values.iter().any(|word| DYNAMIC.contains(&word.as_str()))
+                || values.first().zip(words.first()).is_some_and(is_part)
+            {
+                return true;
+            }
+            let found = values.iter().enumerate();
+            let found = found.filter_map(|(at, word)| Some((at, word, letters(word)?)));
+            found.clone().any(|(at, name, letters)| {
+                let rest = at + 1;
+                let is_option = |value: &str| value.starts_with(['-', '+']);
+                let mut options = values.iter().skip(rest);
+                let names = words.iter().zip(values).skip(rest);
+                let mut names = names.filter(|(_, value)| !is_option(value));
+                options.any(|option| is_option(option) && option.contains(letters))
+                    || DECLARING.contains(&name.as_str())
+                        && names.any(|(word, _)| !is_plain_name(word))
+            })
         };
         // `.` may stand behind another word, or be the value of a variable.
         let is_source = |values: &[String]| {
@@ -176,15 +143,17 @@ impl ScriptFacts {
             };
             values.iter().take(most).any(|word| word == ".")
         };
+        // The name of a command may be that value.
         let is_value = |word: &ShellWord| {
             let elements = word.elements().unwrap_or_default();
-            word.value("", "").text == "." || elements.iter().any(|element| element == ".")
+            is_changing(&word.value("", "").text) || elements.iter().any(|text| is_changing(text))
         };
         let lists = self.script.loops.iter().flat_map(|own| &own.words);
         let assigned = self.script.commands.iter().flat_map(|own| &own.assignments);
-        self.facts
-            .iter()
-            .any(|facts| sets(&facts.values) || is_source(&facts.values))
+        let commands = self.facts.iter().zip(&self.script.commands);
+        commands
+            .map(|(facts, own)| (facts.values.as_slice(), own.words.as_slice()))
+            .any(|(values, words)| sets((values, words)) || is_source(values))
             || assigned.map(|(_, word)| word).chain(lists).any(is_value)
     }
 
@@ -222,13 +191,23 @@ impl ScriptFacts {
         let facts = self.facts.get(body.clone()).unwrap_or_default();
         let sets = facts.iter().any(|facts| {
             let mut words = facts.values.iter().take(2);
-            words.any(|word| matches!(word.as_str(), "shift" | "set") || word == name)
+            let own = builtin_of(&facts.values).first();
+            let changes = |own: &String| POSITIONAL.contains(&own.as_str()) || own.contains('{');
+            own.is_some_and(changes)
+                || words.any(|word| POSITIONAL.contains(&word.as_str()) || word == name)
         });
+        // `"$@"` may run one of these.
+        let names_unknown = |facts: &CommandFacts| {
+            let name = builtin_of(&facts.values).first();
+            name.is_some_and(|name| name.contains(UNKNOWN))
+        };
+        let runs_values = facts.iter().any(names_unknown);
         let is_constant = |values: &[String]| {
             let mut arguments = values.iter().skip(1);
             arguments.all(|text| {
                 let is_split = !is_quoted && text.contains(char::is_whitespace);
-                !is_split && !text.contains(UNKNOWN) && !is_pattern(text)
+                let is_shift = runs_values && is_changing(text);
+                !is_split && !is_shift && !text.contains(UNKNOWN) && !is_pattern(text)
             })
         };
         let mut calls = self.plain_calls(name);
@@ -247,12 +226,12 @@ impl ScriptFacts {
 
     /// Whether an assignment gives a variable a text that a word is replaced by as it is.
     fn is_constant(command: &SimpleCommand, value: &ShellWord, word: &ShellWord) -> bool {
-        const DECLARING: [&str; 8] = [
+        const PLAIN: [&str; 8] = [
             "export", "local", "typeset", "declare", "readonly", "-x", "-r", "-g",
         ];
         let is_plain = command.words.iter().all(|word| {
             let word = word.value("", "").text;
-            DECLARING.contains(&word.as_str())
+            PLAIN.contains(&word.as_str())
         });
         let is_quoted = word.is_quoted();
         is_plain

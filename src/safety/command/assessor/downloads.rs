@@ -39,6 +39,14 @@ fn is_remote(value: &str) -> bool {
     value.contains("://") || place.contains(':')
 }
 
+/// Whether an argument names the files of a directory or a module on another machine: `host:dir/`, `host::module`.
+fn names_tree(value: &str) -> bool {
+    let is_module = value
+        .rsplit_once("::")
+        .is_some_and(|(_, module)| !module.contains('/'));
+    is_remote(value) && (is_module || value.ends_with(['/', ':']))
+}
+
 /// Whether a command starts a container.
 fn runs_containers(script: &ScriptFacts) -> bool {
     script.facts.iter().any(|facts| {
@@ -336,6 +344,10 @@ impl Assessor<'_> {
         let sends = values.len() > 1 && values.last().is_some_and(|last| is_remote(last));
         if !sends && values.iter().any(|value| is_remote(value)) {
             self.downloaded.extend(values.iter().cloned());
+            let is_here = values
+                .last()
+                .is_some_and(|to| matches!(to.as_str(), "." | "./"));
+            self.has_unpacked |= is_here && values.iter().any(|value| names_tree(value));
         }
     }
 

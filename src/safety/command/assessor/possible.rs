@@ -18,18 +18,21 @@ pub(super) const MAX_BYTES: usize = 256 << 10;
 const MAX_GUESS: usize = 512;
 const MAX_GUESSES: usize = 12;
 
-/// Returns the arguments that `parallel` adds to a command: one of each list, up to `most` combinations.
-fn combinations(lists: &[String], most: usize) -> Vec<Vec<String>> {
+/// Returns the arguments that `parallel` adds to a command: one of each list, the last list first.
+fn combinations(lists: &[String]) -> impl Iterator<Item = Vec<String>> {
     let lists = lists.split(|word| word.starts_with(":::"));
-    let mut all = vec![Vec::new()];
-    for list in lists.filter(|list| !list.is_empty()) {
-        let longer = all.iter().flat_map(|before: &Vec<String>| {
-            list.iter()
-                .map(|word| before.iter().chain([word]).cloned().collect())
-        });
-        all = longer.take(most).collect();
-    }
-    all
+    let lists: Vec<&[String]> = lists.filter(|list| !list.is_empty()).collect();
+    let nth = move |number: usize| {
+        let mut rest = number;
+        let mut words: Vec<String> = Vec::with_capacity(lists.len());
+        for list in lists.iter().rev() {
+            words.extend(list.get(rest % list.len()).cloned());
+            rest /= list.len();
+        }
+        words.reverse();
+        (rest == 0).then_some(words)
+    };
+    (0..).map_while(nth)
 }
 
 /// The arguments of a call with the words that they come from.
@@ -197,12 +200,15 @@ impl Assessor<'_> {
                 placeholder: call.placeholder.clone(),
                 ..UnwrappedCall::default()
             };
-            let all = combinations(lists, MAX_VALUES + 1);
-            if all.len() > MAX_VALUES {
-                self.note_cut();
-            }
-            for words in all.iter().take(MAX_VALUES) {
-                self.possible_call(script, plain.fed(words));
+            for (at, words) in combinations(lists).enumerate() {
+                if at == MAX_VALUES {
+                    self.note_cut();
+                    break;
+                }
+                if !words.iter().all(|word| self.has_room(word)) {
+                    break;
+                }
+                self.possible_call(script, plain.fed(&words));
             }
         }
         self.fed_paths = paths;

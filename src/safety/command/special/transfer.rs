@@ -203,13 +203,14 @@ pub fn download(
     findings: &mut Findings,
 ) -> CallOutcome {
     let mut outcome = CallOutcome::default();
-    let method = call
-        .option_value(&["-X", "--request", "--method"])
-        .unwrap_or_default();
+    // Several come from `-X{GET,DELETE}`.
+    let methods = call.option_values(&["-X", "--request", "--method"]);
+    let has_method = |names: &[&str]| {
+        let mut names = names.iter();
+        names.any(|name| methods.iter().any(|own| own.eq_ignore_ascii_case(name)))
+    };
     let is_short = matches!(call.name, "http" | "https" | "xh");
-    let is_delete = ["DELETE", "PURGE"]
-        .iter()
-        .any(|name| method.eq_ignore_ascii_case(name))
+    let is_delete = has_method(&["DELETE", "PURGE"])
         || call
             .arguments
             .iter()
@@ -217,13 +218,11 @@ pub fn download(
     let bodies = call.option_values(&BODIES);
     let is_get = call.name == "curl" && call.list().has_any(&["-G", "--get"]);
     uploads(call, findings);
-    let sends = matches!(
-        method.to_ascii_uppercase().as_str(),
-        "POST" | "PUT" | "PATCH"
-    ) || call
-        .arguments
-        .iter()
-        .any(|a| matches!(a.as_str(), "POST" | "PUT" | "PATCH"))
+    let sends = has_method(&["POST", "PUT", "PATCH"])
+        || call
+            .arguments
+            .iter()
+            .any(|a| matches!(a.as_str(), "POST" | "PUT" | "PATCH"))
         || !is_get && !bodies.is_empty();
     // Services that delete by a path: `_delete_by_query` of Elasticsearch.
     let is_delete = is_delete
@@ -244,11 +243,11 @@ pub fn download(
                 || header.contains("method-override") && header.ends_with("delete")
         })
         // A command of FTP, POP3 or IMAP.
-        || commands_change(method);
+        || methods.iter().any(|method| commands_change(method));
     if is_delete {
         findings.add(Destroys, "sends a request that deletes");
     }
-    if method.starts_with(UNKNOWN) {
+    if methods.iter().any(|method| method.starts_with(UNKNOWN)) {
         let reason = format!("which request {} sends is not known in advance", call.name);
         findings.add(Unknown, reason);
     }

@@ -2,6 +2,9 @@
 
 use super::{PATTERN_PLACEHOLDER, ZshScreen};
 
+/// Longest operator of a redirection: `&>>!`.
+const MAX_OPERATOR: usize = 4;
+
 impl ZshScreen {
     pub(super) fn redirection(&mut self, c: char) -> Result<(), &'static str> {
         // `<1-5>` is a pattern of numbers.
@@ -43,10 +46,21 @@ impl ZshScreen {
             self.copy(2);
             return self.heredoc();
         }
+        // zsh reads `>>(…)` as `> >(…)`.
+        if c == '>' && self.peek(1) == Some('>') && self.peek(2) == Some('(') {
+            self.out.push_str("> ");
+            self.at += 1;
+            self.redirection_end();
+            return Ok(());
+        }
         let mut operator = String::new();
         while let Some(next) = self.peek(0).filter(|c| "<>&|!".contains(*c)) {
             operator.push(next);
             self.at += 1;
+            // The parser would take time in proportion to the square of the length.
+            if operator.len() > MAX_OPERATOR {
+                return Err("its syntax is not understood");
+            }
         }
         // `!` and `|` only override the option noclobber.
         let operator = match operator.as_str() {
