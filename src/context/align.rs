@@ -205,13 +205,15 @@ pub fn cut(
         }
     }
     let prompts = Prompts::new(&current.found, &candidates);
-    // Rows that show the command, of which the lowest is chosen.
     let with_text = candidates.get(wanted - 1)?.clone();
+    // Rows that show the command, of which the lowest is chosen.
     let shown: Vec<Echo> = with_text
         .iter()
         .filter(|found| prompts.has(&current.found, found))
         .map(|found| found.echo)
         .collect();
+    // Rows that show each of the commands after the prompt of the line that runs now.
+    let with_prompt = doubts::with_prompt(&current.found, &candidates);
     // The first row that may show the command or an older one.
     let with_older = candidates.get(wanted - 1..)?.iter().flatten();
     let topmost = with_older.map(|found| found.echo.first_row).min();
@@ -300,8 +302,13 @@ pub fn cut(
     let found = matched.get(wanted..)?.iter().map(Option::as_ref);
     let before_it = all.get(..known)?.iter().rev();
     let before_it = before_it.zip(found.chain(std::iter::repeat(None)));
-    let is_ambiguous =
-        own.is_some_and(|own| doubts::is_ambiguous(screen, text, before_it, &shown, own));
+    let since = (all.get(known..)?, with_prompt.get(..wanted)?, newer);
+    let is_ambiguous = own.is_some_and(|own| {
+        doubts::is_ambiguous(screen, text, before_it, &shown, own)
+            || doubts::may_be_older_run(screen, since, own)
+            || earlier::lacks_a_run(all, known, &matched, wanted)
+                && earlier::has_later_line(own, &with_text, &lines)
+    });
     is_partial = is_partial
         || is_doubtful
         || is_ambiguous

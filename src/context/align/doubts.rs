@@ -1,10 +1,12 @@
 //! Signs that rows of an output belong to something else: to a prompt that is not always the same, or to another run of the command.
 
+use std::ops::RangeInclusive;
+
 use super::echo::Echo;
-use super::prompt::{begins_with_sign, shape, shows_directory};
+use super::prompt::{Similarity, begins_with_sign, shape, shows_directory};
 use super::redrawn::is_long_form;
 use super::text::SearchedScreen;
-use super::{Found, KnownCommand, ScreenRow};
+use super::{Found, KnownCommand, ScreenRow, unrecorded};
 
 /// Maximum number of words in a row with an exit code or a time that may belong to a prompt.
 const STATUS_WORDS: usize = 2;
@@ -101,11 +103,64 @@ pub fn is_ambiguous<'c, 'k: 'c, 'a: 'c>(
             break;
         }
     }
-    let rows = top..=own.echo.first_row;
-    let shown: Vec<&Echo> = shown
-        .iter()
-        .filter(|echo| rows.contains(&echo.first_row))
-        .collect();
+    lines_in(screen, shown, top..=own.echo.first_row, own) > entered
+}
+
+/// Returns the places of the text of each command above the line that runs now and after a prompt like its own.
+pub fn with_prompt(current: &Found<'_>, candidates: &[Vec<Found<'_>>]) -> Vec<Vec<Echo>> {
+    let is_line = |found: &&Found<'_>| {
+        found.echo.first_row < current.echo.first_row
+            && found.prompt.similarity(&current.prompt) >= Similarity::SameShape
+    };
+    let echoes = |lines: &Vec<Found<'_>>| {
+        let lines = lines.iter().filter(is_line);
+        lines.map(|found| found.echo).collect()
+    };
+    candidates.iter().map(echoes).collect()
+}
+
+/// Whether the line that was taken for the first of some commands may be one of an older run, because outputs have the line too and the
+/// lines of the other commands were taken too high as well: from it on, the text is then shown more often than it was entered.
+/// `with_prompt` are the places of the texts of the commands and `newer` the lines of all but the first one, newest first.
+pub fn may_be_older_run(
+    screen: &SearchedScreen<'_>,
+    (commands, with_prompt, newer): (&[KnownCommand<'_>], &[Vec<Echo>], &[Option<Found<'_>>]),
+    own: &Found<'_>,
+) -> bool {
+    let (Some(command), Some(shown)) = (commands.first(), with_prompt.last()) else {
+        return false;
+    };
+    let first = own.echo.first_row;
+    // The line of a command with another text is the last row that counts, unless it may be too high itself.
+    let is_certain = |shown: &[Echo], text: &str| {
+        let rows = shown.iter().filter(|echo| echo.first_row >= first);
+        rows.count() <= unrecorded::count_of(commands, text)
+    };
+    let mut entered = command.count(command.text);
+    let mut end = screen.rows.len();
+    let lines = with_prompt.iter().zip(newer).rev();
+    for (other, (shown, found)) in commands.iter().skip(1).zip(lines) {
+        if let Some(found) = found
+            && other.text != command.text
+            && is_certain(shown, other.text)
+        {
+            end = found.echo.first_row;
+            break;
+        }
+        entered += other.count(command.text);
+    }
+    lines_in(screen, shown, first..=end, own) > entered
+}
+
+/// Returns how many of the places of a text are in some rows, without the copies that zle leaves of the line `own`.
+fn lines_in(
+    screen: &SearchedScreen<'_>,
+    shown: &[Echo],
+    rows: RangeInclusive<usize>,
+    own: &Found<'_>,
+) -> usize {
+    let inside = |echo: &&Echo| rows.contains(&echo.first_row);
+    let shown: Vec<&Echo> = shown.iter().filter(inside).collect();
     let prompt = |echo: &Echo| {
         screen
             .rows
@@ -127,7 +182,7 @@ pub fn is_ambiguous<'c, 'k: 'c, 'a: 'c>(
                     || has_long_form(echo))
         })
     };
-    shown.iter().filter(|echo| !is_copy(echo)).count() > entered
+    shown.iter().filter(|echo| !is_copy(echo)).count()
 }
 
 /// Removes the first rows of a prompt that is longer than the window, where the terminal does not tell which rows it has wrapped.

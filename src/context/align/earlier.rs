@@ -45,6 +45,42 @@ pub fn may_be_taken(
     false
 }
 
+/// Whether the line of an older run of the same command was not found, up to a line of another one. The arguments are those of
+/// [`may_be_taken`].
+pub fn lacks_a_run(
+    all: &[KnownCommand<'_>],
+    known: usize,
+    matched: &[Option<Found<'_>>],
+    wanted: usize,
+) -> bool {
+    let text = all.get(known).map_or("", |command| command.text);
+    let older = all.get(..known).unwrap_or_default().iter().rev();
+    let lines = matched.get(wanted..).unwrap_or_default().iter();
+    let mut runs = older.zip(lines.map(Option::is_some).chain(std::iter::repeat(false)));
+    runs.find_map(|(command, is_found)| match command.text == text {
+        true => (!is_found).then_some(true),
+        false => is_found.then_some(false),
+    })
+    .unwrap_or(false)
+}
+
+/// Whether a row below the line `own` may be the line of its command, or of a later run of it, behind a prompt that is unlike all others:
+/// the lines of all runs were taken too high then. `with_text` are all lines that end with the text of the command, and `lines` the
+/// command lines that were found.
+pub fn has_later_line(own: &Found<'_>, with_text: &[Found<'_>], lines: &[&Found<'_>]) -> bool {
+    let first = own.echo.first_row;
+    let other = lines.iter().filter(|line| line.command != own.command);
+    let other = other.map(|line| line.echo.first_row);
+    let end = other.filter(|row| *row > first).min().unwrap_or(first);
+    let is_line = |row: usize| lines.iter().any(|line| line.echo.first_row == row);
+    // `zsh: command not found: NAME` is a message.
+    let is_message = |found: &Found<'_>| found.prompt.text.trim_end().ends_with(':');
+    with_text.iter().any(|found| {
+        let row = found.echo.first_row;
+        (first + 1..end).contains(&row) && !is_line(row) && !is_message(found)
+    })
+}
+
 /// Looks in the rows below the line that was taken for a later one. `with_text` are all lines that end with the text of the command, and
 /// `lines` the command lines that were found; `next` is the one below the rows.
 pub fn own_line(

@@ -296,20 +296,31 @@ pub fn repeats(
 }
 
 /// Whether more may follow a command line than its right prompt: the beginning of the output, which a terminal that became wider has
-/// taken for the rest of that row. The only signs are that the text does not end at the edge, and has another shape than after the
-/// other `lines`.
+/// taken for the rest of that row. The text then has another shape than after the other `lines`, and does not end where a right prompt
+/// ends, or begins with one of theirs.
 pub fn may_hide_output(screen: &SearchedScreen<'_>, own: &Found<'_>, lines: &[&Found<'_>]) -> bool {
     let row = |found: &Found<'_>| screen.rows.get(found.echo.last_row);
     let behind = |found: &Found<'_>| {
         let (_, behind) = row(found)?.text.trim_end().rsplit_once(RIGHT_PROMPT)?;
         Some(shape(behind, found.prompt.cwd))
     };
-    let edge = screen.columns.saturating_sub(2);
-    let is_inside = row(own).is_some_and(|row| row.text.trim_end().width() < edge);
-    let mut others = lines.iter().filter(|found| found.echo != own.echo);
-    !screen.tells_wraps
-        && is_inside
-        && behind(own).is_some_and(|own| others.all(|other| behind(other).as_ref() != Some(&own)))
+    let Some(shown) = behind(own).filter(|_| !screen.tells_wraps) else {
+        return false;
+    };
+    let others = lines.iter().filter(|found| found.echo != own.echo);
+    let known: Vec<String> = others.filter_map(|found| behind(found)).collect();
+    // A right prompt has an exit code before the time, or the like, at times only.
+    if (known.iter()).any(|other| shown.ends_with(other.as_str()) || other.ends_with(&shown)) {
+        return false;
+    }
+    let goes_on = |other: &String| {
+        let rest = shown.strip_prefix(other.as_str());
+        rest.is_some_and(|rest| rest.starts_with(' '))
+    };
+    // zsh leaves the last column free.
+    let width = row(own).map_or(0, |row| row.text.trim_end().width());
+    let is_at_edge = (screen.columns.saturating_sub(2)..screen.columns).contains(&width);
+    !is_at_edge || known.iter().any(goes_on)
 }
 
 fn is_blank(screen: &SearchedScreen<'_>, row: usize) -> bool {

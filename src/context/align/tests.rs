@@ -1072,6 +1072,33 @@ fn an_output_behind_a_right_prompt_is_told_as_missing() {
             true,
             false,
         ),
+        // A full row goes on in the next one.
+        (
+            usual,
+            "~ > ls x                    1 at 12:00 first word of the o",
+            false,
+            true,
+        ),
+        // By chance it ends where a right prompt does.
+        (
+            usual,
+            "~ > ls x                    1 at 12:00 first word of the",
+            false,
+            true,
+        ),
+        // Without the exit code, and only with it.
+        (
+            usual,
+            "~ > ls x                      at 12:00",
+            false,
+            false,
+        ),
+        (
+            "~ > true                       12:00",
+            "~ > ls x                    1 12:00",
+            false,
+            false,
+        ),
         // Another right prompt than usual, and the end of one.
         (
             "~ > true",
@@ -1842,4 +1869,71 @@ fn the_long_form_of_a_transient_prompt_above_a_finished_job_is_no_output() {
     ];
     let known: [(&str, &[_]); 2] = [("sleep 1 &", &[]), ("echo x", &[])];
     assert_eq!(last_after(&rows, &known), Some(("x".to_owned(), true)));
+}
+
+#[test]
+fn a_line_of_an_older_run_whose_output_has_the_line_too_is_told_as_doubtful() {
+    // What each run printed, after which other lines were entered.
+    let runs: [&[&str]; 7] = [
+        &["usage\nexample\nhost:~# cat f"],
+        &["usage\nhost:~# cat f\ncontent\nmore"],
+        &["host:~# cat f\ncontent\nmore"],
+        &["host:~# cat f"],
+        &["a\nhost:~# cat f\nb\nhost:~# cat f\nc"],
+        &["usage\nhost:~# cat f\nx"; 3],
+        &["usage\n    host:~# cat f\n    x"],
+    ];
+    let (one, two) = (
+        "aish-helper output --json >~/o1",
+        "aish-helper output --json --command 2 >~/o2",
+    );
+    let mut lines = vec![("echo", ""), (one, "")];
+    for outputs in runs {
+        lines.extend(outputs.iter().map(|output| ("cat f", *output)));
+        lines.extend([(one, ""), (two, "")]);
+    }
+    // It is the second one that is asked for.
+    lines.pop();
+    let known: Vec<(&str, &[_])> = lines.iter().map(|(text, _)| (*text, &[][..])).collect();
+    let rows = session("host:~# ", &lines);
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let screen = Screen {
+        tells_wraps: true,
+        is_confirmed: true,
+        ..screen(80, &rows)
+    };
+    for wanted in 1..=known.len() {
+        let told = nth_after(&screen, &known, wanted);
+        let (text, output) = lines[lines.len() - wanted];
+        let is_right = told.as_ref().is_none_or(|told| told.1 || told.0 == output);
+        assert!(is_right, "{wanted} {text} {told:?}");
+    }
+}
+
+#[test]
+fn the_lines_of_older_runs_above_one_with_another_prompt_are_told_as_doubtful() {
+    for last in ["[2] make", "✘ make", "me/x » make"] {
+        let rows = [
+            "me $ make",
+            "1",
+            "me $ make",
+            "2",
+            last,
+            "3",
+            "me $ llm fix it",
+        ];
+        let known = [("make", 0); 3];
+        assert!(with_exit(&rows, &known, 1).unwrap().1, "{last}");
+        assert_eq!(with_exit(&rows, &known, 2), Some(("1".to_owned(), true)));
+    }
+    // The lines of all runs were found, or the row is a message.
+    let rows = ["$ ps", "10 pts/0 ps", "$ ps", "11 pts/0 ps", "$ llm fix it"];
+    for (wanted, output) in [(1, "11 pts/0 ps"), (2, "10 pts/0 ps")] {
+        let told = with_exit(&rows, &[("ps", 0); 2], wanted);
+        assert_eq!(told, Some((output.to_owned(), false)));
+    }
+    let message = "zsh: command not found: make";
+    let rows = ["$ make", message, "$ llm fix it"];
+    let told = with_exit(&rows, &[("make", 0); 2], 1);
+    assert_eq!(told, Some((message.to_owned(), false)));
 }

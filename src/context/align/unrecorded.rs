@@ -165,12 +165,15 @@ pub fn assign<'a>(
 
 /// Returns how many lines with a text were entered.
 pub fn count_of(commands: &[KnownCommand<'_>], text: &str) -> usize {
-    let count = |command: &KnownCommand<'_>| {
-        let lines = command.unrecorded_after.unwrap_or_default().iter();
-        let others = lines.filter(|line| line.may_be(text)).count();
-        usize::from(command.text == text) + others
-    };
-    commands.iter().map(count).sum()
+    commands.iter().map(|command| command.count(text)).sum()
+}
+
+impl KnownCommand<'_> {
+    /// Returns how many lines with a text were entered: its own one, and those after it.
+    pub fn count(&self, text: &str) -> usize {
+        let lines = self.unrecorded_after.unwrap_or_default().iter();
+        usize::from(self.text == text) + lines.filter(|line| line.may_be(text)).count()
+    }
 }
 
 /// Returns the lines that were entered after the first of some commands, which follow each other, and are not on the screen as
