@@ -214,6 +214,7 @@ fn answer(chance: &mut Chance, calls: Vec<Call>) -> RecordBody {
         cost: Some(0.0123),
         cost_estimated: false,
         refused: false,
+        rejected: false,
         ms: 700 + chance.below(9_000),
     }
 }
