@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use aish::protocol::tools::Reaction;
 use aish::protocol::{
     AnswerSummary, AskAccepted, AskRequest, AttachRequest, Event, FrameDecoder, Hello, Request,
-    ShownCost, Transcript, json_frame, kind, parse, text_frame,
+    ServerRequest, ShownCost, Transcript, json_frame, kind, parse, text_frame,
 };
 use serde_json::Value;
 
@@ -172,6 +172,8 @@ impl Wire {
                 let none: [Value; 0] = [];
                 self.send(&json_frame(kind::REPLY, &none).expect("a frame"));
             }
+            // Likewise.
+            Request::Server(ServerRequest::Status) => {}
             other => panic!("unexpected request: {other:?}"),
         }
         true
