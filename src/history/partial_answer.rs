@@ -121,8 +121,8 @@ struct RedactedText {
     tail: Vec<u8>,
     /// Text that was made certain since [`RedactedText::settled`] was last called, then the settled text after it.
     unread: Vec<u8>,
-    /// Number of bytes at the start of `unread` that were returned, because they were settled before they were certain.
-    ahead: usize,
+    /// The bytes at the start of `unread` that were returned, because they were settled before they were certain.
+    early: Vec<u8>,
     returned: Vec<u8>,
 }
 
@@ -134,7 +134,7 @@ impl RedactedText {
             certain: Vec::new(),
             tail: Vec::new(),
             unread: Vec::new(),
-            ahead: 0,
+            early: Vec::new(),
             returned: Vec::new(),
         }
     }
@@ -143,12 +143,22 @@ impl RedactedText {
         let certain = self.unread.len();
         // Only text without an incomplete piece at its beginning follows the certain part.
         self.stream.peek(&mut self.unread);
-        let (from, end) = (self.ahead, self.unread.len());
+        let pairs = self.early.iter().zip(&self.unread);
+        let mut from = pairs.take_while(|(early, now)| early == now).count();
+        let is_ahead = from == self.unread.len();
+        // Text that was settled by mistake is followed by what it should have been, from the start of a character.
+        let is_within = |byte: Option<&u8>| byte.is_some_and(|byte| byte & 0xc0 == 0x80);
+        while from < self.early.len() && from > 0 && is_within(self.unread.get(from)) {
+            from -= 1;
+        }
         self.returned.clear();
         self.returned
             .extend_from_slice(self.unread.get(from..).unwrap_or_default());
+        if !is_ahead {
+            self.early.clone_from(&self.unread);
+        }
+        self.early.drain(..certain.min(self.early.len()));
         self.unread.clear();
-        self.ahead = from.max(end).saturating_sub(certain);
         &self.returned
     }
 

@@ -21,6 +21,7 @@ const ARGUMENTS: &[(&str, usize)] = &[
     ("secret access key:", 0),
     ("requirepass", 0),
     ("masterauth", 0),
+    ("remote_password", 0),
     ("bindpw", 0),
     ("rootpw", 0),
     ("identified by", 0),

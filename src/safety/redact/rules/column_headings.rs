@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use aho_corasick::Input;
+
 use super::super::BACK;
 use super::FormatRules;
 use super::byte_classes::is_quote;
@@ -25,7 +27,7 @@ const MAX_VERBS: usize = 6;
 const MAX_BETWEEN: usize = 96;
 
 /// Last words of the names of columns that name the values in another column.
-const NAME_COLUMNS: [&str; 9] = [
+const NAME_COLUMNS: [&str; 10] = [
     "name",
     "key",
     "variable",
@@ -35,7 +37,11 @@ const NAME_COLUMNS: [&str; 9] = [
     "property",
     "label",
     "field",
+    "output",
 ];
+
+/// Last words of the names of columns of a table of words, whose names say where a program shows each word.
+const LANGUAGE_COLUMNS: [&str; 5] = ["lang", "language", "locale", "translation", "i18n"];
 
 /// The names of the columns in a statement of SQL.
 pub(super) enum SqlHeading {
@@ -179,6 +185,7 @@ fn table(
         Some(place.1.clone())
     };
     let pair = place_of(&NAME_COLUMNS).zip(place_of(&["value"]));
+    let pair = pair.filter(|_| place_of(&LANGUAGE_COLUMNS).is_none());
     let columns = cells.iter().zip(places.iter().cloned());
     let columns: Vec<_> = columns.filter_map(column).collect();
     (!columns.is_empty() || pair.is_some()).then(|| Table {
@@ -307,7 +314,14 @@ impl FormatRules {
                 (is_suffix && names_a_secret(lead, key)).then(|| (rule.kind.into(), is_password))
             })
         };
-        let mut kinds = (0..name.len()).filter_map(kind_at);
+        let mut from = 0;
+        let keywords = std::iter::from_fn(|| {
+            let finder = self.finder.as_ref()?;
+            let keyword = finder.find(Input::new(name).range(from.min(name.len())..))?;
+            from = keyword.start() + 1;
+            Some(keyword.start())
+        });
+        let mut kinds = keywords.filter_map(kind_at);
         let first = kinds.next()?;
         let is_password = |(_, is_password): &(_, bool)| *is_password;
         match is_password(&first) {

@@ -239,7 +239,10 @@ impl Table {
             let (name, cell) = (&text[under(name)?.clone()], under(value)?.clone());
             let value = &text[cell.clone()];
             let is_word = value.iter().all(|b| b.is_ascii_graphic() || *b >= 0x80);
+            // More columns may be those of any table, such as one of words.
+            let is_text = self.cells > 2 && value_class::is_identifier(value);
             let is_secret = is_word
+                && !is_text
                 && !value.starts_with(MARK_START.as_bytes())
                 && is_clear(value)
                 && is_named_secret(name, value);

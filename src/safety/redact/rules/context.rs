@@ -65,6 +65,14 @@ pub(super) fn lower(bytes: &[u8]) -> String {
 
 /// The value assigned to the name that contains the keyword: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`.
 pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    assigned_like(place, |_| true)
+}
+
+/// The same of a value that `is_candidate` accepts, which is asked before the value is classified.
+pub(super) fn assigned_like(
+    place: &KeywordMatch<'_>,
+    is_candidate: fn(&[u8]) -> bool,
+) -> Option<SecretSpan> {
     let KeywordMatch {
         text,
         from,
@@ -101,6 +109,7 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         is_secret: keyword == "secret",
         is_phrase: may_be_phrase(&keyword),
         is_flag: lead.starts_with(b"--") || before.ends_with(b"--"),
+        is_candidate,
     };
     if text[end - 1] == b'=' {
         return name.value_at(end, false);
@@ -174,28 +183,6 @@ pub(super) fn assigned(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         .or_else(below)
 }
 
-/// The id of a secret that is one itself: a UUID, as opposed to the name of a secret in a store.
-pub(super) fn secret_id(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let is_uuid = |value: &SecretSpan| {
-        let value = &place.text[value.start..value.end];
-        value.len() >= 32 && value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
-    };
-    assigned(place).filter(is_uuid)
-}
-
-/// A personal access token, as opposed to a pattern: `AZURE_DEVOPS_EXT_PAT=…`.
-pub(super) fn access_token(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
-    let is_token = |value: &SecretSpan| {
-        let value = &place.text[value.start..value.end];
-        value.len() >= 20
-            && value
-                .iter()
-                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))
-    };
-    let is_variable = is_upper_case(&place.text[place.at..place.end]);
-    assigned(place).filter(|value| is_variable && is_token(value))
-}
-
 /// A name that has the keyword of a secret.
 #[derive(Clone, Copy)]
 struct SecretName<'t> {
@@ -217,6 +204,8 @@ struct SecretName<'t> {
     is_phrase: bool,
     /// The name of an option, such as `--token`.
     is_flag: bool,
+    /// Whether a value may be the secret.
+    is_candidate: fn(&[u8]) -> bool,
 }
 
 impl SecretName<'_> {
@@ -309,6 +298,9 @@ impl SecretName<'_> {
         let value = place.value()?;
         let is_quoted = value.start > at;
         let bytes = &text[value.start..value.end];
+        if !(self.is_candidate)(bytes) {
+            return None;
+        }
         let is_secret = match self.is_password && (is_quoted || !is_code) {
             true if is_exact => chosen_password(bytes, 4),
             true => {

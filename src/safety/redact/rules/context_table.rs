@@ -8,11 +8,12 @@ use super::FormatRule;
 use super::arguments::{argument, net_use};
 use super::calls::second_argument;
 use super::commands::{cookie, curl_options, encoded_login, encoded_pem, option, pgpass, piped};
-use super::context::{access_token, assigned, secret_id};
+use super::context::assigned;
 use super::fields::{FIELD_VALUE, field_value};
 use super::file_contexts::{ContextRule, FILE_CONTEXTS, MANUALS, NAMES};
 use super::files::{cookie_jar, ntlm_hash, seed_phrase, terraform_change, terraform_default, wifi};
 use super::headers::{authorization, basic, bearer, header_parameter};
+use super::key_text::{access_token, secret_id};
 use super::objects::tabbed_parameter;
 use super::random_keys::{RANDOM_KEY, random_key};
 use super::urls::{go_address, oracle, url};
@@ -361,6 +362,7 @@ const CONTEXTS: &[ContextRule] = &[
             "secret access key:",
             "requirepass",
             "masterauth",
+            "remote_password",
             "bindpw",
             "rootpw",
             "identified by",

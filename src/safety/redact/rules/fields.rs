@@ -2,6 +2,9 @@
 //! `<name>fs.s3a.secret.key</name><value>…</value>`.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, Input};
 
 use super::super::RULES;
 use super::super::stage::ByteClass;
@@ -24,6 +27,8 @@ const MAX_BEHIND: usize = 112;
 /// Length of the longest value that may stand before its name, and of the shortest one.
 const MAX_FIRST: usize = 256;
 const MIN_VALUE: usize = 6;
+/// The same with the quotes of the value.
+const MAX_QUOTED: usize = MAX_FIRST + 2 * SPACES;
 /// Maximum length of a name, and of the fields between it and its value.
 const MAX_NAME: usize = 72;
 
@@ -62,22 +67,25 @@ fn begins_name_word(text: &[u8], from: usize, at: usize) -> bool {
     })
 }
 
-/// Returns the value of the field whose name ends at `end`, with the sign before it.
-fn value_of(place: &KeywordMatch<'_>) -> Option<(Sign, SecretSpan)> {
+/// Returns the sign behind the name of a field, and where the value begins.
+fn value_start(place: &KeywordMatch<'_>) -> Option<(Sign, usize)> {
     let KeywordMatch {
         text,
         from,
         at,
         end,
     } = *place;
-    if !begins_name_word(text, from, at) {
-        return None;
-    }
-    let (sign, start) = sign_behind(text, end)?;
-    let value = match sign {
+    let is_name = begins_name_word(text, from, at);
+    is_name.then(|| sign_behind(text, end)).flatten()
+}
+
+/// Returns the value of a field behind its sign.
+fn value_at(place: &KeywordMatch<'_>, sign: Sign, start: usize) -> Option<SecretSpan> {
+    let KeywordMatch { text, from, at, .. } = *place;
+    match sign {
         Sign::Tag => {
             let length = run_length(text, start, |b| b != b'<' && !b.is_ascii_whitespace());
-            SecretSpan::new(start, start + length)
+            Some(SecretSpan::new(start, start + length))
         }
         Sign::Plain => ValuePlace {
             text,
@@ -87,9 +95,8 @@ fn value_of(place: &KeywordMatch<'_>) -> Option<(Sign, SecretSpan)> {
             is_password: true,
             is_exact: false,
         }
-        .value()?,
-    };
-    Some((sign, value))
+        .value(),
+    }
 }
 
 /// Returns the name that the field whose name is at `field` holds.
@@ -114,6 +121,26 @@ fn name_field(text: &[u8], from: usize, at: usize) -> Option<Range<usize>> {
     };
     let name = NAMES.iter().find(is_here)?;
     begins_name_word(text, from, at).then(|| at..at + name.len())
+}
+
+/// Finds [`NAMES`], none of which ends as another one begins.
+static NAME_FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let builder = AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build(NAMES);
+    // The build cannot fail for these names.
+    builder.ok()
+});
+
+/// Returns where the names of such fields may begin in a part of a text.
+fn name_starts(text: &[u8], part: Range<usize>) -> impl Iterator<Item = usize> {
+    #[cfg(test)]
+    super::super::tests::INSPECTED.with(|n| n.set(n.get() + part.len()));
+    let input = Input::new(text).range(part);
+    let names = NAME_FINDER
+        .iter()
+        .flat_map(move |finder| finder.find_iter(input.clone()));
+    names.map(|name| name.start())
 }
 
 /// Whether text between a name and a value is that of one object: other short fields, and no beginning or end of another object.
@@ -155,7 +182,12 @@ fn is_within_object(between: &[u8], sign: Sign) -> bool {
 /// Returns the name that the last field before a value at `at` holds, if it belongs to the same object.
 fn name_before(text: &[u8], from: usize, at: usize, sign: Sign) -> Option<&[u8]> {
     let head = &text[..at];
-    let name = (from..at)
+    // No name is read behind the beginning or the end of an object.
+    let object = memchr::memrchr2(b'{', b'}', &head[from..]);
+    let first = object.map_or(from, |object| from + object + 1);
+    let starts: Vec<usize> = name_starts(head, first..at).collect();
+    let name = starts
+        .into_iter()
         .rev()
         .find_map(|start| held_name(head, name_field(head, from, start)?))?;
     is_within_object(&head[name.end..], sign).then(|| &head[name])
@@ -164,7 +196,7 @@ fn name_before(text: &[u8], from: usize, at: usize, sign: Sign) -> Option<&[u8]>
 /// Returns the name that the first field behind a value which ends at `end` holds, if it belongs to the same object.
 fn name_behind(text: &[u8], end: usize) -> Option<&[u8]> {
     let text = &text[..text.len().min(end + MAX_BEHIND)];
-    let (start, name) = (end..text.len()).find_map(|start| {
+    let (start, name) = name_starts(text, end..text.len()).find_map(|start| {
         let name = held_name(text, name_field(text, end, start)?)?;
         Some((start, name))
     })?;
@@ -195,15 +227,32 @@ pub(super) fn is_named_secret(name: &[u8], value: &[u8]) -> bool {
 /// The value of a field whose name another field of the same object holds. The keyword is the name of the field.
 pub(super) fn field_value(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, from, at, .. } = *place;
-    let (sign, value) = value_of(place)?;
-    let bytes = &text[value.start..value.end];
-    if bytes.len() < MIN_VALUE || !chosen_password(bytes, MIN_VALUE) {
+    let (sign, start) = value_start(place)?;
+    if text.get(start).is_none_or(u8::is_ascii_whitespace) {
         return None;
     }
-    let name = name_before(text, from, at, sign).or_else(|| {
+    // First where a name may be, which takes less time than to read the value.
+    let before = name_before(text, from, at, sign);
+    let may_follow = || {
+        let end = text.len().min(start + MAX_QUOTED + MAX_BEHIND);
+        let mut starts = name_starts(text, start..end);
+        sign == Sign::Plain && starts.any(|at| name_field(text, start, at).is_some())
+    };
+    if before.is_none() && !may_follow() {
+        return None;
+    }
+    let value = value_at(place, sign, start)?;
+    let bytes = &text[value.start..value.end];
+    if bytes.len() < MIN_VALUE {
+        return None;
+    }
+    let name = before.or_else(|| {
         let is_short = sign == Sign::Plain && bytes.len() <= MAX_FIRST;
         is_short.then(|| name_behind(text, value.end)).flatten()
     })?;
+    if !chosen_password(bytes, MIN_VALUE) {
+        return None;
+    }
     // Code has names behind this sign.
     let is_code = text[..value.start].ends_with(b"= ");
     let is_secret = is_named_secret(name, bytes) && (!is_code || key_like(bytes));
@@ -214,8 +263,9 @@ pub(super) fn field_value(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
 pub(super) fn may_be_named(place: &KeywordMatch<'_>) -> bool {
     let KeywordMatch { text, end, .. } = *place;
     let is_open = text.len() < end + 2 * SPACES;
-    match value_of(place) {
-        Some((_, value)) => text.len() < value.end + MAX_BEHIND + SPACES,
+    let start = value_start(place);
+    match start.and_then(|(sign, start)| value_at(place, sign, start)) {
+        Some(value) => text.len() < value.end + MAX_BEHIND + SPACES,
         // A quote that is not closed yet.
         None => is_open || sign_behind(text, end).is_some() && text.len() < end + MAX_FIRST,
     }

@@ -11,7 +11,9 @@ use super::key_text::{
     ansible_vault, bitlocker, encoded, listed_scalars, private_number, private_scalar, quoted_key,
     recovery_codes,
 };
-use super::logins::{LAST_WORDS, expect_send, imap_login, listed_auth, login_pair, sent_auth};
+use super::logins::{
+    LAST_WORDS, RESP_AUTH, expect_send, imap_login, listed_auth, login_pair, sent_auth,
+};
 use super::objects::{html_cell, named_value, random_result, secret_data};
 
 pub(super) const MANUALS: &str = "the manual of the command";
@@ -41,7 +43,7 @@ pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
     ),
     (
         "password",
-        &["AUTH\r\n$"],
+        &[RESP_AUTH],
         sent_auth,
         "redis.io/docs: the protocol RESP",
     ),
@@ -77,13 +79,18 @@ pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
             "<master>{",
             "validationkey=\"",
             "decryptionkey=\"",
+            "cbc(aes) 0x",
+            "gcm(aes)) 0x",
+            "hmac(sha1) 0x",
+            "hmac(sha256) 0x",
+            "hmac(sha512) 0x",
             "<D>",
             "<DP>",
             "<DQ>",
             "<InverseQ>",
         ],
         encoded,
-        "docs.spring.io: encrypted values; maven.apache.org: settings-security.xml; learn.microsoft.com: machineKey, RSA.ToXmlString",
+        "docs.spring.io: encrypted values; maven.apache.org: settings-security.xml; learn.microsoft.com: machineKey, RSA.ToXmlString; man ip-xfrm",
     ),
     (
         "ansible-vault",

@@ -100,13 +100,18 @@ pub(super) fn terraform_default(place: &KeywordMatch<'_>) -> Option<SecretSpan> 
         .then(|| SecretSpan::open(text, end, end + length, is_string_byte))
 }
 
-/// The new value in a change of an argument that Terraform shows: `~ password = "…" -> "…"`. The keyword is what stands between the values.
+/// The new value in a change of an argument that Terraform shows, `~ password = "…" -> "…"`, and the value of a pair in Scala,
+/// `"password" -> "…"`. The keyword is what stands between the values.
 pub(super) fn terraform_change(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let line = place.line_before();
     let KeywordMatch { text, end, .. } = *place;
-    let sign = memchr::memmem::find(line, b" = \"")?;
-    let name = line[..sign].trim_ascii_end();
-    let name = name.rsplit(u8::is_ascii_whitespace).next()?;
+    let name = match memchr::memmem::find(line, b" = \"") {
+        Some(sign) => {
+            let name = line[..sign].trim_ascii_end();
+            name.rsplit(u8::is_ascii_whitespace).next()?
+        }
+        None => &line[memchr::memrchr(b'"', line)? + 1..],
+    };
     let length = run_length(text, end, is_string_byte);
     let value = text.get(end..end + length)?;
     let is_whole = text.get(end + length).is_none_or(|b| *b == b'"');

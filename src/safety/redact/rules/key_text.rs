@@ -4,7 +4,7 @@ use super::super::stage::ByteClass;
 use super::super::value_class::is_random;
 use super::byte_classes::{alnum, base64, hex, is_space, upper, xdigit};
 use super::command_words::in_quotes;
-use super::context::{at_word_start, format_at};
+use super::context::{assigned, at_word_start, format_at};
 use super::line_prefix::readings;
 use super::rows::{next_line, next_run};
 use super::{KeywordMatch, SecretSpan, run_length};
@@ -145,4 +145,27 @@ pub(super) fn recovery_codes(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at = line.end;
     }
     span.filter(|_| rows >= 2)
+}
+
+/// The id of a secret that is one itself: a UUID, as opposed to the name of a secret in a store.
+pub(super) fn secret_id(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let is_uuid = |value: &SecretSpan| {
+        let value = &place.text[value.start..value.end];
+        value.len() >= 32 && value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
+    };
+    assigned(place).filter(is_uuid)
+}
+
+/// A personal access token, as opposed to a pattern: `AZURE_DEVOPS_EXT_PAT=…`.
+pub(super) fn access_token(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let is_token = |value: &SecretSpan| {
+        let value = &place.text[value.start..value.end];
+        value.len() >= 20
+            && value
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b))
+    };
+    let name = &place.text[place.at..place.end];
+    let is_variable = !name.iter().any(u8::is_ascii_lowercase);
+    assigned(place).filter(|value| is_variable && is_token(value))
 }

@@ -13,6 +13,9 @@ use super::{KeywordMatch, SecretSpan, run_length};
 /// Keywords of commands with one word or two, the last of which is the password.
 pub(super) const LAST_WORDS: &[&str] = &["auth ", "\"auth\" \""];
 
+/// The keyword of the same command in the protocol of Redis.
+pub(super) const RESP_AUTH: &str = "AUTH\r\n$";
+
 /// A user and a password behind a name that ends with the keyword, in a variable or a setting: `BASIC_AUTH=bob:…`.
 pub(super) fn login_pair(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     const MAX_USER: usize = 48;
@@ -139,12 +142,12 @@ pub(super) fn expect_send(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     /// Number of lines in which the prompt stands: the one with the keyword and those before it.
     const MAX_LINES: usize = 3;
     let KeywordMatch { text, end, .. } = *place;
-    let mut lines = place.before().rsplit(|b| *b == b'\n').take(MAX_LINES);
-    let has = |line: &[u8], word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
-    let is_asked = lines.any(|line| has(line, "assword") || has(line, "assphrase"));
     let length = run_length(text, end, |b| !is_quote(b) && !b.is_ascii_whitespace());
     let behind = &text[end + length..];
     let is_sent = behind.starts_with(b"\\r\"") || behind.starts_with(b"\\n\"");
-    let fits = is_asked && is_sent && chosen_password(&text[end..end + length], 4);
+    let mut lines = place.before().rsplit(|b| *b == b'\n').take(MAX_LINES);
+    let has = |line: &[u8], word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
+    let mut is_asked = || lines.any(|line| has(line, "assword") || has(line, "assphrase"));
+    let fits = is_sent && is_asked() && chosen_password(&text[end..end + length], 4);
     fits.then(|| SecretSpan::new(end, end + length))
 }

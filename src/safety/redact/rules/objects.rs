@@ -340,7 +340,9 @@ pub(super) fn tabbed_parameter(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
     let length = run_length(text, end, |b| !b"\t\r\n".contains(&b));
     let value = &text[end..end + length];
-    let fits = chosen_password(value, 6) && !format_at(text, end);
+    // The next row of types.
+    let is_type = value == b"SecureString";
+    let fits = !is_type && chosen_password(value, 6) && !format_at(text, end);
     fits.then(|| SecretSpan::new(end, end + length))
 }
 

@@ -2,7 +2,7 @@
 //! those of places in a store, of columns and of public keys, so the value must look random.
 
 use super::super::value_class::{entropy, is_random};
-use super::context::assigned;
+use super::context::assigned_like;
 use super::{KeywordMatch, SecretSpan};
 
 /// The keyword. A word in small letters would be the name of a column of secrets.
@@ -105,22 +105,18 @@ pub(super) fn ends_key_name(text: &[u8], from: usize, at: usize, end: usize) -> 
 pub(super) fn is_random_key(value: &[u8], is_variable: bool) -> bool {
     const UUID: usize = 36;
     let has = |class: fn(&u8) -> bool| value.iter().any(class);
-    let is_mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    let is_hex = value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
+    if value.len() < MIN_LENGTH || entropy(value) < 3.0 || !has(u8::is_ascii_digit) {
+        return false;
+    }
+    let is_mixed = || has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
     // The digest of a commit and the fingerprint of a key of OpenPGP.
     let is_digest = value.len() == 40 || value.len() == UUID && value[8] == b'-';
+    let is_hex = value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
     let is_kind = match is_hex {
         true => is_variable && !is_digest && value.len() >= 32,
-        false => is_mixed || is_variable,
+        false => is_variable || is_mixed(),
     };
-    let is_expression = has(|b| b"()[]{}<>,;\"'".contains(b));
-    value.len() >= MIN_LENGTH
-        && is_kind
-        && !is_expression
-        && has(u8::is_ascii_digit)
-        && entropy(value) >= 3.0
-        && is_random(value)
-        && !is_place(value)
+    is_kind && is_random(value) && value.iter().all(|b| is_value_byte(*b)) && !is_place(value)
 }
 
 /// Whether a value consists of words and an id between signs, as the name of a place in a store does.
@@ -139,9 +135,37 @@ pub(super) fn random_key(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         at,
         end,
     } = *place;
-    if !ends_key_name(text, from, at, end) {
+    if !ends_key_name(text, from, at, end) || !may_have_key(&text[end..]) {
         return None;
     }
     let is_variable = text[at..end].iter().all(u8::is_ascii_uppercase);
-    assigned(place).filter(|value| is_random_key(&text[value.start..value.end], is_variable))
+    let is_key: fn(&[u8]) -> bool = match is_variable {
+        true => |value| is_random_key(value, true),
+        false => |value| is_random_key(value, false),
+    };
+    assigned_like(place, is_key).filter(|value| is_key(&text[value.start..value.end]))
+}
+
+/// Whether a byte may be that of a value, as opposed to a blank and the sign of an expression.
+fn is_value_byte(byte: u8) -> bool {
+    !byte.is_ascii_whitespace() && !b"()[]{}<>,;\"'".contains(&byte)
+}
+
+/// Whether the text behind a name has a word that is long enough for a key and has a digit. To read names without a value takes most of
+/// the time.
+fn may_have_key(text: &[u8]) -> bool {
+    /// More than stands before the first digit of a key: the space between a name and its value, and the beginning of the value.
+    const MAX_BEFORE: usize = 448;
+    let head = &text[..text.len().min(MAX_BEFORE)];
+    let (mut length, mut has_digit) = (0, false);
+    let end = head.iter().position(|&byte| {
+        (length, has_digit) = match is_value_byte(byte) {
+            true => (length + 1, has_digit || byte.is_ascii_digit()),
+            false => (0, false),
+        };
+        length >= MIN_LENGTH && has_digit
+    });
+    #[cfg(test)]
+    super::super::tests::INSPECTED.with(|n| n.set(n.get() + end.unwrap_or(head.len())));
+    end.is_some()
 }

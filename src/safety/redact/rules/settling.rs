@@ -4,7 +4,7 @@ use super::super::BACK;
 use super::calls::{CALL_KEYWORDS, may_be_call};
 use super::commands::{may_be_cookie, may_be_login};
 use super::fields::{FIELD_VALUE, may_be_named};
-use super::logins::LAST_WORDS;
+use super::logins::{LAST_WORDS, RESP_AUTH};
 use super::objects::may_be_secret_data;
 use super::phrases::may_be_phrase;
 use super::random_keys::{RANDOM_KEY, ends_key_name};
@@ -97,6 +97,12 @@ impl FormatRule {
                     {
                         let rest = text.get(secret.end..).unwrap_or_default();
                         rows::has_line_end(rest) || rest.len() >= CONTEXT
+                    }
+                    // A second word makes the first one the user.
+                    (Some(secret), _) if self.key == RESP_AUTH => {
+                        let rest = text.get(secret.end..).unwrap_or_default();
+                        let is_last = rest.len() > 2 && !rest.starts_with(b"\r\n$");
+                        is_last || rest.len() >= CONTEXT
                     }
                     (Some(secret), _) => {
                         let more = secret

@@ -38,6 +38,13 @@ const SECRETS: &[&str] = &[
     "$db = new PDO(\n    'mysql:host=db;dbname=app',\n    'app',\n    '@'\n);\n",
     "$link = mysqli_connect('localhost', 'app', '@', 'appdb');\n",
     "DriverManager.getConnection(url, props.get(\"user\"), \"@\");\n",
+    "new Sequelize(\"shop\", \"app\", \"@\", { host: \"db\" });\n",
+    "my $dbh = DBI->connect(\"dbi:mysql:shop\", \"app\", \"@\");\n",
+    "mysql_real_connect(con, \"db\", \"app\", \"@\", \"shop\", 0, NULL, 0);\n",
+    "const tok = jwt.sign({id: 1}, \"@\");\n",
+    "val conf = Map(\"db.password\" -> \"@\")\n",
+    "connection b\nremote_username joe\nremote_password @\n",
+    "Current stack outputs (2):\n    OUTPUT      VALUE\n    dbPassword  @\n    url         https://x.example\n",
     "server.login(os.environ['SMTP_USER'], '@')\n",
     "smtp.PlainAuth(\"\", \"bot@example.com\", \"@\", \"smtp.example.com\")\n",
     "127.0.0.1:6379> AUTH @\nOK\n",
@@ -94,6 +101,113 @@ fn values_beside_their_names_are_found_however_the_text_arrives() {
     }
 }
 
+/// Number of bytes that are inspected for each byte of a text.
+fn inspected(unit: &str) -> usize {
+    let text = unit.repeat(20_000 / unit.len());
+    INSPECTED.set(0);
+    Redactor::default().redact(&text);
+    INSPECTED.get() / text.len()
+}
+
+#[test]
+fn a_table_of_two_columns_may_have_a_chosen_password() {
+    let redactor = Redactor::default();
+    for text in [
+        "name,value\npassword,Passwort2\n",
+        "id,key,value\n1,password,Winter24!x\n",
+    ] {
+        assert!(redactor.redact(text) != text, "{text}");
+    }
+}
+
+#[test]
+fn keys_of_ipsec_are_found() {
+    let key = TestRandom(37).of(HEX, 64);
+    let text = format!("\tenc cbc(aes) 0x{key}\n\tauth-trunc hmac(sha256) 0x{key} 128\n");
+    assert!(!Redactor::default().redact(&text).contains(&key[..8]));
+}
+
+#[test]
+fn names_without_a_value_take_little_time() {
+    for unit in [
+        "aKey=",
+        "A_KEY: ",
+        "Value>",
+        "Value=",
+        "name,value\n",
+        "| name | value |\n",
+        "|| name | value ||\n",
+        "send \"",
+        "SecureString\t",
+    ] {
+        let inspected = inspected(unit);
+        assert!(inspected < 160, "{unit:?}: {inspected}");
+    }
+}
+
+/// Texts of these keywords and of what may stand around them, in any order: text shown early stays.
+#[test]
+fn what_follows_a_name_does_not_change_what_is_settled() {
+    const FIRST: &[&str] = &[
+        "*3\r\n$4\r\nAUTH\r\n$8\r\n",
+        "redis-cli auth ",
+        "\"AUTH\" \"",
+        "BASIC_AUTH=",
+        "a1 LOGIN ",
+        "Password:\nsend \"",
+        "passphrase: ",
+        "passphrase = \"",
+        "password = \"",
+        "COOKIE_KEY=",
+        "\"stripeKey\": \"",
+        "{\"value\": \"",
+        "<name>api.token</name><value>",
+        "- value: ",
+        "new PDO(",
+        "mysqli_connect(host, ",
+        ".auth(",
+        "jwt.sign({id: 1}, ",
+        "\"db.password\" -> \"",
+        "remote_password ",
+        "1) \"requirepass\"\n2) \"",
+        "db2 connect to shop user ",
+        "Name  Value\n",
+        "SecureString\t",
+    ];
+    const NEXT: &[&str] = &[
+        "Joe12!xy",
+        "Falcon77!x",
+        "Zk38QhTq0vPz91LmXc7R",
+        "joe",
+        "horse battery staple",
+        "\r\n",
+        "\r\n$10\r\n",
+        "\n",
+        " ",
+        "\"",
+        "\", \"",
+        "\"name\": \"DB_PASSWORD\"",
+        "\n  name: API_TOKEN\n",
+        "</value>",
+        ":",
+        ", ",
+        ")",
+        "\\r\"",
+        "  ",
+        " using ",
+    ];
+    let redactor = Redactor::default();
+    let c = &mut TestRandom(83);
+    for _ in 0..300 {
+        let mut text = FIRST[c.below(FIRST.len())].to_owned();
+        for _ in 0..1 + c.below(6) {
+            text.push_str(NEXT[c.below(NEXT.len())]);
+        }
+        check(&redactor, &text, 1 + c.below(3));
+        check(&redactor, &format!("{text}and more of it\n"), 1);
+    }
+}
+
 #[test]
 fn near_misses_stay() {
     let redactor = Redactor::default();
@@ -107,6 +221,8 @@ fn near_misses_stay() {
         "{\"name\":\"token_ttl\",\"value\":\"3600\"},{\"label\":\"Password\",\"value\":\"password\"}",
         "{\"name\":\"DB_PASSWORD\",\"value\":\"$(VAULT_DB_PASSWORD)\"}",
         "{ name: 'password', type: 'password', value: form.password2 },",
+        "INSERT INTO translations (key, value, lang) VALUES ('password', 'Passwort2', 'de');\n",
+        "id,key,value\n1,password,Passwort2\n2,token,Schluessel3\n",
         "RegEnumKey = win32api.RegEnumKey\nRegEnumValue = win32api.RegEnumValue\n",
         "{\"name\":\"DB_PASSWORD\"},{\"name\":\"region\",\"value\":\"eu-west-1a2b3c\"}",
         "- name: DB_PASSWORD\n- name: REGION\n  value: eu-west-1a2b3c\n",
