@@ -13,6 +13,8 @@ finish() {
     printf '== %s in %d min %02d s\n' "$result" $((SECONDS / 60)) $((SECONDS % 60))
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 # --- requirements beyond those of install.sh ------------------------------------
 
