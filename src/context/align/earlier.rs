@@ -25,11 +25,7 @@ pub fn may_be_taken(
     wanted: usize,
 ) -> bool {
     let text = all.get(known).map_or("", |command| command.text);
-    let older = all.get(..known).unwrap_or_default();
-    let lines = matched.get(wanted..).unwrap_or_default().iter();
-    // Lines of commands that are older than these are above all lines that were found.
-    let lines = lines.map(Option::is_some).chain(std::iter::repeat(false));
-    for (command, is_found) in older.iter().rev().zip(lines) {
+    for (command, is_found) in older_commands(all, known, matched, wanted) {
         let may_follow = |lines: &[_]| lines.iter().any(|line| UnrecordedLine::may_be(*line, text));
         if command.unrecorded_after.is_none_or(may_follow) {
             return true;
@@ -54,14 +50,24 @@ pub fn lacks_a_run(
     wanted: usize,
 ) -> bool {
     let text = all.get(known).map_or("", |command| command.text);
+    let mut older = older_commands(all, known, matched, wanted);
+    // The first run that was not found, or another command that was.
+    let deciding = older.find(|(command, is_found)| (command.text == text) != *is_found);
+    deciding.is_some_and(|(command, _)| command.text == text)
+}
+
+/// Returns the commands before the number `known`, newest first, and whether the line of each was found. The arguments are those of
+/// [`may_be_taken`].
+fn older_commands<'c, 'a>(
+    all: &'c [KnownCommand<'a>],
+    known: usize,
+    matched: &'c [Option<Found<'_>>],
+    wanted: usize,
+) -> impl Iterator<Item = (&'c KnownCommand<'a>, bool)> {
     let older = all.get(..known).unwrap_or_default().iter().rev();
     let lines = matched.get(wanted..).unwrap_or_default().iter();
-    let mut runs = older.zip(lines.map(Option::is_some).chain(std::iter::repeat(false)));
-    runs.find_map(|(command, is_found)| match command.text == text {
-        true => (!is_found).then_some(true),
-        false => is_found.then_some(false),
-    })
-    .unwrap_or(false)
+    // Lines of commands that are older than these are above all lines that were found.
+    older.zip(lines.map(Option::is_some).chain(std::iter::repeat(false)))
 }
 
 /// Whether a row below the line `own` may be the line of its command, or of a later run of it, behind a prompt that is unlike all others:

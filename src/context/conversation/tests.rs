@@ -202,7 +202,7 @@ fn the_last_of_several_refused_prompts_stays() {
         (vec![user("a"), rejected(), user("b"), refused()], vec![0]),
         (vec![user("a"), refused(), user("b"), rejected()], vec![0]),
         (vec![user("a"), rejected(), user("b"), outage], vec![]),
-        // What came before may be the cause.
+        // The cause may be an older message, so the last prompt stays.
         (vec![[user("a"), refused()]; 3].concat(), vec![0, 2]),
         (
             vec![[user("a"), refused(), user("b"), answer.clone()]; 2].concat(),

@@ -226,7 +226,7 @@ fn secrets_wrapped_by_the_program_are_not_exported() {
 
 /// Nobody types a private key.
 fn is_typed(secret: &str) -> bool {
-    !secret.contains('\n') && secret.len() < 80
+    !secret.contains('\n') && secret.len() < 160
 }
 
 #[test]
