@@ -27,8 +27,11 @@ fn main() {
     let mut arguments = vec![PACKED_RELOCATIONS.to_owned()];
     if is("PROFILE", "release") {
         arguments.push(STATIC_UNWINDER.to_owned());
-        let root = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-        arguments.push(format!("-T{root}/{CODE_ORDER}"));
+        // Unoptimized code has so many functions that the linker would compare them with the list for minutes.
+        if !is("OPT_LEVEL", "0") {
+            let root = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+            arguments.push(format!("-T{root}/{CODE_ORDER}"));
+        }
     }
     for argument in arguments {
         if runs_here(&argument) == Some(true) {

@@ -64,8 +64,8 @@ if ((${#missing[@]})); then
     fi
 fi
 
-# First, because it installs a C compiler and Rust if they are missing. Else beside the checks, because the last minutes of its
-# release build use one core.
+# First, because it installs a C compiler and Rust if they are missing. Else beside the checks: compiling aish uses one core for a
+# part of the time.
 step 'install and uninstall'
 mkdir -p target
 if command -v cargo >/dev/null; then

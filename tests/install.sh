@@ -9,6 +9,8 @@ trap 'rm -rf "$scratch"' EXIT
 export CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
 # A path with quotes, spaces and shell syntax.
 export HOME="$scratch/it's \"my\" \$(home) [a*"
+# What is tested is the installation: optimizing the program would take ten minutes more.
+export CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 unset ZDOTDIR AISH_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME
 # Keeps a daemon of these tests in the scratch home.
 export AISH_HOME="$scratch/aish"
