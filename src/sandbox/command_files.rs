@@ -11,11 +11,11 @@ use super::implied_files::ImpliedFiles;
 use super::planned_files::PlannedFiles;
 use crate::safety::protected_paths::{ANY, PathUse, Variables, command_paths};
 
-/// Maximum number of directories from which the words of a command may start.
+/// Maximum number of directories among the words of a command from which other words may start.
 const MAX_BASES: usize = 16;
 
 /// Maximum number of entries of a directory that are compared with a pattern.
-const MAX_ENTRIES: usize = 5000;
+const MAX_ENTRIES: usize = 20_000;
 
 /// Signs that are hardly in the name of a script, but in a text with more than a name.
 const NOT_IN_NAMES: [char; 10] = ['"', '\'', '$', ';', '|', '&', '<', '>', '%', '\n'];
@@ -84,6 +84,14 @@ impl CommandNames {
             };
             self.paths.insert(format!("{start}{}", parts.join("/")));
         }
+        // The unknown beginning of `$PWD/tools/$1` is mostly the directory in which the command runs.
+        if let [first, next, _, ..] = parts.as_slice() {
+            let is_unknown = first.chars().all(|c| c == ANY);
+            if is_unknown && !is_pattern(next) && unknown == Some(parts.len() - 1) {
+                let rest = without_parents(parts.get(1..).unwrap_or_default());
+                self.paths.insert(rest.join("/"));
+            }
+        }
     }
 
     /// Returns the files that the words name from these directories, and from those among the words, and the directories of which a
@@ -91,6 +99,7 @@ impl CommandNames {
     pub(super) fn files(&self, bases: &[&Path], planned: &PlannedFiles) -> Vec<PathBuf> {
         let mut bases: Vec<PathBuf> = bases.iter().map(|base| (*base).to_owned()).collect();
         let (mut found, mut at) = (Vec::new(), 0);
+        let limit = bases.len() + MAX_BASES;
         while let Some(base) = bases.get(at).cloned() {
             at += 1;
             for name in &self.paths {
@@ -101,7 +110,7 @@ impl CommandNames {
                 let path = base.join(name);
                 match planned.real_path(&path) {
                     Some(real) if planned.is_file(&real) => found.push(real),
-                    Some(_) if bases.len() < MAX_BASES && !bases.contains(&path) => {
+                    Some(_) if bases.len() < limit && !bases.contains(&path) => {
                         bases.push(path);
                     }
                     _ => {}
@@ -122,26 +131,36 @@ pub(super) fn files_at(base: &Path, name: &str, planned: &PlannedFiles) -> Vec<P
         false => base.to_owned(),
     }];
     for part in plain_parts(name) {
-        let matching = |dir: &PathBuf| {
+        let matches = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            may_match(part, &name.to_string_lossy())
+        };
+        let entries = |dir: &PathBuf| {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-            let entries = entries.take(MAX_ENTRIES).filter(|entry| {
-                let name = entry.file_name();
-                may_match(part, &name.to_string_lossy())
-            });
-            let new = planned.entries(dir).filter(|path| {
-                let name = path.file_name().unwrap_or_default();
-                may_match(part, &name.to_string_lossy())
-            });
-            let entries = entries.map(|entry| entry.path());
-            entries.chain(new).collect::<Vec<_>>()
+            entries.map(|entry| entry.path()).take(MAX_ENTRIES)
         };
         found = match is_pattern(part) {
-            true => found.iter().flat_map(matching).take(MAX_ENTRIES).collect(),
+            true => {
+                // No limit leaves out the files that are about to be written.
+                let new = found.iter().flat_map(|dir| planned.entries(dir));
+                let new: BTreeSet<PathBuf> = new.filter(matches).collect();
+                let others = found.iter().flat_map(entries).filter(matches);
+                new.into_iter().chain(others.take(MAX_ENTRIES)).collect()
+            }
             false => found.iter().map(|dir| dir.join(part)).collect(),
         };
     }
     let real = found.iter().filter_map(|path| planned.real_path(path));
     real.filter(|path| planned.is_file(path)).collect()
+}
+
+/// Whether a path ends like this.
+pub(super) fn has_end(path: &Path, end: &str) -> bool {
+    let mut names = path.iter().rev().map(|name| name.to_string_lossy());
+    plain_parts(end).iter().rev().all(|part| {
+        let name = names.next();
+        name.is_some_and(|name| *name == **part || is_pattern(part) && may_match(part, &name))
+    })
 }
 
 /// Returns the components of a path from an unknown directory without `..`.
@@ -273,6 +292,15 @@ mod tests {
             ("python3 -mm", &["m/__main__.py"]),
             ("python3 m", &["m/__main__.py"]),
             ("node sub", &["sub/index.js"]),
+            ("bundle exec make", &["Makefile"]),
+            ("PATH=$PWD/bin:$PATH tool", &["bin/tool"]),
+            ("export PATH='${PWD}/bin:$PATH'; tool x", &["bin/tool"]),
+            ("env PATH=./bin:$PATH tool", &["bin/tool"]),
+            (
+                "PATH=$PATH:$(git rev-parse --show-toplevel)/bin tool",
+                &["bin/tool"],
+            ),
+            ("PATH=$PATH:/opt/bin tool", &[]),
             ("run-parts sub", &["sub"]),
             ("cd sub && run-parts parts", &["sub/parts"]),
             ("git commit -m make", &[]),
@@ -280,6 +308,8 @@ mod tests {
         ] {
             let files = [
                 "Makefile",
+                "bin/other",
+                "bin/tool",
                 "m/__main__.py",
                 "m/other.py",
                 "package.json",

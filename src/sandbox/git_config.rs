@@ -8,12 +8,45 @@ use std::rc::Rc;
 
 use super::command_files::CommandNames;
 use super::planned_files::PlannedFiles;
+use crate::safety::protected_paths::GIT_SETTINGS;
 
 /// Maximum number of bytes that are read of a git configuration.
-const MAX_CONFIG_BYTES: u64 = 64 * 1024;
+const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
 /// Keys of a git configuration whose value is a path of a file that git obeys, see [git-config](https://git-scm.com/docs/git-config).
 const PATH_KEYS: [&str; 4] = ["attributesfile", "hookspath", "path", "templatedir"];
+
+/// Names of the programs that git runs in a directory of hooks, see [githooks](https://git-scm.com/docs/githooks).
+const HOOKS: [&str; 28] = [
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "p4-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+    "p4-prepare-changelist",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+    "update",
+];
 
 /// Keys whose value is a command that git runs.
 const COMMAND_KEYS: [&str; 32] = [
@@ -85,12 +118,17 @@ pub(super) fn small_text(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the path in a file of git that names another one: `.git`, `commondir`, `gitdir`.
+/// Returns the real path in a file of git that names another one: `.git`, `commondir`, `gitdir`.
 pub(super) fn linked_path(file: &Path) -> Option<PathBuf> {
+    written_path(file)?.canonicalize().ok()
+}
+
+/// Same as [`linked_path`], as it is written.
+pub(super) fn written_path(file: &Path) -> Option<PathBuf> {
     let text = small_text(file)?;
     let name = text.trim();
     let name = name.strip_prefix("gitdir:").unwrap_or(name).trim();
-    file.parent()?.join(name).canonicalize().ok()
+    Some(file.parent()?.join(name))
 }
 
 /// Returns whether git itself writes a file, given by its path in a git directory: a word that names it is a name of a commit.
@@ -103,8 +141,8 @@ pub(super) fn is_git_data(path: &Path) -> bool {
 /// What a git configuration names.
 #[derive(Debug, Default)]
 struct ConfigNames {
-    /// Paths of files and directories, and whether each is that of another configuration.
-    paths: Vec<(String, bool)>,
+    /// Keys, and paths of files and directories.
+    paths: Vec<(String, String)>,
     commands: Vec<CommandNames>,
 }
 
@@ -112,6 +150,7 @@ struct ConfigNames {
 #[derive(Debug, Default)]
 pub(super) struct GitConfigs {
     home: Option<PathBuf>,
+    roots: Vec<PathBuf>,
     planned: PlannedFiles,
     read: BTreeMap<PathBuf, Rc<ConfigNames>>,
     /// Ends of the paths of files whose beginning is not known: they may be in any directory.
@@ -119,10 +158,15 @@ pub(super) struct GitConfigs {
 }
 
 impl GitConfigs {
-    /// The configurations of a user with this home directory, which `~/` means.
-    pub(super) fn of(home: Option<PathBuf>, planned: PlannedFiles) -> GitConfigs {
+    /// The configurations of a user with this home directory, which `~/` means, who works in these directories.
+    pub(super) fn of(
+        home: Option<PathBuf>,
+        roots: &[PathBuf],
+        planned: PlannedFiles,
+    ) -> GitConfigs {
         GitConfigs {
             home,
+            roots: roots.to_vec(),
             planned,
             ..GitConfigs::default()
         }
@@ -156,7 +200,7 @@ impl GitConfigs {
         let names = self.names_of(config);
         let bases: Vec<&Path> = trees.iter().map(PathBuf::as_path).collect();
         let bases = [bases, config.parent().into_iter().collect()].concat();
-        for (name, is_include) in &names.paths {
+        for (key, name) in &names.paths {
             let found: Vec<PathBuf> = match name.strip_prefix("~/") {
                 Some(rest) => self.home.iter().map(|home| home.join(rest)).collect(),
                 None => bases.iter().map(|base| base.join(name)).collect(),
@@ -166,10 +210,22 @@ impl GitConfigs {
                 .filter_map(|path| self.planned.real_path(path))
                 .collect::<Vec<_>>()
             {
-                if *is_include && includes > 0 && !obeyed.contains(&path) {
+                if key == "path" && includes > 0 && !obeyed.contains(&path) {
                     self.add_values(&path, trees, includes - 1, obeyed);
                 }
-                obeyed.push(path);
+                // In a directory with all files of a project, only what git itself looks for counts.
+                let mut projects = trees.iter().chain(&self.roots);
+                let names: &[&str] = match key.as_str() {
+                    "hookspath" => &HOOKS,
+                    "templatedir" => &GIT_SETTINGS,
+                    _ => &[],
+                };
+                if names.is_empty() || !projects.any(|dir| dir.starts_with(&path)) {
+                    obeyed.push(path);
+                    continue;
+                }
+                let files = names.iter().map(|name| path.join(name));
+                obeyed.extend(files.filter(|file| self.planned.has(file)));
             }
         }
         for command in &names.commands {
@@ -186,7 +242,7 @@ impl GitConfigs {
         for (key, value) in values(&small_text(config).unwrap_or_default()) {
             match PATH_KEYS.contains(&key.as_str()) {
                 _ if value.is_empty() => {}
-                true => names.paths.push((value, key == "path")),
+                true => names.paths.push((key, value)),
                 false => {
                     let command = CommandNames::of(&value, self.home.as_deref());
                     names.commands.push(command);

@@ -3,14 +3,22 @@
 use std::collections::BTreeSet;
 
 /// Programs and the files that they run, from the directory in which they run or one that the command names.
-const FILES: [(&[&str], &[&str]); 6] = [
+const FILES: [(&[&str], &[&str]); 8] = [
     (&["make", "gmake"], &["GNUmakefile", "makefile", "Makefile"]),
     (
         &["npm", "pnpm", "yarn", "npx", "bun", "bunx"],
         &["package.json"],
     ),
-    (&["just"], &["justfile", "Justfile", ".justfile"]),
-    (&["rake"], &["Rakefile", "rakefile"]),
+    (&["turbo", "lerna"], &["package.json"]),
+    (
+        &["just"],
+        &["justfile", "Justfile", "JUSTFILE", ".justfile"],
+    ),
+    (
+        &["rake"],
+        &["Rakefile", "rakefile", "Rakefile.rb", "rakefile.rb"],
+    ),
+    (&["bundle"], &["Gemfile"]),
     (&["ant"], &["build.xml"]),
     (&["task"], &["Taskfile.yml", "Taskfile.yaml"]),
 ];
@@ -19,8 +27,9 @@ const FILES: [(&[&str], &[&str]); 6] = [
 const PACKAGE_RUNNERS: [&str; 6] = ["npm", "pnpm", "yarn", "npx", "bun", "bunx"];
 
 /// Words after which the next one may be the program.
-const WRAPPERS: [&str; 12] = [
-    "command", "do", "else", "env", "exec", "if", "nice", "nohup", "sudo", "then", "time", "while",
+const WRAPPERS: [&str; 13] = [
+    "bundle", "command", "do", "else", "env", "exec", "if", "nice", "nohup", "sudo", "then",
+    "time", "while",
 ];
 
 /// What the programs of a command run.
@@ -50,7 +59,38 @@ impl ImpliedFiles {
                 may_be_program &= WRAPPERS.contains(&plain) || plain.contains('=');
             }
         }
+        implied.add_programs(command);
         implied
+    }
+
+    /// Adds the programs that the command may mean in the directories of a `PATH` of its own. The beginning of such a directory that
+    /// is a variable or the output of a command is mostly the one in which the command runs.
+    fn add_programs(&mut self, command: &str) {
+        for value in command.split("PATH=").skip(1) {
+            let value = value
+                .split(['\n', ';', '&', '|'])
+                .next()
+                .unwrap_or_default();
+            for dir in value.split(':') {
+                let is_unknown = dir.trim_start_matches(['"', '\'']).starts_with(['$', '`']);
+                let dir = dir.rsplit([')', '}', '`']).next().unwrap_or_default();
+                let dir = dir.trim_matches(['"', '\'']).split_whitespace().next();
+                let dir = dir.unwrap_or_default().trim_end_matches(['"', '\'']);
+                let dir = match dir.strip_prefix('$') {
+                    Some(rest) => rest.split_once('/').map(|(_, rest)| rest),
+                    None if is_unknown => dir.strip_prefix('/'),
+                    None => Some(dir),
+                };
+                let Some(dir) = dir.filter(|dir| !dir.is_empty()) else {
+                    continue;
+                };
+                let words =
+                    command.split(|c: char| c.is_whitespace() || "\"'!;&|(){}`".contains(c));
+                let is_name = |word: &&str| !word.is_empty() && !word.contains(['/', '=', '$']);
+                let programs = words.filter(is_name).map(|word| format!("{dir}/{word}"));
+                self.paths.extend(programs);
+            }
+        }
     }
 
     fn add(&mut self, program: &str, arguments: &[&str]) {

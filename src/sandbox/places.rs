@@ -8,8 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::command_files::files_at;
-use super::git_config::{GitConfigs, is_git_data, linked_path, small_text, values_of};
+use super::command_files::{files_at, has_end};
+use super::git_config::{
+    GitConfigs, is_git_data, linked_path, small_text, values_of, written_path,
+};
 use super::links;
 use super::planned_files::PlannedFiles;
 use crate::safety::protected_paths::{
@@ -79,8 +81,9 @@ impl Places {
         Places::find_planned(dirs, home, programs, &PlannedFiles::default(), None)
     }
 
-    /// Same as [`Self::find`], as if these files existed. What the repositories around them name is found first. With an end of the
-    /// search, directories that tools make are left out, and files in directories that are not known are looked for beside these files.
+    /// Same as [`Self::find`], as if these files existed. What the repositories around them name is found first, and what the directories
+    /// around them hold. With an end of the search, directories that tools make are left out, and files in directories that are not
+    /// known are looked for among these files and from the directories around them.
     pub(super) fn find_planned(
         dirs: &[PathBuf],
         home: Option<&Path>,
@@ -90,7 +93,7 @@ impl Places {
     ) -> Places {
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
         let mut search = Search {
-            configs: GitConfigs::of(home.clone(), planned.clone()),
+            configs: GitConfigs::of(home.clone(), dirs, planned.clone()),
             planned: planned.clone(),
             ..Search::default()
         };
@@ -99,11 +102,22 @@ impl Places {
         }
         search.add_named(dirs, dirs, None);
         search.places.known_before = search.places.files.len();
-        search.waiting.extend(dirs.iter().cloned());
-        let around: BTreeSet<&Path> = planned.iter().filter_map(Path::parent).collect();
-        for dir in dirs.iter().map(PathBuf::as_path).chain(around.clone()) {
-            search.add_outer_repository(dir, dirs);
+        let is_in_roots = |dir: &&Path| dirs.iter().any(|root| dir.starts_with(root));
+        let around = planned.iter().flat_map(|file| file.ancestors().skip(1));
+        let around: BTreeSet<&Path> = around.filter(is_in_roots).collect();
+        let near = dirs.iter().map(PathBuf::as_path).chain(around.clone());
+        let has_git = |dir: &&Path| dir.join(".git").exists();
+        let trees: BTreeSet<&Path> = near
+            .filter_map(|dir| dir.ancestors().find(has_git))
+            .collect();
+        for tree in trees {
+            search.add_outer_repository(tree, dirs);
         }
+        for dir in &around {
+            search.look_into(dir, dirs);
+        }
+        search.generated.clear();
+        search.waiting = dirs.iter().cloned().collect();
         search.places.is_complete = true;
         let mut searched = Vec::new();
         loop {
@@ -124,7 +138,7 @@ impl Places {
         if end.is_some() {
             searched = around.into_iter().map(Path::to_owned).collect();
         }
-        search.add_ends(&searched, dirs);
+        search.add_ends(&searched, dirs, end);
         search.places
     }
 
@@ -200,6 +214,7 @@ impl Search {
     /// Adds what shells, git and the login session run from the home directory, where it is or where a link leads, and the user's
     /// own directories of programs. Of a root inside one of them, every entry counts.
     fn add_home_places(&mut self, home: &Path, programs: &[PathBuf], roots: &[PathBuf]) {
+        let planned = self.planned.clone();
         let below = |name: &&str| home.join(name);
         let directories: Vec<PathBuf> = HOME_DIRS.iter().chain(&HOME_PLACES).map(below).collect();
         let files = STARTUP_FILES.iter().chain(&[".gitconfig"]).map(below);
@@ -207,37 +222,37 @@ impl Search {
             let dirs = names.iter().map(|name| home.join(name));
             // Programs may be linked from any project, which is then changed as before.
             dirs.filter(|dir| !dir.ends_with("bin"))
-                .flat_map(|dir| links::targets(&dir, LINK_DEPTH))
+                .flat_map(|dir| links::planned_targets(&dir, LINK_DEPTH, &planned))
                 .collect()
         };
         let programs = programs.iter().filter_map(|dir| dir.canonicalize().ok());
         let programs = programs.filter(|dir| is_personal(dir, home));
         let named = directories.iter().cloned().chain(files).chain(programs);
-        let places = named.flat_map(|path| [path.canonicalize().ok(), Some(path)]);
+        let places = named.flat_map(|path| [planned.real_path(&path), Some(path)]);
+        let entries = |dir: &Path| {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+            let entries = entries.map(|entry| entry.path());
+            let entries: BTreeSet<PathBuf> = entries.chain(planned.entries(dir)).collect();
+            entries.into_iter()
+        };
         // A shell loads little of a directory that is linked there, which may be a whole project, and nothing of one above it.
         for place in linked(HOME_DIRS) {
             if roots.contains(&place) {
-                for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
-                    if is_loaded_by_shell(&entry) {
-                        self.add(entry.path());
-                    }
-                }
+                let loaded = entries(&place).filter(|path| is_loaded_by_shell(path, &planned));
+                loaded.for_each(|path| self.add(path));
                 self.shell_roots.insert(place);
             } else if is_below(&place, roots) {
                 self.add(place);
             }
         }
         for place in places.flatten().chain(linked(&HOME_PLACES)) {
-            if is_below(&place, roots) && place.symlink_metadata().is_ok() {
+            if is_below(&place, roots) && planned.has(&place) {
                 self.add(place);
                 continue;
             }
             for root in roots.iter().filter(|root| root.starts_with(&place)) {
-                for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-                    if entry.file_name() != ".git" {
-                        self.add(entry.path());
-                    }
-                }
+                let obeyed = entries(root).filter(|path| !path.ends_with(".git"));
+                obeyed.for_each(|path| self.add(path));
             }
         }
     }
@@ -313,8 +328,8 @@ impl Search {
         }
         let settings = GIT_SETTINGS.iter().chain(&GIT_STATE);
         let settings = settings.map(|name| dir.join(name));
-        let settings = settings.filter(|path| path.symlink_metadata().is_ok());
-        settings.for_each(|path| self.add(path));
+        let settings: Vec<PathBuf> = settings.filter(|path| self.planned.has(path)).collect();
+        settings.into_iter().for_each(|path| self.add(path));
         let mut trees: Vec<PathBuf> = dir.parent().map(Path::to_owned).into_iter().collect();
         // The configuration is that of the linked worktrees too.
         let linked = fs::read_dir(dir.join("worktrees"))
@@ -331,12 +346,21 @@ impl Search {
         let tree = values_of(&config, "worktree").into_iter();
         trees.extend(tree.filter_map(|tree| dir.join(tree).canonicalize().ok()));
         self.add_obeyed(dir, &trees, roots);
+        // The configuration and the hooks may be those of another directory, which need not look like one of git.
+        let common = written_path(&dir.join("commondir"));
+        let common = common.and_then(|common| self.planned.real_path(&common));
+        let Some(common) = common.filter(|dir| roots.iter().any(|root| dir.starts_with(root)))
+        else {
+            return;
+        };
+        if !dir.parent().is_some_and(|dir| dir.ends_with("worktrees")) {
+            self.add_obeyed(&common, &trees, roots);
+        }
+        self.add_git_dir(&common, roots);
     }
 
-    /// Adds what the configuration names of the repository that a root is in, which may lie outside of what is searched.
-    fn add_outer_repository(&mut self, root: &Path, roots: &[PathBuf]) {
-        let found = root.ancestors().find(|dir| dir.join(".git").exists());
-        let Some(tree) = found else { return };
+    /// Adds what the configuration names of the repository with this work tree, which may lie outside of what is searched.
+    fn add_outer_repository(&mut self, tree: &Path, roots: &[PathBuf]) {
         let link = tree.join(".git");
         let own = match link.is_dir() {
             true => Some(link),
@@ -370,10 +394,19 @@ impl Search {
     }
 
     /// Adds the files whose paths end as git's configuration says, in whatever directory.
-    fn add_ends(&mut self, searched: &[PathBuf], roots: &[PathBuf]) {
+    fn add_ends(&mut self, searched: &[PathBuf], roots: &[PathBuf], time: Option<Instant>) {
         let ends = std::mem::take(&mut self.configs.ends);
         let planned = self.planned.clone();
+        for file in planned.iter() {
+            if ends.iter().any(|end| has_end(file, end)) {
+                self.add_obeyed_file(file.to_owned(), roots);
+            }
+        }
         for end in ends.iter().take(MAX_ENDS) {
+            // What is left are links to these files.
+            if time.is_some_and(|time| Instant::now() >= time) {
+                break;
+            }
             for path in searched.iter().flat_map(|dir| files_at(dir, end, &planned)) {
                 self.add_obeyed_file(path, roots);
             }
@@ -392,9 +425,10 @@ impl Search {
 }
 
 /// Whether shells load an entry of a directory that is linked into one of theirs.
-fn is_loaded_by_shell(entry: &DirEntry) -> bool {
-    let name = entry.file_name().to_string_lossy().to_lowercase();
-    match entry.path().is_dir() {
+fn is_loaded_by_shell(entry: &Path, planned: &PlannedFiles) -> bool {
+    let name = entry.file_name().unwrap_or_default();
+    let name = name.to_string_lossy().to_lowercase();
+    match entry.is_dir() || !entry.is_symlink() && !entry.exists() && !planned.is_file(entry) {
         true => SHELL_DIRS.contains(&name.as_str()),
         false => name.starts_with('_') || SHELL_ENDINGS.iter().any(|ending| name.ends_with(ending)),
     }

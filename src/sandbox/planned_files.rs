@@ -30,8 +30,15 @@ impl PlannedFiles {
         }
         let mut left = MAX_LINKS;
         let real = resolved(Path::new("/"), path, &mut left)?;
-        let is_planned = |file: &PathBuf| file.starts_with(&real);
-        self.0.iter().any(is_planned).then_some(real)
+        // Paths are in the order of their components, so that those below this one follow it.
+        let next = self.0.range(real.clone()..).next();
+        let is_planned = next.is_some_and(|file| file.starts_with(&real));
+        is_planned.then_some(real)
+    }
+
+    /// Whether a file, directory or symlink exists, or will exist.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        path.is_symlink() || self.real_path(path).is_some()
     }
 
     /// Whether a real path is that of a file.

@@ -113,6 +113,31 @@ mod tests {
                 "[filter \"f\"]\nclean = run-parts scripts\n",
                 &["scripts/h.sh", "+scripts/new.sh"],
             ),
+            // The unknown beginning may be any directory, also the top one.
+            (
+                "[alias]\nx = !sh $PWD/tools/z\n",
+                &["tools/z", "deep/tools/z"],
+            ),
+            (
+                "[alias]\nx = \"!f() { \\\"$(git rev-parse --show-toplevel)/deep/tools/z\\\"; }; f\"\n",
+                &["deep/tools/z"],
+            ),
+            (
+                "[alias]\nx = \"!r=$(pwd); sh \\\"$r/deep/tools/new.sh\\\"\"\n",
+                &["+deep/tools/new.sh"],
+            ),
+            ("[core]\neditor = ${PWD}/tools/$x\n", &["tools/z"]),
+            // Of the top directory, only what git looks for there counts.
+            ("[core]\nhooksPath = .\n", &["pre-push", "+post-merge"]),
+            (
+                "[core]\nhooksPath = scripts/..\n",
+                &["pre-push", "+post-merge"],
+            ),
+            (
+                "[core]\nhooksPath = ../project\n",
+                &["pre-push", "+post-merge"],
+            ),
+            ("[init]\ntemplateDir = .\n", &["config"]),
             ("", &[]),
         ] {
             let files = [
@@ -130,6 +155,11 @@ mod tests {
                 "+src/new.rs",
                 "config",
                 "+HEAD",
+                "tools/z",
+                "deep/tools/z",
+                "+deep/tools/new.sh",
+                "pre-push",
+                "+post-merge",
             ];
             assert_eq!(asked(config, &files), expected, "{config}");
         }
@@ -139,5 +169,109 @@ mod tests {
     fn where_a_hook_leads_is_found() {
         let files = ["linked.sh", "+new-linked.sh", "other.sh", "+new-other.sh"];
         assert_eq!(asked("", &files), ["linked.sh", "+new-linked.sh"]);
+    }
+
+    #[test]
+    fn no_number_of_entries_or_settings_hides_a_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for dir in [".git", "tools"] {
+            fs::create_dir(root.join(dir)).unwrap();
+        }
+        for n in 0..20_010 {
+            fs::write(root.join(format!("tools/{n}.md")), "").unwrap();
+        }
+        let aliases = (100..300).map(|n| format!("a{n} = !sh $x/{n}/f.sh\n"));
+        let aliases: String = aliases.collect();
+        let config = format!("[alias]\nx = !sh tools/$1\n{aliases}");
+        fs::write(root.join(".git/config"), config).unwrap();
+        let roots = [root.clone()];
+        for (name, is_asked) in [
+            ("tools/20009.md", true),
+            ("tools/new.sh", true),
+            ("deep/299/f.sh", true),
+            ("deep/f.sh", false),
+        ] {
+            let found = place_of_write(&[root.join(name)], &roots, temp.path(), &[]);
+            assert_eq!(found.is_some(), is_asked, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_directory_of_a_commondir_holds_is_found() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        for dir in ["e", "f/objects", "f/refs", "g"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        for (name, text) in [
+            ("e/HEAD", "ref: refs/heads/m\n"),
+            ("e/commondir", "../f\n"),
+            ("build/e/HEAD", "ref: refs/heads/m\n"),
+            ("build/e/commondir", "../../new\n"),
+        ] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), text).unwrap();
+        }
+        let roots = [root.clone()];
+        for (name, is_asked) in [
+            ("f/config", true),
+            ("f/hooks/post-checkout", true),
+            ("f/config.txt", false),
+            ("g/config", false),
+        ] {
+            let found = place_of_write(&[root.join(name)], &roots, temp.path(), &[]);
+            assert_eq!(found.is_some(), is_asked, "{name}");
+        }
+        fs::write(root.join("f/config"), "").unwrap();
+        let places = Places::find(&roots, None, &[]).to_guard(&roots);
+        assert!(places.contains(&root.join("f/config")), "{places:?}");
+    }
+
+    #[test]
+    fn places_of_the_home_directory_are_found_before_they_exist() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().canonicalize().unwrap();
+        for dir in [
+            ".config/fish",
+            ".config/systemd/user",
+            ".zshrc.d",
+            "project",
+        ] {
+            fs::create_dir_all(home.join(dir)).unwrap();
+        }
+        for (link, target) in [
+            (".config/fish/config.fish", "project/f.fish"),
+            (".config/systemd/user/y.service", "project/units/y.service"),
+            (".profile", "project/profile"),
+            (".zshrc.d/linked", "project"),
+        ] {
+            symlink(home.join(target), home.join(link)).unwrap();
+        }
+        let asked = |root: &str, file: &str| {
+            let roots = [home.join(root)];
+            place_of_write(&[home.join(file)], &roots, &home, &[]).is_some()
+        };
+        for (root, file, is_asked) in [
+            ("", ".local/share/systemd/user/x.service", true),
+            (".local", ".local/share/systemd/user/x.service", true),
+            ("", ".local/share/dbus-1/services/a", true),
+            (
+                ".config/systemd/user",
+                ".config/systemd/user/x.service",
+                true,
+            ),
+            ("", ".local/share/x", false),
+            ("", "project/f.fish", true),
+            ("project", "project/f.fish", true),
+            ("project", "project/units/y.service", true),
+            ("project", "project/profile", true),
+            ("project", "project/new.zsh", true),
+            ("project", "project/functions/new", true),
+            ("project", "project/src/new", false),
+            ("project", "project/main.c", false),
+        ] {
+            assert_eq!(asked(root, file), is_asked, "{root}: {file}");
+        }
     }
 }
