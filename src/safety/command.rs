@@ -24,7 +24,7 @@ mod wrappers;
 mod zsh_screen;
 
 pub use class::CommandClass;
-pub use targets::CommandPlace;
+pub use targets::{CommandPlace, is_run_later_at_home, run_later_places};
 
 use std::collections::BTreeSet;
 

@@ -7,6 +7,7 @@ mod command_files;
 mod denials;
 mod git_config;
 mod guarded_files;
+mod home_files;
 mod implied_files;
 mod links;
 #[cfg(target_os = "linux")]
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::denials::{Denial, DeniedAccess, denials};
 pub use self::guarded_files::GuardedFiles;
+pub use self::home_files::{HomeFile, HomeFiles};
 pub use self::outside_access::works_outside;
 pub use self::path_rules::PathRules;
 pub use self::policy::{SandboxLevel, SandboxLimits, SandboxPolicy};

@@ -15,7 +15,7 @@ use crate::history::session_list::search_words;
 use crate::paths;
 use crate::protocol::AskRequest;
 use crate::python::catalog::HelperCatalog;
-use crate::sandbox::SandboxLevel;
+use crate::sandbox::{HomeFiles, SandboxLevel};
 use crate::services::SharedServices;
 use crate::services::model::ChosenModel;
 use crate::session::conversation::Session;
@@ -130,7 +130,9 @@ pub async fn scope(
     let holds_home = workspace.roots().any(|root| real_home.starts_with(root));
     // The sandbox makes no home directory writable.
     let is_reduced = sandbox == Some(SandboxLevel::Workspace) && holds_home;
+    let roots = workspace.roots().map(Path::to_owned).collect();
     Ok(WorkScope {
+        home_files: Arc::new(HomeFiles::new(&home, roots)),
         workspace,
         home,
         kept,

@@ -259,7 +259,7 @@ impl UndoStore {
     }
 
     /// Completes what a killed process has left: files that were overwritten half-way are restored, temporary names are
-    /// removed. Must not run while files are changed. Returns the restored files.
+    /// removed, and directories that were made for a commit that changed nothing. Must not run while files are changed. Returns the restored files.
     ///
     /// # Errors
     /// The kept copies are damaged, or a file cannot be restored.
@@ -293,6 +293,9 @@ impl UndoStore {
                     }
                     let now = version_at(&entry.path, resolve)?;
                     is_untouched &= entry.is_before(now.as_ref());
+                }
+                if is_untouched {
+                    remove_empty(&kept.directories, resolve);
                 }
                 if is_untouched || directory.ends_with(UNDOING) {
                     fs::remove_file(&pending).map_err(|error| failed(&pending, &error))?;
@@ -454,7 +457,7 @@ fn failed(path: &Path, error: &io::Error) -> WorkspaceError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::changes::FileSnapshot;
+    use super::super::changes::{ChangePlan, CommitStep, FileSnapshot, OriginalKeeper};
     use super::*;
     use crate::workspace::Workspace;
 
@@ -519,6 +522,72 @@ mod tests {
         let report = files.undo(ConflictChoice::Refuse);
         assert!(report.is_done && report.was_skipped, "{report:?}");
         assert_eq!((files.read("a"), files.read("b")), ("1".into(), "1".into()));
+        assert!(files.store.turns("s").unwrap().is_empty());
+    }
+
+    /// Stops like a killed process once all changes are made.
+    struct Killed(TurnKeeper, PathBuf);
+
+    impl OriginalKeeper for Killed {
+        fn keep(&mut self, plan: &ChangePlan<'_>) -> Result<(), WorkspaceError> {
+            self.0.keep(plan)
+        }
+
+        fn committed(&mut self) {
+            let names = fs::read_dir(&self.1).unwrap().flatten();
+            let mut names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+            names.sort();
+            assert_eq!(names, ["a", "b"], "temporary names are left");
+        }
+
+        fn rolled_back(&mut self, _: bool) {}
+    }
+
+    #[test]
+    fn a_record_is_complete_only_when_no_temporary_name_is_left() {
+        let files = Files::new();
+        let target = |name| files.workspace.resolve(name).unwrap();
+        let before = |name| FileSnapshot::read(&target(name)).unwrap();
+        let changes = vec![
+            PreparedChange::write(target("a"), before("a"), b"2".to_vec()).unwrap(),
+            PreparedChange::write(target("b"), before("b"), b"2".to_vec()).unwrap(),
+        ];
+        let dir = files.root.path().join("files");
+        let mut killed = Killed(files.store.turn("s", "1").unwrap(), dir);
+        commit(changes, Some(&mut killed)).unwrap();
+        let resolve = |path: &Path| files.workspace.resolve_path(path);
+        assert!(files.store.recover("s", &resolve).unwrap().is_empty());
+        assert!(files.undo(ConflictChoice::Refuse).is_done);
+        assert_eq!(files.read("a"), "1");
+    }
+
+    #[test]
+    fn a_commit_that_changed_nothing_leaves_no_directory() {
+        let files = Files::new();
+        let target = |name| files.workspace.resolve(name).unwrap();
+        let made = |name| PreparedChange::write(target(name), None, b"2".to_vec()).unwrap();
+        let keeper = files.store.turn("s", "1").unwrap();
+        let mut killed = Killed(keeper, files.root.path().join("files"));
+        // Killed after the first directories were made: nothing is rolled back.
+        let mut made_dirs = 0;
+        let mut observer = |step| match step {
+            CommitStep::Stage => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            CommitStep::CreateDirectory => {
+                made_dirs += 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        let changes = vec![made("g/h/x"), made("n/x")];
+        commit_observed(changes, Some(&mut killed), &mut observer).unwrap_err();
+        assert_eq!(made_dirs, 2);
+        let dir = files.root.path().join("files");
+        fs::create_dir_all(dir.join("g/h")).unwrap();
+        fs::create_dir(dir.join("n")).unwrap();
+        files.write(&[("n/mine", "1")]);
+        let resolve = |path: &Path| files.workspace.resolve_path(path);
+        files.store.recover("s", &resolve).unwrap();
+        assert!(!dir.join("g").exists() && dir.join("n/mine").exists());
         assert!(files.store.turns("s").unwrap().is_empty());
     }
 

@@ -203,6 +203,18 @@ const RUN_LATER_HOME: &[&str] = &[
     "library/launchagents",
 ];
 
+/// Returns the places below a home directory that run later or hold keys.
+pub fn run_later_places() -> impl Iterator<Item = &'static str> {
+    let names = RUN_LATER.iter().filter(|name| name.starts_with('.'));
+    let names = names.map(|name| name.trim_end_matches('/'));
+    names.chain(RUN_LATER_HOME.iter().copied())
+}
+
+/// Whether a path below a home directory, in lower case, is in a place that runs later or holds keys.
+pub fn is_run_later_at_home(below: &str) -> bool {
+    run_later_places().any(|place| is_below(below, place))
+}
+
 /// Returns an absolute path without `.` and `..`. A path that is not known ends where it becomes unknown.
 pub fn normalize(path: &str, cwd: &str) -> String {
     let joined = match path.starts_with('/') || path.starts_with(UNKNOWN) {

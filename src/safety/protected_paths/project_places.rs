@@ -3,14 +3,16 @@
 use std::path::Path;
 
 /// Names of directories and files that decide what other programs run, in any directory; in lower case.
-pub const PROJECT_PLACES: [&str; 51] = [
+pub const PROJECT_PLACES: [&str; 58] = [
     ".aider.conf.yml",
     ".aish",
     ".aish.toml",
     ".amazonq",
+    ".augment",
     ".claude",
     ".codex",
     ".continue",
+    ".crush",
     ".crush.json",
     ".cursor",
     ".devcontainer",
@@ -24,6 +26,7 @@ pub const PROJECT_PLACES: [&str; 51] = [
     ".gemini",
     ".gitconfig",
     ".gitmodules",
+    ".gvimrc",
     ".helix",
     ".hg",
     ".husky",
@@ -36,18 +39,22 @@ pub const PROJECT_PLACES: [&str; 51] = [
     ".lvimrc",
     ".mcp.json",
     ".mise",
+    ".nova",
     ".npmrc",
     ".nvim.lua",
     ".nvimrc",
     ".opencode",
+    ".pnpmfile.cjs",
     ".qwen",
     ".roo",
     ".tool-versions",
     ".trae",
+    ".vim",
     ".vimrc",
     ".vs",
     ".vscode",
     ".windsurf",
+    ".yarnrc",
     ".yarnrc.yml",
     ".zed",
     "claude_desktop_config.json",
@@ -56,6 +63,9 @@ pub const PROJECT_PLACES: [&str; 51] = [
     "opencode.json",
     "opencode.jsonc",
 ];
+
+/// Endings of the names of files in which an editor has the settings and the commands of a project.
+const EDITOR_ENDINGS: [&str; 2] = [".code-workspace", ".sublime-project"];
 
 /// Directories of `.config` from which git, shells, mise and the login session take what they run, wherever that `.config` is: it
 /// may be one of dotfiles.
@@ -132,7 +142,7 @@ pub fn is_project_place(parent: &Path, name: &str) -> bool {
     // `mise.toml`, `.mise.local.toml`, `mise.production.toml`
     let is_mise = name.ends_with(".toml") && name.trim_start_matches('.').starts_with("mise.");
     PROJECT_PLACES.contains(&name)
-        || name.ends_with(".code-workspace")
+        || EDITOR_ENDINGS.iter().any(|ending| name.ends_with(ending))
         || is_mise
         || matches!(name, "config" | "config.toml") && is_parent(".cargo")
         || CONFIG_PLACES.contains(&name) && is_parent(".config")
@@ -226,6 +236,14 @@ mod tests {
             "/p/mcp.json",
             "/p/.npmrc",
             "/p/.lazy.lua",
+            "/p/.vim/plugin/x.vim",
+            "/p/.gvimrc",
+            "/p/x.sublime-project",
+            "/p/.nova/Tasks/x.json",
+            "/p/.pnpmfile.cjs",
+            "/p/.yarnrc",
+            "/p/.augment/settings.json",
+            "/p/.crush/x.json",
         ] {
             assert!(project_place(Path::new(path)).is_some(), "{path}");
         }
@@ -258,6 +276,11 @@ mod tests {
             "/p/.config/nvim/init.lua",
             "/p/systemd/x.service",
             "/p/npmrc",
+            "/p/vim/ftplugin/x.vim",
+            "/p/yarn.lock",
+            "/p/pnpm-lock.yaml",
+            "/p/src/crush/x.json",
+            "/p/sublime-project",
         ] {
             assert_eq!(project_place(Path::new(path)), None, "{path}");
         }

@@ -30,21 +30,15 @@ use nix::unistd::{Uid, User, close, pipe2};
 use self::private_tmp::PrivateTmp;
 use self::supervision::{Supervision, SupervisionEnd};
 use super::guarded_files::GuardedFiles;
+use super::home_files::{LINK_DEPTH, is_helper, is_of_shell};
 use super::links;
 use super::path_rules::{PathRules, is_profile, secrets_of};
 use super::policy::{SandboxLevel, SandboxPolicy};
 use super::{SandboxInvocation, SandboxOutcome, SandboxStage, SandboxSupport};
 use crate::error::{Error, ErrorContext, Result};
-use crate::safety::protected_paths::NAMES as STARTUP_FILES;
-
-/// How deep links are followed from a directory of secrets.
-const LINK_DEPTH: usize = 3;
 
 /// This program, also after its file was replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
-
-/// Directories of shells in which start-up files are.
-const SHELLS: &[&str] = &["fish", "zsh"];
 
 /// What the kernel shows of itself and of other processes; no project is there.
 const SYSTEM_VIEWS: &[&str] = &["/dev", "/proc", "/sys"];
@@ -262,19 +256,13 @@ fn linked_secrets(policy: &SandboxPolicy, real_home: Option<&PathBuf>) -> BTreeS
         // That of HOME, or of the user database.
         let mut homes = policy.home.iter().chain(real_home);
         let below = homes.find_map(|home| path.strip_prefix(home).ok());
-        let mut below = below.unwrap_or(path).iter();
-        let is_startup = below.any(|part| {
-            let part = part.to_str().unwrap_or_default();
-            SHELLS.contains(&part) || STARTUP_FILES.contains(&part)
-        });
+        let is_startup = is_of_shell(below.unwrap_or(path));
         let real = path.canonicalize().ok().filter(|real| real != path);
         // Among dotfiles that are worked on, start-up files are guarded and not hidden: a directory of which something is hidden
         // gets no new files.
         let is_worked_on =
             |real: &PathBuf| is_startup && writable.iter().any(|dir| real.starts_with(dir));
         found.extend(real.filter(|real| !is_worked_on(real)));
-        // The source of a Python helper is not a secret.
-        let is_helper = |path: &Path| path.extension().is_some_and(|ending| ending == "py");
         let linked = links::targets(path, LINK_DEPTH).into_iter();
         found.extend(linked.filter(|real| {
             let is_below = |dir: &&PathBuf| real != *dir && real.starts_with(dir);

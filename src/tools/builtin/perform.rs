@@ -157,7 +157,7 @@ fn perform_blocking(
             limit,
         } => read(scope, context, &path, (offset, limit)),
         PreparedWork::ListDir { path, depth } => listed(list_dir(search, &path, depth)),
-        PreparedWork::Grep(request) => listed(grep(search, &request, &(scope.left_out.0)())),
+        PreparedWork::Grep(request) => listed(grep(search, &request, &scope.search_filter())),
         PreparedWork::FindFiles { pattern, dir } => listed(find_files(search, &pattern, &dir)),
         PreparedWork::SearchFiles(query) => {
             listed(search_files(search, &query, &scope.workspace.top()))

@@ -21,6 +21,10 @@ use crate::web::fetch::web_url;
 use crate::workspace::git::{GitCommand, GitRequest};
 use crate::workspace::grep::GrepRequest;
 
+/// Why a question to git is asked about whose answer may have the text of any file in the home directory.
+const HOME_REPOSITORY: &str =
+    "it may show secrets of your home directory, which no rule and no earlier answer covers";
+
 /// Prepares a call, which is given up soon after `deadline`. Reads files, so it does not belong on the runtime thread.
 ///
 /// # Errors
@@ -399,7 +403,12 @@ fn git(scope: &WorkScope, call: GitArguments) -> Result<PreparedCall, PrepareErr
         Some(path) => vec![&top, path],
         None => vec![&top],
     };
-    Ok(on_paths(scope, BuiltinAction::FsRead, &paths, work))
+    let mut prepared = on_paths(scope, BuiltinAction::FsRead, &paths, work);
+    let shows_files = matches!(call.command, GitCommandName::Diff | GitCommandName::Show);
+    if shows_files && prepared.reason.is_none() && scope.home_files.is_above_home(&top.absolute) {
+        prepared.reason = Some(HOME_REPOSITORY.to_owned());
+    }
+    Ok(prepared)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::time::Instant;
 use serde::Deserialize;
 
 use super::prepared::{
-    PrepareError, PreparedCall, PreparedWork, on_paths, place_reason, resolve, unresolved,
+    PrepareError, PreparedCall, PreparedWork, RUN_LATER, on_paths, place_reason, resolve,
+    unresolved,
 };
 use super::scope::WorkScope;
 use crate::chat::OperationClass;
@@ -394,7 +395,7 @@ fn guarded_place(scope: &WorkScope, files: &[PathBuf]) -> Option<String> {
     let programs: Vec<PathBuf> = programs.into_iter().flatten().collect();
     let place = place_of_write(files, &roots, &scope.home, &programs)?;
     let path = shown_path(&place);
-    Some(format!("{path} (other programs run or obey it)"))
+    Some(format!("{path} ({RUN_LATER})"))
 }
 
 /// Returns the differences that changes make, each below a heading with the path. A file that moves is shown as one.

@@ -16,6 +16,7 @@ use crate::chat::{OperationClass, ToolDefinition};
 use crate::python::catalog::HelperFunction;
 use crate::safety::policy::{BuiltinAction, CallEffects};
 use crate::safety::protected_paths::{is_user_program, project_place};
+use crate::sandbox::HomeFile;
 use crate::workspace::changes::PreparedChange;
 use crate::workspace::git::GitRequest;
 use crate::workspace::grep::GrepRequest;
@@ -23,6 +24,9 @@ use crate::workspace::{PathError, ResolvedPath, shown_path};
 
 /// Time that changes of files have to be completed once they are cancelled.
 const CHANGE_GRACE: Duration = Duration::from_secs(10);
+
+/// What is special about a start-up file.
+pub(super) const RUN_LATER: &str = "other programs run or obey it";
 
 /// A prepared call.
 #[derive(Debug)]
@@ -279,10 +283,8 @@ pub(super) fn on_paths(
         (true, [root]) => Some(shown_path(root)),
         _ => None,
     };
-    let writes = action == BuiltinAction::FsWrite;
-    let place = |path: &&ResolvedPath| place_of(&path.absolute, paths);
-    let reason = match paths.iter().find_map(|path| place(path).filter(|_| writes)) {
-        Some(place) => Some(place_reason(&place)),
+    let reason = match kept_reason(scope, action, paths) {
+        Some(reason) => Some(reason),
         None if outside.is_empty() => None,
         None => {
             let roots: Vec<String> = scope.workspace.roots().map(shown_path).collect();
@@ -314,6 +316,40 @@ pub(super) fn on_paths(
         is_second_run: false,
         work,
     }
+}
+
+/// Returns why a call that reads or changes one of these paths is asked about in whatever workspace.
+fn kept_reason(
+    scope: &WorkScope,
+    action: BuiltinAction,
+    paths: &[&ResolvedPath],
+) -> Option<String> {
+    let home = &scope.home_files;
+    let secret = |path: &Path| {
+        let path = shown_path(path);
+        format!("{path} holds secrets, which no rule and no earlier answer covers")
+    };
+    let files: Vec<&Path> = paths.iter().map(|path| path.absolute.as_path()).collect();
+    if action != BuiltinAction::FsWrite {
+        let found = files.into_iter().find(|path| home.is_secret(path));
+        return found.map(secret);
+    }
+    let of_home = home.of_change(&files);
+    if let Some((path, HomeFile::Secret)) = &of_home {
+        return Some(secret(path));
+    }
+    let place = paths
+        .iter()
+        .find_map(|path| place_of(&path.absolute, paths));
+    let place = place.or_else(|| {
+        let (path, reason) = of_home?;
+        let path = shown_path(&path);
+        Some(match reason {
+            HomeFile::Hidden => format!("{path} (a hidden file of your home directory)"),
+            _ => format!("{path} ({RUN_LATER})"),
+        })
+    });
+    place.map(|place| place_reason(&place))
 }
 
 /// Returns why a change of a place is asked about, whatever allows it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::chat::ToolDefinition;
 use crate::python::catalog::HelperCatalog;
 use crate::python::workers::HelperWorkers;
-use crate::sandbox::{PathRules, SandboxLevel, SandboxPolicy};
+use crate::sandbox::{HomeFiles, PathRules, SandboxLevel, SandboxPolicy};
 use crate::workspace::read_context::PathFilter;
 use crate::workspace::undo::UndoStore;
 use crate::workspace::{ReadFiles, Workspace};
@@ -29,6 +29,8 @@ pub struct WorkScope {
     pub workspace: Workspace,
     /// The user's home directory.
     pub home: PathBuf,
+    /// The files of the home directory that are asked about, whatever the rules allow.
+    pub home_files: Arc<HomeFiles>,
     /// Where the earlier versions of changed files are kept, for `llm :undo`; `None` for a call outside of a session.
     pub kept: Option<KeptCopies>,
     /// The files that the model has read.
@@ -118,6 +120,12 @@ impl WorkScope {
     /// Whether the caller has seen this file: a person, or a model that has read it in the session.
     pub fn has_seen(&self, file: &Path) -> bool {
         self.by_hand || self.read.is_read(file)
+    }
+
+    /// Returns what one search leaves out: files and directories that may not be read without a question.
+    pub fn search_filter(&self) -> PathFilter {
+        let (own, home_files) = ((self.left_out.0)(), self.home_files.clone());
+        PathFilter::new(move |path| home_files.is_secret(path) || own.matches(path))
     }
 
     /// Returns the rights of a command in a directory, which it may read even if that is outside of the workspace.

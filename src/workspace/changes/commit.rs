@@ -45,10 +45,11 @@ pub fn commit_observed(
     let made = transaction.make(&mut keeper, observer);
     match made {
         Ok(()) => {
+            // Before the record is complete: only that of an incomplete commit says which names a later start has to remove.
+            transaction.files.iter().for_each(FileWork::clean_up);
             if let Some(keeper) = keeper {
                 keeper.committed();
             }
-            transaction.files.iter().for_each(FileWork::clean_up);
             Ok(transaction.summary())
         }
         Err(error) => {

@@ -65,7 +65,7 @@ pub trait OriginalKeeper {
     /// They could not be written; then nothing is changed.
     fn keep(&mut self, plan: &ChangePlan<'_>) -> Result<(), WorkspaceError>;
 
-    /// All changes are made.
+    /// All changes are made, and no temporary name is left.
     fn committed(&mut self);
 
     /// All changes are undone, or `complete` is false and the old versions are still needed.
