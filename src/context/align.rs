@@ -194,7 +194,7 @@ pub fn cut(
     let shares_rows = commands
         .iter()
         .any(|command| *command.open_line == OpenLine::Continued);
-    let mut current = current::find(screen, &candidates, running, &cwd, shares_rows)?;
+    let mut current = current::find(screen, &candidates, all, running, &cwd, shares_rows)?;
     if !current.is_certain && running.text.is_some() && !screen.is_confirmed {
         return None;
     }
@@ -462,6 +462,14 @@ fn clears(command: &str) -> bool {
     })
 }
 
+/// Returns the text before a command line without the blanks with which the command begins.
+fn without_leading_blanks<'t>(mut text: &'t str, command: &str) -> Option<&'t str> {
+    for _ in command.chars().take_while(|c| *c == ' ') {
+        text = text.strip_suffix(' ')?;
+    }
+    Some(text)
+}
+
 impl<'a> Found<'a> {
     /// Returns `None` if the text before the command is not a prompt.
     fn new(
@@ -471,12 +479,8 @@ impl<'a> Found<'a> {
         cwd: &'a str,
     ) -> Option<Found<'a>> {
         let row = screen.rows.get(echo.prompt_row)?;
-        let mut prompt = row.text.get(..echo.prompt_end)?;
-        // Blanks before a command are part of it.
-        for _ in command.chars().take_while(|c| *c == ' ') {
-            prompt = prompt.strip_suffix(' ')?;
-        }
-        let prompt = PromptLine::new(prompt, cwd)?;
+        let prompt = row.text.get(..echo.prompt_end)?;
+        let prompt = PromptLine::new(without_leading_blanks(prompt, command)?, cwd)?;
         Some(Found {
             echo,
             prompt,

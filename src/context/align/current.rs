@@ -1,11 +1,12 @@
 //! Finds the command line that runs now.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::echo::{Echo, echoes, last_mention};
 use super::prompt::{PromptLine, Similarity, blanks};
 use super::text::{Expected, SearchedScreen};
-use super::{Found, RunningLine};
+use super::{Found, KnownCommand, RunningLine, UnrecordedLine, without_leading_blanks};
 
 /// Maximum number of rows that the last command line may take.
 const MAX_ROWS: usize = 20;
@@ -18,10 +19,12 @@ pub struct Current<'a> {
 }
 
 /// Finds the line of the command that runs now. If its text is not known, it is the last line with text that begins with the
-/// prompt of a known command. With `shares_rows`, an output without a line end may precede a prompt.
+/// prompt of a known command. With `shares_rows`, an output without a line end may precede a prompt. Returns `None` also if it is not
+/// certain which blanks before the line belong to the prompt.
 pub fn find<'a>(
     screen: &'a SearchedScreen<'_>,
     candidates: &[Vec<Found<'a>>],
+    commands: &[KnownCommand<'_>],
     running: RunningLine<'_>,
     cwd: &'a str,
     shares_rows: bool,
@@ -47,17 +50,29 @@ pub fn find<'a>(
             let prompt = prompt_of(text, candidates, row, cwd)?;
             Some((row, prompt))
         });
-    // Nothing is known of the line: its prompt may have changed since the command ran.
-    let lowest = match running.text.or(running.words) {
-        None => lowest.or_else(|| bare_prompt(screen, candidates, last, cwd)),
-        Some(_) => lowest,
+    let settled = |(row, prompt): (usize, PromptLine<'_>)| {
+        let text = &screen.rows.get(row)?.text;
+        let blanks = blanks_before(text, &prompt, candidates, commands, row)?;
+        let end = prompt.text.trim_end().len() + blanks;
+        Some((row, PromptLine::new(text.get(..end)?, cwd)?))
+    };
+    let lowest = match lowest {
+        Some(found) if running.text.is_none() => Some(settled(found)?),
+        // Nothing is known of the line: its prompt may have changed since the command ran.
+        None if running.text.or(running.words).is_none() => {
+            bare_prompt(screen, candidates, commands, last, cwd)
+        }
+        lowest => lowest,
     };
     let Some(echo) = echo.filter(|echo| {
         lowest
             .as_ref()
             .is_none_or(|(row, _)| *row <= echo.prompt_row)
     }) else {
-        let (row, prompt) = lowest?;
+        let (row, prompt) = match running.text {
+            Some(_) => settled(lowest?)?,
+            None => lowest?,
+        };
         let echo = Echo {
             first_row: row,
             prompt_row: row,
@@ -76,7 +91,9 @@ pub fn find<'a>(
         });
     };
     let row = &screen.rows.get(echo.prompt_row)?.text;
-    let mut prompt = PromptLine::new(row.get(..echo.prompt_end)?, cwd)?;
+    let before = row.get(..echo.prompt_end)?;
+    let before = without_leading_blanks(before, running.text.unwrap_or_default())?;
+    let mut prompt = PromptLine::new(before, cwd)?;
     match lowest.filter(|(row, by)| *row == echo.prompt_row && by.text.len() < prompt.text.len()) {
         // Words of the line come before those that are known.
         Some((_, shorter)) if running.text.is_none() => prompt = shorter,
@@ -121,20 +138,76 @@ pub fn occurs_in(
 fn bare_prompt<'a>(
     screen: &'a SearchedScreen<'_>,
     candidates: &[Vec<Found<'a>>],
+    commands: &[KnownCommand<'_>],
     last: usize,
     cwd: &'a str,
 ) -> Option<(usize, PromptLine<'a>)> {
     (last.saturating_sub(1)..=last).rev().find_map(|row| {
         let text = &screen.rows.get(row)?.text;
-        let above = candidates.iter().flatten();
-        let mut above = above.filter(|found| found.echo.last_row < row);
-        above.find_map(|found| {
+        let with_blanks = |found: &Found<'_>| {
             let end = text.trim_end().len() + blanks(found.prompt.text);
             let prompt = PromptLine::new(text.get(..end)?, cwd)?;
             let is_like = prompt.similarity(&found.prompt) >= Similarity::Alike;
-            is_like.then_some((row, prompt))
-        })
+            is_like.then_some(end)
+        };
+        let end = agreed(candidates, commands, row, with_blanks)?;
+        Some((row, PromptLine::new(text.get(..end)?, cwd)?))
     })
+}
+
+/// Returns how many blanks a prompt ends with that was found in a row with `text`.
+fn blanks_before(
+    text: &str,
+    prompt: &PromptLine<'_>,
+    candidates: &[Vec<Found<'_>>],
+    commands: &[KnownCommand<'_>],
+    row: usize,
+) -> Option<usize> {
+    agreed(candidates, commands, row, |found| {
+        let begins = found.prompt.begins(text, prompt.cwd)?;
+        let is_same = begins.text.trim_end() == prompt.text.trim_end();
+        is_same.then_some(blanks(begins.text))
+    })
+}
+
+/// Returns the length of a prompt with its blanks that the lines of known commands above a row speak for, of which `length` tells one
+/// each. A line that was typed with a leading space, to keep it out of the history, seems to follow a longer prompt: those of a text
+/// that was also entered without being recorded count only if there are no others, and the longest prompt must be the one of most commands.
+fn agreed(
+    candidates: &[Vec<Found<'_>>],
+    commands: &[KnownCommand<'_>],
+    row: usize,
+    length: impl Fn(&Found<'_>) -> Option<usize>,
+) -> Option<usize> {
+    let is_unrecorded = |found: &Found<'_>| {
+        let lines = commands
+            .iter()
+            .filter_map(|command| command.unrecorded_after);
+        let is_text = |line: &UnrecordedLine| matches!(line, UnrecordedLine::Text(_));
+        let mut lines = lines.flatten().filter(|line| is_text(line));
+        lines.any(|line| line.may_be(found.command))
+    };
+    let lengths = |lines: &Vec<Found<'_>>| -> BTreeSet<usize> {
+        let above = lines.iter().filter(|found| found.echo.last_row < row);
+        above.filter_map(&length).collect()
+    };
+    let of_commands: Vec<(BTreeSet<usize>, bool)> = (candidates.iter())
+        .map(|lines| (lengths(lines), lines.first().is_some_and(is_unrecorded)))
+        .filter(|(lengths, _)| !lengths.is_empty())
+        .collect();
+    let has_others = of_commands.iter().any(|(_, is_unrecorded)| !is_unrecorded);
+    let counted = || {
+        let counted = of_commands.iter();
+        counted
+            .filter(|(_, is_unrecorded)| !(has_others && *is_unrecorded))
+            .map(|(lengths, _)| lengths)
+    };
+    let count = |length: usize| counted().filter(|other| other.contains(&length)).count();
+    let longest = *counted().flatten().max()?;
+    let mut shorter = counted().flatten().filter(|length| **length < longest);
+    shorter
+        .all(|length| count(*length) < count(longest))
+        .then_some(longest)
 }
 
 /// Returns the prompt with which a row begins, as do lines of known commands above it.

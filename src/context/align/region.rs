@@ -296,8 +296,8 @@ pub fn repeats(
 }
 
 /// Whether more may follow a command line than its right prompt: the beginning of the output, which a terminal that became wider has
-/// taken for the rest of that row. The text then has another shape than after the other `lines`, and does not end where a right prompt
-/// ends, or begins with one of theirs.
+/// taken for the rest of that row. The text then has another shape than the right prompts of the other `lines`, and does not end where a
+/// right prompt ends, or begins with one of theirs.
 pub fn may_hide_output(screen: &SearchedScreen<'_>, own: &Found<'_>, lines: &[&Found<'_>]) -> bool {
     let row = |found: &Found<'_>| screen.rows.get(found.echo.last_row);
     let behind = |found: &Found<'_>| {
@@ -307,20 +307,28 @@ pub fn may_hide_output(screen: &SearchedScreen<'_>, own: &Found<'_>, lines: &[&F
     let Some(shown) = behind(own).filter(|_| !screen.tells_wraps) else {
         return false;
     };
+    // zsh leaves the last column free.
+    let is_at_edge = |found: &Found<'_>| {
+        let width = row(found).map_or(0, |row| row.text.trim_end().width());
+        (screen.columns.saturating_sub(2)..screen.columns).contains(&width)
+    };
     let others = lines.iter().filter(|found| found.echo != own.echo);
-    let known: Vec<String> = others.filter_map(|found| behind(found)).collect();
-    // A right prompt has an exit code before the time, or the like, at times only.
-    if (known.iter()).any(|other| shown.ends_with(other.as_str()) || other.ends_with(&shown)) {
+    let known: Vec<(String, bool)> = others
+        .filter_map(|found| Some((behind(found)?, is_at_edge(found))))
+        .collect();
+    // A right prompt has an exit code before the time, or the like, at times only. One that does not end at the edge may have
+    // an output behind it too, which often has the same shape.
+    let is_like = |(other, is_at_edge): &(String, bool)| {
+        *is_at_edge && (shown.ends_with(other.as_str()) || other.ends_with(&shown))
+    };
+    if known.iter().any(is_like) {
         return false;
     }
-    let goes_on = |other: &String| {
+    let goes_on = |(other, _): &(String, bool)| {
         let rest = shown.strip_prefix(other.as_str());
         rest.is_some_and(|rest| rest.starts_with(' '))
     };
-    // zsh leaves the last column free.
-    let width = row(own).map_or(0, |row| row.text.trim_end().width());
-    let is_at_edge = (screen.columns.saturating_sub(2)..screen.columns).contains(&width);
-    !is_at_edge || known.iter().any(goes_on)
+    !is_at_edge(own) || known.iter().any(goes_on)
 }
 
 fn is_blank(screen: &SearchedScreen<'_>, row: usize) -> bool {

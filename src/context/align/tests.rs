@@ -1112,8 +1112,21 @@ fn an_output_behind_a_right_prompt_is_told_as_missing() {
             false,
             true,
         ),
+        // The other run of the command was drawn in the same window.
+        (
+            "~ > ls x                    0 at 11:59 first",
+            "~ > ls x                    1 at 12:00 first",
+            false,
+            true,
+        ),
     ] {
-        let rows = [other, own, "~ > llm fix it"];
+        // The window was made wider: only the line that runs now has its right prompt at the edge.
+        let right = other.trim_end_matches(" first").rsplit_once("        ");
+        let last = format!(
+            "~ > llm fix it{:>43}",
+            right.map_or("", |(_, right)| right.trim())
+        );
+        let rows = [other, own, last.trim_end()];
         let screen = Screen {
             tells_wraps,
             ..screen(58, &rows)
@@ -1123,9 +1136,25 @@ fn an_output_behind_a_right_prompt_is_told_as_missing() {
             words: None,
             cwd: "/src",
         };
-        let output = cut(&screen, &commands(&["true", "ls x"]), running, 1).unwrap();
+        let known = [
+            if other.contains("ls x") {
+                "ls x"
+            } else {
+                "true"
+            },
+            "ls x",
+        ];
+        let output = cut(&screen, &commands(&known), running, 1).unwrap();
         assert_eq!(output.is_partial, is_partial, "{own}");
     }
+    // No right prompt is at the edge.
+    let rows = [
+        usual,
+        "~ > ls x                    1 at 12:00",
+        "~ > llm fix it",
+    ];
+    let known: [(&str, &[_]); 2] = [("true", &[]), ("ls x", &[])];
+    assert_eq!(last_after(&rows, &known), Some((String::new(), true)));
 }
 
 #[test]
@@ -1936,4 +1965,80 @@ fn the_lines_of_older_runs_above_one_with_another_prompt_are_told_as_doubtful() 
     let rows = ["$ make", message, "$ llm fix it"];
     let told = with_exit(&rows, &[("make", 0); 2], 1);
     assert_eq!(told, Some((message.to_owned(), false)));
+}
+
+#[test]
+fn a_hidden_line_with_the_text_of_a_command_is_told_from_it_where_the_running_line_begins_with_a_blank_too()
+ {
+    let cut_as =
+        |line: RunningLine<'_>, rows: &[&str], known: &[(&str, &[UnrecordedLine])], wanted| {
+            let mut commands = commands(&known.iter().map(|(text, _)| *text).collect::<Vec<_>>());
+            for (command, (_, after)) in commands.iter_mut().zip(known) {
+                command.unrecorded_after = Some(after);
+            }
+            let screen = Screen {
+                tells_wraps: true,
+                is_confirmed: true,
+                ..screen(80, rows)
+            };
+            cut(&screen, &commands, line, wanted).map(|output| output.lines.join("\n"))
+        };
+    let running = |text, words| RunningLine {
+        text,
+        words,
+        cwd: "/src",
+    };
+    let hidden = [typed(" make")];
+    let session = |prompt: &str, lines: &[&str], last: &str| -> Vec<String> {
+        let line = |line: &&str| match line.strip_prefix("> ") {
+            Some(line) => format!("{prompt}{line}"),
+            None => (*line).to_owned(),
+        };
+        lines
+            .iter()
+            .map(line)
+            .chain([format!("{prompt}{last}")])
+            .collect()
+    };
+    let lines = [
+        "> true", "> make", ">  make", "private", "> make", "> ls", "a.c",
+    ];
+    let known: [(&str, &[_]); 4] = [("true", &[]), ("make", &hidden), ("make", &[]), ("ls", &[])];
+    for prompt in ["$ ", "/src\n╰─❯ ", "/src ❯  "] {
+        let rows = session(prompt, &lines, " q 3").join("\n");
+        let rows: Vec<&str> = rows.lines().collect();
+        for words in [None, Some("output --command 1")] {
+            let line = running(None, words);
+            for (wanted, output) in [(1, "a.c"), (2, ""), (3, ""), (4, "")] {
+                let told = cut_as(line, &rows, &known, wanted);
+                assert_eq!(told.as_deref(), Some(output), "{prompt} {wanted}");
+            }
+        }
+    }
+    // Every text that is known was entered so too, or nobody knows that it was.
+    let lines = ["> make", ">  make", "private", "> make"];
+    for (lines, after) in [(&lines[..], &hidden[..]), (&lines[1..], &[])] {
+        let rows = session("$ ", lines, " q 3").join("\n");
+        let rows: Vec<&str> = rows.lines().collect();
+        let known = [("make", after), ("make", &[])];
+        for wanted in [1, 2] {
+            let told = cut_as(running(None, None), &rows, &known, wanted);
+            assert_eq!(told, None, "{lines:?} {wanted}");
+        }
+    }
+    // The line of the command is no longer on the screen.
+    let told = cut_as(
+        running(None, None),
+        &["$  make", "private", "$  q 3"],
+        &[("make", &hidden)],
+        1,
+    );
+    assert_eq!(told, None);
+    // Lines with a leading space are recorded in some shells.
+    let rows = ["$ make", "no", "$  make", "none", "$  llm fix it"];
+    let known: [(&str, &[_]); 2] = [("make", &[]), (" make", &[])];
+    for (wanted, output) in [(1, "none"), (2, "no")] {
+        let told = cut_as(running(Some(" llm fix it"), None), &rows, &known, wanted);
+        assert_eq!(told.as_deref(), Some(output));
+    }
 }
