@@ -16,7 +16,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 pub use self::environment::{
@@ -29,6 +31,10 @@ use crate::error::{Error, ErrorContext, Result, reason};
 
 /// `sun_path` holds 104 bytes on macOS and 108 on Linux, including the final NUL.
 const SOCKET_PATH_MAX: usize = 103;
+/// Pause between two attempts to get a lock.
+const LOCK_RETRY: Duration = Duration::from_millis(20);
+/// What to do about a file or directory that cannot be written.
+const WRITABLE: &str = "make it writable, or set AISH_HOME to a directory that is";
 
 /// All directories that aish reads or writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,12 +217,33 @@ impl Paths {
 /// # Errors
 /// The file cannot be opened or locked.
 pub fn lock_file(path: &Path) -> Result<Flock<File>> {
-    let mut options = OpenOptions::new();
-    let file = open_own(options.write(true).create(true).truncate(false), path)
-        .context(|| format!("cannot open {}", path.display()))?;
-    Flock::lock(file, FlockArg::LockExclusive)
+    Flock::lock(open_lock(path)?, FlockArg::LockExclusive)
         .map_err(|(_, e)| e)
         .context(|| format!("cannot lock {}", path.display()))
+}
+
+/// Locks a file as [`lock_file`] does, but waits at most `time`. Without a result another process holds the lock, or the file
+/// cannot be opened or locked.
+pub fn lock_file_within(path: &Path, time: Duration) -> Option<Flock<File>> {
+    let end = Instant::now() + time;
+    let mut file = open_lock(path).ok()?;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Some(lock),
+            Err((unlocked, Errno::EWOULDBLOCK)) if Instant::now() < end => file = unlocked,
+            Err(_) => return None,
+        }
+        std::thread::sleep(LOCK_RETRY);
+    }
+}
+
+fn open_lock(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let opened = open_own(options.write(true).create(true).truncate(false), path);
+    opened.map_err(|e| {
+        let (file, reason) = (path.display(), reason(&e));
+        Error::runtime(format!("cannot open {file}: {reason}")).hint(WRITABLE)
+    })
 }
 
 /// Creates a directory and its parents with mode 0700.
@@ -233,8 +260,7 @@ pub fn make_dir(dir: &Path) -> Result<()> {
 
 fn uncreatable(dir: &Path, e: &std::io::Error) -> Error {
     let (dir, reason) = (dir.display(), reason(e));
-    Error::runtime(format!("cannot create the directory {dir}: {reason}"))
-        .hint("make it writable, or set AISH_HOME to a directory that is")
+    Error::runtime(format!("cannot create the directory {dir}: {reason}")).hint(WRITABLE)
 }
 
 /// Replaces the content of a file atomically and durably, and keeps its mode; a new file gets 0600. A symlink is followed,

@@ -80,10 +80,11 @@ pub async fn status(
             model::ModelJob::Prompt,
         )
         .await?;
-        model::look(services, &plan, &client.feed).await
+        let found = model::look(services, &plan, &client.feed).await?;
+        found.ok_or_else(|| model::nothing_found(&plan.config))
     };
     let (model, endpoint, state) = match lookup.await {
-        Ok(Some(chosen)) => {
+        Ok(chosen) => {
             let state = if chosen.serve.is_some() {
                 "started when needed".to_string()
             } else if chosen.lacks_key() {
@@ -94,7 +95,6 @@ pub async fn status(
             };
             (Some(chosen.name), Some(chosen.endpoint.base_url), state)
         }
-        Ok(None) => (None, None, model::nothing_found().message),
         Err(e) => (None, None, e.message),
     };
     let journal = services.sessions.journal.clone();

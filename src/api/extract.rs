@@ -84,6 +84,9 @@ fn typed_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> String 
     }
 }
 
+/// How axum begins the text about parameters that do not fit.
+const QUERY_PREFIX: &str = "deserialize query string: ";
+
 const BODY_HINT: &str = "/doc describes the body";
 
 /// Whether the body is declared as JSON, or as a format that is written in it, in UTF-8.
@@ -171,7 +174,15 @@ fn is_utf8(encoded: &str) -> bool {
 
 fn query_problem(rejection: &QueryRejection) -> Problem {
     let hint = "/doc describes the parameters";
-    Problem::bad_request(one_line(&rejection.body_text()), hint)
+    let text = rejection.body_text();
+    // The words of the library before the parameter and its fault.
+    let fault = text
+        .split_once(QUERY_PREFIX)
+        .map_or(&*text, |(_, fault)| fault);
+    Problem::bad_request(
+        one_line(&format!("the parameters are not valid: {fault}")),
+        hint,
+    )
 }
 
 /// The text of a rejection quotes the request: one line, without control characters.
@@ -190,6 +201,34 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn wrong_parameters_are_named_without_words_of_a_library() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Filter {
+            #[serde(rename = "limit")]
+            _limit: Option<usize>,
+        }
+        for (query, named) in [("limit=x", "limit"), ("limits=1", "limits")] {
+            let request = Request::builder().uri(format!("/?{query}"));
+            let (mut parts, ()) = request.body(()).expect("a request").into_parts();
+            let read = Parameters::<Filter>::from_request_parts(&mut parts, &());
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            let problem = runtime.expect("a runtime").block_on(read).expect_err(query);
+            let document = problem.document();
+            let document: Value = serde_json::from_slice(&document).expect("JSON");
+            let detail = document["detail"].as_str().expect("text");
+            assert!(
+                detail.starts_with("the parameters are not valid: "),
+                "{detail}"
+            );
+            assert!(
+                detail.contains(named) && !detail.contains("deserialize"),
+                "{detail}"
+            );
+        }
+    }
 
     #[test]
     fn a_large_body_keeps_its_space_until_it_is_parsed_though_its_client_is_gone() {

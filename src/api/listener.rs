@@ -1,13 +1,16 @@
 //! Accepts connections and serves HTTP/1.1 on them, within limits: a client that sends nothing, or slowly, is dropped.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
@@ -144,12 +147,16 @@ impl Connections {
                 return;
             };
             match tls {
-                None => serve_connection(stream, routes, transport, &admission, &end).await,
+                None => {
+                    let service = admission.service(routes, transport);
+                    serve_connection(stream, service, &admission, &end).await;
+                }
                 // In a box, because what TLS holds would make the task of every other connection larger too.
                 Some(tls) => {
                     let served = async {
                         if let Some(stream) = handshake(stream, &tls, &admission, &end).await {
-                            serve_connection(stream, routes, transport, &admission, &end).await;
+                            let service = admission.service(routes, transport);
+                            serve_connection(stream, service, &admission, &end).await;
                         }
                     };
                     Box::pin(served).await;
@@ -185,31 +192,43 @@ struct UnprovenConnection {
     drop_it: CancellationToken,
 }
 
+impl UnprovenConnection {
+    /// Returns what answers the requests of the connection, and keeps the connection once one has proved who sends it.
+    fn service(
+        &self,
+        routes: GuardedRoutes,
+        transport: Transport,
+    ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+    + Send
+    + use<> {
+        let (connections, number) = (self.connections.clone(), self.number);
+        let served = Arc::new((routes, transport, connections, Once::new()));
+        service_fn(move |request| {
+            let served = served.clone();
+            async move {
+                let (routes, transport, connections, kept) = &*served;
+                let keep = || kept.call_once(|| connections.keep(number));
+                routes.call(transport, keep, request).await
+            }
+        })
+    }
+}
+
 impl Drop for UnprovenConnection {
     fn drop(&mut self) {
         self.connections.keep(self.number);
     }
 }
 
-async fn serve_connection<S>(
+async fn serve_connection<S, V>(
     stream: S,
-    routes: GuardedRoutes,
-    transport: Transport,
+    service: V,
     admission: &UnprovenConnection,
     end: &CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    V: Service<Request<Incoming>, Response = Response, Error = Infallible>,
 {
-    let (connections, number) = (admission.connections.clone(), admission.number);
-    let served = Arc::new((routes, transport, connections, Once::new()));
-    let service = service_fn(move |request| {
-        let served = served.clone();
-        async move {
-            let (routes, transport, connections, kept) = &*served;
-            let keep = || kept.call_once(|| connections.keep(number));
-            routes.call(transport, keep, request).await
-        }
-    });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
@@ -240,15 +259,18 @@ async fn serve_connection<S>(
             let message = format!("the head of the request did not arrive within {seconds} s");
             let (status, hint) = (StatusCode::REQUEST_TIMEOUT, "send it without delay");
             refuse(stream, Problem::new(status, "limit", message, hint)).await;
-        } else if result.is_err() && !refusals.has_refused {
+        } else if result.is_err() && !is_timeout && !refusals.has_refused {
             return;
         }
+        // Without the message of TLS that closes a connection, a client takes an idle one that ends for a fault.
         // To close a connection with unread bytes resets it, and the response may be lost: also where it was sent before the body
         // had arrived.
         let _ = stream.shutdown().await;
         ignore_rest(stream).await;
     };
     tokio::select! {
+        // The goodbye begins also where the server stops.
+        biased;
         _ = tokio::time::timeout(HEAD_TIMEOUT, goodbye) => {}
         () = admission.drop_it.cancelled() => {}
         () = end.cancelled() => {}
@@ -325,4 +347,75 @@ pub async fn accept_unix(
 async fn failed(error: &std::io::Error) {
     tracing::warn!("cannot accept a client of the API: {error}");
     tokio::time::sleep(PAUSE).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+
+    /// TLS of a server, and of a client that trusts it.
+    fn tls() -> (TlsAcceptor, TlsConnector) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificate = made.cert.der().clone();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)
+            .unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        (
+            TlsAcceptor::from(Arc::new(server)),
+            TlsConnector::from(Arc::new(client)),
+        )
+    }
+
+    /// Returns what a client of TLS reads that sends `request` and then nothing.
+    async fn read_to_end(request: &[u8], end: CancellationToken) -> std::io::Result<Vec<u8>> {
+        let (acceptor, connector) = tls();
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let connections = Connections::new(end.clone());
+        let server = tokio::spawn(async move {
+            let admission = connections.admit(&Transport::Unix);
+            let stream = acceptor.accept(there).await.unwrap();
+            let service = service_fn(|_| async { Ok(Response::default()) });
+            serve_connection(stream, service, &admission, &end).await;
+        });
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = connector.connect(name, here).await?;
+        stream.write_all(request).await?;
+        let mut received = Vec::new();
+        let read = stream.read_to_end(&mut received).await;
+        drop(stream);
+        server.await.unwrap();
+        read.map(|_| received)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tls_is_closed_before_an_idle_connection_and_one_of_a_server_that_stops() {
+        let requests = [&b""[..], b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"];
+        for request in requests {
+            let idle = read_to_end(request, CancellationToken::new()).await;
+            assert_eq!(idle.unwrap().is_empty(), request.is_empty());
+            let end = CancellationToken::new();
+            let stop = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                end.cancel();
+            };
+            let (stopped, ()) = tokio::join!(read_to_end(request, end.clone()), stop);
+            assert_eq!(stopped.unwrap().is_empty(), request.is_empty());
+        }
+    }
 }

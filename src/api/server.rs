@@ -19,7 +19,7 @@ use super::listener::{Connections, PeerCheck, accept_tcp, accept_unix};
 use super::pairing::{PairingId, PairingOffer};
 use super::{ApiParts, ApiState, MAX_STREAMS, routes, tls};
 use crate::config::HttpSettings;
-use crate::error::{Error, ErrorContext, Result};
+use crate::error::{Error, ErrorContext, Result, reason};
 use crate::history::journal::now_ms;
 use crate::paths::{self, Paths};
 use crate::protocol::ServerStatus;
@@ -33,6 +33,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct ApiServer {
     running: Mutex<Option<RunningServer>>,
+    /// Why it was not started with the daemon.
+    failure: Mutex<Option<String>>,
     /// Held while it is started or stopped.
     changing: tokio::sync::Mutex<()>,
 }
@@ -82,6 +84,8 @@ impl ApiServer {
         }
         if let Err(e) = self.start(services, cancel, may_use, kept).await {
             tracing::warn!("the HTTP server is not running: {}", e.message);
+            let hint = e.hint.map(|hint| format!("; {hint}"));
+            *lock(&self.failure) = Some(e.message + &hint.unwrap_or_default());
         }
     }
 
@@ -157,6 +161,7 @@ impl ApiServer {
         let tasks = connections.tasks.clone();
         tasks.spawn(accept_unix(unix, routes, may_use, connections));
         *lock(&self.running) = Some(running);
+        *lock(&self.failure) = None;
         keep(&services.paths, &address);
         self.status()
             .ok_or_else(|| Error::runtime("the server has stopped"))
@@ -196,6 +201,7 @@ impl ApiServer {
         let _changing = self.changing.lock().await;
         // Usually the file exists only while the server runs.
         let _ = fs::remove_file(kept_file(paths));
+        *lock(&self.failure) = None;
         self.end().await
     }
 
@@ -211,6 +217,11 @@ impl ApiServer {
         let _ = tokio::time::timeout(GRACE, running.connections.tasks.wait()).await;
         running.connections.abort.cancel();
         true
+    }
+
+    /// Returns why the server was not started with the daemon, unless it runs or was stopped since.
+    pub fn failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
     }
 
     /// Returns where the server listens; `None` if it does not run.
@@ -418,7 +429,7 @@ fn own_names(address: &ListenAddress, ip: IpAddr, has_tls: bool) -> OwnNames {
 
 async fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|e| {
-        let error = Error::runtime(format!("cannot listen on {address}: {e}"));
+        let error = Error::runtime(format!("cannot listen on {address}: {}", reason(&e)));
         match e.kind() {
             std::io::ErrorKind::AddrInUse => error.hint(
                 "another program uses the port; choose another one: aish-helper serve --port PORT",

@@ -199,7 +199,7 @@ impl SentPrompt<'_> {
         let opened = self.open_stream(&id, &position.cursor).await;
         let mut stream = Some(opened.map_err(StreamFault::into_error)?);
         let message = self.post(&id).await?;
-        let mut answer = ServerAnswer::new(self.place(), &message);
+        let mut answer = ServerAnswer::new(self.place(), &id, &message);
         let (mut failures, mut connections) = (0, 0);
         loop {
             position.has_news = false;

@@ -185,3 +185,59 @@ fn shared_client(slot: &Mutex<Option<Client>>, proxy: ProxyUse) -> reqwest::Resu
     *slot = Some(client.clone());
     Ok(client)
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::ServerConfig;
+    use rustls::pki_types::PrivateKeyDer;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// Answers one request on each connection, and drops the connection once a second one has arrived.
+    async fn answer_once_each(listener: TcpListener, tls: TlsAcceptor) {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = tls.accept(stream).await.unwrap();
+            let mut buffer = [0; 4096];
+            stream.read(&mut buffer).await.unwrap();
+            let response = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(response).await.unwrap();
+            let _ = stream.read(&mut buffer).await;
+            // Without the message that closes TLS.
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_repeated_if_a_server_drops_its_connection_without_closing_tls() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let server = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let tls = TlsAcceptor::from(Arc::new(server));
+        tokio::spawn(answer_once_each(listener, tls));
+        let trusted = reqwest::Certificate::from_der(made.cert.der()).unwrap();
+        let client = client_builder(ProxyUse::Direct, CONNECT_TIMEOUT)
+            .tls_certs_only([trusted])
+            .build()
+            .unwrap();
+        let transport = HttpTransport {
+            direct: Mutex::new(Some(client)),
+            ..HttpTransport::default()
+        };
+        let url = Url::parse(&format!("https://localhost:{port}/")).unwrap();
+        for _ in 0..3 {
+            let sent = transport.send(Method::GET, &url, HeaderMap::new(), Vec::new());
+            sent.await.map(drop).unwrap();
+        }
+    }
+}

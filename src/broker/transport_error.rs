@@ -39,8 +39,11 @@ pub fn closed_while_idle(error: &reqwest::Error) -> bool {
     !error.is_connect()
         && causes(error).any(|e| {
             let text = e.to_string();
+            // Some servers end idle connections without the message that closes TLS, which rustls reports in an error of IO.
+            let kind = e.downcast_ref().map(io::Error::kind);
             text.contains("connection closed before message completed")
                 || io_kind(e) == Some(io::ErrorKind::ConnectionReset)
+                || kind == Some(io::ErrorKind::UnexpectedEof)
         })
 }
 

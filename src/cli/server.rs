@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::args::{ServeArgs, ServeCommand, TokenCommand, WebArgs};
-use super::{print, print_json};
+use super::{print, print_json, print_wrapped};
 use crate::api;
-use crate::client::config_question::CONFIRM_HINT;
+use crate::client::config_question::waiting_settings;
 use crate::client::connect::{self, ExistingDaemon};
 use crate::client::output::print_notice;
 use crate::client::pairing_question;
-use crate::config;
 use crate::error::{Error, ErrorContext, ErrorKind, Result};
 use crate::paths::{self, Paths};
 use crate::protocol::{Request, ServerReply, ServerRequest, ServerStatus};
@@ -28,7 +27,7 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
     match command {
         None => {
             let reply = request(paths, ServerRequest::Start { hostname, port });
-            let waiting = waiting_settings(paths);
+            let waiting = waiting_settings(paths, "server");
             let reply = reply.map_err(|e| match &waiting {
                 Some(waiting) => Error {
                     message: format!("{}; {waiting}", e.message),
@@ -37,7 +36,9 @@ pub fn serve(paths: &Paths, args: ServeArgs) -> Result<()> {
                 None => e,
             })?;
             let status = reply.status.ok_or_else(stopped)?;
-            let waiting = waiting.map_or(String::new(), |line| line + "\n");
+            let waiting = waiting.map_or(String::new(), |line| {
+                format!("{line}, then start the server again\n")
+            });
             print(&format!(
                 "{}{waiting}it runs until: aish-helper serve stop\n",
                 shown(&status)
@@ -75,20 +76,6 @@ fn stopped() -> Error {
     Error::runtime("the HTTP server has stopped").hint("see daemon.log in the state directory")
 }
 
-/// Returns what says which settings of the server wait for their confirmation: without it a new password looks like a wrong one.
-fn waiting_settings(paths: &Paths) -> Option<String> {
-    let changes = config::pending_changes(paths).ok()??;
-    let mut settings = changes.summaries();
-    settings.retain(|one| {
-        one.trim_start_matches(['+', '-', ' '])
-            .starts_with("server.")
-    });
-    (!settings.is_empty()).then(|| {
-        let settings = settings.join("; ");
-        format!("not in force: {settings}; {CONFIRM_HINT}, then start the server again")
-    })
-}
-
 fn request(paths: &Paths, request: ServerRequest) -> Result<ServerReply> {
     connect::request(paths, &Request::Server(request))
 }
@@ -96,16 +83,24 @@ fn request(paths: &Paths, request: ServerRequest) -> Result<ServerReply> {
 fn status(paths: &Paths, json: bool) -> Result<()> {
     // Does not start a daemon.
     let found = connect::existing(paths, &Request::Server(ServerRequest::Status))?;
-    let status = match found {
-        ExistingDaemon::Serves(mut connection) => connection.reply::<ServerReply>()?.status,
-        ExistingDaemon::Leaves(_) | ExistingDaemon::Absent => None,
+    let ServerReply {
+        status, failure, ..
+    } = match found {
+        ExistingDaemon::Serves(mut connection) => connection.reply()?,
+        ExistingDaemon::Leaves(_) | ExistingDaemon::Absent => ServerReply::default(),
     };
     if json {
-        return print_json(&serde_json::json!({ "running": status.is_some(), "server": status }));
+        let status = serde_json::json!({
+            "running": status.is_some(), "server": status, "failure": failure
+        });
+        return print_json(&status);
     }
-    match status {
-        Some(status) => print(&shown(&status)),
-        None => print("the HTTP server is not running; start it: aish-helper serve\n"),
+    match (status, failure) {
+        (Some(status), _) => print(&shown(&status)),
+        (None, Some(failure)) => {
+            print_wrapped(&format!("the HTTP server is not running: {failure}\n"))
+        }
+        (None, None) => print("the HTTP server is not running; start it: aish-helper serve\n"),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::session_picker;
 use super::{print_json, print_wrapped};
+use crate::client::config_question::waiting_settings;
 use crate::client::connect;
+use crate::client::output::print_notice;
 use crate::client::text_format::short_id;
 use crate::error::{Error, ErrorKind, Result};
 use crate::paths::Paths;
@@ -30,6 +32,9 @@ pub fn share(paths: &Paths, session: ShareSession, options: ShareOptions, yes: b
         },
     )?;
     let preview = preview.preview.ok_or_else(no_reply)?;
+    if let Some(line) = waiting_settings(paths, "share") {
+        print_notice(&line);
+    }
     if !yes {
         let question = format!("{}Share it?", shown_preview(&preview));
         if !session_picker::confirms(&question)? {
@@ -122,7 +127,8 @@ fn line(share: &SharedPage) -> String {
         }
         (SharePhase::Publishing | SharePhase::Removing, _) => {
             let session = short_id(&share.session);
-            let place = words(&share.place);
+            let url = share.url.as_ref().map(|url| format!(": {}", words(url)));
+            let place = words(&share.place) + &url.unwrap_or_default();
             format!("interrupted, {place}; remove it: aish-helper session unshare {session}")
         }
     };

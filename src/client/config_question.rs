@@ -13,6 +13,18 @@ use crate::safety::text::strict;
 /// How to confirm the changes.
 pub const CONFIRM_HINT: &str = "to see and confirm them, run llm in a terminal";
 
+/// Returns what says which settings of a section wait for their confirmation: without it, the section seems to have no effect.
+pub fn waiting_settings(paths: &Paths, section: &str) -> Option<String> {
+    let mut settings = config::pending_changes(paths).ok()??.summaries();
+    settings.retain(|one| {
+        let key = one.trim_start_matches(['+', '-', ' ']);
+        let rest = key.strip_prefix(section);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    });
+    let settings = settings.join("; ");
+    (!settings.is_empty()).then(|| format!("not in force: {settings}; {CONFIRM_HINT}"))
+}
+
 /// Returns the configuration in force, after a question about the changes that wait for a confirmation.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nix::fcntl::Flock;
 
@@ -12,8 +13,11 @@ use super::overrides::ConfigOverrides;
 use super::resolve;
 use super::settings::Config;
 use crate::error::{Error, Result};
-use crate::paths::{Paths, lock_file, make_dir, read_own, replace_unsynced};
+use crate::paths::{Paths, lock_file, lock_file_within, make_dir, read_own, replace_unsynced};
 use crate::secret::fingerprint;
+
+/// How long reading waits for a command that changes the configuration.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Changes that loosen the configuration and wait for a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +61,10 @@ fn path(paths: &Paths) -> PathBuf {
 /// # Errors
 /// As for [`super::read_file`].
 pub fn read_confirmed(paths: &Paths) -> Result<(ConfigFile, Option<ConfigChanges>)> {
-    // Not while a command changes the file, which stores afterwards what a person has seen. Without a lock it is read anyway.
-    let _lock = lock(paths).ok();
+    // Not while a command changes the file, which stores afterwards what a person has seen. Without a lock it is read anyway: a
+    // process that keeps it must not stop the prompts.
+    let _ = make_dir(&paths.state);
+    let _lock = lock_file_within(&lock_path(paths), LOCK_PATIENCE);
     let mut file = super::read_file(paths)?;
     let changes = take_back(paths, &mut file.config);
     if changes.is_none()
@@ -124,7 +130,11 @@ pub(super) fn follow(paths: &Paths, before: &ConfigFile, after: &ConfigFile) {
 pub(super) fn lock(paths: &Paths) -> Result<Flock<File>> {
     make_dir(&paths.state)?;
     // Not the directory: on NFS an exclusive lock needs a file that is open for writing.
-    lock_file(&paths.state.join("config.lock"))
+    lock_file(&lock_path(paths))
+}
+
+fn lock_path(paths: &Paths) -> PathBuf {
+    paths.state.join("config.lock")
 }
 
 fn take_back(paths: &Paths, config: &mut Config) -> Option<ConfigChanges> {
@@ -163,4 +173,30 @@ fn store(paths: &Paths, config: &Config) -> Result<()> {
     }
     make_dir(&paths.state)?;
     replace_unsynced(&path, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_process_keeps_delays_reading_only_briefly() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = Paths::under(home.path(), 1).unwrap();
+        let held = lock(&paths).unwrap();
+        let start = Instant::now();
+        read_confirmed(&paths).unwrap();
+        assert!(start.elapsed() >= LOCK_PATIENCE);
+        // It is had as soon as it is free.
+        let reader = std::thread::spawn(move || {
+            let start = Instant::now();
+            read_confirmed(&paths).unwrap();
+            start.elapsed()
+        });
+        std::thread::sleep(LOCK_PATIENCE / 10);
+        drop(held);
+        assert!(reader.join().unwrap() < LOCK_PATIENCE);
+    }
 }

@@ -458,9 +458,9 @@ impl Config {
     pub fn missing_model(&self, name: &str) -> Error {
         match self.unconfirmed_models.contains(name) {
             true => Error::config(format!(
-                "model {name} has changed in the configuration, and the change is not confirmed"
+                "the configuration of model {name} waits for a confirmation"
             ))
-            .hint("to see and confirm the change, run llm in a terminal"),
+            .hint("to see and confirm it, run llm in a terminal"),
             false => {
                 let names = self.models.keys().map(String::as_str);
                 let list = "see them with: aish-helper model list";

@@ -59,7 +59,7 @@ pub async fn serve(daemon: &Arc<Daemon>, request: ServerRequest) -> Result<Serve
             api.rotate(&daemon.services, &daemon.cancel, check).await?;
         }
     }
-    reply.status = api.status();
+    (reply.status, reply.failure) = (api.status(), api.failure());
     Ok(reply)
 }
 

@@ -50,6 +50,9 @@ pub enum ServerRequest {
 pub struct ServerReply {
     /// Where the server listens; `None` if it does not run.
     pub status: Option<ServerStatus>,
+    /// Why it does not run although the configuration, or the daemon before, wants it.
+    #[serde(default)]
+    pub failure: Option<String>,
     /// The address that opens the page once, for [`ServerRequest::Ticket`] and [`ServerRequest::Pair`].
     pub ticket_url: Option<String>,
     /// For [`ServerRequest::Stop`]: whether it ran.

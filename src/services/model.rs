@@ -210,18 +210,25 @@ impl ModelRegistry {
     }
 }
 
-/// Returns the error when no model is configured or detected.
-pub fn nothing_found() -> Error {
+/// Returns the error when no model is detected, and none is configured or all wait for a confirmation.
+pub fn nothing_found(config: &Config) -> Error {
+    if let Some(name) = config.unconfirmed_models.first() {
+        let e = config.missing_model(name);
+        return Error {
+            message: format!("no model: {}", e.message),
+            ..e
+        };
+    }
     Error::config("no model: nothing is configured, no key is set and no local server answers").hint(
         "set OPENAI_API_KEY, or start a local server (ollama serve), or run: aish-helper model add, or: aish-helper model install smollm2",
     )
 }
 
-/// Returns the failure of a prompt when no model is configured or detected.
-pub fn nothing_configured() -> RequestFailure {
+/// Returns the failure of a prompt for [`nothing_found`].
+pub fn nothing_configured(config: &Config) -> RequestFailure {
     RequestFailure {
-        nothing_configured: true,
-        ..RequestFailure::from(&nothing_found())
+        nothing_configured: config.unconfirmed_models.is_empty(),
+        ..RequestFailure::from(&nothing_found(config))
     }
 }
 

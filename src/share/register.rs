@@ -134,6 +134,16 @@ impl ShareRegister {
     }
 
     fn read(&self) -> Result<Entries> {
+        self.entries().map_err(|error| {
+            let file = self.file.display();
+            error.hint(format!(
+                "it lists the shared pages, of which none can be removed without it, and those in a bucket may still be readable: \
+                 look for them there, then move the file aside and try again: mv {file} {file}.damaged"
+            ))
+        })
+    }
+
+    fn entries(&self) -> Result<Entries> {
         let what = || format!("cannot read {}", self.file.display());
         let file = match paths::read_own(&self.file) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Entries::default()),

@@ -71,7 +71,7 @@ pub async fn prepare(
     if collected.existing.is_none() && ask.purpose == AskPurpose::Prompt {
         let found = model::look(services, &model, &client.feed).await;
         if found.map_err(failed)?.is_none() {
-            return Err(model::nothing_configured());
+            return Err(model::nothing_configured(&model.config));
         }
     }
     let session = match ask.purpose {

@@ -27,7 +27,7 @@ pub async fn preview(
     let feed = &client.feed;
     let chosen = model::look(services, &collected.model, feed).await;
     let Some(mut chosen) = chosen.map_err(|e| RequestFailure::from(&e))? else {
-        return Err(model::nothing_configured());
+        return Err(model::nothing_configured(&collected.model.config));
     };
     let parts = PromptParts {
         ask,

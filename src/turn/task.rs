@@ -95,7 +95,7 @@ async fn perform(
     }
     let chosen = model::choose(services, &plan.model, feed).await;
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
-        return Err(model::nothing_configured());
+        return Err(model::nothing_configured(&plan.model.config));
     };
     if plan.ask.purpose == AskPurpose::Compaction {
         only_prompts(&chosen).map_err(|e| failure(&e))?;
@@ -357,7 +357,7 @@ async fn perform_command(
 ) -> std::result::Result<AnswerSummary, RequestFailure> {
     let chosen = model::choose(services, &plan.model, feed).await;
     let Some(chosen) = chosen.map_err(|e| failure(&e))? else {
-        return Err(model::nothing_configured());
+        return Err(model::nothing_configured(&plan.model.config));
     };
     only_prompts(&chosen).map_err(|e| failure(&e))?;
     let TurnPlan {

@@ -125,10 +125,7 @@ fn a_renamed_default_model_is_asked_about() {
             .replace("models.fake", "models.gpt"),
     );
     let list = helper.call(["model", "list"]).run();
-    assert!(
-        list.stderr.contains("the change is not confirmed"),
-        "{list:?}"
-    );
+    assert!(list.stderr.contains("waits for a confirmation"), "{list:?}");
     let mut zsh = Zsh::start(&helper.home);
     prompt(&helper, &mut zsh);
     assert!(zsh.screen().contains("+ models.gpt: "), "{}", zsh.screen());

@@ -1,7 +1,10 @@
 // Writes the journal of a long session, as docs/journal.md describes it.
 
 export const LONG_SESSION = "019b0000-0000-7000-8000-00000000abcd";
+export const HEAVY_SESSION = "019b0000-0000-7000-8000-00000000abce";
 const START_MS = 1_790_000_000_000;
+/** The first number of the heavy session: its records have other ids than those of the long one. */
+const HEAVY_START = 2_000_000;
 
 /** A UUIDv7 of the session's time, which grows with the number. */
 function uuid(number, kind) {
@@ -11,15 +14,21 @@ function uuid(number, kind) {
 }
 
 /** Lines of the journal: `count` messages, prompts and answers in turn. */
-export function longSession(count) {
-  const lines = [record(0, "session", { session: LONG_SESSION, shell: null }, {})];
-  for (let n = 1; n <= count; n += 2) {
-    const ids = { session: LONG_SESSION, prompt: uuid(n, "1") };
-    const prompt = `Prompt number ${(n + 1) / 2}: what is in this directory?`;
+export const longSession = (count) => session(LONG_SESSION, 0, count, "");
+
+/** A session with answers so long that a page of messages has few of them. */
+export const heavySession = (count) => session(HEAVY_SESSION, HEAVY_START, count, "one of many words ".repeat(12_000));
+
+function session(id, start, count, more) {
+  const lines = [record(start, "session", { session: id, shell: null }, {})];
+  for (let n = start + 1; n <= start + count; n += 2) {
+    const ids = { session: id, prompt: uuid(n, "1") };
+    const number = (n - start + 1) / 2;
+    const prompt = `Prompt number ${number}: what is in this directory?`;
     lines.push(record(n, "user", { prompt, rendered: prompt, shell: null, cwd: "/tmp" }, ids));
     const text = [
-      `Answer number ${(n + 1) / 2} with **bold text**, \`code\` and a list:`,
-      "", "- one", "- two", "- three", "", "```sh", "ls -l", "```", "", "CMD: ls -la", "",
+      `Answer number ${number} with **bold text**, \`code\` and a list:`,
+      "", "- one", "- two", "- three", "", "```sh", "ls -l", "```", "", "CMD: ls -la", "", more,
     ].join("\n");
     const answer = { text, model: "local", finish: "stop", prompt_tokens: 100, completion_tokens: 20, duration_ms: 900 };
     lines.push(record(n + 1, "assistant", answer, { ...ids, turn: uuid(n, "2") }));
@@ -33,3 +42,6 @@ function record(number, type, fields, ids) {
 
 /** Id of the record with this number. */
 export const recordId = (number) => uuid(number, "3");
+
+/** The same, of the heavy session. */
+export const heavyRecordId = (number) => uuid(HEAVY_START + number, "3");

@@ -2,16 +2,18 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Daemon, openPage, startBrowser, stopAll, until } from "./harness.mjs";
 import { LONG_CODE } from "./provider.mjs";
-import { LONG_SESSION, longSession, recordId } from "./long-session.mjs";
+import { HEAVY_SESSION, heavyRecordId, heavySession, LONG_SESSION, longSession, recordId } from "./long-session.mjs";
 
 const MESSAGES = 10_000;
+const HEAVY_MESSAGES = 60;
 const MAX_ELEMENTS = 2000;
 /** Time for earlier messages to be loaded, in milliseconds. */
 const LOAD_MS = 20_000;
 
 let daemon, browser, page;
 before(async () => {
-  daemon = await Daemon.start({ journal: { [`${LONG_SESSION}.jsonl`]: longSession(MESSAGES) } });
+  const journal = { [`${LONG_SESSION}.jsonl`]: longSession(MESSAGES), [`${HEAVY_SESSION}.jsonl`]: heavySession(HEAVY_MESSAGES) };
+  daemon = await Daemon.start({ journal });
   browser = await startBrowser();
   page = await openPage(browser, daemon, `/s/${LONG_SESSION}`);
 });
@@ -135,6 +137,28 @@ for (const [direction, side] of [["earlier", "top"], ["later", "bottom"]]) {
     await other.context().close();
   });
 }
+
+test("a link into a session with long answers is opened at its message, and all later messages follow", async () => {
+  const heavy = await openPage(browser, daemon, `/s/${HEAVY_SESSION}/r/${heavyRecordId(11)}`);
+  const target = heavy.locator(".message.target", { hasText: "Prompt number 6:" });
+  await target.waitFor();
+  await until(() => target.evaluate((prompt) => {
+    const { top, bottom } = prompt.getBoundingClientRect();
+    return top > 0 && bottom < innerHeight;
+  }));
+  const numbers = new Set();
+  await until(async () => {
+    const shown = await heavy.locator(".log").evaluate((log) => {
+      log.scrollTop = log.scrollHeight;
+      return [...document.querySelectorAll(".prompt-text")].map((prompt) => Number(prompt.textContent.match(/\d+/)[0]));
+    });
+    assert.ok(shown.every((number, index) => number === shown[0] + index), `a gap: ${shown}`);
+    shown.forEach((number) => numbers.add(number));
+    return numbers.has(HEAVY_MESSAGES / 2);
+  });
+  assert.deepEqual(heavy.problems, []);
+  await heavy.context().close();
+});
 
 test("new messages are counted while the user reads earlier ones", async () => {
   await page.goto(daemon.address(`/s/${LONG_SESSION}/r/${recordId(101)}`));

@@ -82,6 +82,10 @@ test("a paired browser approves and denies, and one that is not paired cannot", 
     document.activeElement.dispatchEvent(new KeyboardEvent("keydown", event));
   });
   assert.ok(await question(page).isVisible());
+  // The command for the terminal, above the question, is part of it.
+  await region(page).getByRole("button", { name: "Copy" }).focus();
+  await page.keyboard.press("Control+y");
+  assert.ok(await question(page).isVisible());
   await page.keyboard.press("y");
   await question(page).waitFor({ state: "detached" });
   await question(other).waitFor({ state: "detached" });

@@ -28,6 +28,11 @@ const GLOBAL_PAST_MS: u64 = 24 * 60 * 60 * 1000;
 /// How far ahead of the clock the time of a cursor may be: the clock may have been corrected.
 const MAX_AHEAD_MS: u64 = 60 * 1000;
 
+/// What a cursor of each stream is.
+const OF_SESSION: &str = "use the id of an event of this session, or its next_cursor; without a cursor the stream begins at the start";
+const OF_ALL: &str =
+    "use the id of an event of this stream; without a cursor the stream begins now";
+
 /// Streams the events of a session: those behind the cursor, then what happens.
 ///
 /// Without a cursor, the session is sent from its beginning. The `id` of an event is a cursor, which stays valid after a restart of
@@ -51,12 +56,12 @@ pub async fn of_session(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let session = super::session(&state, &id).await?;
-    let cursor = match since(&headers, filter.since)? {
-        Some(text) => Cursor::parse_in(&id, &text).map_err(|_| bad_cursor())?,
+    let cursor = match since(&headers, filter.since, OF_SESSION)? {
+        Some(text) => Cursor::parse_in(&id, &text).map_err(|_| bad_cursor(OF_SESSION))?,
         None => Cursor::default(),
     };
     if !event_order::fits(&session, &cursor) {
-        return Err(bad_cursor());
+        return Err(bad_cursor(OF_SESSION));
     }
     drop(session);
     let follows = filter.follow.unwrap_or(true);
@@ -87,9 +92,9 @@ pub async fn of_all(
     Extension(access): Extension<Access>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let (cursor, changed) = match since(&headers, filter.since)? {
+    let (cursor, changed) = match since(&headers, filter.since, OF_ALL)? {
         Some(text) => {
-            let cursor = GlobalCursor::parse(&text).ok_or_else(bad_cursor)?;
+            let cursor = GlobalCursor::parse(&text).ok_or_else(|| bad_cursor(OF_ALL))?;
             let now = crate::history::journal::now_ms();
             if cursor.time_ms() + GLOBAL_PAST_MS < now {
                 let message = "the cursor is older than a day";
@@ -98,7 +103,7 @@ pub async fn of_all(
             }
             // Records until then would be missed.
             if cursor.time_ms() > now + MAX_AHEAD_MS {
-                return Err(bad_cursor());
+                return Err(bad_cursor(OF_ALL));
             }
             let mut changed = changed_since(&state, cursor.time_ms()).await?;
             changed.extend(cursor.sessions().cloned());
@@ -135,22 +140,19 @@ async fn changed_since(state: &ApiState, time_ms: u64) -> Result<Vec<String>> {
     Ok(changed.map(|file| file.id).collect())
 }
 
-/// Returns the cursor of a request.
-fn since(headers: &HeaderMap, parameter: Option<String>) -> Answer<Option<String>> {
+/// Returns the cursor of a request. `hint` says what a cursor of the stream is.
+fn since(headers: &HeaderMap, parameter: Option<String>, hint: &str) -> Answer<Option<String>> {
     match single(headers, &HeaderName::from_static("last-event-id"))? {
         Some(value) => match value.to_str() {
             Ok(text) => Ok(Some(text.to_owned())),
-            Err(_) => Err(bad_cursor()),
+            Err(_) => Err(bad_cursor(hint)),
         },
         None => Ok(parameter),
     }
 }
 
-fn bad_cursor() -> Problem {
-    Problem::bad_request(
-        "the cursor does not belong to this stream",
-        "use the id of an event, or next_cursor; without one the stream begins at the start",
-    )
+fn bad_cursor(hint: &str) -> Problem {
+    Problem::bad_request("the cursor does not belong to this stream", hint)
 }
 
 /// Counts a stream that follows; another one ends by itself.

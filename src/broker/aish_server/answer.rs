@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use super::call::MAX_ID;
 use crate::broker::sse::EventTooLong;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
 use crate::safety::text::one_line;
@@ -156,6 +157,8 @@ pub enum AnswerEnd {
 pub struct ServerAnswer {
     /// The server, as notices name it.
     place: String,
+    /// The id of the session there.
+    session: String,
     /// The id of the prompt.
     prompt: String,
     activity: ServerActivity,
@@ -182,10 +185,11 @@ pub struct ServerAnswer {
 }
 
 impl ServerAnswer {
-    /// Returns the answer to the prompt with this id before its first event.
-    pub fn new(place: &str, prompt: &str) -> ServerAnswer {
+    /// Returns the answer to the prompt with this id, in this session, before its first event.
+    pub fn new(place: &str, session: &str, prompt: &str) -> ServerAnswer {
         ServerAnswer {
             place: place.to_owned(),
+            session: session.to_owned(),
             prompt: prompt.to_owned(),
             activity: ServerActivity::Unknown,
             is_waiting: false,
@@ -401,11 +405,12 @@ impl ServerAnswer {
             _ => "asks for input".to_owned(),
         };
         self.notice(&line, out);
+        let attach = format!("llm --attach {}", one_line(&self.session, MAX_ID));
         let can_approve = question.answers.iter().any(|answer| answer == "yes");
         self.notice(
-            match can_approve {
-                true => "the question is answered there: in a terminal (llm --attach) or in a paired browser",
-                false => "the question is answered there, in a terminal (llm --attach)",
+            &match can_approve {
+                true => format!("the question is answered there: in a terminal ({attach}) or in a paired browser"),
+                false => format!("the question is answered there, in a terminal ({attach})"),
             },
             out,
         );

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::CheckResult;
+use crate::client::config_question::CONFIRM_HINT;
 use crate::client::connect::{self, ExistingDaemon};
 use crate::config::env_overrides;
 use crate::error::Result;
@@ -54,7 +55,11 @@ pub(super) fn check_socket(paths: &Paths, status: &Result<Option<DaemonStatus>>)
 }
 
 /// Checks that the model for the next prompt answers.
-pub(super) fn check_endpoint(status: &Result<Option<DaemonStatus>>) -> CheckResult {
+/// `has_unconfirmed` is whether configured models wait for a confirmation.
+pub(super) fn check_endpoint(
+    status: &Result<Option<DaemonStatus>>,
+    has_unconfirmed: bool,
+) -> CheckResult {
     let Ok(Some(status)) = status else {
         return CheckResult::warn(
             "endpoint",
@@ -71,7 +76,12 @@ pub(super) fn check_endpoint(status: &Result<Option<DaemonStatus>>) -> CheckResu
         return CheckResult::fail(
             "endpoint",
             state,
-            "set OPENAI_API_KEY, start a local server, or run: aish-helper model add, or: aish-helper model install smollm2",
+            match has_unconfirmed {
+                true => CONFIRM_HINT,
+                false => {
+                    "set OPENAI_API_KEY, start a local server, or run: aish-helper model add, or: aish-helper model install smollm2"
+                }
+            },
         );
     };
     let place = status.endpoint.as_deref().unwrap_or("unknown");
@@ -122,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_endpoint_check_follows_the_status() {
-        let state = |model, text: &str| check_endpoint(&status(model, text)).state;
+        let state = |model, text: &str| check_endpoint(&status(model, text), false).state;
         assert_eq!(state(Some("m"), "answers"), CheckState::Ok);
         assert_eq!(state(Some("m"), "started when needed"), CheckState::Ok);
         assert_eq!(
@@ -131,12 +141,14 @@ mod tests {
         );
         assert_eq!(state(Some("m"), "cannot connect to x"), CheckState::Fail);
         assert_eq!(state(None, "no model"), CheckState::Fail);
-        assert_eq!(check_endpoint(&Ok(None)).state, CheckState::Warn);
+        assert_eq!(check_endpoint(&Ok(None), false).state, CheckState::Warn);
+        let waits = check_endpoint(&status(None, "no model"), true);
+        assert_eq!(waits.remedy.as_deref(), Some(CONFIRM_HINT));
         let mut unusable = status(None, "models.m.foo: unknown key");
         if let Ok(Some(status)) = &mut unusable {
             status.config_error = Some("models.m.foo: unknown key".into());
         }
-        let check = check_endpoint(&unusable);
+        let check = check_endpoint(&unusable, false);
         assert_eq!(
             check.remedy.as_deref(),
             Some("correct the configuration first")

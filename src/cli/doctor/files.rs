@@ -8,10 +8,13 @@ use std::path::Path;
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access, getuid};
 
-use super::CheckResult;
+use super::{CheckResult, CheckState};
+use crate::cli::status::format_bytes;
 use crate::paths::Paths;
+use crate::share::register::ShareRegister;
 
-/// Free space below which the disk counts as full, in bytes.
+/// Free space below which the disk counts as full, and below which it soon may be, in bytes.
+const FULL_BYTES: u64 = 64 << 10;
 const MIN_FREE_BYTES: u64 = 16 << 20;
 
 /// Checks that the directories belong to the user and that others cannot read or change them.
@@ -103,14 +106,39 @@ pub(super) fn journal(paths: &Paths) -> CheckResult {
     if let Err(e) = access(dir, AccessFlags::W_OK | AccessFlags::X_OK) {
         return CheckResult::fail("journal", format!("cannot write in {shown}: {e}"), remedy);
     }
+    let writable = || CheckResult::ok("journal", format!("{} can be written", journal.display()));
     match statvfs(dir) {
-        Ok(disk) if free_bytes(&disk) < MIN_FREE_BYTES => CheckResult::fail(
-            "journal",
-            format!("the disk of {shown} is full"),
-            "delete files, or set AISH_HOME to a directory on another disk",
-        ),
-        _ => CheckResult::ok("journal", format!("{} can be written", journal.display())),
+        Ok(disk) => match space_fault(free_bytes(&disk)) {
+            Some((state, space)) => CheckResult {
+                state,
+                ..CheckResult::fail(
+                    "journal",
+                    format!("the disk of {shown} {space}"),
+                    "delete files, or set AISH_HOME to a directory on another disk",
+                )
+            },
+            None => writable(),
+        },
+        Err(_) => writable(),
     }
+}
+
+/// Returns what is wrong with a disk that has this much free space.
+fn space_fault(free: u64) -> Option<(CheckState, String)> {
+    match free {
+        0..FULL_BYTES => Some((CheckState::Fail, "is full".to_owned())),
+        FULL_BYTES..MIN_FREE_BYTES => {
+            let free = format_bytes(free);
+            Some((CheckState::Warn, format!("has only {free} left")))
+        }
+        _ => None,
+    }
+}
+
+/// Returns what is wrong with the register of shares. It does not exist before the first share.
+pub(super) fn shares(paths: &Paths) -> Option<CheckResult> {
+    let listed = ShareRegister::new(paths).list();
+    listed.err().map(|e| CheckResult::error("shares", &e))
 }
 
 /// Returns the free space for this user.
@@ -124,7 +152,6 @@ fn free_bytes(disk: &nix::sys::statvfs::Statvfs) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CheckState;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
@@ -165,6 +192,38 @@ mod tests {
         let last = permissions(&paths).pop().unwrap();
         assert_eq!(last.state, CheckState::Warn);
         assert!(!format!("{last:?}").contains("sk-1"));
+    }
+
+    #[test]
+    fn a_small_disk_with_free_space_is_not_called_full() {
+        assert_eq!(space_fault(0).unwrap().0, CheckState::Fail);
+        let (state, words) = space_fault(4 << 20).unwrap();
+        assert_eq!(
+            (state, &*words),
+            (CheckState::Warn, "has only 4.0 MiB left")
+        );
+        assert_eq!(space_fault(1 << 30), None);
+    }
+
+    #[test]
+    fn a_damaged_register_of_shares_is_a_fault_with_a_remedy() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = Paths::under(home.path(), 1).unwrap();
+        assert_eq!(shares(&paths), None);
+        fs::create_dir_all(&paths.data).unwrap();
+        let file = paths.data.join("shares.json");
+        for damaged in ["", "{}", "[{", "{\"shares\": 1}"] {
+            fs::write(&file, damaged).unwrap();
+            let check = shares(&paths).unwrap();
+            assert_eq!(check.state, CheckState::Fail, "{damaged}");
+            let remedy = check.remedy.unwrap();
+            assert!(
+                remedy.contains("bucket") && remedy.contains("mv "),
+                "{remedy}"
+            );
+        }
+        fs::write(&file, "[]").unwrap();
+        assert_eq!(shares(&paths), None);
     }
 
     #[test]

@@ -134,9 +134,11 @@ fn run_checks(paths: Result<Paths>) -> Vec<CheckResult> {
             checks.push(daemon::check_socket(&paths, &status));
             checks.extend(files::permissions(&paths));
             checks.push(files::journal(&paths));
+            checks.extend(files::shares(&paths));
             checks.extend(model::check_config(&paths));
             checks.extend(model::check_keys(&paths));
-            checks.push(daemon::check_endpoint(&status));
+            let has_unconfirmed = model::has_unconfirmed(&paths);
+            checks.push(daemon::check_endpoint(&status, has_unconfirmed));
             checks.extend(mcp::check_servers(&paths, &status));
             checks.push(output::check_output(Some(&paths)));
         }

@@ -81,7 +81,17 @@ pub(super) fn check_keys(paths: &Paths) -> Vec<CheckResult> {
     }
 }
 
+/// Whether configured models wait for a confirmation.
+pub(super) fn has_unconfirmed(paths: &Paths) -> bool {
+    let config = config::load_confirmed(paths, &ConfigOverrides::default());
+    config.is_ok_and(|config| !config.unconfirmed_models.is_empty())
+}
+
 fn check_models(config: &Config, variables: &BTreeMap<String, String>) -> Vec<CheckResult> {
+    if config.models.is_empty() && !config.unconfirmed_models.is_empty() {
+        let message = "not checked: the configured models wait for a confirmation";
+        return vec![CheckResult::warn("keys", message, CONFIRM_HINT)];
+    }
     if config.models.is_empty() {
         let set = autodetect::variables().find(|name| variables.contains_key(*name));
         return vec![CheckResult::ok(
@@ -178,5 +188,19 @@ mod tests {
         let checks = check_models(&Config::default(), &variables);
         assert!(checks[0].message.contains("GROQ_API_KEY"));
         assert!(!checks[0].message.contains("s3cret"));
+    }
+
+    #[test]
+    fn models_that_wait_for_a_confirmation_are_not_called_absent() {
+        let (_home, paths) = home(TWO_MODELS);
+        assert!(!has_unconfirmed(&paths), "a first run");
+        crate::paths::make_dir(&paths.state).unwrap();
+        for damaged in ["", "garbage"] {
+            std::fs::write(paths.state.join("config-seen.json"), damaged).unwrap();
+            assert!(has_unconfirmed(&paths), "{damaged}");
+            let check = &check_keys(&paths)[0];
+            assert_eq!(check.state, CheckState::Warn);
+            assert!(check.message.contains("confirmation"), "{check:?}");
+        }
     }
 }

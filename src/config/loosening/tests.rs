@@ -343,7 +343,7 @@ fn default_model_stays_where_its_new_one_is_not_confirmed() {
     let mut now = config(&format!("default_model = \"b\"\n{other}"));
     take_back(&seen, &mut now);
     let error = now.current().unwrap_err();
-    assert!(error.message.contains("model a has changed"), "{error}");
+    assert!(error.message.contains("model a waits"), "{error}");
     // The only model has moved: no other one is detected in its place.
     let seen = SeenConfig::of(&config(MODEL));
     let mut now = config(&MODEL.replace("a.example", "evil.example"));

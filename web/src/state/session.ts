@@ -33,6 +33,10 @@ const RECORDS = ["message.end", "tool.end", "log.append"];
 /** The status before the first one is told. */
 const UNKNOWN: StatusPayload = { status: "idle", questions: [], waiting: [] };
 
+/** Whether a page goes back to a message: one with long texts ends early. */
+const reaches = (page: MessagePage, number: number) =>
+  page.next_before === undefined || page.messages.some((message) => message.number <= number);
+
 export class SessionModel implements LiveSession {
   readonly detail = signal<SessionDetail | null>(null);
   readonly items = signal<Item[]>([]);
@@ -201,7 +205,8 @@ export class SessionModel implements LiveSession {
 
   private async showNumber(number: number, find: (items: Item[]) => Place | null) {
     if (!find(this.list)) {
-      const page = await this.page(FIRST_PAGE, number + FIRST_PAGE / 2);
+      let page = await this.page(FIRST_PAGE, number + FIRST_PAGE / 2);
+      if (page && !reaches(page, number)) page = await this.page(FIRST_PAGE, number + 1);
       if (!page || this.isClosed) return;
       const newest = await this.page(1);
       const end = page.messages[0]?.number ?? -1;
@@ -264,16 +269,21 @@ export class SessionModel implements LiveSession {
       const last = this.lastShown();
       const newest = await this.page(PAGE);
       if (!newest || this.isClosed) return;
-      const reaches = newest.next_before === undefined || newest.messages.some((message) => message.number <= last);
-      const page = reaches ? newest : await this.page(2 * PAGE, last + 1 + PAGE);
+      const isWhole = reaches(newest, last);
+      let page = isWhole ? newest : await this.page(2 * PAGE, last + 1 + PAGE);
+      let later: MessagePage["messages"] = [];
+      while (page && !reaches(page, last)) {
+        later = page.messages;
+        page = await this.page(PAGE, page.next_before);
+      }
       if (!page || this.isClosed) return;
       isComplete = true;
       if (this.lastShown() !== last) return;
-      const added = page.messages.filter((message) => message.number > last).reverse();
+      const added = [...later, ...page.messages].filter((message) => message.number > last).reverse();
       // Between two messages there may be more records of other types than the page spans.
-      if (!reaches && added.length === 0) return this.replace(newest, false);
+      if (!isWhole && added.length === 0) return this.replace(newest, false);
       this.list = linkResults([...this.list, ...added.map(fromMessage)]);
-      if (reaches) this.hasNewer.value = false;
+      if (isWhole) this.hasNewer.value = false;
       if (this.list.length > WINDOW) this.drop("start", this.list.length - WINDOW);
       this.flush();
     } finally {

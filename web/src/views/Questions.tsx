@@ -27,8 +27,16 @@ export function Questions({ model }: { model: SessionModel }) {
   const command = attachCommand(model.id);
   // Pairing does not help where only the terminal can approve.
   const canPair = questions.some((question) => !question.terminal_reason);
+  // The line above a single question is part of it: its keys are those of the question.
+  const press = (event: KeyboardEvent) => {
+    const { key, repeat, ctrlKey, metaKey, altKey, target } = event;
+    const shown = section.current?.querySelectorAll(".question") ?? [];
+    if (shown.length !== 1 || shown[0]!.contains(target as Node)) return;
+    const same = new KeyboardEvent("keydown", { key, repeat, ctrlKey, metaKey, altKey, cancelable: true });
+    if (!shown[0]!.dispatchEvent(same)) event.preventDefault();
+  };
   return (
-    <section class="questions" ref={section} aria-label="Open questions">
+    <section class="questions" ref={section} aria-label="Open questions" onKeyDown={press}>
       <p class="where">
         {pairing.value && canPair ? "Answer here, or in the terminal:" : "Answer in the terminal:"} <code>{command}</code>{" "}
         <CopyButton text={command} of="the terminal command" />

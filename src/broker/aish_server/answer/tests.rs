@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn answer() -> ServerAnswer {
-    ServerAnswer::new("https://h", "p1")
+    ServerAnswer::new("https://h", "s1", "p1")
 }
 
 /// Reads events, and returns the items they give.
@@ -236,7 +236,7 @@ fn questions_and_refused_calls_are_notices() {
     let notices = notices(&items);
     assert_eq!(notices.len(), 3, "{notices:?}");
     assert!(notices[0].contains("shell may run there") && notices[0].contains("rm x"));
-    assert!(notices[1].contains("paired browser"));
+    assert!(notices[1].contains("paired browser") && notices[1].contains("llm --attach s1"));
     assert!(
         notices[2].contains("denied (not") && !notices[2].contains('\u{1b}'),
         "{notices:?}"
