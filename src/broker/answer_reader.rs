@@ -20,7 +20,7 @@ use super::transport_error::{TransportError, silence_error};
 use super::wire_names::WireNames;
 use super::{StreamItem, send, server_error};
 use crate::chat::{ChatMessage, FinishReason, NativeAnswer};
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result};
 
 /// Maximum size of an answer on the wire.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
@@ -441,6 +441,7 @@ impl<'a> AnswerReader<'a> {
                 let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
                 Error::runtime(format!("{at} filtered the whole answer{reason}"))
                     .hint("rephrase the prompt, or use another model with -m")
+                    .refusal(Refusal::Prompt)
             }
             FinishReason::Length if self.answer.progress().reasoning => Error::runtime(format!(
                 "{model} at {at} used up its tokens before it answered"

@@ -4,6 +4,7 @@ use reqwest::Url;
 
 use super::endpoint::{ModelEndpoint, authority, place};
 use super::provider::{error_message, is_out_of_credit};
+use super::refused_part::{RefusedPart, refused_part};
 use super::retry::GiveUpReason;
 use crate::error::{Error, Refusal};
 
@@ -21,6 +22,7 @@ enum ErrorResponseKind {
     RateLimited,
     ServerFailure,
     RejectedModel,
+    RejectedPrompt,
     RejectedRequest,
 }
 
@@ -35,6 +37,8 @@ pub struct ErrorResponse<'a> {
     pub sent_tools: bool,
     /// Whether the request had messages with the role `tool`.
     pub sent_tool_role: bool,
+    /// Whether the request had more than one prompt.
+    pub has_earlier_prompts: bool,
     /// The status code.
     pub status: u16,
     /// The target of a redirect.
@@ -62,21 +66,23 @@ impl ErrorResponse<'_> {
                 | ErrorResponseKind::ToolsUnsupported
                 | ErrorResponseKind::ToolRoleUnsupported
                 | ErrorResponseKind::OutOfCredit
+                | ErrorResponseKind::RejectedPrompt
         )
     }
 
     /// Classifies the response; `lower` is the server's message in lower case.
     fn kind(&self, lower: &str) -> ErrorResponseKind {
+        let part = refused_part(self.status, &self.body, lower);
         match self.status {
             413 => ErrorResponseKind::ConversationTooLong,
-            400 | 422 if mentions_length(lower) => ErrorResponseKind::ConversationTooLong,
+            _ if part == Some(RefusedPart::Length) => ErrorResponseKind::ConversationTooLong,
             _ if self.mentions_tools(lower) => ErrorResponseKind::ToolsUnsupported,
             _ if self.mentions_tool_role(lower) => ErrorResponseKind::ToolRoleUnsupported,
             400 if self.body.contains("API_KEY_INVALID") => ErrorResponseKind::AccessDenied,
             402 => ErrorResponseKind::OutOfCredit,
             _ if is_out_of_credit(&self.body) => ErrorResponseKind::OutOfCredit,
             300..=399 => ErrorResponseKind::Redirect,
-            403 if mentions_moderation(lower) => ErrorResponseKind::RejectedRequest,
+            _ if part == Some(RefusedPart::Prompt) => ErrorResponseKind::RejectedPrompt,
             401 | 403 => ErrorResponseKind::AccessDenied,
             404 if lower.contains("model") => ErrorResponseKind::UnknownModel,
             404 | 405 => ErrorResponseKind::NotFound,
@@ -127,10 +133,13 @@ impl ErrorResponse<'_> {
         };
         let mut error = match kind {
             ErrorResponseKind::ConversationTooLong => Error::runtime(format!(
-                "the session is too long for {model} at {at} ({status}){detail}"
+                "{} is too long for {model} at {at} ({status}){detail}",
+                if self.has_earlier_prompts { "the session" } else { "the prompt" },
             ))
-            .hint("`llm :compact` replaces the older part by a summary; or start a new session with `llm --new`, or attach less")
-            .refusal(Refusal::Prompt),
+            .hint(match self.has_earlier_prompts {
+                true => "`llm :compact` replaces the older part by a summary; or start a new session with `llm --new`, or attach less",
+                false => "shorten the prompt, attach less, or use a model with a larger window with -m",
+            }),
             ErrorResponseKind::ToolsUnsupported => Error {
                 takes_no_tools: true,
                 ..Error::runtime(format!("{model} at {at} takes no tools ({status}){detail}"))
@@ -180,9 +189,14 @@ impl ErrorResponse<'_> {
                 Error::runtime(format!("{at} failed ({status}){reason}{detail}"))
                     .hint("try again later; the problem is on the server")
             }
-            ErrorResponseKind::RejectedModel | ErrorResponseKind::RejectedRequest => {
+            ErrorResponseKind::RejectedModel
+            | ErrorResponseKind::RejectedPrompt
+            | ErrorResponseKind::RejectedRequest => {
                 let message = format!("{at} rejects the request ({status}){reason}{detail}");
                 Error::runtime(message).hint(match kind {
+                    ErrorResponseKind::RejectedPrompt => {
+                        "change the prompt, attach another image, or use another model with -m"
+                    }
                     ErrorResponseKind::RejectedModel => {
                         "`aish-helper model list` shows the models; `aish-helper config show` the settings"
                     }
@@ -192,14 +206,16 @@ impl ErrorResponse<'_> {
         };
         let is_of_request = matches!(
             kind,
-            ErrorResponseKind::RejectedModel
+            ErrorResponseKind::ConversationTooLong
+                | ErrorResponseKind::RejectedModel
+                | ErrorResponseKind::RejectedPrompt
                 | ErrorResponseKind::RejectedRequest
-                | ErrorResponseKind::UnknownModel
-                | ErrorResponseKind::NotFound
-                | ErrorResponseKind::ServerFailure
         );
         if is_of_request {
-            error.refusal = refused_part(status, &lower);
+            error.refusal = refused_part(status, &self.body, &lower).map(|part| match part {
+                RefusedPart::Length | RefusedPart::Prompt => Refusal::Prompt,
+                RefusedPart::Unclear => Refusal::Request,
+            });
         }
         error
     }
@@ -212,150 +228,6 @@ impl ErrorResponse<'_> {
             None if body.starts_with('<') => self.endpoint.quote_masked(&without_tags(body)),
             None => self.endpoint.quote_masked(body),
         }
-    }
-}
-
-/// Whether an error is about more tokens than the model's window holds.
-fn mentions_length(lower: &str) -> bool {
-    [
-        "context length",
-        "context size",
-        "context window",
-        "context_length",
-        "context limit",
-        "prompt length",
-        "string too long",
-        "token count",
-        "too many tokens",
-        "prompt is too long",
-    ]
-    .iter()
-    .any(|words| lower.contains(words))
-}
-
-/// Whether an error is about text that the provider does not accept, which some answer with 403.
-fn mentions_moderation(lower: &str) -> bool {
-    let has = |names: &[&str]| names.iter().any(|name| lower.contains(name));
-    // An account or an address can be flagged too.
-    let is_flagged = has(&["flagged", "moderation"])
-        && !has(&[
-            "account",
-            "ip address",
-            "organization",
-            "project",
-            "workspace",
-        ]);
-    is_flagged
-        || has(&[
-            "content exists risk",
-            "content filter",
-            "content management",
-            "content policy",
-            "content_policy",
-            "datainspection",
-            "inappropriate content",
-            "safety reasons",
-            "safety system",
-            "safety_check",
-            "sensitive content",
-            "usage guidelines",
-            "usage policies",
-            "usage policy",
-        ])
-}
-
-/// Whether an error names a part of the messages, or an image that came with them.
-fn mentions_message(lower: &str) -> bool {
-    [
-        "contents[",
-        "image",
-        "'input[",
-        "messages.",
-        "messages[",
-        "messages: ",
-        "mmproj",
-        "multimodal",
-        "non-whitespace text",
-        "range of input length",
-    ]
-    .iter()
-    .any(|words| lower.contains(words))
-}
-
-/// Whether an error is about something that is no part of the conversation: a setting, the account, the place, or the server's load.
-fn is_elsewhere(lower: &str) -> bool {
-    let is_in_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    let has_word = |name: &&str| {
-        lower.match_indices(*name).any(|(at, _)| {
-            let (before, after) = (&lower[..at], &lower[at + name.len()..]);
-            let after = after.strip_prefix('s').unwrap_or(after);
-            !before.ends_with(is_in_word) && !after.starts_with(is_in_word)
-        })
-    };
-    [
-        "account",
-        "api key",
-        "api_key",
-        "archived",
-        "argument",
-        "billing",
-        "busy",
-        "capacity",
-        "country",
-        "deprecated",
-        "disabled",
-        "does not exist",
-        "effort",
-        "extra inputs",
-        "failed to load",
-        "field",
-        "header",
-        "http",
-        "ip address",
-        "later",
-        "limit reached",
-        "location",
-        "max_completion_tokens",
-        "max_tokens",
-        "not allowed",
-        "not available",
-        "not found",
-        "not loaded",
-        "organization",
-        "overloaded",
-        "parameter",
-        "permission",
-        "project",
-        "quota",
-        "reasoning",
-        "region",
-        "seed",
-        "stop",
-        "stream",
-        "subscription",
-        "temperature",
-        "thinking",
-        "tier",
-        "tool",
-        "top_k",
-        "top_p",
-        "unavailable",
-        "unknown name",
-        "version",
-        "workspace",
-    ]
-    .iter()
-    .any(has_word)
-}
-
-/// Returns what a rejected request was refused for. All later requests would be refused with a prompt that is to blame.
-fn refused_part(status: u16, lower: &str) -> Option<Refusal> {
-    let is_model = lower.contains("model") && !lower.contains("input") && !lower.contains("prompt");
-    match status {
-        400 | 403 | 422 | 451 if mentions_moderation(lower) => Some(Refusal::Prompt),
-        400 | 404 | 415 | 422 | 500 if mentions_message(lower) => Some(Refusal::Prompt),
-        400 | 422 if !is_model && !is_elsewhere(lower) => Some(Refusal::Request),
-        _ => None,
     }
 }
 
@@ -390,106 +262,106 @@ fn without_tags(html: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    #[test]
-    fn what_is_refused_is_told_by_the_words_of_providers() {
-        let of_prompt = [
-            (400, "the prompt was flagged"),
-            (400, "Invalid prompt: your prompt was flagged as potentially violating our usage policy."),
-            (400, "Invalid prompt: we've limited access to this content for safety reasons."),
-            (400, "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."),
-            (400, "Upstream error from Azure: the prompt triggered the content management policy"),
-            (400, "Output blocked by content filtering policy"),
-            (400, "Your input image may contain content that is not allowed by our safety system."),
-            (400, "Your request was rejected by our safety system. See your account for details."),
-            (403, "Content violates usage guidelines. Team: t, API key ID: k, Model: grok, Failed check: SAFETY_CHECK_TYPE_BIO"),
-            (400, "<400> InternalError.Algo.DataInspectionFailed: Input data may contain inappropriate content."),
-            (403, "the model requires moderation, and your input was flagged"),
-            (451, "The request was blocked: content_policy_violation"),
-            (400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
-            (400, "Invalid content type. image_url is only supported by certain models."),
-            (400, "Invalid value for parameter 'messages[1].content': contains control characters"),
-            (400, "messages: text content blocks must contain non-whitespace text"),
-            (400, "InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]"),
-            (400, "Invalid image: corrupt PNG header"),
-            (400, "Image conversion failed"),
-            (400, "qwen2 is not a multimodal model"),
-            (404, "No endpoints found that support image input"),
-            (500, "image input is not supported - hint: you may need to provide the mmproj"),
-        ]
-        .map(|(status, words)| (status, words, Some(Refusal::Prompt)));
-        let of_request = [
-            (400, ""),
-            (400, "invalid request"),
-            (400, "Content is empty"),
-            (422, "input should be a valid string"),
-        ]
-        .map(|(status, words)| (status, words, Some(Refusal::Request)));
-        let elsewhere = [
-            (400, "the model fake is not available in your region"),
-            (400, "User location is not supported for the API use."),
-            (400, "Invalid model name"),
-            (
-                400,
-                "Unsupported parameter: 'temperature' is not supported with this model.",
-            ),
-            (
-                400,
-                "Unrecognized request argument supplied: frequency_bias",
-            ),
-            (400, "temperature: Extra inputs are not permitted"),
-            (
-                400,
-                "Invalid JSON payload received. Unknown name \"seed\": Cannot find field.",
-            ),
-            (
-                400,
-                "max_tokens: 99999 > 8192, which is the maximum allowed number of output tokens",
-            ),
-            (400, "Your organization must be verified to use the model"),
-            (400, "Your account has been flagged for unusual activity"),
-            (403, "Your IP address has been flagged"),
-            (400, "The plain HTTP request was sent to HTTPS port"),
-            (
-                400,
-                "This model is overloaded, try again later. No input was processed.",
-            ),
-            (
-                400,
-                "Model input capacity exceeded, please retry your message later",
-            ),
-            (
-                400,
-                "Failed to load model: out of memory while allocating the context buffers",
-            ),
-            (400, "Requests per minute limit reached"),
-            (400, "The api_key client option must be set"),
-            (400, "anthropic-version: header is required"),
-            (400, "tools.0.name: String should match pattern"),
-            (422, "the account is not active"),
-            (404, "no such page"),
-            (409, "conflict"),
-            (451, "not here"),
-            (500, "internal error"),
-        ]
-        .map(|(status, words)| (status, words, None));
-        for (status, words, part) in [&of_prompt[..], &of_request, &elsewhere].concat() {
-            assert_eq!(refused_part(status, &words.to_lowercase()), part, "{words}");
-        }
+    use super::*;
+    use crate::chat::Dialect;
+
+    fn error_of(status: u16, body: &str, has_earlier_prompts: bool) -> Error {
+        let url = Url::parse("http://h/v1/chat/completions").unwrap();
+        let endpoint = ModelEndpoint {
+            dialect: Dialect::Chat,
+            is_mistral: false,
+            base_url: "http://h/v1".to_owned(),
+            model: "m".to_owned(),
+            key: None,
+            headers: Vec::new(),
+            temperature: None,
+            max_tokens: None,
+            idle_timeout: Duration::from_secs(1),
+            thinks: false,
+            use_tool_role: true,
+            images: false,
+            key_name: None,
+        };
+        let response = ErrorResponse {
+            endpoint: &endpoint,
+            url: &url,
+            sent_tools: true,
+            sent_tool_role: true,
+            has_earlier_prompts,
+            status,
+            location: None,
+            body: body.to_owned(),
+        };
+        response.error(GiveUpReason::Permanent)
     }
 
     #[test]
-    fn a_prompt_that_exceeds_the_window_is_too_long_in_the_words_of_all() {
-        for message in [
-            "This model's maximum context length is 8192 tokens.",
-            "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
-            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
-            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-            "Invalid 'messages[0].content': string too long.",
-            "prompt is too long: 200001 tokens > 199999 maximum",
+    fn the_next_step_is_that_of_the_cause() {
+        for (status, body, has_earlier_prompts, words, hint, refusal) in [
+            (
+                400,
+                r#"[{"error":{"message":"The input token count (9) exceeds the maximum","code":400}}]"#,
+                true,
+                ": The input token count (9) exceeds the maximum",
+                "`llm :compact` replaces",
+                Some(Refusal::Prompt),
+            ),
+            (
+                400,
+                r#"{"error":"Cannot truncate prompt with n_keep (9) >= n_ctx (4)"}"#,
+                false,
+                "is too long for m",
+                "shorten the prompt",
+                Some(Refusal::Prompt),
+            ),
+            (
+                413,
+                "",
+                false,
+                "is too long for m",
+                "shorten the prompt",
+                Some(Refusal::Prompt),
+            ),
+            (
+                404,
+                r#"{"error":{"message":"No endpoints found that support image input"}}"#,
+                false,
+                "rejects the request (404)",
+                "attach another image",
+                Some(Refusal::Prompt),
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Provider returned error","metadata":{"raw":"{\"error\":{\"message\":\"at most 1 image\"}}"}}}"#,
+                false,
+                "Provider returned error: at most 1 image",
+                "attach another image",
+                Some(Refusal::Prompt),
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Request contains an invalid argument."}}"#,
+                false,
+                "rejects the request (400)",
+                "config show",
+                Some(Refusal::Request),
+            ),
+            (
+                404,
+                r#"{"error":{"message":"The model `x-image` does not exist","code":"model_not_found"}}"#,
+                false,
+                "has no model",
+                "model refresh",
+                None,
+            ),
         ] {
-            assert!(mentions_length(&message.to_lowercase()), "{message}");
+            let error = error_of(status, body, has_earlier_prompts);
+            assert!(error.message.contains(words), "{error:?}");
+            let given = error.hint.as_deref().unwrap_or_default();
+            assert!(given.contains(hint), "{body}: {given}");
+            assert_eq!(error.refusal, refusal, "{body}");
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod key_probe;
 pub mod model_list;
 pub mod model_server;
 pub mod provider;
+mod refused_part;
 pub mod retry;
 pub mod sse;
 mod transport;
@@ -197,10 +198,12 @@ impl Broker {
                 continue;
             }
             let (refusal, after) = read_error(endpoint, &url, response).await;
+            let is_prompt = |m: &&ChatMessage| matches!(m, ChatMessage::User(..));
             let has_results = messages.iter().any(|m| matches!(m, ChatMessage::Tool(_)));
             let refusal = ErrorResponse {
                 sent_tools: !tools.is_empty(),
                 sent_tool_role: endpoint.use_tool_role && has_results,
+                has_earlier_prompts: messages.iter().filter(is_prompt).count() > 1,
                 ..refusal
             };
             if matches!(refusal.status, 400 | 422)
@@ -302,6 +305,7 @@ async fn read_error<'a>(
         url,
         sent_tools: false,
         sent_tool_role: false,
+        has_earlier_prompts: false,
         status,
         location,
         body,

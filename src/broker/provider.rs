@@ -226,7 +226,8 @@ pub(super) fn start_of(data: &str) -> String {
 }
 
 /// Finds the message of an error in any of the known forms:
-/// `{"error": {"message"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, `{"detail": [{"msg"}]}`.
+/// `{"error": {"message"}}`, `{"error": "…"}`, `{"message"}`, `{"detail"}`, `{"detail": [{"msg"}]}`, or the first of these in a list. The
+/// error that a router passes on in `error.metadata.raw` follows.
 pub fn error_message(json: &str) -> Option<String> {
     fn message(value: &serde_json::Value, depth: usize) -> Option<String> {
         match value {
@@ -239,11 +240,20 @@ pub fn error_message(json: &str) -> Option<String> {
         }
     }
     let value: serde_json::Value = serde_json::from_str(json).ok()?;
-    // No provider sends a bare string or list as an error.
+    let value = value.get(0).unwrap_or(&value);
+    // No provider sends a bare string or a list of them as an error.
     if !value.is_object() {
         return None;
     }
-    message(&value, 4)
+    let words = message(value, 4)?;
+    let raw = value.get("error").unwrap_or(value).pointer("/metadata/raw");
+    match raw.and_then(serde_json::Value::as_str).map(str::trim) {
+        None | Some("") => Some(words),
+        Some(raw) => {
+            let cause = error_message(raw).unwrap_or_else(|| raw.to_owned());
+            Some(format!("{words}: {cause}"))
+        }
+    }
 }
 
 /// Returns the error that an event reports.

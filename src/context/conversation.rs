@@ -59,7 +59,14 @@ pub fn conversation(records: &[Record]) -> Conversation {
             }
             RecordBody::Compaction { kept_from, .. } => {
                 talk.end_round();
-                talk.compaction = Some(kept_from.clone());
+                // The prompt with that id may have been left out since.
+                let first_kept = records.iter().enumerate().take(at);
+                let first_kept = first_kept
+                    .skip_while(|(_, r)| kept_from.as_ref() != Some(&r.id))
+                    .find(|(at, r)| {
+                        matches!(r.body, RecordBody::User { .. }) && !left_out.contains(at)
+                    });
+                talk.compaction = Some(first_kept.map(|(_, r)| r.id.clone()));
                 talk.skips_answers = false;
             }
             RecordBody::Assistant { .. } if talk.skips_answers => {}
@@ -168,43 +175,116 @@ pub fn conversation(records: &[Record]) -> Conversation {
 }
 
 /// Returns the places of the prompts that are left out of requests, because the provider has refused them: with one of them, every
-/// later request would be refused too. The last prompt is one of them only if the provider has clearly refused it for what it is and
-/// accepted the request before it: else the conversation may be the cause, or a setting.
+/// later request would be refused too.
+///
+/// A prompt is left out at once if the provider has clearly refused it for what it is. Where the cause is unclear, the prompt is a
+/// suspect until a request that contains it succeeds, and is left out once the request of a later prompt is refused: that prompt
+/// stays, since the suspect may be the cause. A prompt without an answer is a suspect as well, because its refusal may not have arrived.
 pub fn left_out(records: &[Record]) -> BTreeSet<usize> {
     let mut places = BTreeSet::new();
-    let mut prompt = None;
-    // The last prompt without an answer whose request was refused.
-    let mut suspect = None;
+    // The prompts of the requests since the last one that succeeded, without those that are left out.
+    let mut open: Vec<OpenPrompt> = Vec::new();
+    let mut current = None;
+    // The next answer is a summary of what precedes the prompt with this id.
+    let mut compaction = None;
     for (at, record) in records.iter().enumerate() {
         match &record.body {
             RecordBody::User { .. } => {
-                // A prompt that failed for another reason says nothing about those before it.
-                suspect = suspect.filter(|refused| prompt == Some(*refused));
-                prompt = Some(at);
+                compaction = None;
+                current = Some(at);
+                let doubt = Doubt::Unanswered;
+                open.push(OpenPrompt { at, doubt });
             }
-            // What is refused then is the request for a summary.
-            RecordBody::Compaction { .. } => (prompt, suspect) = (None, None),
+            RecordBody::Compaction { kept_from, .. } => {
+                compaction = Some(kept_from);
+                current = None;
+            }
             RecordBody::Assistant {
-                refused, rejected, ..
-            } if *refused || *rejected => {
-                // A fallback model may refuse it too.
-                let Some(at) = prompt.filter(|at| suspect != Some(*at)) else {
+                text,
+                calls,
+                finish,
+                refused,
+                rejected,
+                ..
+            } => {
+                if let Some(kept_from) = compaction.take() {
+                    // What is refused then is the request for a summary.
+                    if record.body.is_usable_summary() {
+                        let is_kept = |r: &Record| kept_from.as_ref() == Some(&r.id);
+                        let kept = records.iter().take(at).position(is_kept);
+                        open.retain(|prompt| kept.is_some_and(|kept| kept <= prompt.at));
+                    }
+                    continue;
+                }
+                let is_refused = *refused || *rejected;
+                let is_empty = text.is_empty() && calls.is_empty();
+                let failed = [FinishReason::Error, FinishReason::Interrupted].contains(finish);
+                if !is_refused && !(is_empty && failed) {
+                    open.clear();
+                    // A fallback model has answered what another one refused.
+                    places.retain(|at| current != Some(*at));
+                    current = None;
+                    continue;
+                }
+                let Some(at) = current else { continue };
+                let is_new = |p: &&mut OpenPrompt| p.at == at && p.doubt != Doubt::Refused;
+                let Some(own) = open.iter_mut().find(is_new) else {
+                    // A fallback model may refuse it too.
                     continue;
                 };
-                if *refused && suspect.is_none() {
-                    places.insert(at);
+                if is_refused {
+                    suspect(&mut open, &mut places, at, *refused);
+                } else if *finish == FinishReason::Error {
+                    own.doubt = Doubt::Failed;
                 }
-                places.extend(suspect.replace(at));
-            }
-            RecordBody::Assistant { text, calls, .. } if !text.is_empty() || !calls.is_empty() => {
-                // A fallback model has answered what another one refused.
-                places.retain(|at| prompt != Some(*at));
-                (prompt, suspect) = (None, None);
             }
             _ => {}
         }
     }
     places
+}
+
+/// A prompt of a request that has not succeeded.
+struct OpenPrompt {
+    /// The place of its record.
+    at: usize,
+    doubt: Doubt,
+}
+
+/// What speaks against a prompt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    /// Its request failed for another reason.
+    Failed,
+    /// Its request was interrupted.
+    Unanswered,
+    /// A request with it was refused.
+    Refused,
+}
+
+/// Moves prompts to those that are left out, after the request of the prompt at `current` was refused.
+fn suspect(
+    open: &mut Vec<OpenPrompt>,
+    places: &mut BTreeSet<usize>,
+    current: usize,
+    is_clear: bool,
+) {
+    let has_refused = |p: &OpenPrompt| p.at != current && p.doubt == Doubt::Refused;
+    let again = open.iter().any(has_refused);
+    open.retain(|prompt| {
+        let is_out = match prompt.at == current {
+            true => is_clear && !again,
+            false if again => prompt.doubt == Doubt::Refused,
+            false => !is_clear && prompt.doubt == Doubt::Unanswered,
+        };
+        if is_out {
+            places.insert(prompt.at);
+        }
+        !is_out
+    });
+    for prompt in open {
+        prompt.doubt = Doubt::Refused;
+    }
 }
 
 /// The conversation while it is being rebuilt.

@@ -273,27 +273,6 @@ pub fn has_begun(records: &[Record], prompt: &str) -> bool {
     records.iter().rev().any(is_prompt)
 }
 
-/// Which prompt is left out of later requests after the request of the last one was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftOutPrompt {
-    /// The last one.
-    Last,
-    /// The one before it.
-    Previous,
-}
-
-/// Returns which of the last two prompts is left out of later requests.
-pub fn newly_left_out(records: &[Record]) -> Option<LeftOutPrompt> {
-    let left_out = context::left_out(records);
-    let is_prompt = |at: &usize| matches!(records[*at].body, RecordBody::User { .. });
-    let mut newest = (0..records.len()).rev().filter(is_prompt);
-    let mut is_next_left_out = || newest.next().is_some_and(|at| left_out.contains(&at));
-    if is_next_left_out() {
-        return Some(LeftOutPrompt::Last);
-    }
-    is_next_left_out().then_some(LeftOutPrompt::Previous)
-}
-
 /// The records after the last prompt that is part of the conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct SinceLastPrompt<'r> {
@@ -400,13 +379,11 @@ mod tests {
             (vec![], 0, 2),
             (vec![compaction, refused], 0, 4),
             (again.to_vec(), 3, 1),
-            ([&again[..], &[result], &again].concat(), 0, 1),
+            ([&again[..], &[result], &again].concat(), 6, 1),
         ] {
             let records = [told.to_vec(), more].concat();
             let since = SinceLastPrompt::of(&records);
             assert_eq!((since.refused.len(), since.new.len()), (in_refused, in_new));
-            let is_last = newly_left_out(&records) == Some(LeftOutPrompt::Last);
-            assert_eq!(is_last, in_refused > 0);
         }
     }
 }

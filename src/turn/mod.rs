@@ -12,6 +12,7 @@ pub mod feed_guard;
 pub mod gate;
 mod git_state;
 pub mod last_command;
+mod left_out;
 pub mod machine;
 mod model_request;
 mod nested_call;

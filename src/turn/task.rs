@@ -6,6 +6,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::fallback::Fallbacks;
 use super::feed_guard::FeedGuard;
+use super::left_out::left_out_notice;
 use super::plan::TurnPlan;
 use super::prepared_prompt::{self, PreparedPrompt, PromptParts};
 use super::rounds::TurnRun;
@@ -22,16 +23,11 @@ use crate::protocol::{AnswerSummary, AskPurpose, RequestFailure, ShellId, ShownC
 use crate::safety::policy::RuleEffect;
 use crate::services::model::{self, ChosenModel};
 use crate::services::{AnsweredTurn, SharedServices};
-use crate::session::conversation::{LeftOutPrompt, Session, SinceLastPrompt, newly_left_out};
+use crate::session::conversation::{Session, SinceLastPrompt};
 use crate::session::feed::{HangUpPolicy, TurnEvent, TurnFeed};
 use crate::session::{lock, short_id};
 use crate::tools::builtin::{OfferedWork, PYTHON, TERMINAL_OUTPUT};
 use crate::turn::machine::TurnSettings;
-
-/// The notice about a prompt that the provider has refused for what it is.
-const LEFT_OUT: &str = "later requests leave this prompt out, and the output that came with it";
-/// The notice about a second refusal, whose cause may be older.
-const REFUSED_AGAIN: &str = "later requests leave out the prompt before this one; if they are refused too, start a new session with `llm --new`";
 
 /// Spawns the task of a prompt, which ends with the feed.
 pub fn spawn(services: &Arc<SharedServices>, feed: Arc<TurnFeed>, plan: TurnPlan) {
@@ -249,10 +245,8 @@ async fn converse(
     };
     let (finished, ()) = tokio::join!(rounds, recorded);
     if finished.as_ref().is_err_and(|e| e.refusal.is_some()) {
-        match session.with_records(newly_left_out) {
-            Some(LeftOutPrompt::Last) => feed.notice(LEFT_OUT),
-            Some(LeftOutPrompt::Previous) => feed.notice(REFUSED_AGAIN),
-            None => {}
+        if let Some(notice) = session.with_records(left_out_notice) {
+            feed.notice(notice);
         }
     }
     let (answer, record_ids) = finished?;

@@ -121,7 +121,8 @@ async fn conversation_too_long() {
     let body = r#"{"error":{"message":"This model's maximum context length is 4096 tokens"}}"#;
     for (code, body) in [(400, body), (413, "")] {
         let error = ask_once(Script::status(code, body)).await.error();
-        assert!(error.contains("llm --new"), "{error}");
+        assert!(error.contains("the prompt is too long for"), "{error}");
+        assert!(error.contains("shorten the prompt"), "{error}");
     }
 }
 

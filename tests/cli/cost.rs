@@ -317,26 +317,58 @@ fn a_prompt_is_left_out_of_later_requests_only_if_the_provider_refused_it() {
 }
 
 #[test]
-fn of_two_prompts_that_are_refused_in_a_row_the_last_one_stays() {
+fn refused_prompts_are_left_out_at_once_and_suspects_after_a_second_refusal() {
     let helper = with(
         Provider::answering(move |request| {
-            if request.json.to_string().contains("and now") {
-                return anthropic::answer(request, &[Block::Text("Fine.")], "end_turn");
+            let messages = &request.json["messages"];
+            let sent = messages.to_string();
+            let last = messages.as_array().and_then(|all| all.last());
+            let is_wrong_key = last.is_some_and(|m| m.to_string().contains("wrong key"));
+            let refused = |status, message: &str| {
+                let body = json!({"error": {"message": message}});
+                Script::status(status, &body.to_string())
+            };
+            if sent.contains("filtered") {
+                anthropic::answer(request, &[], "refusal")
+            } else if sent.contains("forbidden") {
+                refused(400, "the prompt was flagged")
+            } else if is_wrong_key {
+                refused(401, "no such key")
+            } else if sent.contains("strange") {
+                refused(400, "invalid request")
+            } else {
+                anthropic::answer(request, &[Block::Text("Fine.")], "end_turn")
             }
-            let body = json!({"error": {"message": "the prompt was flagged"}});
-            Script::status(400, &body.to_string())
         }),
         "max_tokens = 1024\n",
     );
     let ask = |words: &str| helper.call(["ask", "--shell", "s1", words]).run();
-    let refused = ask("first").fails(1);
-    assert!(refused.contains("leave this prompt out"), "{refused}");
-    let refused = ask("second").fails(1);
-    let words = "later requests leave out the prompt before this one; if they are refused too, start a new session with `llm --new`";
-    assert!(refused.contains(words), "{refused}");
-    ask("and now").ok();
-    let sent = helper.provider.requests().pop().expect("a request").json["messages"].to_string();
-    assert!(sent.contains("second") && !sent.contains("first"), "{sent}");
+    let sent = || helper.provider.requests().pop().expect("a request").json["messages"].to_string();
+    let this = "later requests leave this prompt out";
+    for words in ["filtered", "forbidden one", "forbidden two"] {
+        let refused = ask(words).fails(1);
+        assert!(refused.contains(this), "{refused}");
+        assert!(!refused.contains("output that came"), "{refused}");
+    }
+    ask("good").ok();
+    assert!(
+        !sent().contains("forbidden") && !sent().contains("filtered"),
+        "{}",
+        sent()
+    );
+
+    ask("strange").fails(1);
+    ask("wrong key").fails(1);
+    let refused = ask("innocent").fails(1);
+    let earlier = "later requests leave out earlier prompts that were not answered; if they are refused too, start a new session with `llm --new`";
+    assert!(refused.contains(earlier), "{refused}");
+    ask("good again").ok();
+    assert!(
+        sent().contains("innocent") && sent().contains("wrong key"),
+        "{}",
+        sent()
+    );
+    assert!(!sent().contains("strange"), "{}", sent());
 }
 
 #[test]

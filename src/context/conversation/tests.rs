@@ -190,31 +190,126 @@ fn rejected() -> Record {
 }
 
 #[test]
-fn the_last_of_several_refused_prompts_stays() {
+fn a_suspect_is_left_out_after_a_second_refusal_and_the_last_prompt_stays() {
     let (answer, outage) = (assistant("A", "stop"), assistant("", "error"));
+    let interrupted = assistant("", "interrupted");
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(user);
+    let (a, b, c, d) = (|| a.clone(), || b.clone(), || c.clone(), || d.clone());
+    let (clear, unclear) = (refused, rejected);
     for (records, expected) in [
-        (vec![user("a"), rejected()], vec![]),
+        (vec![a(), unclear()], vec![]),
+        (vec![a(), unclear(), b(), answer.clone()], vec![]),
+        (vec![a(), unclear(), b(), unclear()], vec![0]),
+        (vec![a(), unclear(), b(), clear()], vec![0]),
+        (vec![a(), clear(), b(), unclear()], vec![0]),
+        (vec![a(), unclear(), b(), outage.clone()], vec![]),
+        // The request of a clearly refused prompt had no suspect in it.
         (
-            vec![user("a"), rejected(), user("b"), answer.clone()],
-            vec![],
+            vec![a(), clear(), b(), clear(), c(), clear()],
+            vec![0, 2, 4],
         ),
-        (vec![user("a"), rejected(), user("b"), rejected()], vec![0]),
-        (vec![user("a"), rejected(), user("b"), refused()], vec![0]),
-        (vec![user("a"), refused(), user("b"), rejected()], vec![0]),
-        (vec![user("a"), rejected(), user("b"), outage], vec![]),
-        // The cause may be an older message, so the last prompt stays.
-        (vec![[user("a"), refused()]; 3].concat(), vec![0, 2]),
+        (vec![a(), clear(), b(), unclear(), c(), clear()], vec![0, 2]),
         (
-            vec![[user("a"), refused(), user("b"), answer.clone()]; 2].concat(),
+            vec![[a(), clear(), b(), answer.clone()]; 2].concat(),
             vec![0, 4],
         ),
         // A fallback model refuses it too, or answers it.
-        (vec![user("a"), refused(), refused()], vec![0]),
-        (vec![user("a"), refused(), answer], vec![]),
+        (vec![a(), clear(), clear()], vec![0]),
+        (vec![a(), unclear(), outage.clone(), unclear()], vec![]),
+        (vec![a(), clear(), answer.clone()], vec![]),
+        // The suspect is in the requests in between, which fail for another reason.
+        (
+            vec![a(), unclear(), b(), outage.clone(), c(), unclear()],
+            vec![0],
+        ),
+        (
+            vec![a(), unclear(), b(), interrupted.clone(), c(), unclear()],
+            vec![0],
+        ),
+        (
+            vec![a(), unclear(), compaction(None), clear(), b(), unclear()],
+            vec![0],
+        ),
+        (
+            vec![
+                a(),
+                unclear(),
+                compaction(None),
+                answer.clone(),
+                b(),
+                unclear(),
+            ],
+            vec![],
+        ),
+        // What was innocent stays, or is left out only as the next suspect.
+        (
+            vec![
+                a(),
+                unclear(),
+                b(),
+                outage.clone(),
+                c(),
+                unclear(),
+                d(),
+                answer.clone(),
+            ],
+            vec![0],
+        ),
+        (
+            vec![
+                a(),
+                unclear(),
+                b(),
+                outage.clone(),
+                c(),
+                unclear(),
+                d(),
+                unclear(),
+            ],
+            vec![0, 2, 4],
+        ),
+        // The refusal of the first one never arrived.
+        (vec![a(), b(), unclear()], vec![0]),
+        (vec![a(), interrupted.clone(), b(), unclear()], vec![0]),
+        (vec![a(), outage.clone(), b(), unclear()], vec![]),
+        (
+            vec![a(), outage, b(), unclear(), c(), unclear()],
+            vec![0, 2],
+        ),
+        (vec![a(), b(), clear()], vec![1]),
+        (vec![a(), b(), clear(), c(), clear()], vec![0, 1]),
+        // An interrupted answer shows that the request was accepted.
+        (
+            vec![a(), assistant("A", "interrupted"), b(), unclear()],
+            vec![],
+        ),
     ] {
         let places: Vec<usize> = left_out(&records).into_iter().collect();
         assert_eq!(places, expected, "{:?}", shape(&records));
     }
+}
+
+#[test]
+fn a_summary_keeps_what_follows_a_prompt_that_is_left_out_later() {
+    let (mut a, mut b) = (user("a"), user("b"));
+    a.id = "kept".into();
+    b.id = "next".into();
+    let records = [
+        user("old"),
+        assistant("A", "stop"),
+        a.clone(),
+        rejected(),
+        b,
+        assistant("", "error"),
+        compaction(Some(&a)),
+        assistant("sum", "stop"),
+        user("c"),
+        rejected(),
+    ];
+    assert_eq!(left_out(&records), BTreeSet::from([2]));
+    let told = shape(&records);
+    assert!(told[0].contains("sum"), "{told:?}");
+    assert_eq!(told[2..], ["u:b", "a:[no answer]()", "u:c"]);
 }
 
 #[test]
