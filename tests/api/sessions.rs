@@ -312,14 +312,14 @@ fn a_model_that_was_changed_by_a_program_is_named_and_stops_nothing_else() {
         let problem = response.problem(409);
         let text = |name: &str| problem[name].as_str().unwrap().to_owned();
         assert!(
-            text("message").contains("model fake has changed"),
+            text("message").contains("model fake waits"),
             "{problem}"
         );
         assert!(text("hint").contains("run llm in a terminal"), "{problem}");
     }
     for arguments in [&["ask", "x"][..], &["model", "list"]] {
         let said = helper.call(arguments.iter().copied()).run();
-        assert!(said.stderr.contains("model fake has changed"), "{said:?}");
+        assert!(said.stderr.contains("model fake waits"), "{said:?}");
     }
     assert!(helper.provider.requests().is_empty());
 }

@@ -349,7 +349,7 @@ fn default_model_stays_where_its_new_one_is_not_confirmed() {
     let mut now = config(&MODEL.replace("a.example", "evil.example"));
     take_back(&seen, &mut now);
     let error = now.current().unwrap_err();
-    assert!(error.message.contains("model a has changed"), "{error}");
+    assert!(error.message.contains("model a waits"), "{error}");
 }
 
 #[test]
