@@ -112,7 +112,7 @@ pub enum SessionCommand {
     /// Show and change the settings of a session: model, prompt pack and tools
     #[command(subcommand)]
     Config(SessionConfigCommand),
-    /// Share a session as a page on this machine or in a bucket, after a preview and confirmation
+    /// Share a session as a page, on this machine or in a bucket
     Share {
         /// Id of the session, or a unique part of it; by default the session of the shell
         id: Option<String>,
