@@ -72,7 +72,8 @@ pub struct FoundName {
 }
 
 impl OwnNames {
-    /// Prepares the search: for each name also as it is written in URLs, and for a full host name also by its first part.
+    /// Prepares the search: for each name also as it is written in URLs and in strings of JSON, and for a full host name also by its first
+    /// part.
     /// An empty name is none.
     pub fn new(home: &str, user: &str, host: &str) -> OwnNames {
         let short_host = host.split('.').next().unwrap_or_default();
@@ -87,6 +88,9 @@ impl OwnNames {
                 name.to_owned(),
                 percent_encoded(name, "/"),
                 percent_encoded(name, ""),
+                // As JSON may have it.
+                name.replace('/', "\\/"),
+                name.replace('/', "\\u002f"),
             ] {
                 // The home directory of root is a separate word, and every path begins with /.
                 if name.len() > 1 && forms.iter().all(|form| form.text != text) {
@@ -215,6 +219,9 @@ mod tests {
             ("file:///home/jos%C3%A9/x", "file://~/x"),
             ("?path=%2Fhome%2Fjos%c3%a9%2Fx", "?path=~%2Fx"),
             ("/home/joséphine", "/home/joséphine"),
+            (r#""path":"\/home\/josé\/x""#, r#""path":"~\/x""#),
+            (r#""\u002fhome\u002fJosé\u002Fx""#, r#""~\u002Fx""#),
+            (r"\/home\/joséphine", r"\/home\/joséphine"),
             ("?u=a%2Fbo&v=%252Fbo", "?u=a%2Fuser&v=%252Fuser"),
             ("robot, bob, 2bo", "robot, bob, 2bo"),
             ("lab7.example.org LAB7 lab7:/x", "host host host:/x"),

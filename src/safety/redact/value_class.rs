@@ -92,7 +92,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     if value.is_empty() || value.iter().all(|b| Some(b) == value.first()) {
         return true;
     }
-    if is_reference(value) && !is_random(value) {
+    if is_reference(value) {
         return true;
     }
     let text = String::from_utf8_lossy(value);
@@ -124,22 +124,90 @@ fn is_own_word(value: &[u8], rest: &str) -> bool {
         && count(u8::is_ascii_digit) >= 1
 }
 
-/// Whether the value refers to another value: a variable, a template, an option of a usage text.
+/// Whether the value refers to another value: a variable, a template, a file.
 fn is_reference(value: &[u8]) -> bool {
-    let Some((first, rest)) = value.split_first() else {
-        return true;
-    };
-    let is_name = || {
-        rest.iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(b))
-    };
-    match first {
-        b'<' | b'{' | b'[' | b'(' => true,
-        b'$' => rest.first().is_some_and(|b| b"{([".contains(b)) || is_name(),
-        b'%' => rest.ends_with(b"%") || rest.starts_with(b"{") || is_name(),
-        b'*' | b'&' | b'@' => is_name(),
+    match value {
+        [] | [b'<' | b'{' | b'[' | b'(', ..] => is_template(value),
+        [b'$' | b'%' | b'#', b'{' | b'(' | b'[', ..] => is_template(&value[1..]),
+        [b'%', rest @ .., b'%'] => is_template(rest),
+        [b'$' | b'%' | b'*' | b'&' | b'@', rest @ ..] => is_name(rest),
         _ => false,
     }
+}
+
+/// Whether the value is an option, such as `--next-option`, or a symbol, such as `:password`.
+pub(super) fn is_option(value: &[u8]) -> bool {
+    match value {
+        [b'-' | b':', b'>' | b'=', ..] => true,
+        [b'-' | b':', rest @ ..] => rest.split(|b| *b == b'=').all(is_name),
+        _ => false,
+    }
+}
+
+/// Whether the value is the path of a file from the root.
+pub(super) fn is_file(value: &[u8]) -> bool {
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"/._-".contains(b);
+    value.starts_with(b"/") && value.iter().all(is_part) && (is_name(value) || is_path(value))
+}
+
+/// Whether the value is a name, of words and numbers between signs. Passwords that a machine made mix the characters of a word.
+fn is_name(value: &[u8]) -> bool {
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"_.:/-".contains(b);
+    let has_digit = value.iter().any(u8::is_ascii_digit);
+    value.iter().all(is_part)
+        && !has_random_part(value)
+        && (!has_digit || !has_both_cases(value) || is_made_of_words(value))
+}
+
+/// Whether the value begins with a bracket as a template does, with words in it: `{{ password }}`, `<your-password`, `[a-z0-9]{8,}`.
+fn is_template(value: &[u8]) -> bool {
+    let is_word = |part: &[u8]| !part.iter().any(u8::is_ascii_lowercase) || is_code_word(part);
+    let are_words = || value.split(|b| !b.is_ascii_alphanumeric()).all(is_word);
+    !has_random_part(value)
+        && (!has_both_cases(value)
+            || is_made_of_words(value)
+            || closes_brackets(value) && are_words())
+}
+
+fn has_random_part(value: &[u8]) -> bool {
+    let mut parts = value.split(|b| !b.is_ascii_alphanumeric());
+    parts.any(is_random)
+}
+
+pub(super) fn has_both_cases(value: &[u8]) -> bool {
+    value.iter().any(u8::is_ascii_lowercase) && value.iter().any(u8::is_ascii_uppercase)
+}
+
+/// Whether most of the value is in words, capitalised or of one case, with perhaps a number at their ends.
+pub(super) fn is_made_of_words(value: &[u8]) -> bool {
+    let is_word = |part: &&[u8]| {
+        let digits = part.iter().rev().take_while(|b| b.is_ascii_digit());
+        let letters = &part[..part.len() - digits.count()];
+        let is_plain = letters.iter().all(u8::is_ascii_alphabetic) && group_changes(letters) <= 1;
+        letters.len() >= 3 && (is_plain || is_capitalised(part))
+    };
+    let parts = value.split(|b| !b.is_ascii_alphanumeric());
+    let in_words: usize = parts.filter(is_word).map(<[u8]>::len).sum();
+    in_words * 2 >= value.len()
+}
+
+/// Whether the brackets of a text are closed in the order in which they are opened. Those of arrows and comparisons do not count.
+pub(super) fn closes_brackets(text: &[u8]) -> bool {
+    let mut open = Vec::new();
+    let mut before = 0;
+    for (at, &byte) in head(text).iter().enumerate() {
+        match byte {
+            b'(' => open.push(b')'),
+            b'[' => open.push(b']'),
+            b'{' => open.push(b'}'),
+            b'<' if !text.get(at + 1).is_some_and(|b| b"=-".contains(b)) => open.push(b'>'),
+            b'>' if b"=-".contains(&before) => {}
+            b')' | b']' | b'}' | b'>' if open.pop() != Some(byte) => return false,
+            _ => {}
+        }
+        before = byte;
+    }
+    open.is_empty()
 }
 
 /// Whether a short value mixes characters as a password does: at least three of lower case, upper case, digits and
@@ -249,6 +317,12 @@ pub(super) fn is_identifier(value: &[u8]) -> bool {
                 && group_changes(part) * 3 <= part.len().max(6)
                 && (part.len() < MIN_LETTERS || has_word_pairs(part))
         })
+}
+
+/// Whether the value is a word, or several ones, with letters that ASCII does not have, as a translation is.
+pub(super) fn is_foreign_word(value: &[u8]) -> bool {
+    let is_part = |b: &u8| b.is_ascii_alphabetic() || b"-_.:'!?".contains(b) || !b.is_ascii();
+    !value.is_ascii() && value.iter().all(is_part)
 }
 
 /// Whether the value is a name of capitalised words, such as `K8sDeploymentV2`: most of its letters are in parts that can be words.
@@ -361,6 +435,16 @@ fn is_capitalised(value: &[u8]) -> bool {
     let numbers = parts().filter(|part| part[0].is_ascii_digit()).count();
     let short = parts().filter(|part| part.len() < 3 && !part[0].is_ascii_digit());
     numbers <= 1 && short.count() <= 1 && is_camel_case(value) && has_word_pairs(value)
+}
+
+/// Whether the value is a list of rules for a field: `required|string|min:8`.
+pub(super) fn is_list_of_words(value: &[u8]) -> bool {
+    let mut words = value.split(|b| b"|:,".contains(b));
+    let is_word = |word: &[u8]| {
+        word.len() <= 3 && word.iter().all(u8::is_ascii_digit)
+            || word.iter().all(|b| b.is_ascii_lowercase() || *b == b'_')
+    };
+    value.contains(&b'|') && words.all(is_word)
 }
 
 /// Whether the value begins as a date: `2016-09-08`.

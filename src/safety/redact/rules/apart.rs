@@ -43,12 +43,16 @@ pub(super) fn value_apart(
         return setting(next_element(text, name.end + 6)?);
     }
     let lead = without_marks(before);
+    // The name may have parts: `setProperty("javax.net.ssl.keyStorePassword", "…")`.
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
+    let name_start = before.iter().rposition(|b| !is_part(b));
+    let call = &before[..name_start.map_or(0, |at| at + 1)];
     // `define('DB_PASSWORD', '…')` of PHP, `setenv("API_KEY", "…")`
-    if lead.ends_with(b"(") && before.last().copied().is_some_and(is_quote) {
+    if without_marks(call).ends_with(b"(") && call.last().copied().is_some_and(is_quote) {
         let value = at + 1 + spaces(at + 1);
         let is_next = behind.starts_with(b",") && text.get(value).copied().is_some_and(is_quote);
         let is_variable = !text[name.clone()].iter().any(u8::is_ascii_lowercase);
-        let form = match is_variable || sets_value(lead) {
+        let form = match is_variable || sets_value(without_marks(call)) {
             true => ValueForm::Setting,
             false => ValueForm::Words,
         };
@@ -56,6 +60,9 @@ pub(super) fn value_apart(
     }
     if at > name.end && sets_variable(place.line_before()) {
         return setting(at);
+    }
+    if at > name.end && sets_key(before) {
+        return Some((at, ValueForm::Cell));
     }
     // The expanded output of psql.
     let starts_line = || readings(last_line(before)).any(<[u8]>::is_empty);
@@ -234,6 +241,26 @@ fn sets_variable(line: &[u8]) -> bool {
         Some(word) => is_command(word) || words.any(is_command),
         None => false,
     }
+}
+
+/// Whether a text ends with the command of Redis, or of Tcl, that sets a key whose name follows to the word behind it: in its shell, in
+/// the arguments of its program and in a script.
+fn sets_key(before: &[u8]) -> bool {
+    const SET: usize = "set ".len();
+    let line = last_line(before);
+    // The parts of a key: `SET db:password "…"`.
+    let part = line.iter().rposition(|b| is_space(*b));
+    let line = &line[..part.map_or(0, |at| at + 1)];
+    let Some((line, command)) = line.split_at_checked(line.len().saturating_sub(SET)) else {
+        return false;
+    };
+    let has = |word: &str| memchr::memmem::find(line, word.as_bytes()).is_some();
+    let is_prompt = || line.ends_with(b"> ") && line.contains(&b':');
+    command.eq_ignore_ascii_case(b"set ")
+        && (is_prompt()
+            || has("redis-cli ")
+            || has("valkey-cli ")
+            || readings(line).any(<[u8]>::is_empty))
 }
 
 /// Returns the length of the type of a constant with the sign behind it, such as `&str = `, before a value in quotes; 0 if the text does

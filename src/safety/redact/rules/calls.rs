@@ -15,6 +15,7 @@ const CALLS: &[(&str, usize)] = &[
     ("simple_bind_s(", 1),
     ("auth.basic(", 1),
     ("changeuserpassword(", 1),
+    ("createhmac(", 1),
     ("cx_oracle.connect(", 1),
     ("digestauth(", 1),
     ("mongocredential(", 1),

@@ -1,9 +1,10 @@
 //! Secrets behind the words of a command, where these words say which argument is one: `cargo login …`, `fly secrets set NAME=…`.
 
+use super::super::known::names_secret;
 use super::super::value_class::{has_words, mixes_characters};
 use super::byte_classes::{is_quote, is_space};
 use super::commands::{word_at, word_span};
-use super::context::{chosen_password, password_like};
+use super::context::{chosen_password, key_like, password_like};
 use super::{KeywordMatch, SecretSpan, run_length};
 
 /// Which word is the secret.
@@ -15,9 +16,13 @@ enum SecretWord {
     Assigned,
     /// The word behind the name of a setting that ends with one of these.
     Setting(&'static [&'static str]),
+    /// The second argument, if the first one is the name of a secret.
+    Named,
+    /// The rest of a word that begins with this sign.
+    Behind(u8),
 }
 
-use SecretWord::{Argument, Assigned, Setting};
+use SecretWord::{Argument, Assigned, Behind, Named, Setting};
 
 const COMMANDS: &[(&str, SecretWord)] = &[
     ("cargo login ", Argument(0)),
@@ -37,6 +42,15 @@ const COMMANDS: &[(&str, SecretWord)] = &[
     ("config:set ", Assigned),
     ("--from-literal=", Assigned),
     ("--from-literal ", Assigned),
+    ("etcdctl put ", Named),
+    // Of Consul.
+    ("consul kv put ", Named),
+    // Of Redis.
+    ("acl setuser ", Behind(b'>')),
+    (
+        "rclone config create ",
+        Setting(&["secret_access_key", "client_secret"]),
+    ),
     (
         "config set ",
         Setting(&[":_authToken", ":_password", "AuthToken"]),
@@ -109,6 +123,18 @@ fn secret_word(text: &[u8], end: usize, form: SecretWord) -> Option<SecretSpan> 
             Argument(_) => {
                 return word_span(text, start, word_end).filter(|_| password_like(word, false));
             }
+            Named | Behind(_) if is_option => {}
+            Named if arguments == 0 && !names_secret(&String::from_utf8_lossy(word)) => {
+                return None;
+            }
+            Named if arguments == 0 => arguments += 1,
+            Named => return named_word(text, start, word_end, start > blanks),
+            Behind(sign) => {
+                if word.first() == Some(&sign) {
+                    return word_span(text, start + 1, word_end)
+                        .filter(|_| chosen_password(&word[1..], 4));
+                }
+            }
             Setting(_) if is_value => {
                 return word_span(text, start, word_end).filter(|_| chosen_password(word, 4));
             }
@@ -129,6 +155,14 @@ fn secret_word(text: &[u8], end: usize, form: SecretWord) -> Option<SecretSpan> 
         }
     }
     None
+}
+
+/// Returns the value of a name that is not behind a sign, if it is a secret: other words may stand there.
+fn named_word(text: &[u8], start: usize, end: usize, is_quoted: bool) -> Option<SecretSpan> {
+    let value = &text[start..end];
+    let is_chosen = mixes_characters(value) || is_quoted && password_like(value, false);
+    let is_secret = chosen_password(value, 6) && (is_chosen || key_like(value));
+    word_span(text, start, end).filter(|_| is_secret)
 }
 
 /// Names before a value in quotes without a sign between, each with the quote.

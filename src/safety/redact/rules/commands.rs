@@ -145,7 +145,7 @@ const OPTIONS: &[(&[&str], &[&str], OptionForm)] = &[
     (&["ssh-keygen"], &["-N", "-P"], OptionForm::Word),
     (&["twine", "altool"], &["-p"], OptionForm::Word),
     (&["influx"], &["-password"], OptionForm::Word),
-    (&["codecov", "influx"], &["-t"], OptionForm::Word),
+    (&["codecov", "doctl", "influx"], &["-t"], OptionForm::Word),
     // Of GitHub.
     (&["secret set"], &["--body", "-b"], OptionForm::Word),
     // Of `security` of macOS.
@@ -297,14 +297,14 @@ pub(super) fn piped(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let line_start = at - line.len();
     let pipe = line.iter().rposition(|&b| b == b'|')?;
     let command = &line[..pipe];
-    let is_echo = names_program(&program_names(command), &["echo", "printf", "print"]);
-    let word_end = command.iter().rposition(|&b| !separates_words(b))? + 1;
-    let word = &command[..word_end];
+    let word = &command[..=command.iter().rposition(|&b| !separates_words(b))?];
+    // The line end that `printf` prints.
+    let word = word.strip_suffix(b"\\n").unwrap_or(word);
     let start = word.iter().rposition(|&b| separates_words(b))? + 1;
-    if !is_echo {
+    if !names_program(&program_names(command), &["echo", "printf", "print"]) {
         return None;
     }
-    is_accepted(line_start + start, line_start + word_end)
+    is_accepted(line_start + start, line_start + word.len())
 }
 
 /// Whether the value of a cookie is a secret: that of a session, or one that a machine made.

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::super::value_class::{
     begins_mixed_key, group_changes, has_words, is_camel_case, is_date, is_digest_or_number,
-    is_identifier, is_path, is_placeholder, is_random, is_wide_prose, is_without_words, is_worded,
-    mixes_characters,
+    is_file, is_foreign_word, is_identifier, is_list_of_words, is_option, is_path, is_placeholder,
+    is_random, is_wide_prose, is_without_words, is_worded, mixes_characters,
 };
 use super::super::{RULES, stage::ByteClass};
 use super::apart::{
@@ -17,7 +17,9 @@ use super::line_words::{is_exported, is_netrc, line_words};
 use super::phrases::{begins_setting, may_be_phrase, phrase};
 use super::rows::{LineStart, continuation, last_line, line_end, with_rows};
 use super::secret_names::{is_part_of_name, is_secret_suffix, names_a_secret, names_password};
-use super::signs::{literal_prefix, router_level, unusual_sign, value_below, value_in_object};
+use super::signs::{
+    defines_in_lisp, literal_prefix, router_level, unusual_sign, value_below, value_in_object,
+};
 use super::value_spans::{ValuePlace, is_expression, is_quoted_byte};
 use super::{KeywordMatch, SecretSpan, run_length};
 use crate::safety::percent::code_at;
@@ -90,7 +92,7 @@ pub(super) fn assigned_like(
     {
         lead = &lead[1..];
     }
-    let is_part = is_part_of_name(&before[..before.len() - lead.len()]);
+    let is_part = is_part_of_name(&before[..before.len() - lead.len()], &text[key..end]);
     if is_part || !names_a_secret(lead, &text[key..end]) {
         return None;
     }
@@ -174,7 +176,10 @@ pub(super) fn assigned_like(
     let is_netrc = spaces > 0 && is_long && is_netrc(place);
     let takes_word = || {
         spaces > 0
-            && (name.is_flag || is_netrc || takes_word(last_line(place.line_before()), is_long))
+            && (name.is_flag
+                || is_netrc
+                || text.get(at) == Some(&b'"') && defines_in_lisp(name.before)
+                || takes_word(last_line(place.line_before()), is_long))
     };
     let in_next_word = takes_word().then(|| name.value_at(at, is_netrc)).flatten();
     in_next_word
@@ -317,15 +322,17 @@ impl SecretName<'_> {
                 chosen_password(bytes, 8) && bytes.iter().any(u8::is_ascii_digit)
             }
             false if (is_variable || is_quoted) && self.is_secret => {
-                named_key(bytes) || mixes_characters(bytes) && !is_placeholder(bytes)
+                named_key(bytes) || chosen_secret(bytes, true)
             }
             false if self.is_otp(bytes) => true,
+            // The same in a setting of a file without quotes.
+            false if self.is_secret && place.is_line(value.end) && !is_calculated(bytes) => {
+                named_key(bytes) || chosen_secret(bytes, is_upper_case(name) && !is_code)
+            }
             false if is_quoted || !is_code => named_key(bytes),
             // A setting of a file without quotes; an expression ends a line too.
             false if self.is_password && place.is_line(value.end) => {
-                let is_calculated =
-                    is_expression(bytes) && bytes.iter().any(|b| b"([{<+*/=&|".contains(b));
-                password_like(bytes, false) && !is_identifier(bytes) && !is_calculated
+                password_like(bytes, false) && !is_identifier(bytes) && !is_calculated(bytes)
             }
             false => key_like(bytes),
         };
@@ -379,6 +386,11 @@ impl SecretName<'_> {
     }
 }
 
+/// Whether a value is an expression with an operator or a bracket.
+fn is_calculated(value: &[u8]) -> bool {
+    is_expression(value) && value.iter().any(|b| b"([{<+*/=&|".contains(b))
+}
+
 /// Whether a name is that of a variable of the environment.
 fn is_upper_case(name: &[u8]) -> bool {
     name.iter().all(|b| !b.is_ascii_lowercase())
@@ -429,7 +441,8 @@ fn takes_word(line: &[u8], is_long: bool) -> bool {
 /// `ends_as_code` means that the value ends as an expression of a program does.
 pub(super) fn password_like(value: &[u8], ends_as_code: bool) -> bool {
     let has_digit = value.iter().any(u8::is_ascii_digit);
-    let is_word = is_identifier(value) && (!has_digit || ends_as_code || value.len() > 16);
+    let is_name = is_identifier(value) && (!has_digit || ends_as_code || value.len() > 16);
+    let is_word = is_name || is_foreign_word(value);
     // A passphrase of words: correct-horse-battery-staple.
     let is_passphrase = !ends_as_code
         && value.iter().filter(|&&b| b == b'-').count() >= 3
@@ -440,31 +453,25 @@ pub(super) fn password_like(value: &[u8], ends_as_code: bool) -> bool {
 
 /// Whether a value whose place shows that it is a password is a real one: not a placeholder, a number or a path.
 pub(super) fn chosen_password(value: &[u8], least: usize) -> bool {
-    let is_file = value.starts_with(b"/")
-        && value
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(b))
-        && (!is_random(value) || is_path(value));
     value.len() >= least
         && !is_date(value)
         && !is_wide_prose(value)
         && value.iter().any(u8::is_ascii_alphabetic)
         && !is_placeholder(value)
-        && !is_file
-        && !b"-:".contains(&value[0])
+        && !is_file(value)
+        && !is_option(value)
         && !value.windows(3).any(|w| w == b"://")
-        && !is_date(value)
         && !is_list_of_words(value)
 }
 
-/// Whether a value is a list of rules for a field: `required|string|min:8`.
-fn is_list_of_words(value: &[u8]) -> bool {
-    let mut words = value.split(|b| b"|:,".contains(b));
-    let is_word = |word: &[u8]| {
-        word.len() <= 3 && word.iter().all(u8::is_ascii_digit)
-            || word.iter().all(|b| b.is_ascii_lowercase() || *b == b'_')
-    };
-    value.contains(&b'|') && words.all(is_word)
+/// Whether a value whose name says that it is a secret is one that a person chose. Unless the name is that of a variable, or the value in
+/// quotes, words with a number may be a name.
+pub(super) fn chosen_secret(value: &[u8], is_certain: bool) -> bool {
+    let has_sign = || value.iter().any(|b| b"!#$%^&*+?@~".contains(b));
+    mixes_characters(value)
+        && chosen_password(value, 6)
+        && !is_foreign_word(value)
+        && (is_certain || has_sign() || !is_worded(value))
 }
 
 /// Whether the value looks like a key that a machine generated.
@@ -479,6 +486,7 @@ fn is_harmless_key(value: &[u8]) -> bool {
     is_placeholder(value)
         || is_identifier(value)
         || is_path(value)
+        || is_file(value)
         || is_digest_or_number(value)
         || is_worded(value)
         || is_date(value)

@@ -230,7 +230,7 @@ const CONTEXTS: &[ContextRule] = &[
         "developer.hashicorp.com: AppRole of Vault, tokens of Consul and Nomad",
     ),
     ("secret", &["secret"], assigned, NAMES),
-    ("token", &["token"], assigned, NAMES),
+    ("token", &["token", "sonar.login="], assigned, NAMES),
     (
         "token",
         &["pat"],

@@ -3,7 +3,7 @@
 use super::super::RULES;
 use super::super::stage::ByteClass;
 use super::super::value_class::is_random;
-use super::byte_classes::{alnum, base32, base64, dash, hex};
+use super::byte_classes::{alnum, base32, base64, dash, hex, is_space};
 use super::context::{at_word_start, ends_with_colour};
 use super::line_prefix::readings;
 use super::rows::{next_line, next_run};
@@ -71,7 +71,9 @@ pub(super) fn pem(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     }
     let plain = body + run_length(text, body, is_pem_byte);
     let end = plain.max(rows_end(text, body));
-    has_base64_line(body, end).then(|| SecretSpan {
+    let end = end.max(words_end(text, body));
+    let is_cut = || end == text.len() && begins_key(text[body..].trim_ascii_start());
+    (has_base64_line(body, end) || is_cut()).then(|| SecretSpan {
         more: Some(is_pem_byte),
         ..SecretSpan::new(at, end)
     })
@@ -89,6 +91,40 @@ fn rows_end(text: &[u8], at: usize) -> usize {
         rows += 1;
     }
     if rows > 0 { end } else { at }
+}
+
+/// Returns where words of base64 end that follow in the line at `at`, as a key has them where blanks replace its line ends: words of one
+/// length, and a shorter last one.
+fn words_end(text: &[u8], at: usize) -> usize {
+    /// Maximum length of the headers of an encrypted key.
+    const MAX_HEADERS: usize = 96;
+    let blank = |at: usize| at + run_length(text, at, is_space).min(8);
+    let headers = &text[at..text.len().min(at + MAX_HEADERS)];
+    let encryption = memchr::memmem::find(headers, b"DEK-Info: ");
+    let behind = encryption.map(|found| at + found + 10);
+    let mut end = behind.map_or(at, |at| at + run_length(text, at, |b| b.is_ascii_graphic()));
+    let mut width = 0;
+    loop {
+        let start = blank(end);
+        let length = run_length(text, start, base64);
+        if start == end || length == 0 || width > 0 && length > width {
+            return end;
+        }
+        end = start + length;
+        if width > 0 && length < width {
+            return end;
+        }
+        width = length;
+    }
+}
+
+/// Whether a text begins as the body of a private key does: with the length of a sequence in DER, or with the name of the format of
+/// OpenSSH.
+fn begins_key(text: &[u8]) -> bool {
+    /// Minimum number of characters; fewer have nothing of the key.
+    const LEAST: usize = 8;
+    let is_sequence = matches!(text, [b'M', b'A'..=b'I', ..]);
+    run_length(text, 0, base64) >= LEAST && (is_sequence || text.starts_with(b"b3Bl"))
 }
 
 /// A private key of the SSH2 software up to its last line, or if that is missing, up to the first byte that cannot belong to a key.

@@ -2,6 +2,7 @@
 
 use super::super::value_class::{has_words, is_date, mixes_characters};
 use super::byte_classes::{base64, both64, is_quote};
+use super::command_words::in_quotes;
 use super::commands::{decode_base64, word_at, word_span};
 use super::context::{chosen_password, key_like, lower};
 use super::line_prefix::readings;
@@ -25,6 +26,21 @@ pub(super) fn announced(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let is_value = !is_date(value) && (key_like(value) || is_password && mixes_characters(value));
     let fits = is_announced && is_value && !has_words(value);
     word_span(text, start, start + value.len()).filter(|_| fits)
+}
+
+/// What a password was before it was changed, and what it is now: `password changed from '…' to '…'`. The keyword ends with the quote
+/// before the value.
+pub(super) fn changed(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch { text, at, end, .. } = *place;
+    let (start, stop) = in_quotes(place)?;
+    let line = lower(last_line(place.line_before()));
+    let is_named = match lower(&text[at..end]).starts_with("changed") {
+        true => line.ends_with("password "),
+        false => line.contains("password changed from "),
+    };
+    let value = &text[start..stop];
+    let is_value = key_like(value) || mixes_characters(value) && chosen_password(value, 6);
+    word_span(text, start, stop).filter(|_| is_named && is_value)
 }
 
 /// The password that a client sends to a server of files or mail, in the line behind the one with the user or the answer to it.

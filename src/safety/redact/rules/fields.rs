@@ -1,6 +1,7 @@
 //! Secrets in a field whose name is the value of another field: `{"label": "password", "value": "…"}`, `value: …` before `name: API_TOKEN`,
 //! `<name>fs.s3a.secret.key</name><value>…</value>`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -9,7 +10,9 @@ use aho_corasick::{AhoCorasick, Input};
 use super::super::RULES;
 use super::super::stage::ByteClass;
 use super::byte_classes::{blanks_length, is_quote, is_space};
-use super::context::{SPACES, chosen_password, format_at, key_like, named_key, password_like};
+use super::context::{
+    SPACES, chosen_password, chosen_secret, format_at, key_like, lower, named_key, password_like,
+};
 use super::random_keys::{ends_key_name, is_random_key};
 use super::signs::literal_prefix;
 use super::value_spans::ValuePlace;
@@ -182,30 +185,68 @@ fn is_within_object(between: &[u8], sign: Sign) -> bool {
 /// Returns the name that the last field before a value at `at` holds, if it belongs to the same object.
 fn name_before(text: &[u8], from: usize, at: usize, sign: Sign) -> Option<&[u8]> {
     let head = &text[..at];
-    // No name is read behind the beginning or the end of an object.
-    let object = memchr::memrchr2(b'{', b'}', &head[from..]);
-    let first = object.map_or(from, |object| from + object + 1);
-    let starts: Vec<usize> = name_starts(head, first..at).collect();
+    // No name is read before the beginning of the object.
+    let first = from + object_start(&head[from..]);
+    let fields = without_objects(&head[first..]);
+    let starts: Vec<usize> = name_starts(&fields, 0..fields.len()).collect();
     let name = starts
         .into_iter()
         .rev()
-        .find_map(|start| held_name(head, name_field(head, from, start)?))?;
-    is_within_object(&head[name.end..], sign).then(|| &head[name])
+        .find_map(|start| held_name(&fields, name_field(&fields, 0, start)?))?;
+    is_within_object(&fields[name.end..], sign).then(|| &head[first + name.start..first + name.end])
+}
+
+/// Returns where the fields of the object begin that is open at the end of a text. Braces in pairs are those of other objects, and of
+/// strings; behind the end of one that begins before the text, fields may be those of this object.
+fn object_start(text: &[u8]) -> usize {
+    let (mut depth, mut closed) = (0, 0);
+    for at in memchr::memrchr2_iter(b'{', b'}', text) {
+        match (text[at], depth) {
+            (b'{', 0) => return at + 1,
+            (b'{', _) => depth -= 1,
+            _ => {
+                closed = if depth == 0 { at + 1 } else { closed };
+                depth += 1;
+            }
+        }
+    }
+    if depth > 0 { closed } else { 0 }
+}
+
+/// Returns a part of an object with blanks in place of the objects in it, up to its own end.
+fn without_objects(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr2(b'{', b'}', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut depth = 0;
+    let mut fields = Vec::with_capacity(text.len());
+    for &byte in text {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 0 => break,
+            _ => {}
+        }
+        fields.push(if depth > 0 { b' ' } else { byte });
+        depth -= usize::from(byte == b'}');
+    }
+    Cow::Owned(fields)
 }
 
 /// Returns the name that the first field behind a value which ends at `end` holds, if it belongs to the same object.
 fn name_behind(text: &[u8], end: usize) -> Option<&[u8]> {
-    let text = &text[..text.len().min(end + MAX_BEHIND)];
-    let (start, name) = name_starts(text, end..text.len()).find_map(|start| {
-        let name = held_name(text, name_field(text, end, start)?)?;
+    let behind = &text[end..text.len().min(end + MAX_BEHIND)];
+    let is_cut = behind.len() == MAX_BEHIND;
+    let fields = without_objects(behind);
+    let (start, name) = name_starts(&fields, 0..fields.len()).find_map(|start| {
+        let name = held_name(&fields, name_field(&fields, 0, start)?)?;
         Some((start, name))
     })?;
-    let between = &text[end..start];
+    let between = &fields[..start];
     let is_next = between.iter().any(|b| b", \n\\".contains(b));
     // The end of a statement of a program.
-    let is_ended = between.contains(&b';') || name.end == text.len();
+    let is_ended = between.contains(&b';') || is_cut && name.end == fields.len();
     let is_near = is_next && !is_ended && is_within_object(between, Sign::Plain);
-    is_near.then(|| &text[name])
+    is_near.then(|| &behind[name])
 }
 
 /// Whether a value is a secret if this is its name.
@@ -214,7 +255,12 @@ pub(super) fn is_named_secret(name: &[u8], value: &[u8]) -> bool {
     match RULES.column_kind(name) {
         Some((_, true)) if is_variable => chosen_password(value, MIN_VALUE),
         Some((_, true)) => password_like(value, false),
-        Some((_, false)) => named_key(value) && !has_words(value),
+        Some((_, false)) => {
+            let is_secret = || lower(name).contains("secret");
+            // A name of several words is no heading or label.
+            let is_certain = name.len() > "secrets".len();
+            named_key(value) && !has_words(value) || is_secret() && chosen_secret(value, is_certain)
+        }
         None => {
             let key = name.len().saturating_sub(3);
             name[key..].eq_ignore_ascii_case(b"key")

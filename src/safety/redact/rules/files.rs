@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use super::super::RULES;
 use super::super::known::names_secret;
 use super::super::stage::ByteClass;
-use super::super::value_class::is_placeholder;
+use super::super::value_class::{is_code_word, is_placeholder};
 use super::byte_classes::{is_quote, is_space};
 use super::commands::is_session_value;
 use super::context::{chosen_password, format_at};
@@ -105,7 +105,9 @@ pub(super) fn terraform_default(place: &KeywordMatch<'_>) -> Option<SecretSpan> 
 pub(super) fn terraform_change(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let line = place.line_before();
     let KeywordMatch { text, end, .. } = *place;
-    let name = match memchr::memmem::find(line, b" = \"") {
+    let sign = memchr::memmem::find(line, b" = \"");
+    let is_pair = sign.is_none();
+    let name = match sign {
         Some(sign) => {
             let name = line[..sign].trim_ascii_end();
             name.rsplit(u8::is_ascii_whitespace).next()?
@@ -123,7 +125,9 @@ pub(super) fn terraform_change(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
             found.is_some_and(|(secret, _)| secret.start == name.len() + 4)
         })
     };
-    let fits = is_whole && name.len() < 64 && !format_at(text, end) && is_secret();
+    // The words of a program stand in pairs too.
+    let is_word = is_pair && is_code_word(value);
+    let fits = is_whole && name.len() < 64 && !is_word && !format_at(text, end) && is_secret();
     fits.then(|| SecretSpan::open(text, end, end + length, is_string_byte))
 }
 

@@ -55,9 +55,12 @@ pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
         && !is_account(lead);
     let is_harmless = || {
         let word = last_word(lead);
-        HARMLESS_TOKENS
-            .iter()
-            .any(|harmless| word.eq_ignore_ascii_case(harmless.as_bytes()))
+        let start = lead.len().saturating_sub("publickey".len());
+        let is_public = lead[start..].eq_ignore_ascii_case(b"publickey");
+        is_public
+            || HARMLESS_TOKENS
+                .iter()
+                .any(|harmless| word.eq_ignore_ascii_case(harmless.as_bytes()))
     };
     let is_digest = is_key("secret") && last_word(lead).eq_ignore_ascii_case(b"hashed");
     !(is_word_end || is_digest || is_key("token") && is_harmless())
@@ -65,7 +68,15 @@ pub(super) fn names_a_secret(lead: &[u8], key: &[u8]) -> bool {
 
 /// Whether the text before a name says that it is a part of a longer one: of an ARN of AWS, or of the field with the digest of a Secret,
 /// as the charts of Helm have it.
-pub(super) fn is_part_of_name(before: &[u8]) -> bool {
+/// A token of a public key identifies it.
+pub(super) fn is_part_of_name(before: &[u8], keyword: &[u8]) -> bool {
+    let ends_with = |end: &[u8]| {
+        let start = before.len().checked_sub(end.len());
+        start.is_some_and(|start| before[start..].eq_ignore_ascii_case(end))
+    };
+    if keyword.eq_ignore_ascii_case(b"token") && ends_with(b"public key ") {
+        return true;
+    }
     let word = before.rsplit(u8::is_ascii_whitespace).next();
     let is_arn =
         |word: &[u8]| word.ends_with(b":") && memchr::memmem::find(word, b"arn:aws").is_some();
@@ -107,6 +118,8 @@ pub(super) fn is_secret_suffix(keyword: &str, suffix: &[u8]) -> bool {
         "class",
         "count",
         "digest",
+        "dir",
+        "directory",
         "encryption",
         "endpoint",
         "expiration",
@@ -115,6 +128,7 @@ pub(super) fn is_secret_suffix(keyword: &str, suffix: &[u8]) -> bool {
         "field",
         "file",
         "fingerprint",
+        "folder",
         "format",
         "hash",
         "hint",
@@ -126,6 +140,7 @@ pub(super) fn is_secret_suffix(keyword: &str, suffix: &[u8]) -> bool {
         "len",
         "length",
         "limit",
+        "management",
         "manager",
         "name",
         "path",

@@ -32,11 +32,17 @@ pub(super) fn unusual_sign(
     match text {
         [b'|', b'|', ..] | [b'?', b'?', ..] => quoted(2),
         [b'o', b'r', b' ', ..] => quoted(2),
+        // Of R.
+        [b'<', b'-', ..] => quoted(2),
         [b'(', ..] if is_joined && !asks(lead) => quoted(1),
         [b'0'..=b'9', ..] if is_long => {
             let digits = run_length(text, 0, |b| b.is_ascii_digit());
             let is_sign = matches!(text.get(digits), Some(b':' | b'='));
-            if digits <= 2 && is_sign {
+            let value = text.get(digits + 1..).unwrap_or_default();
+            let number = run_length(value, 0, |b| b.is_ascii_digit());
+            // The version of a package with its epoch: `1:4.13`.
+            let is_version = number > 0 && value.get(number) == Some(&b'.');
+            if digits <= 2 && is_sign && !is_version {
                 digits + 1
             } else {
                 0
@@ -58,6 +64,20 @@ fn asks(lead: &[u8]) -> bool {
     VERBS
         .iter()
         .any(|verb| lead.ends_with(verb) || lead.starts_with(verb))
+}
+
+/// Whether the text before a name ends with a form of Lisp that gives the name the value behind it.
+pub(super) fn defines_in_lisp(before: &[u8]) -> bool {
+    const FORMS: [&[u8]; 7] = [
+        b"(setq ",
+        b"(setf ",
+        b"(def ",
+        b"(define ",
+        b"(defvar ",
+        b"(defconst ",
+        b"(defparameter ",
+    ];
+    FORMS.iter().any(|form| before.ends_with(form))
 }
 
 /// Returns the length of the level before a password in a configuration of a router: `password 7 0822455D0A16`,

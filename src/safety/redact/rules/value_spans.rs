@@ -1,7 +1,10 @@
 //! Where an assigned value begins and ends: between quotes, or with the signs that a password has without them.
 
 use super::super::stage::ByteClass;
-use super::super::value_class::{is_code_word, is_identifier, mixes_characters};
+use super::super::value_class::{
+    closes_brackets, has_both_cases, is_code_word, is_identifier, is_made_of_words,
+    mixes_characters,
+};
 use super::byte_classes::{entity_length, is_quote, quotes_length};
 use super::line_prefix::readings;
 use super::rows::{begins_assignment, last_line, line_end};
@@ -212,7 +215,12 @@ fn is_quoted_secret(value: &[u8]) -> bool {
         true => !value.iter().any(|b| is_quote(*b)) && words.all(mixes_characters),
         false => true,
     };
-    has_signs && is_word && !is_expression(value)
+    has_signs && is_word && (!is_expression(value) || is_unlike_code(value))
+}
+
+/// Whether a string in quotes is not the text of an expression: its brackets are in no order, and it does not consist of words.
+fn is_unlike_code(value: &[u8]) -> bool {
+    has_both_cases(value) && !closes_brackets(value) && !is_made_of_words(value)
 }
 
 /// Whether the rest of a text behind `<` is that of an element of HTML.

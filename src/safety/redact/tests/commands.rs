@@ -249,6 +249,18 @@ fn similar_commands_without_secrets_stay() {
         "SSH_ASKPASS=/usr/bin/ssh-askpass",
         "the --password option and the --password=<password>",
         "git log -p1 HEAD~20",
+        "set password policy2 ; show password2",
+        "redis-cli set db_password_policy Strong2",
+        "redis-cli set page_count 12",
+        "etcdctl put /app/password $PW2",
+        "consul kv put app/password @file2",
+        "ACL SETUSER bob on nopass",
+        "createHmac('sha256', secretKey2)",
+        "the type changed from 'Int32' to 'Int64'",
+        "password changed from 'never' to 'always'",
+        "password <- readline(\"Pass2: \")",
+        "(setq password-cache nil2)",
+        "printf \"%s2\\n\" \"$PW\" | sudo -S ls",
     ] {
         assert_eq!(redactor.redact(text), text);
     }

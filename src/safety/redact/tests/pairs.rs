@@ -34,6 +34,12 @@ const SECRETS: &[&str] = &[
     "[[env]]\nvalue = \"@\"\nname = \"DB_PASSWORD\"\n",
     "EnvVar { name: \"DB_PASSWORD\".to_string(), value: \"@\".to_string() },\n",
     "Name  : DB_PASSWORD\nValue : @\n",
+    // With other objects, and braces in strings, between.
+    "{\"name\":\"DB_PASSWORD\",\"labels\":{},\"value\":\"@\"}\n",
+    "{\"name\": \"DB_PASSWORD\", \"meta\": {\"x\": {\"value\": 1}}, \"value\": \"@\"}\n",
+    "{\"value\": \"@\", \"meta\": {\"x\": 1}, \"name\": \"DB_PASSWORD\"}\n",
+    "{\"OutputKey\":\"DBPassword\",\"Description\":\"The {x} password\",\"OutputValue\":\"@\"}\n",
+    "- value: @\n  name: DB_PASSWORD",
     // Arguments.
     "$db = new PDO(\n    'mysql:host=db;dbname=app',\n    'app',\n    '@'\n);\n",
     "$link = mysqli_connect('localhost', 'app', '@', 'appdb');\n",
@@ -225,6 +231,10 @@ fn near_misses_stay() {
         "id,key,value\n1,password,Passwort2\n2,token,Schluessel3\n",
         "RegEnumKey = win32api.RegEnumKey\nRegEnumValue = win32api.RegEnumValue\n",
         "{\"name\":\"DB_PASSWORD\"},{\"name\":\"region\",\"value\":\"eu-west-1a2b3c\"}",
+        "{\"value\":\"eu-west-1a2B3c\",\"ref\":{\"name\":\"DB_PASSWORD\"}}",
+        "{\"value\":\"eu-west-1a2B3c\"},{\"name\":\"DB_PASSWORD\"}",
+        "{\"ref\":{\"name\":\"DB_PASSWORD\"},\"value\":\"eu-west-1a2B3c\"}",
+        "x\"name\":\"DB_PASSWORD\"}],\"value\":\"eu-west-1a2B3c\"}",
         "- name: DB_PASSWORD\n- name: REGION\n  value: eu-west-1a2b3c\n",
         "<property name=\"password\"/>\n<property name=\"version\" value=\"v12-a2b3c4\"/>\n",
         "new PDO($dsn, $user, $password2);",

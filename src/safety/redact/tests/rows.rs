@@ -106,6 +106,43 @@ fn private_keys_are_removed_from_all_lines() {
 }
 
 #[test]
+fn a_private_key_whose_end_is_cut_is_removed_whatever_its_line_ends_are() {
+    let c = &mut TestRandom(43);
+    let redactor = Redactor::default();
+    let start = "MIIEpAIBAAKCAQEA";
+    let body = rows(&format!("{start}{}", c.of(BASE64, 150)), 64);
+    for headers in [
+        "",
+        "Proc-Type: 4,ENCRYPTED DEK-Info: AES-128-CBC,0123456789ABCDEF ",
+    ] {
+        for end in [" ", "  ", "\n"] {
+            let lines = body.join(end);
+            let begin = format!("T -----BEGIN RSA PRIVATE KEY-----{end}{headers}");
+            let text = format!("{begin}{lines}{end}-----END RSA PRIVATE KEY-----");
+            let least = match headers.is_empty() {
+                true => 8,
+                false => 24,
+            };
+            for cut in begin.len() + least..text.len() {
+                let out = redactor.redact(&text[..cut]);
+                assert!(!out.contains("MIIEpA"), "{out}");
+                let last = body.last().map_or("", |row| &row[..8]);
+                assert!(!out.contains(&body[1][..8]) && !out.contains(last), "{out}");
+                let bytewise: Vec<usize> = (0..cut).collect();
+                let shown = streamed(&redactor, &text.as_bytes()[..cut], &bytewise).0;
+                assert_eq!(String::from_utf8_lossy(&shown), out);
+            }
+        }
+    }
+    for text in [
+        "-----BEGIN RSA PRIVATE KEY----- is the first line of a key, not the last one",
+        "-----BEGIN PRIVATE KEY----- Something",
+    ] {
+        assert_eq!(redactor.redact(text), text);
+    }
+}
+
+#[test]
 fn a_private_key_in_base64_is_removed_from_all_rows() {
     let c = &mut TestRandom(43);
     let key = format!("LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0t{}=", c.of(BASE64, 603));

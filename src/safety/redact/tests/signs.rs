@@ -68,6 +68,125 @@ fn a_password_may_contain_any_sign() {
 }
 
 #[test]
+fn a_password_may_begin_with_any_sign_of_a_reference_or_an_option() {
+    for sign in ["-", ":", "%", "&", "@", "*", "$", "/", "<", "(", "[", "{"] {
+        for rest in ["Hw9hG0AsB7aZ", "kX3mQz8TbW", "aB3xK9.mP2-vQ"] {
+            for form in [
+                "password: {}\nx: 1\n",
+                "password: \"{}\"\n",
+                "{\"password\": \"{}\"}",
+                "export DB_PASSWORD='{}'\n",
+                "password = {}\n",
+                "password = \"{}\"\n",
+                "name,value\nDB_PASSWORD,{}\na,b\n",
+                "{\"name\":\"DB_PASSWORD\",\"value\":\"{}\"}",
+                "mysql --password={} x\n",
+            ] {
+                // What opens before a value in quotes does not belong to a word without them.
+                let text = form.replace("{}", &format!("{sign}{rest}"));
+                let out = left(&text);
+                assert!(!out.contains(&rest[..5]), "{text}\n{out}");
+            }
+        }
+    }
+    // What Terraform makes.
+    let letters = concat!(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+        "0123456789!@#$%&*()-_=+[]{}<>:?"
+    );
+    let c = &mut TestRandom(53);
+    let mut missed = Vec::new();
+    for _ in 0..500 {
+        let value = c.of(letters, 16);
+        let text = format!("{{\"user\": \"bob\", \"password\": \"{value}\"}}");
+        if left(&text).contains(&value) {
+            missed.push(value);
+        }
+    }
+    assert!(missed.len() <= 5, "{missed:?}");
+}
+
+#[test]
+fn references_and_options_are_not_passwords() {
+    for value in [
+        "$VAR",
+        "${VAR}",
+        "${DB_PASS2:-x}",
+        "$DB_PASSWORD_2",
+        "$env:DB_PASS2",
+        "$dbPass1",
+        "%VAR%",
+        "%DB_PASS2%",
+        "%DbPass2%",
+        "*anchor",
+        "*dbPass2",
+        "&anchor",
+        "&dbPass2",
+        "@file",
+        "@/run/secrets/db2",
+        "/run/secrets/x",
+        "/run/secrets/db_password2",
+        "/etc/ssl/Private2/key.pem",
+        "/api/v2/UserToken",
+        "--next-option",
+        "--nextOption2",
+        "-pSecret1",
+        "-DfooBar=Baz2",
+        ":symbol",
+        ":dbPass2",
+        "::Type2",
+        "<password>",
+        "<yourPass2>",
+        "{{vault_db_pass2}}",
+        "{db_password2}",
+        "#{password2}",
+        "[a-zA-Z0-9]{8,16}",
+        "List<String>",
+        "Map<String,String2>",
+    ] {
+        for form in [
+            "\"password\": \"{}\"",
+            "password = \"{}\"",
+            "{\"name\":\"DB_PASSWORD\",\"value\":\"{}\"}",
+            "\"client_secret\": \"{}\"",
+            "JWT_SECRET: {}\n",
+        ] {
+            let text = form.replace("{}", value);
+            assert_eq!(left(&text), text);
+        }
+    }
+}
+
+#[test]
+fn a_chosen_secret_is_found_in_every_syntax() {
+    for form in [
+        "JWT_SECRET={}\n",
+        "JWT_SECRET: {}\n",
+        "client_secret: {}\n",
+        "SECRET_KEY: \"{}\"\n",
+        "{\"name\":\"JWT_SECRET\",\"value\":\"{}\"}",
+        "- name: client_secret\n  value: {}\n",
+        "Name         Value\nSECRET_KEY   {}\n",
+        "| Name | Value |\n|---|---|\n| JWT_SECRET | {} |\n",
+        "name,value\nclient_secret,{}\n",
+        "<add key=\"JWT_SECRET\" value=\"{}\"/>",
+        "INSERT INTO s (name, value) VALUES ('JWT_SECRET', '{}');\n",
+    ] {
+        check(form, "Walnut6892!");
+        check(form, "Tr0ub4dor&3");
+    }
+    for text in [
+        "secret: AppConfig2\n",
+        "client_secret: MyAppSecret2\n",
+        "secret: Schlüssel!\n",
+        "secret = Foo2.bar()\n",
+        "{\"name\":\"secret\",\"value\":\"Geheimnis2\"}",
+    ] {
+        assert_eq!(left(text), text);
+    }
+}
+
+#[test]
 fn a_sign_that_belongs_to_the_text_ends_a_password() {
     for form in [
         "connect(user=x, password={})",
@@ -128,6 +247,36 @@ fn chosen_passwords_are_found_in_files_without_quotes_and_in_what_makes_a_value(
 }
 
 #[test]
+fn words_of_other_languages_are_not_passwords() {
+    for word in [
+        "Contraseña",
+        "Schlüssel",
+        "Sessão",
+        "Hasło",
+        "Größe",
+        "Sécurité",
+        "parolă",
+        "Şifre",
+        "oublié",
+    ] {
+        for form in [
+            "password: {}\n",
+            "\"password\": \"{}\"",
+            "<string name=\"password\">{}</string>",
+            "password = {}\n",
+            "secret: {}\n",
+            "{\"key\":\"password\",\"value\":\"{}\"}",
+            "'password' => '{}',",
+            "name,value\npassword,{}\nx,y\n",
+        ] {
+            let text = form.replace("{}", word);
+            assert_eq!(left(&text), text);
+        }
+    }
+    check("password: {}\n", "abcdGröße2024!");
+}
+
+#[test]
 fn expressions_types_and_dates_are_not_secrets() {
     for text in [
         "password: getPassword(user, 12)",
@@ -152,6 +301,13 @@ fn expressions_types_and_dates_are_not_secrets() {
         "/// Authorization\n/// Enable HTTP bearer authentication.",
         "CLIENT_AUTH = (130, \"clientAuth\", \"TLS Web Client Authentication\")",
         "http://a.example:8080/x?y=1&z=@scope2",
+        "case \"password\" -> \"login_form2\"",
+        "Map(\"secret\" -> \"SecretType2\", \"password\" -> \"Passwort1\")",
+        "System.Data, Version=4.0.0.0, PublicKeyToken=b77a5c561934e089",
+        "The public key token of this assembly is `b77a5c561934e089`.",
+        "SECRETS_DIR=/run/secrets2",
+        "Win32_System_PasswordManagement = [\"Win32_System\"]",
+        "apt\tpasswd\t1:4.13+dfsg1-1\n",
     ] {
         assert_eq!(left(text), text);
     }
