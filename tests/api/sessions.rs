@@ -311,10 +311,7 @@ fn a_model_that_was_changed_by_a_program_is_named_and_stops_nothing_else() {
     for response in refused {
         let problem = response.problem(409);
         let text = |name: &str| problem[name].as_str().unwrap().to_owned();
-        assert!(
-            text("message").contains("model fake waits"),
-            "{problem}"
-        );
+        assert!(text("message").contains("model fake waits"), "{problem}");
         assert!(text("hint").contains("run llm in a terminal"), "{problem}");
     }
     for arguments in [&["ask", "x"][..], &["model", "list"]] {

@@ -275,6 +275,7 @@ const AREAS: &[(&str, &[&str])] = &[
             "safety",
             "sandbox",
             "secret",
+            "share",
             "terminal",
         ],
     ),
@@ -300,6 +301,7 @@ const ONLY: &[(&str, &str, &[&str])] = &[
             "turn::outcome",
             "turn::prompt_context",
             "turn::last_command",
+            "turn::left_out",
             "turn::rounds",
             "turn::terminal_output",
         ],
@@ -336,6 +338,8 @@ const ONLY: &[(&str, &str, &[&str])] = &[
     ),
     // A login needs the user's browser, so the client runs it rather than the daemon.
     ("cli", "mcp", &["cli::mcp_login"]),
+    // The doctor reads the register of shares, which may be what stops the daemon's requests.
+    ("cli", "share", &["cli::doctor::files"]),
 ];
 
 /// Expressions that only some modules of `api`, `requests`, `services`, `turn` and `daemon` may contain: only one module sends requests to
