@@ -252,9 +252,7 @@ fn mentions_image(lower: &str) -> bool {
             !before.ends_with(is_name) && !before.ends_with("container ") && ends_word
         })
     };
-    ["image", "mmproj", "multimodal"]
-        .iter()
-        .any(|name| has_word(&name))
+    ["image", "mmproj", "multimodal"].iter().any(has_word)
 }
 
 /// Whether a server or a router says that no model of it takes images.

@@ -202,7 +202,7 @@ mod tests {
             let (stream, _) = listener.accept().await.unwrap();
             let mut stream = tls.accept(stream).await.unwrap();
             let mut buffer = [0; 4096];
-            stream.read(&mut buffer).await.unwrap();
+            assert!(stream.read(&mut buffer).await.unwrap() > 0);
             let response = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
             stream.write_all(response).await.unwrap();
             let _ = stream.read(&mut buffer).await;

@@ -219,7 +219,7 @@ pub fn left_out(records: &[Record]) -> BTreeSet<usize> {
                 let is_refused = *refused || *rejected;
                 let is_empty = text.is_empty() && calls.is_empty();
                 let failed = [FinishReason::Error, FinishReason::Interrupted].contains(finish);
-                if !is_refused && !(is_empty && failed) {
+                if !(is_refused || is_empty && failed) {
                     open.clear();
                     // A fallback model has answered what another one refused.
                     places.retain(|at| current != Some(*at));

@@ -244,10 +244,10 @@ async fn converse(
         }
     };
     let (finished, ()) = tokio::join!(rounds, recorded);
-    if finished.as_ref().is_err_and(|e| e.refusal.is_some()) {
-        if let Some(notice) = session.with_records(left_out_notice) {
-            feed.notice(notice);
-        }
+    if finished.as_ref().is_err_and(|e| e.refusal.is_some())
+        && let Some(notice) = session.with_records(left_out_notice)
+    {
+        feed.notice(notice);
     }
     let (answer, record_ids) = finished?;
     let (mut answer, mut commands) =
