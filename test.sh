@@ -182,7 +182,7 @@ step 'the page, in a browser'
     npm run --silent check
     if command -v chromium >/dev/null; then
         run_page_tests() {
-            AISH_HELPER=$PWD/../target/debug/aish-helper node --test --test-timeout=120000 --test-reporter=dot "$1"
+            AISH_HELPER=$PWD/../target/debug/aish-helper node --test --test-timeout=240000 --test-reporter=dot "$1"
         }
         failed=()
         for file in tests/*.test.mjs; do
