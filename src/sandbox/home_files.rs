@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use nix::unistd::{Uid, User};
 
@@ -34,30 +34,44 @@ pub enum HomeFile {
 /// The home directories whose files are asked about: that of `HOME`, and that of the user database.
 #[derive(Debug)]
 pub struct HomeFiles {
-    homes: Vec<PathBuf>,
     roots: Vec<PathBuf>,
-    /// Paths below a home directory that hold secrets; lower case below a name that begins with a dot.
-    secrets: BTreeSet<PathBuf>,
+    /// Made for the first call of a tool: a lookup in the user database may take long.
+    lists: LazyLock<HomeLists, Box<dyn FnOnce() -> HomeLists + Send>>,
     /// Files and directories in the workspace to which links in the place of secrets lead.
     linked: OnceLock<BTreeSet<PathBuf>>,
+}
+
+#[derive(Debug)]
+struct HomeLists {
+    homes: Vec<PathBuf>,
+    /// Paths below a home directory that hold secrets; lower case below a name that begins with a dot.
+    secrets: BTreeSet<PathBuf>,
 }
 
 impl HomeFiles {
     /// Returns the files of the home directory `home`. `roots` are the real paths of the workspace.
     pub fn new(home: &Path, roots: Vec<PathBuf>) -> HomeFiles {
-        let of_user = User::from_uid(Uid::current()).ok().flatten();
-        let homes = [home.to_owned()].into_iter().chain(of_user.map(|u| u.dir));
-        HomeFiles::of(homes, roots)
+        let home = home.to_owned();
+        HomeFiles::of(roots, || {
+            let of_user = User::from_uid(Uid::current()).ok().flatten();
+            [home].into_iter().chain(of_user.map(|u| u.dir)).collect()
+        })
     }
 
-    fn of(homes: impl IntoIterator<Item = PathBuf>, roots: Vec<PathBuf>) -> HomeFiles {
-        let homes = homes.into_iter().filter(|home| home.parent().is_some());
-        let homes: BTreeSet<PathBuf> = homes.filter_map(|home| home.canonicalize().ok()).collect();
-        let secrets = secrets_of(Path::new(""));
+    fn of(roots: Vec<PathBuf>, homes: impl FnOnce() -> Vec<PathBuf> + Send + 'static) -> HomeFiles {
+        let lists = move || {
+            let homes = homes().into_iter().filter(|home| home.parent().is_some());
+            let homes: BTreeSet<PathBuf> =
+                homes.filter_map(|home| home.canonicalize().ok()).collect();
+            let secrets = secrets_of(Path::new(""));
+            HomeLists {
+                homes: homes.into_iter().collect(),
+                secrets: secrets.iter().map(|path| comparable(path)).collect(),
+            }
+        };
         HomeFiles {
-            homes: homes.into_iter().collect(),
             roots,
-            secrets: secrets.iter().map(|path| comparable(path)).collect(),
+            lists: LazyLock::new(Box::new(lists)),
             linked: OnceLock::new(),
         }
     }
@@ -73,7 +87,7 @@ impl HomeFiles {
 
     /// Whether a directory holds a home directory.
     pub fn is_above_home(&self, dir: &Path) -> bool {
-        self.homes.iter().any(|home| home.starts_with(dir))
+        self.lists.homes.iter().any(|home| home.starts_with(dir))
     }
 
     /// Returns the first of these files whose change is asked about. The files need not exist; `files` are real paths.
@@ -86,6 +100,7 @@ impl HomeFiles {
                 return Some(HomeFile::Secret);
             }
             let below = self
+                .lists
                 .homes
                 .iter()
                 .find_map(|home| file.strip_prefix(home).ok());
@@ -104,6 +119,7 @@ impl HomeFiles {
     /// Whether a path is below one of the list.
     fn is_listed(&self, path: &Path) -> bool {
         let mut below = self
+            .lists
             .homes
             .iter()
             .filter_map(|home| path.strip_prefix(home).ok());
@@ -117,7 +133,7 @@ impl HomeFiles {
             let mut names = below.iter().map(|name| name.to_string_lossy());
             let is_config = names.next().is_some_and(|name| name == ".config");
             is_config && names.next().is_some_and(|name| is_profile(&name))
-                || is_in(&below, &self.secrets)
+                || is_in(&below, &self.lists.secrets)
         })
     }
 
@@ -151,7 +167,7 @@ impl HomeFiles {
         counts: impl Fn(&Path) -> bool,
     ) -> BTreeSet<PathBuf> {
         let mut found = BTreeSet::new();
-        for place in self.homes.iter().flat_map(places) {
+        for place in self.lists.homes.iter().flat_map(places) {
             if place.symlink_metadata().is_err() {
                 continue;
             }
@@ -216,9 +232,15 @@ mod tests {
         (temp, home)
     }
 
+    /// The files of a home directory, with this root of the workspace.
+    fn of_home(home: &Path, root: &str) -> HomeFiles {
+        let homes = vec![home.to_owned()];
+        HomeFiles::of(vec![home.join(root)], || homes)
+    }
+
     /// Returns why the change of each file is asked about, with this root of the workspace.
     fn changed(home: &Path, root: &str, names: &[&str]) -> Vec<Option<HomeFile>> {
-        let files = HomeFiles::of([home.to_owned()], vec![home.join(root)]);
+        let files = of_home(home, root);
         let of = |name: &&str| {
             let found = files.of_change(&[&home.join(name)]);
             found.map(|(_, reason)| reason)
@@ -230,7 +252,7 @@ mod tests {
     fn secrets_of_the_home_directory_are_found_in_every_workspace() {
         let (_temp, home) = home(&[], &[]);
         for root in ["", ".ssh", ".config", "project"] {
-            let files = HomeFiles::of([home.clone()], vec![home.join(root)]);
+            let files = of_home(&home, root);
             for name in [
                 ".ssh",
                 ".ssh/id_rsa",
@@ -347,7 +369,7 @@ mod tests {
             [None; 3]
         );
         assert_eq!(changed(&home, "src/x", &["src/x/a.lua"]), [None]);
-        let files = HomeFiles::of([home.clone()], vec![home.join("dot")]);
+        let files = of_home(&home, "dot");
         let read = |name: &str| files.is_secret(&home.join(name));
         assert!(read("dot/ssh") && read("dot/aws/config"));
         assert!(!read("dot/tmux") && !read("dot/a") && !read("dot/zshrc"));
