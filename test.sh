@@ -173,16 +173,17 @@ step 'the page, in a browser'
     npm ci --no-audit --no-fund --loglevel=error >/dev/null
     npm run --silent check
     if command -v chromium >/dev/null; then
-        run_page_tests() {
-            AISH_HELPER=$PWD/../target/debug/aish-helper node --test --test-timeout=240000 --test-reporter=dot "$1"
-        }
-        failed=()
-        for file in tests/*.test.mjs; do
-            run_page_tests "$file" || failed+=("$file")
-        done
+        export AISH_HELPER=$PWD/../target/debug/aish-helper
+        page_tests="node --test --test-timeout=240000 --test-reporter=dot"
+        # Two at once, since a page waits for its daemon for a part of the time. Prints what a file says only if it fails.
+        # shellcheck disable=SC2016 # for sh to expand
+        failed=$(
+            printf '%s\0' tests/*.test.mjs | xargs -0 -n 1 -P 2 sh -c \
+                'said=$('"$page_tests"' "$1" 2>&1) || { printf "%s\n" "$said" >&2; echo "$1"; }' sh
+        )
         # As above: one failure may be chance.
-        for file in ${failed[@]+"${failed[@]}"}; do
-            run_page_tests "$file"
+        for file in $failed; do
+            $page_tests "$file"
             echo "FLAKY web/$file: passed at the second try"
         done
     else

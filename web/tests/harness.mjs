@@ -19,7 +19,7 @@ if (!helper) throw new Error("AISH_HELPER must be the path of aish-helper");
 
 const run = promisify(execFile);
 /** Time for anything that is awaited, in milliseconds. */
-const LIMIT_MS = 20_000;
+const LIMIT_MS = 60_000;
 
 /** A daemon with its own home. */
 export class Daemon {
