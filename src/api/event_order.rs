@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::cursor::Cursor;
-use super::events::{self, ApiEvent, MAX_TEXT, SearchedAnswer, outcome_word, record_event, redact};
+use super::events::{self, ApiEvent, MAX_TEXT, outcome_word, record_event, redact};
 use super::question::question;
+use super::searched_text::SearchedText;
 use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
 
@@ -21,11 +22,12 @@ pub fn fits(session: &Session, cursor: &Cursor) -> bool {
 }
 
 /// Returns the next event of a session and moves the cursor past it; `None` when there is nothing more now.
-pub fn next(session: &Session, cursor: &mut Cursor, answer: &SearchedAnswer) -> Option<ApiEvent> {
+pub fn next(session: &Session, cursor: &mut Cursor, searched: &SearchedText) -> Option<ApiEvent> {
     loop {
         let event = match has_record(session, cursor) {
-            true => earlier_event(session, cursor)
-                .or_else(|| session.with_records(|records| record_event(records, cursor, answer))),
+            true => earlier_event(session, cursor).or_else(|| {
+                session.with_records(|records| record_event(records, cursor, searched))
+            }),
             false => live_event(session, cursor),
         };
         // A record may have been written meanwhile.

@@ -9,11 +9,10 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::cursor::Cursor;
-use super::proposals::find_proposals;
 use super::question::question;
-use super::types::ProposalView;
+use super::searched_text::SearchedText;
 use crate::history::record::{Call, Record, RecordBody};
-use crate::history::shown_record;
+use crate::history::{shown_fields, shown_record};
 use crate::protocol::QuestionOutcome;
 use crate::safety::redact::global_redactor;
 use crate::safety::utf8;
@@ -21,9 +20,6 @@ use crate::session::conversation::Session;
 
 /// Maximum size of the text of one event, in bytes, so that a client that does not read holds little memory.
 pub const MAX_TEXT: usize = 4096;
-
-/// Size from which an answer is searched for secrets on another thread, in bytes: other work must not wait for that.
-const LARGE: usize = 64 << 10;
 
 /// An event: its type and its data.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,86 +32,6 @@ pub struct ApiEvent {
     pub payload: Value,
     /// Whether it belongs to a record that is in the journal.
     pub is_recorded: bool,
-}
-
-/// An answer that a stream is about to send.
-#[derive(Debug)]
-pub struct UnsearchedAnswer {
-    /// Id of the record.
-    record: String,
-    text: String,
-    is_whole: bool,
-}
-
-/// The answer whose pieces a stream sends: a secret in it may be known only since it was recorded. It is searched once, not for
-/// each piece.
-#[derive(Debug, Default)]
-pub struct SearchedAnswer {
-    /// Id of the record.
-    record: String,
-    /// The text without secrets; `None` if it contains none.
-    redacted: Option<String>,
-    proposals: Vec<ProposalView>,
-}
-
-impl SearchedAnswer {
-    /// Returns the text of a record to search, if it is an answer that was not searched yet.
-    pub fn unsearched(&self, record: &Record) -> Option<UnsearchedAnswer> {
-        match &record.body {
-            RecordBody::Assistant { text, .. } if self.record != record.id => {
-                Some(UnsearchedAnswer {
-                    record: record.id.clone(),
-                    text: text.clone(),
-                    is_whole: record.body.is_whole_answer(),
-                })
-            }
-            _ => None,
-        }
-    }
-
-    /// Searches an answer for secrets and for proposed commands.
-    pub async fn search(&mut self, answer: UnsearchedAnswer) {
-        let is_large = answer.text.len() > LARGE;
-        let find = move || {
-            let UnsearchedAnswer {
-                record,
-                text,
-                is_whole,
-            } = answer;
-            let shown = redact(&text);
-            SearchedAnswer {
-                proposals: find_proposals(&shown, is_whole),
-                redacted: match shown {
-                    Cow::Owned(redacted) => Some(redacted),
-                    Cow::Borrowed(_) => None,
-                },
-                record,
-            }
-        };
-        *self = match is_large {
-            // The work panics only if the program has a fault; the text is then searched for each piece.
-            true => match tokio::task::spawn_blocking(find).await {
-                Ok(searched) => searched,
-                Err(_) => return,
-            },
-            false => find(),
-        };
-    }
-
-    fn text<'t>(&'t self, record: &Record, text: &'t str) -> Cow<'t, str> {
-        match self.record == record.id {
-            true => self.redacted.as_deref().unwrap_or(text).into(),
-            false => redact(text),
-        }
-    }
-
-    /// Returns the proposals of a record with this text.
-    fn proposals(&self, record: &Record, text: &str) -> Cow<'_, [ProposalView]> {
-        match self.record == record.id {
-            true => Cow::Borrowed(&self.proposals),
-            false => find_proposals(text, record.body.is_whole_answer()).into(),
-        }
-    }
 }
 
 /// Whether a cursor can be a position in a session with these records.
@@ -145,21 +61,23 @@ pub fn fits(cursor: &Cursor, records: &[Record]) -> bool {
 pub fn record_event(
     records: &[Record],
     cursor: &mut Cursor,
-    answer: &SearchedAnswer,
+    searched: &SearchedText,
 ) -> Option<ApiEvent> {
     let record = records.get(cursor.record)?;
     let event = match &record.body {
         RecordBody::Assistant { text, calls, .. } => {
-            let text = answer.text(record, text);
-            answer_event((records, record), (&text, calls), cursor, answer)
+            let text = searched.text(record, text);
+            answer_event((records, record), (&text, calls), cursor, searched)
         }
         RecordBody::User {
             text, cwd, images, ..
-        } => prompt_event(record, (text, cwd, images.len()), cursor),
+        } => {
+            let text = searched.text(record, text);
+            prompt_event(record, (&text, cwd, images.len()), cursor)
+        }
         _ => {
             cursor.end_record();
-            let (kind, payload) = other_payload(record);
-            (kind, payload)
+            other_payload(record, searched)
         }
     };
     Some(ApiEvent {
@@ -211,8 +129,7 @@ fn prompt_event(
             ("message.start", start)
         }
         2 => {
-            let text = redact(text);
-            let shown = utf8::prefix(&text, 16 * MAX_TEXT);
+            let shown = utf8::prefix(text, 16 * MAX_TEXT);
             let cut = text.len() - shown.len();
             (
                 "message.delta",
@@ -224,7 +141,7 @@ fn prompt_event(
             (
                 "message.end",
                 json!({
-                    "message_id": id, "record_id": record.id, "role": "user", "length": redact(text).len(),
+                    "message_id": id, "record_id": record.id, "role": "user", "length": text.len(),
                 }),
             )
         }
@@ -235,7 +152,7 @@ fn answer_event(
     (records, record): (&[Record], &Record),
     (text, calls): (&str, &[Call]),
     cursor: &mut Cursor,
-    answer: &SearchedAnswer,
+    searched: &SearchedText,
 ) -> (&'static str, Value) {
     let id = message_id(record);
     if cursor.part == 0 {
@@ -256,22 +173,19 @@ fn answer_event(
     }
     if let Some(call) = calls.get(cursor.part - 1) {
         cursor.part += 1;
-        let arguments = global_redactor().redact_json(&call.arguments);
-        let shown = utf8::prefix(&arguments, MAX_TEXT);
+        let arguments = searched.arguments(record, cursor.part - 2, call);
         let start = json!({
             "call_id": call.id,
             "message_id": id,
             "name": redact(&call.name),
-            "arguments": shown,
-            "omitted": arguments.len() - shown.len(),
+            "arguments": arguments.shown,
+            "omitted": arguments.omitted,
         });
         return ("tool.start", start);
     }
     let is_summary = is_summary(records, cursor.record);
     cursor.end_record();
     cursor.end_answer();
-    let mut end = shown_record(record);
-    let fields = end.as_object_mut().map(std::mem::take).unwrap_or_default();
     let kept = [
         "model",
         "finish",
@@ -294,15 +208,13 @@ fn answer_event(
         // A client whose text has another length has missed a correction, and reads the message again.
         "length": text.len(),
     });
-    for (name, value) in fields {
-        if kept.contains(&name.as_str()) {
-            payload[name] = value;
-        }
+    for (name, value) in shown_fields(record, &kept) {
+        payload[name] = value;
     }
     if is_summary {
         payload["is_summary"] = true.into();
     }
-    let proposals = answer.proposals(record, text);
+    let proposals = searched.proposals(record, text);
     if !proposals.is_empty() {
         let proposals = json!(proposals);
         // A client that gets null reads the message again.
@@ -314,25 +226,30 @@ fn answer_event(
     ("message.end", payload)
 }
 
-fn other_payload(record: &Record) -> (&'static str, Value) {
+fn other_payload(record: &Record, searched: &SearchedText) -> (&'static str, Value) {
     match &record.body {
         RecordBody::Tool { call, text, .. } => {
-            let shown = shown_record(record);
-            let text = redact(text);
+            let text = searched.text(record, text);
             let head = utf8::prefix(&text, MAX_TEXT);
-            let payload = json!({
+            let mut payload = json!({
                 "call_id": call,
                 "record_id": record.id,
-                "name": shown["name"],
-                "status": shown["status"],
                 "text": head,
                 "omitted": text.len() - head.len(),
-                "bytes": shown["bytes"],
-                "duration_ms": shown["duration_ms"],
-                "decided_by": shown["decided_by"],
-                "reason": shown["reason"],
-                "error": shown["error"],
             });
+            let kept = [
+                "name",
+                "status",
+                "bytes",
+                "duration_ms",
+                "decided_by",
+                "reason",
+                "error",
+            ];
+            let mut shown = shown_fields(record, &kept);
+            for name in kept {
+                payload[name] = shown.remove(name).unwrap_or_default();
+            }
             ("tool.end", payload)
         }
         RecordBody::Title { title } => ("x.session.title", json!({ "title": redact(title) })),

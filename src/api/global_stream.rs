@@ -16,8 +16,9 @@ use tokio::time::Instant;
 use super::ApiState;
 use super::cursor::Cursor;
 use super::event_order;
-use super::events::{self, ApiEvent, SearchedAnswer};
+use super::events::{self, ApiEvent};
 use super::pairing::PairingId;
+use super::searched_text::SearchedText;
 use super::stream::{CHUNK, HEARTBEAT, SEQ_BITS, StreamBase, append, seq, unpaired};
 use crate::history::journal::now_ms;
 use crate::history::record::Record;
@@ -101,7 +102,7 @@ pub struct GlobalStream {
     seen: SeenSessions,
     /// Sessions that were in the cursor or have changed since, until the stream has caught up.
     revisited: Vec<String>,
-    answer: SearchedAnswer,
+    searched: Arc<SearchedText>,
 }
 
 /// What was sent of each session since the stream began.
@@ -151,7 +152,7 @@ impl GlobalStream {
             cursor,
             seen: SeenSessions::default(),
             revisited: changed,
-            answer: SearchedAnswer::default(),
+            searched: Arc::default(),
         }
     }
 
@@ -246,13 +247,16 @@ impl GlobalStream {
             self.append(&session.id, seq, &event, out);
             return true;
         }
-        let unsearched =
-            session.with_records(|records| self.answer.unsearched(records.get(number)?));
-        if let Some(unsearched) = unsearched {
-            self.answer.search(unsearched).await;
+        let is_searched = session.with_records(|records| {
+            records
+                .get(number)
+                .is_none_or(|next| self.searched.is_of(next))
+        });
+        if !is_searched {
+            self.searched = self.base.state.searched_texts.of(session, number).await;
         }
         let event = session
-            .with_records(|records| events::record_event(records, &mut cursor, &self.answer));
+            .with_records(|records| events::record_event(records, &mut cursor, &self.searched));
         let Some(event) = event else { return false };
         let seq = seq(number, &event, &cursor);
         self.seen.of(&session.id).next = Some(cursor.record);

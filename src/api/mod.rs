@@ -23,6 +23,7 @@ mod question;
 mod recordings;
 mod request_body;
 pub mod routes;
+mod searched_text;
 mod server;
 mod stream;
 mod tls;
@@ -64,6 +65,7 @@ pub struct ApiParts {
     streams: Arc<Semaphore>,
     /// The redacted form of a recording.
     last_cast: recordings::LastCast,
+    searched_texts: searched_text::SearchedTexts,
     /// Cancelled when the server stops.
     end: CancellationToken,
     /// Cancelled when all work must end.

@@ -184,6 +184,7 @@ impl ApiServer {
             refusals: Mutex::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             last_cast: Default::default(),
+            searched_texts: Default::default(),
             end: end.clone(),
             cancel: cancel.clone(),
         }));

@@ -3,6 +3,7 @@
 //! A stream is a cursor, not a queue: it reads what comes next when its client can take more, about 8 KB at a time. A client
 //! that stopped reading costs one small buffer, and reads the rest from the journal when it continues.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -13,8 +14,9 @@ use tokio::time::Instant;
 use super::ApiState;
 use super::cursor::Cursor;
 use super::event_order;
-use super::events::{self, ApiEvent, SearchedAnswer};
+use super::events::{self, ApiEvent};
 use super::pairing::PairingId;
+use super::searched_text::SearchedText;
 use crate::history::journal::now_ms;
 use crate::session::conversation::{Session, SharedSession};
 use crate::session::pages::FollowingPage;
@@ -95,7 +97,7 @@ pub struct SessionStream {
     base: StreamBase,
     session: String,
     cursor: Cursor,
-    answer: SearchedAnswer,
+    searched: Arc<SearchedText>,
     /// The state of the session that was sent last.
     status: Option<String>,
     /// Counts a paired browser while it follows.
@@ -119,7 +121,7 @@ impl SessionStream {
             base: StreamBase::new(state, follows, permit, pairing),
             session,
             cursor,
-            answer: SearchedAnswer::default(),
+            searched: Arc::default(),
             status: None,
         }
     }
@@ -171,14 +173,15 @@ impl SessionStream {
     async fn fill(&mut self, session: &Session, out: &mut Vec<u8>) {
         while out.len() < CHUNK {
             let record = self.cursor.record;
-            let unsearched = session.with_records(|records| {
-                let next = records.get(record)?;
-                self.answer.unsearched(next)
+            let is_searched = session.with_records(|records| {
+                records
+                    .get(record)
+                    .is_none_or(|next| self.searched.is_of(next))
             });
-            if let Some(unsearched) = unsearched {
-                self.answer.search(unsearched).await;
+            if !is_searched {
+                self.searched = self.base.state.searched_texts.of(session, record).await;
             }
-            let Some(event) = event_order::next(session, &mut self.cursor, &self.answer) else {
+            let Some(event) = event_order::next(session, &mut self.cursor, &self.searched) else {
                 break;
             };
             let seq = seq(record, &event, &self.cursor);

@@ -25,3 +25,19 @@ pub fn shown_record(record: &record::Record) -> serde_json::Value {
     redacted::value(&mut value);
     value
 }
+
+/// Returns some fields of [`shown_record`]; the others, which may be long, are not searched for secrets.
+pub fn shown_fields(
+    record: &record::Record,
+    names: &[&str],
+) -> serde_json::Map<String, serde_json::Value> {
+    let mut value = serde_json::to_value(record).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| names.contains(&name.as_str()));
+    }
+    redacted::value(&mut value);
+    value
+        .as_object_mut()
+        .map(std::mem::take)
+        .unwrap_or_default()
+}

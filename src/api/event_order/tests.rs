@@ -61,7 +61,7 @@ fn record_one(session: &Session, record: Value) {
 
 /// All events from a position on, with the cursor after each.
 fn rest(session: &Session, mut cursor: Cursor) -> Vec<(String, Cursor)> {
-    let answer = SearchedAnswer::default();
+    let answer = SearchedText::default();
     let events = std::iter::from_fn(|| {
         let event = next(session, &mut cursor, &answer)?;
         let text = |name: &str| event.payload[name].as_str().unwrap_or_default().to_owned();
@@ -183,7 +183,7 @@ fn the_end_of_a_discarded_answer_names_it() {
     cursor.begin("0198f3c2-0000-7000-8000-0123456789ab");
     // Nothing but the cursor has its id now.
     let mut read: Cursor = cursor.to_string().parse().unwrap();
-    let end = next(&session, &mut read, &SearchedAnswer::default()).expect("its end");
+    let end = next(&session, &mut read, &SearchedText::default()).expect("its end");
     let payload =
         json!({ "message_id": "0198f3c2-0000-7000-8000-0123456789ab", "finish": "discarded" });
     assert_eq!((end.kind, end.payload), ("message.end", payload));
