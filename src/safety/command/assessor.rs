@@ -4,12 +4,14 @@ mod arithmetic;
 mod builtins;
 mod calls;
 mod candidates;
+mod carried;
 mod certain;
 mod changing;
 mod directories;
 mod downloads;
 mod embedded;
 mod emptied;
+mod fed;
 mod flows;
 mod inputs;
 mod modules;
@@ -19,6 +21,7 @@ mod power_shell;
 mod redirections;
 mod script_options;
 mod secrets;
+mod sent_files;
 mod shell;
 mod streams;
 mod uses;
@@ -137,29 +140,12 @@ impl ScriptFacts {
         }
     }
 
-    /// Gives the call of a function the output of its body, if that is a download.
-    fn follow_functions(&mut self) {
-        let functions = self.script.functions.iter();
-        let downloading: Vec<String> = functions
-            .filter(|own| self.downloads(&own.body))
-            .map(|own| own.name.clone())
-            .collect();
-        for facts in &mut self.facts {
-            if facts
-                .values
-                .first()
-                .is_some_and(|name| downloading.contains(name))
-            {
-                facts.output = OutputRole::Downloads;
-            }
-        }
-    }
-
     /// Returns the commands in the order in which they run: those in the words of a command run before it.
     fn order(&self) -> Vec<usize> {
         let commands = self.script.commands.iter().enumerate();
         let ends = commands.map(|(index, command)| {
-            let words = command.words.iter();
+            let values = command.assignments.iter().map(|(_, word)| word);
+            let words = command.words.iter().chain(values);
             let inner = words.flat_map(|word| word.substitutions());
             let end = inner.map(|(commands, _)| commands.end).max();
             (end.unwrap_or_default().max(index + 1), index)
@@ -215,6 +201,8 @@ pub struct Assessor<'p> {
     secret_variables: HashSet<String>,
     /// Names of variables that may name a private file.
     private_variables: HashSet<String>,
+    /// Names of files that get a copy of a private file.
+    private_copies: HashSet<String>,
     /// An archive that was downloaded is unpacked.
     has_unpacked: bool,
     /// A repository is cloned.
@@ -281,6 +269,7 @@ impl<'p> Assessor<'p> {
             downloaded_variables: HashSet::new(),
             secret_variables: HashSet::new(),
             private_variables: HashSet::new(),
+            private_copies: HashSet::new(),
             has_unpacked: false,
             has_cloned: false,
             argument_downloads: false,
@@ -440,8 +429,9 @@ impl<'p> Assessor<'p> {
             names: OnceCell::new(),
             carriers: BTreeSet::new(),
         };
-        script.follow_functions();
+        script.follow_names(|word| self.value(word));
         self.secret_values(&script);
+        self.downloaded_values(&script);
         self.follow_inputs(&mut script);
         self.functions(&script);
         self.note_early_values(&script);
@@ -453,6 +443,13 @@ impl<'p> Assessor<'p> {
         for index in script.order() {
             self.command(&script, index);
             self.pass_download_on(&mut script, index);
+        }
+        // What is read from a file or a variable is known only now.
+        if !script.carriers.is_empty()
+            || !self.downloaded_variables.is_empty()
+            || !self.private_copies.is_empty()
+        {
+            self.follow_inputs(&mut script);
         }
         self.possible_targets(&script);
         for stages in &script.script.pipelines {

@@ -5,7 +5,7 @@ mod input;
 use super::wrappers::{self, WrappedCommand};
 use crate::safety::command::word::program_name;
 
-pub use input::{input_role, sends_input};
+pub use input::{input_role, prints_commands, sends_input};
 
 /// Kind of output that a command writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +118,23 @@ pub fn innermost(arguments: &[String]) -> Vec<String> {
     rest
 }
 
+/// Whether a command, or what it runs as `sudo` does, is run by `ssh` on another machine, which gets its input.
+pub fn runs_remotely(arguments: &[String]) -> bool {
+    let mut rest = arguments.to_vec();
+    for _ in 0..MAX_WRAPPERS {
+        let name = rest.first().map_or("", |path| program_name(path));
+        if matches!(name, "ssh" | "autossh" | "slogin" | "dbclient" | "tsh") {
+            return true;
+        }
+        match wrapped(name, &rest) {
+            Some(WrappedCommand::At(at)) => rest = rest.split_off(at.min(rest.len())),
+            Some(WrappedCommand::Arguments(arguments)) => rest = arguments,
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// Returns the name of the program of a command, and its operands and options.
 fn program_of(command: &[String]) -> (&str, &[String]) {
     match command.split_first() {
@@ -170,10 +187,22 @@ pub fn output_role(arguments: &[String]) -> OutputRole {
             OutputRole::Downloads
         }
         "echo" | "print" | "printf" => {
-            let words = operands
-                .iter()
-                .skip_while(|word| word.starts_with('-') && word.len() < 4);
-            let text: Vec<&str> = words.map(String::as_str).collect();
+            let is_option = |word: &&String| match name {
+                "echo" => word
+                    .strip_prefix('-')
+                    .is_some_and(|own| !own.is_empty() && own.chars().all(|c| "neE".contains(c))),
+                "print" => word.starts_with('-') && word.len() < 4,
+                _ => *word == "--",
+            };
+            let words = operands.iter().skip_while(is_option);
+            let mut text: Vec<&str> = words.map(String::as_str).collect();
+            if name == "printf" {
+                // Without a conversion, it prints its format once.
+                text.truncate(1);
+                if text.iter().any(|format| format.starts_with('-')) {
+                    return OutputRole::Local;
+                }
+            }
             let text = text.join(" ").replace("\\n", "\n").replace("\\r", "");
             match text.contains(super::word::UNKNOWN) || text.contains('%') || text.contains('\\') {
                 true => OutputRole::Local,

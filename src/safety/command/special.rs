@@ -62,6 +62,8 @@ pub struct CallOutcome {
     pub fed_paths: Vec<String>,
     /// The files that it downloads to.
     pub downloads: Vec<String>,
+    /// The files that it sends.
+    pub sends: Vec<String>,
     /// Whether it downloads files whose names are not known.
     pub brings_tree: bool,
     /// Whether the table is not to be asked.

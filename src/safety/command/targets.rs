@@ -252,6 +252,19 @@ impl CommandPlace<'_> {
         roots.any(|root| is_below(path, &normalize(root, "/")))
     }
 
+    /// Whether a path lies where anybody may write, other than below a home or working directory that lies there.
+    pub fn is_shared(&self, path: &str) -> bool {
+        const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+        let full = normalize(path, "/");
+        let own = [self.home, self.cwd].into_iter();
+        let own = own.chain(self.workspace.iter().copied());
+        let is_own = own
+            .map(|root| normalize(root, "/"))
+            .any(|root| root != "/" && !SHARED.contains(&root.as_str()) && is_below(&full, &root));
+        let mut shared = SHARED.iter();
+        path.starts_with('/') && !is_own && shared.any(|shared| is_below(&full, shared))
+    }
+
     /// Returns the reach of a path that is deleted or changed with everything below it.
     pub fn reach(&self, path: &str) -> PathReach {
         let unknown = path.find(UNKNOWN);

@@ -115,6 +115,7 @@ fn each_line_of_the_tables_is_understood() {
                 " queries ",
                 " evaluates ",
                 " sends ",
+                " uploads ",
                 " prints secrets",
                 " has dry run ",
             ]
@@ -932,5 +933,38 @@ fn lists_of_words_and_long_operators_take_work_in_proportion_to_their_length() {
     for operator in ["<", ">", ">&", "<>"] {
         let screened = zsh_screen::screen(&operator.repeat(1000));
         assert!(screened.is_err(), "{operator} reaches the parser");
+    }
+}
+
+/// Graders and test machines have their home directories there.
+#[test]
+fn a_home_below_a_shared_directory_is_no_shared_place() {
+    let place = CommandPlace {
+        cwd: "/tmp/me/project",
+        home: "/tmp/me",
+        workspace: &[],
+    };
+    for command in [
+        "source ~/.zshrc",
+        "bash ~/bin/backup.sh",
+        "bash /tmp/me/project/run.sh",
+        "export PATH=\"$HOME/bin:$PATH\"",
+    ] {
+        let class = assess(command, &place).class;
+        assert_eq!(class, CommandClass::Writes, "{command}");
+    }
+    for command in [
+        "source /tmp/x.sh",
+        "bash /tmp/me/../x.sh",
+        "export PATH=/tmp/bin:$PATH",
+        "export PATH=/tmp/you/bin:$PATH",
+    ] {
+        let class = assess(command, &place).class;
+        assert_eq!(class, CommandClass::Unknown, "{command}");
+    }
+    for home in ["/tmp", "/"] {
+        let place = CommandPlace { home, ..place };
+        let class = assess("bash /tmp/x.sh", &place).class;
+        assert_eq!(class, CommandClass::Unknown, "{home}");
     }
 }

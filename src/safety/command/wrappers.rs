@@ -168,7 +168,11 @@ pub fn wrapped(name: &str, arguments: &[String]) -> Option<WrappedCommand> {
                     !plain.contains(|c: char| c.is_whitespace() || ";|&<>$`(){".contains(c))
                 });
         if wrapper.form == WrappedForm::Text && !is_plain {
-            return Some(WrappedCommand::Text(rest.join(" ")));
+            // The words behind `:::` are its arguments.
+            let is_list = |word: &&String| name == "parallel" && word.starts_with(":::");
+            let words = rest.iter().take_while(|word| !is_list(word));
+            let words: Vec<&str> = words.map(String::as_str).collect();
+            return Some(WrappedCommand::Text(words.join(" ")));
         }
         // No program has spaces in its name: this is a text for a shell, as in `sudo -s 'rm x'`.
         if argument.contains(char::is_whitespace) {

@@ -1,14 +1,14 @@
 //! Judges one command: its assignments, its wrappers, its program.
 
+use super::fed::{ENTR_FILE, PLACEHOLDER, UnwrappedCall, placeholder};
 use super::shell::ShellCall;
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
     Destroys, Network, Reads, RunsDownloadedCode, Unknown, Writes,
 };
 use crate::safety::command::interpreters;
-use crate::safety::command::programs::{self, find_option};
-use crate::safety::command::roles::{MAX_WRAPPERS, wrapped};
-use crate::safety::command::shell_options::ShellOptions;
+use crate::safety::command::programs;
+use crate::safety::command::roles::{MAX_WRAPPERS, prints_commands, wrapped};
 use crate::safety::command::special::{self, InnerCommand, ProgramCall};
 use crate::safety::command::targets::{attaches, is_disk};
 use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
@@ -18,105 +18,6 @@ use crate::safety::command::wrappers::{WrappedCommand, elsewhere};
 const MAX_INNER: usize = 24;
 
 const UNKNOWN_NAME: &str = "the name of a command is not known in advance";
-
-/// Words of its input that a wrapper may take before the command: the image of `docker run`, the time of `timeout`.
-const MAX_OPERANDS: usize = 3;
-
-/// A program with its arguments, on its way through the wrappers.
-#[derive(Default)]
-pub struct UnwrappedCall {
-    /// The name and the arguments.
-    pub(super) arguments: Vec<String>,
-    /// The words that the arguments come from; empty for a command inside of an argument.
-    pub(super) words: Vec<ShellWord>,
-    /// Placeholder for the arguments that are added when it runs, as by `xargs`.
-    pub(super) placeholder: Option<String>,
-    /// The index of the command, if the name may be the one of a function.
-    pub(super) function_at: Option<usize>,
-}
-
-/// Placeholder that programs which feed others replace by an argument, unless they are told otherwise.
-pub(super) const PLACEHOLDER: &str = "{}";
-
-impl UnwrappedCall {
-    /// Returns the call with words in place of the arguments that are added when it runs.
-    pub(super) fn fed(&self, words: &[String]) -> UnwrappedCall {
-        let placeholder = self.placeholder.as_deref().unwrap_or(PLACEHOLDER);
-        let added = words.join(" ");
-        let replace = |argument: &String| argument.replace(placeholder, &added);
-        let mut arguments: Vec<String> = self.arguments.iter().map(replace).collect();
-        if arguments == self.arguments {
-            arguments.extend(words.iter().cloned());
-        }
-        UnwrappedCall {
-            arguments,
-            ..UnwrappedCall::default()
-        }
-    }
-
-    /// Whether the arguments that are added when a wrapper runs name its command: `xargs env`, `xargs timeout 5`.
-    fn is_named_by_input(&self, name: &str) -> bool {
-        if self.placeholder.is_none() {
-            return false;
-        }
-        let added = std::iter::repeat_n(programs::FED_OPERAND.to_owned(), MAX_OPERANDS);
-        let arguments: Vec<String> = self.arguments.iter().cloned().chain(added).collect();
-        wrapped(name, &arguments).is_some_and(|inner| inner != WrappedCommand::Nothing)
-    }
-
-    /// Returns the arguments without the name; those that are added when it runs are paths that are not known.
-    fn all_arguments(&self) -> Vec<String> {
-        let arguments = self.arguments.get(1..).unwrap_or_default();
-        let Some(placeholder) = self.placeholder.as_deref() else {
-            return arguments.to_vec();
-        };
-        let path = programs::FED_OPERAND.to_owned();
-        let is_replaced = |argument: &String| argument.contains(placeholder);
-        // The first may be the value of an option.
-        let ends_open = arguments.last().is_some_and(|last| last.starts_with('-'));
-        let added = match arguments.iter().any(is_replaced) {
-            true => 0,
-            false => 1 + usize::from(ends_open),
-        };
-        let given = arguments
-            .iter()
-            .map(|argument| match argument == placeholder {
-                true => path.clone(),
-                false => argument.replace(placeholder, &UNKNOWN.to_string()),
-            });
-        let added = std::iter::repeat_n(path.clone(), added);
-        given.chain(added).collect()
-    }
-}
-
-/// Placeholder of `entr`.
-const ENTR_FILE: &str = "/_";
-
-/// Returns what `xargs` puts arguments in place of; its command begins at an index.
-pub(super) fn placeholder(arguments: &[String], at: usize) -> String {
-    if arguments
-        .first()
-        .is_some_and(|name| program_name(name) == "entr")
-    {
-        return ENTR_FILE.to_owned();
-    }
-    let own = arguments.get(1..at).unwrap_or_default();
-    let others = ["-n", "-P", "-L", "-d", "-s", "-E", "-a", "-R", "-S"];
-    let mut found = ["-I", "-J", "--replace"]
-        .into_iter()
-        .flat_map(|option| find_option(own, option, &others, false));
-    let value = found.next().map(|found| found.value(own).to_owned());
-    value
-        .filter(|value| !value.is_empty())
-        .unwrap_or_else(|| PLACEHOLDER.to_owned())
-}
-
-/// Whether `parallel` only prints.
-fn only_prints(arguments: &[String]) -> bool {
-    let prints = ["--version", "--help", "--dry-run", "--dryrun"];
-    let mut arguments = arguments.iter();
-    arguments.any(|argument| prints.contains(&argument.as_str()))
-}
 
 /// Whether a word before a command leaves it to be looked up among the functions.
 pub(super) fn runs_functions(name: &str) -> bool {
@@ -171,8 +72,8 @@ impl Assessor<'_> {
         let call = UnwrappedCall {
             arguments,
             words: command.words.clone(),
-            placeholder: None,
             function_at: Some(index),
+            ..UnwrappedCall::default()
         };
         self.called(script, index, call);
     }
@@ -217,7 +118,12 @@ impl Assessor<'_> {
                 return self.findings.add(Reads, "");
             }
             if path.is_empty() || path.contains([UNKNOWN, '*', '?']) {
-                return self.findings.add(Unknown, UNKNOWN_NAME);
+                return match self.is_in_unpacked(path) {
+                    true => self
+                        .findings
+                        .add_grave(RunsDownloadedCode, "runs a download"),
+                    false => self.findings.add(Unknown, UNKNOWN_NAME),
+                };
             }
             let name = program_name(path).to_owned();
             let inner = wrapped(&name, &call.arguments);
@@ -259,7 +165,12 @@ impl Assessor<'_> {
                     }
                     // The command reads `/dev/null`.
                     if matches!(name.as_str(), "xargs" | "gxargs") {
+                        let certain = self.certain_operands(script, &call, at);
+                        call.feeds_download = self.reads_downloaded_input();
                         self.input = None;
+                        if let Some(calls) = certain {
+                            return pending.extend(calls);
+                        }
                     }
                     if !runs_functions(&name) {
                         call.function_at = None;
@@ -275,21 +186,7 @@ impl Assessor<'_> {
                         call.arguments.insert(0, "python".to_owned());
                         call.words.insert(0, ShellWord::default());
                     }
-                    // The text of a shell with a placeholder in it is not known; what follows it is a value.
-                    let shell = call
-                        .arguments
-                        .first()
-                        .is_some_and(|name| interpreters::is_shell(program_name(name)));
-                    let options = call.arguments.get(1..).unwrap_or_default();
-                    let text = ShellOptions::read(options).operand + 2;
-                    let mut arguments = call.arguments.iter().take(text);
-                    if let Some(placeholder) = call.placeholder.as_deref().filter(|_| shell)
-                        && (call.arguments.len() < 3
-                            || arguments.any(|argument| argument.contains(placeholder)))
-                    {
-                        self.findings
-                            .add(Unknown, "it runs text that is not known in advance");
-                    }
+                    self.fed_shell(&call);
                 }
                 Some(WrappedCommand::Arguments(inner)) => {
                     self.program(script, &name, &call, pending);
@@ -297,6 +194,7 @@ impl Assessor<'_> {
                     call = UnwrappedCall {
                         arguments: inner,
                         placeholder: call.placeholder,
+                        feeds_download: call.feeds_download,
                         ..UnwrappedCall::default()
                     };
                 }
@@ -308,6 +206,10 @@ impl Assessor<'_> {
                     }
                     self.set_elsewhere(elsewhere(&name, &call.arguments).or(self.elsewhere));
                     self.findings.add(Reads, "");
+                    let text = match name.as_str() {
+                        "parallel" => self.text_with_lists(text, &call.arguments),
+                        _ => text,
+                    };
                     self.shell_text(&text);
                     return;
                 }
@@ -316,10 +218,10 @@ impl Assessor<'_> {
                     self.wrapper_arguments(script, &name, all, all.len());
                     if call.is_named_by_input(&name) {
                         self.possible_operands(script, &call);
-                        self.findings.add(Unknown, UNKNOWN_NAME);
+                        self.fed_text_runs(&call, UNKNOWN_NAME);
                     }
                     match name.as_str() {
-                        "parallel" if !only_prints(&call.arguments) => self
+                        "parallel" if !prints_commands(&call.arguments) => self
                             .findings
                             .add(Unknown, "it runs text that is not known in advance"),
                         "xargs" | "env" | "time" | "parallel" => self.findings.add(Reads, ""),
@@ -381,8 +283,8 @@ impl Assessor<'_> {
             call.placeholder.is_some() || name == "kill" && call_words.iter().any(is_computed);
         let arguments = &*call.all_arguments();
         self.secrets(name, arguments);
-        if name == "read" {
-            self.read_secret(arguments);
+        if matches!(name, "read" | "mapfile" | "readarray") {
+            self.read_values(arguments);
         }
         if name.contains('/') {
             self.path_program(name, arguments);
@@ -430,6 +332,7 @@ impl Assessor<'_> {
             self.installs_program(path);
         }
         self.downloaded.extend(outcome.downloads);
+        self.sent_files(&outcome.sends);
         let (name, arguments) = match outcome.rewritten {
             Some((name, arguments)) => (name, arguments),
             None => (name, arguments.to_vec()),

@@ -226,6 +226,9 @@ impl Assessor<'_> {
         {
             self.fed_paths = self.readable(script, index);
             self.fed_words = self.input_words();
+            if self.fed_words.is_empty() {
+                self.fed_words = self.printed_words(script, index);
+            }
         } else if names.next() == Some("read") {
             let paths = self.readable(script, index);
             let words = self.input_words();

@@ -5,10 +5,17 @@ use std::collections::HashMap;
 use super::candidates::is_positional;
 use super::changing::{
     DECLARING, DYNAMIC, OF_SHELL, POSITIONAL, builtin_of, is_changing, is_plain_name,
+    may_be_changing,
 };
+use super::downloads::runs_once;
 use super::{Assessor, CommandFacts, HOOKS, ScriptFacts};
 use crate::safety::command::syntax::SimpleCommand;
 use crate::safety::command::word::{ShellWord, UNKNOWN, WordPart};
+
+/// Whether a command joins its words again, so that it does not matter whether a value is split.
+fn is_joined(values: &[String]) -> bool {
+    values.first().is_some_and(|name| name == "eval")
+}
 
 /// Whether a text has a meaning of its own for a shell that is not quoted.
 fn is_pattern(text: &str) -> bool {
@@ -25,8 +32,10 @@ fn has_flags(text: &str) -> bool {
 
 /// What a text says about its names, so that each is counted once.
 pub(super) struct NameCounts {
-    /// Whether a command may give names a meaning that the text does not show.
+    /// Whether a command other than `eval` may give names a meaning that the text does not show.
     is_dynamic: bool,
+    /// How often `eval` stands in the text.
+    evals: usize,
     /// How often each name stands in the text.
     all: HashMap<String, usize>,
     /// How often the text has the value of each as a whole: `$NAME` or `${NAME`.
@@ -42,6 +51,7 @@ impl NameCounts {
     pub(super) fn new(script: &ScriptFacts, text: &str) -> NameCounts {
         let mut counts = NameCounts {
             is_dynamic: has_flags(text) || script.is_dynamic(),
+            evals: 0,
             all: HashMap::new(),
             uses: HashMap::new(),
             parts: HashMap::new(),
@@ -51,7 +61,10 @@ impl NameCounts {
         for name in text.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
             let plain = name.trim_end_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
             if !plain.is_empty() {
-                counts.is_dynamic |= DYNAMIC.contains(&plain);
+                match plain {
+                    "eval" => counts.evals += 1,
+                    plain => counts.is_dynamic |= DYNAMIC.contains(&plain),
+                }
                 *counts.all.entry(plain.to_owned()).or_default() += 1;
                 if before.ends_with('$') || before.ends_with("${") {
                     *counts.uses.entry(plain.to_owned()).or_default() += 1;
@@ -60,6 +73,10 @@ impl NameCounts {
             let end = name.as_ptr() as usize - text.as_ptr() as usize + name.len();
             before = text.get(..end).unwrap_or_default();
         }
+        // Quotes may hide the name.
+        let values = script.facts.iter().flat_map(|facts| &facts.values);
+        let evals = values.filter(|value| *value == "eval").count();
+        counts.evals = counts.evals.max(evals);
         for part in script.all_words().flat_map(ShellWord::parts) {
             if let WordPart::Variable {
                 name,
@@ -76,6 +93,11 @@ impl NameCounts {
             }
         }
         counts
+    }
+
+    /// Whether a command may give names a meaning that the text does not show.
+    fn is_dynamic(&self) -> bool {
+        self.is_dynamic || self.evals > 0
     }
 
     fn count(of: &HashMap<String, usize>, name: &str) -> usize {
@@ -115,9 +137,10 @@ impl ScriptFacts {
             // `${s}ift`
             let is_part = |(value, word): (&String, &ShellWord)| {
                 let has_variable = word.variables().next().is_some();
-                has_variable && word.sole_list().is_none() && !value.contains('/')
+                has_variable && word.sole_list().is_none() && may_be_changing(value)
             };
-            if values.iter().any(|word| DYNAMIC.contains(&word.as_str()))
+            let is_dynamic = |word: &String| word != "eval" && DYNAMIC.contains(&word.as_str());
+            if values.iter().any(is_dynamic)
                 || values.first().zip(words.first()).is_some_and(is_part)
             {
                 return true;
@@ -127,7 +150,8 @@ impl ScriptFacts {
             found.clone().any(|(at, name, letters)| {
                 let rest = at + 1;
                 let is_option = |value: &str| value.starts_with(['-', '+']);
-                let mut options = values.iter().skip(rest);
+                let options = values.iter().skip(rest);
+                let mut options = options.take_while(|option| *option != "--");
                 let names = words.iter().zip(values).skip(rest);
                 let mut names = names.filter(|(_, value)| !is_option(value));
                 options.any(|option| is_option(option) && option.contains(letters))
@@ -173,14 +197,14 @@ impl ScriptFacts {
         }
         let names = self.names(text);
         !HOOKS.contains(&name)
-            && !names.is_dynamic
+            && !names.is_dynamic()
             && NameCounts::count(&names.all, name) == defined + self.plain_calls(name).count()
     }
 
     /// Whether the calls of the function around a command give all of its parameters.
     fn has_certain_parameters(&self, text: &str, command: usize, is_quoted: bool) -> bool {
         let Some(name) = self.function_of(command) else {
-            return false;
+            return self.has_certain_arguments(text, command, is_quoted);
         };
         let functions = &self.script.functions;
         let mut bodies = functions.iter().filter(|own| own.name == name);
@@ -224,8 +248,38 @@ impl ScriptFacts {
             && calls.all(is_constant)
     }
 
+    /// Whether the line itself gives all positional parameters before a command that is in no function, by `set -- WORD…` alone.
+    fn has_certain_arguments(&self, text: &str, command: usize, is_quoted: bool) -> bool {
+        let names = self.names(text);
+        let is_set = |values: &[String]| matches!(values, [name, dashes, ..] if name == "set" && dashes == "--");
+        let is_constant = |value: &String| {
+            let is_split = !is_quoted && value.contains(char::is_whitespace);
+            !is_split && !is_changing(value) && !value.contains(UNKNOWN) && !is_pattern(value)
+        };
+        let all = self.facts.iter().map(|facts| facts.values.as_slice());
+        let mut sets = all.enumerate().filter(|(_, values)| is_set(values));
+        let count = sets.clone().count();
+        let is_straight = runs_once(text)
+            && self.script.functions.is_empty()
+            && ["&&", "||", "(", "if ", "case "]
+                .iter()
+                .all(|sign| !text.contains(sign));
+        is_straight
+            && count > 0
+            && sets.all(|(at, values)| at < command && values.iter().skip(2).all(is_constant))
+            && NameCounts::count(&names.all, "set") == count
+            && ["shift", "argv"]
+                .iter()
+                .all(|name| !names.all.contains_key(*name))
+    }
+
     /// Whether an assignment gives a variable a text that a word is replaced by as it is.
-    fn is_constant(command: &SimpleCommand, value: &ShellWord, word: &ShellWord) -> bool {
+    fn is_constant(
+        command: &SimpleCommand,
+        value: &ShellWord,
+        word: &ShellWord,
+        is_joined: bool,
+    ) -> bool {
         const PLAIN: [&str; 8] = [
             "export", "local", "typeset", "declare", "readonly", "-x", "-r", "-g",
         ];
@@ -234,6 +288,9 @@ impl ScriptFacts {
             PLAIN.contains(&word.as_str())
         });
         let is_quoted = word.is_quoted();
+        let appended = value.appended();
+        let is_appended = appended.is_some();
+        let value = appended.as_ref().unwrap_or(value);
         is_plain
             && match value.elements() {
                 Some(elements) => {
@@ -243,8 +300,12 @@ impl ScriptFacts {
                 }
                 None => {
                     let text = value.value("", "").text;
-                    let is_split = is_pattern(&text) || text.contains(char::is_whitespace);
-                    !text.contains(UNKNOWN) && (is_quoted || !is_split)
+                    let is_split = match is_joined {
+                        true => text.contains('\n'),
+                        false => text.contains(char::is_whitespace),
+                    };
+                    let is_kept = is_quoted || !is_split && !is_pattern(&text);
+                    !text.contains(UNKNOWN) && !is_appended && is_kept
                 }
             }
     }
@@ -264,17 +325,25 @@ impl ScriptFacts {
         let used = NameCounts::count(&names.parts, name);
         let (mut set, mut is_set, mut is_constant) = (0, false, true);
         let scope = self.function_of(command);
+        let is_joined = self
+            .facts
+            .get(command)
+            .is_some_and(|own| is_joined(&own.values));
         let assigned = names.assigned.get(name).map_or(&[][..], Vec::as_slice);
         for (index, own) in assigned
             .iter()
             .filter_map(|at| Some((*at, self.script.commands.get(*at)?)))
         {
             set += 1;
-            let mut values = own.assignments.iter().filter(|(own, _)| own == name);
-            is_constant &=
-                index < command && values.all(|(_, value)| Self::is_constant(own, value, word));
+            let values = own.assignments.iter().filter(|(own, _)| own == name);
+            let mut values = values.map(|(_, value)| value);
+            let is_append = values.clone().any(|value| value.appended().is_some());
+            is_constant &= index < command
+                && values.all(|value| Self::is_constant(own, value, word, is_joined));
             let place = self.function_of(index);
-            is_set |= own.is_certain && (place == scope || place.is_none());
+            is_set |= !is_append && own.is_certain && (place == scope || place.is_none());
+            // The values of an assignment that may not be made, with and without what is appended later, are not all noted.
+            is_constant &= !is_append || self.appends_once(text, assigned, index);
         }
         for own in self.script.loops.iter().filter(|own| own.variable == name) {
             set += 1;
@@ -289,6 +358,18 @@ impl ScriptFacts {
             && is_constant
             && NameCounts::count(&names.uses, name) == used
             && NameCounts::count(&names.all, name) == used + set
+    }
+
+    /// Whether all assignments to a variable up to one that appends are made once and for certain, but for the last.
+    fn appends_once(&self, text: &str, assigned: &[usize], index: usize) -> bool {
+        let before = assigned.iter().filter(|at| **at < index);
+        let mut before = before.filter_map(|at| self.script.commands.get(*at));
+        let is_last = assigned.last() == Some(&index);
+        let own = self.script.commands.get(index);
+        runs_once(text)
+            && self.script.functions.is_empty()
+            && before.all(|own| own.is_certain)
+            && (is_last || own.is_some_and(|own| own.is_certain))
     }
 
     /// Whether the text gives all values that the words of a command may have, and at most one of them varies.
@@ -334,7 +415,17 @@ impl ScriptFacts {
                     _ => false,
                 })
         };
-        !counts.is_dynamic && words.iter().all(is_certain)
+        let values = self.facts.get(index).map(|facts| facts.values.as_slice());
+        let is_sole_eval = is_joined(values.unwrap_or_default())
+            && counts.evals == 1
+            && !counts.all.contains_key("IFS")
+            && self.script.functions.is_empty()
+            && runs_once(text);
+        let is_dynamic = match is_sole_eval {
+            true => counts.is_dynamic,
+            false => counts.is_dynamic(),
+        };
+        !is_dynamic && words.iter().all(is_certain)
     }
 }
 

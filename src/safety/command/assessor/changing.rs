@@ -127,6 +127,19 @@ pub(super) fn is_changing(text: &str) -> bool {
     names.any(|name| *name == text) || is_before || matches!(text, "." | "print" | "printf")
 }
 
+/// Whether a word of which parts are not known may be a builtin that may change what names stand for.
+pub(super) fn may_be_changing(value: &str) -> bool {
+    const OTHERS: [&str; 3] = [".", "print", "printf"];
+    let start = value.split(UNKNOWN).next().unwrap_or_default();
+    let end = value.rsplit(UNKNOWN).next().unwrap_or_default();
+    let names = DYNAMIC.iter().chain(&DECLARING).chain(&POSITIONAL);
+    let mut names = names.chain(&BEFORE_BUILTIN).chain(&OTHERS);
+    names.any(|name| {
+        let rest = name.strip_prefix(start);
+        rest.is_some_and(|rest| rest.ends_with(end))
+    })
+}
+
 /// Returns the command that the shell runs after words such as `noglob builtin`, and its arguments.
 pub(super) fn builtin_of(values: &[String]) -> &[String] {
     let is_before = |word: &String| {

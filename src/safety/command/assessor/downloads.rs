@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::calls::PLACEHOLDER;
+use super::fed::PLACEHOLDER;
 use super::{Assessor, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::RunsDownloadedCode;
 use crate::safety::command::programs;
 use crate::safety::command::roles::innermost;
 use crate::safety::command::special::is_url;
-use crate::safety::command::targets::{build_file, is_sink, normalize, program_directory};
+use crate::safety::command::targets::{build_file, normalize, program_directory};
 use crate::safety::command::word::{ShellWord, UNKNOWN};
 
 /// Programs that unpack an archive.
@@ -24,7 +24,7 @@ const COMPILERS: [&str; 26] = [
 ];
 
 /// Returns the name of a file without its directory and the query of a URL.
-fn file_name(path: &str) -> &str {
+pub(super) fn file_name(path: &str) -> &str {
     let path = path
         .trim_end_matches('/')
         .rsplit(['/', ':'])
@@ -34,7 +34,7 @@ fn file_name(path: &str) -> &str {
 }
 
 /// Whether an argument of a program that copies files names one on another machine.
-fn is_remote(value: &str) -> bool {
+pub(super) fn is_remote(value: &str) -> bool {
     let place = value.split('/').next().unwrap_or_default();
     value.contains("://") || place.contains(':')
 }
@@ -77,7 +77,7 @@ fn matches_name(pattern: &str, name: &str) -> bool {
 
 /// Whether a text is a plain list of simple commands, so that its commands run once and in its order.
 pub(super) fn runs_once(text: &str) -> bool {
-    const OTHERS: [&str; 18] = [
+    const OTHERS: [&str; 17] = [
         "done",
         "repeat",
         "for",
@@ -88,7 +88,6 @@ pub(super) fn runs_once(text: &str) -> bool {
         "&",
         "<(",
         ">(",
-        "=(",
         "$(",
         "`",
         "setsid",
@@ -97,8 +96,13 @@ pub(super) fn runs_once(text: &str) -> bool {
         "systemd-run",
         "docker",
     ];
-    let plain = text.replace("&&", "").replace("||", "");
-    !OTHERS.iter().any(|other| plain.contains(other))
+    let plain = text.replace("&&", "").replace("||", "").replace("${", "");
+    // `=(COMMAND)` begins a word, and the list of an array does not.
+    let is_list =
+        |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "_+]".contains(c));
+    let mut processes = plain.match_indices("=(");
+    let has_process = processes.any(|(at, _)| !plain.get(..at).is_some_and(is_list));
+    !has_process && !OTHERS.iter().any(|other| plain.contains(other))
 }
 
 /// Options that name the file which a program writes.
@@ -112,7 +116,7 @@ const OUTPUT_OPTIONS: [&str; 6] = [
 ];
 
 /// Returns the files that a command writes, as far as its arguments name them.
-fn written_files(values: &[String]) -> Vec<String> {
+pub(super) fn written_files(values: &[String]) -> Vec<String> {
     let values = innermost(values);
     let (name, arguments) = values
         .split_first()
@@ -219,6 +223,9 @@ impl Assessor<'_> {
             let files = arguments
                 .iter()
                 .map(|argument| argument.trim_start_matches("of="));
+            if !is_unpacked {
+                files.clone().for_each(|file| self.installs_program(file));
+            }
             self.downloaded.extend(files.map(str::to_owned));
             self.compiled(name, arguments);
         }
@@ -342,6 +349,9 @@ impl Assessor<'_> {
     /// Notes what a program fetches: the names of its sources and targets, unless it sends files.
     pub(super) fn fetched(&mut self, values: &[String]) {
         let sends = values.len() > 1 && values.last().is_some_and(|last| is_remote(last));
+        if sends {
+            self.sent_files(values);
+        }
         if !sends && values.iter().any(|value| is_remote(value)) {
             self.downloaded.extend(values.iter().cloned());
             let is_here = values
@@ -399,64 +409,6 @@ impl Assessor<'_> {
             self.installs_program(target);
         }
         self.compiled(name, arguments);
-    }
-
-    /// Whether a command reads a file that was downloaded.
-    fn reads_download(&self, script: &ScriptFacts, index: usize) -> bool {
-        let is_own = |file: &str| {
-            let file = file.strip_prefix("if=").unwrap_or(file);
-            !file.is_empty() && self.is_downloaded(file)
-        };
-        let facts = script.facts.get(index).map(|facts| facts.values.as_slice());
-        let arguments = facts.and_then(|values| values.get(1..)).unwrap_or_default();
-        let mut inputs = script.script.redirections.iter();
-        arguments.iter().any(|file| is_own(file))
-            || inputs.any(|input| {
-                input.operator == "<"
-                    && input.commands.contains(&index)
-                    && is_own(&self.value(&input.target))
-            })
-    }
-
-    /// Notes the files to which a command passes a download on that it reads, or gets from a stage of its pipeline before it.
-    pub(super) fn pass_download_on(&mut self, script: &mut ScriptFacts, index: usize) {
-        if self.downloaded.is_empty() {
-            return;
-        }
-        let reads = self.reads_download(script, index);
-        if reads {
-            script.carriers.insert(index);
-        }
-        let gets = || {
-            script.script.pipelines.iter().any(|stages| {
-                let at = stages.iter().position(|stage| stage.contains(&index));
-                let own = at.and_then(|at| stages.get(at));
-                let (Some(first), Some(own)) = (stages.first(), own) else {
-                    return false;
-                };
-                let mut before = script
-                    .carriers
-                    .range(first.start..own.start.max(first.start));
-                before.next().is_some()
-            })
-        };
-        if !reads && (script.carriers.is_empty() || !gets()) {
-            return;
-        }
-        let outputs = script.script.redirections.iter();
-        let outputs = outputs
-            .filter(|output| output.operator.contains('>') && output.commands.contains(&index));
-        let targets = outputs.map(|output| self.value(&output.target));
-        let values = script.facts.get(index).map(|facts| facts.values.as_slice());
-        let files = targets.chain(written_files(values.unwrap_or_default()));
-        let mut files: Vec<String> = files.collect();
-        files.retain(|file| {
-            !is_sink(file) && !file.contains(UNKNOWN) && !self.downloaded.contains(file)
-        });
-        for file in files {
-            self.installs_program(&file);
-            self.downloaded.push(file);
-        }
     }
 
     /// Judges where a download is put.

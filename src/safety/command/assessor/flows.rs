@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::secrets::puts_secret;
+use super::sent_files::code_sends_private;
 use super::streams::StreamContent;
 use super::{Assessor, CommandFacts, InputRole, ScriptFacts};
 use crate::safety::command::class::CommandClass::{
@@ -16,7 +17,7 @@ use crate::safety::command::interpreters::has_other_language;
 use crate::safety::command::roles::innermost;
 use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::targets::{PathReach, written};
-use crate::safety::command::word::{ShellWord, UNKNOWN, program_name};
+use crate::safety::command::word::{UNKNOWN, program_name};
 use crate::safety::command::wrappers::elsewhere;
 
 /// Returns the language of the interpreter that runs the input of a command.
@@ -112,15 +113,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Whether a word has the output of a command that brings data from the network.
-    pub(super) fn word_downloads(&self, script: &ScriptFacts, word: &ShellWord) -> bool {
-        word.substitutions()
-            .any(|(commands, _)| script.downloads(&commands))
-            || word
-                .variables()
-                .any(|name| self.downloaded_variables.contains(name))
-    }
-
     /// Judges a text that a shell runs.
     pub(super) fn shell_text(&mut self, text: &str) {
         match text.contains(UNKNOWN) {
@@ -135,6 +127,9 @@ impl Assessor<'_> {
 
     /// Judges code that an interpreter runs.
     fn code(&mut self, text: &str, language: Option<CodeLanguage>) {
+        if code_sends_private(text) {
+            self.findings.add_grave(Destroys, SENDS_SECRET);
+        }
         // Piped code may be in any of them.
         if language.is_none() && code_acts(text, None) {
             self.findings

@@ -10,7 +10,6 @@ use super::{Assessor, CommandFacts, OutputRole, Redirection, ScriptFacts};
 use crate::safety::command::class::CommandClass::Destroys;
 use crate::safety::command::special::SENDS_SECRET;
 use crate::safety::command::syntax::FunctionSyntax;
-use crate::safety::command::targets::is_private;
 use crate::safety::command::word::UNKNOWN;
 
 /// What a command reads.
@@ -197,7 +196,9 @@ impl Assessor<'_> {
             _ => None,
         };
         match (single, input) {
-            _ if script.downloads(stage) => StreamContent::Download,
+            _ if script.downloads(stage) || self.prints_download(script, stage) => {
+                StreamContent::Download
+            }
             (Some(OutputRole::Constant(text)), _) => StreamContent::Text(text.clone()),
             // A file that is not a download is not judged where it is redirected, but where it is piped.
             (_, StreamContent::File(_)) => StreamContent::Local,
@@ -270,7 +271,7 @@ impl Assessor<'_> {
             _ if is_connection(&target) || downloads() => StreamContent::Download,
             _ if target == "/dev/stdin" || descriptor_of(&target) == Some(0) => return None,
             _ => {
-                holds_secret |= is_private(&target);
+                holds_secret |= self.is_private_file(&target);
                 StreamContent::File(target)
             }
         };

@@ -1,8 +1,8 @@
 //! Judges a command once more with each text that its words may expand to, lists in braces among them, which only adds effects.
 //! Where all of its values are known, it is judged with these alone.
 
-use super::calls::UnwrappedCall;
 use super::candidates::{MAX_VALUES, split};
+use super::fed::{UnwrappedCall, combinations};
 use super::{Assessor, ScriptFacts};
 use crate::safety::command::class::CommandClass::Unknown;
 use crate::safety::command::targets::{is_private, written};
@@ -17,23 +17,6 @@ pub(super) const MAX_BYTES: usize = 256 << 10;
 /// Longest text that is guessed to be a command line, and how many readings of such texts are judged.
 const MAX_GUESS: usize = 512;
 const MAX_GUESSES: usize = 12;
-
-/// Returns the arguments that `parallel` adds to a command: one of each list, the last list first.
-fn combinations(lists: &[String]) -> impl Iterator<Item = Vec<String>> {
-    let lists = lists.split(|word| word.starts_with(":::"));
-    let lists: Vec<&[String]> = lists.filter(|list| !list.is_empty()).collect();
-    let nth = move |number: usize| {
-        let mut rest = number;
-        let mut words: Vec<String> = Vec::with_capacity(lists.len());
-        for list in lists.iter().rev() {
-            words.extend(list.get(rest % list.len()).cloned());
-            rest /= list.len();
-        }
-        words.reverse();
-        (rest == 0).then_some(words)
-    };
-    (0..).map_while(nth)
-}
 
 /// The arguments of a call with the words that they come from.
 pub(super) type CallWords = (Vec<String>, Vec<ShellWord>);
@@ -144,8 +127,8 @@ impl Assessor<'_> {
         let call = |(arguments, words)| UnwrappedCall {
             arguments,
             words,
-            placeholder: None,
             function_at: Some(index),
+            ..UnwrappedCall::default()
         };
         self.rounds(script, index).into_iter().map(call).collect()
     }

@@ -50,6 +50,9 @@ impl Assessor<'_> {
                     true if opens_connection(script) => self
                         .findings
                         .add_grave(RunsDownloadedCode, "runs commands from the network"),
+                    true if target == "p" && script.downloads(&(0..script.facts.len())) => self
+                        .findings
+                        .add_grave(RunsDownloadedCode, "runs a download"),
                     true => self
                         .findings
                         .add(Unknown, "it runs what a descriptor reads"),
@@ -78,6 +81,7 @@ impl Assessor<'_> {
                     self.downloaded.push(target.clone());
                 }
                 self.text_of_file(script, redirection, &target);
+                self.note_printed_copy(script, redirection, &target);
                 if is_sink(&target) && !target.is_empty() && target != "-" {
                     return;
                 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::calls::placeholder;
 use super::candidates::is_positional;
+use super::fed::placeholder;
 use super::{Assessor, CommandFacts, ScriptFacts, SimpleCommand};
 use crate::safety::command::class::CommandClass::{Destroys, Network};
 use crate::safety::command::programs::{self, find_option};
@@ -79,6 +79,7 @@ fn prints_secret(
     words: &[ShellWord],
     is_secret_name: impl Fn(&str) -> bool,
     names_private: impl Fn(&str) -> bool,
+    is_private_file: impl Fn(&str) -> bool,
 ) -> bool {
     let values = innermost(&facts.values);
     let Some((path, arguments)) = values.split_first() else {
@@ -106,12 +107,12 @@ fn prints_secret(
         // `FILE:.env,nonblock`
         "socat" => arguments.iter().any(|address| {
             let path = address.split(',').next().unwrap_or_default();
-            is_private(path.split_once(':').map_or(path, |(_, path)| path))
+            is_private_file(path.split_once(':').map_or(path, |(_, path)| path))
         }),
         name => {
             let entry = programs::find(name);
             entry.is_some_and(|entry| entry.prints_secrets(&entry.arguments(arguments)))
-                || arguments.iter().any(|path| is_private(path))
+                || arguments.iter().any(|path| is_private_file(path))
                 || words
                     .iter()
                     .flat_map(ShellWord::variables)
@@ -148,7 +149,7 @@ pub(super) fn puts_secret(text: &str) -> bool {
     const SENDING: [&str; 6] = ["put", "mput", "reput", "send", "append", "mirror"];
     text.lines().any(|line| {
         let mut words = line.split_whitespace();
-        words.next().is_some_and(|verb| SENDING.contains(&verb)) && words.any(is_secret)
+        words.next().is_some_and(|verb| SENDING.contains(&verb)) && words.any(is_private)
     })
 }
 
@@ -163,7 +164,7 @@ pub(super) fn sends_input(facts: &CommandFacts) -> bool {
     match name {
         "nc" | "ncat" | "netcat" | "socat" | "telnet" | "http" | "https" | "xh" | "pastebinit"
         | "mail" | "mailx" | "mutt" | "msmtp" | "sendmail" => true,
-        _ if sends_arguments(facts) => true,
+        _ if sends_arguments(facts) || roles::runs_remotely(&facts.values) => true,
         "openssl" => has("s_client"),
         "curl" | "wget" | "wget2" => roles::sends_input(arguments),
         "gh" => has("gist") && (has("create") || has("new")) && has("-"),
@@ -214,6 +215,21 @@ fn is_header(program: &str, before: &str, argument: &str) -> bool {
     !is_url && (HEADERS.contains(&before) || is_attached || is_named || is_cluster)
 }
 
+/// Whether the name of a header, or the option with the value, says that the value logs in.
+fn logs_in(before: &str, value: &str) -> bool {
+    const NAMES: [&str; 6] = ["auth", "credential", "key", "password", "secret", "token"];
+    if matches!(before, "-b" | "--cookie") {
+        return false;
+    }
+    let (_, value) = value.split_once("--header=").unwrap_or(("", value));
+    // The value of another option is a login as a whole.
+    let is_login = matches!(before, "-u" | "-U" | "-a")
+        || before.starts_with("--") && !before.ends_with("header");
+    let name = value.split_once(':').filter(|_| !is_login);
+    let name = name.map(|(name, _)| name.to_ascii_lowercase());
+    name.is_none_or(|name| name.contains(UNKNOWN) || NAMES.iter().any(|part| name.contains(part)))
+}
+
 impl Assessor<'_> {
     /// Notes a file with keys that is read.
     pub(super) fn secret(&mut self, path: &str) {
@@ -222,9 +238,7 @@ impl Assessor<'_> {
 
     /// Notes files with keys among the arguments of a program that may print or send them.
     pub(super) fn secrets(&mut self, name: &str, arguments: &[String]) {
-        if matches!(name, "kubectl" | "oc" | "k") {
-            self.copied_secrets(name, arguments);
-        }
+        self.note_copies(name, arguments);
         if OTHERS.contains(&name) {
             return;
         }
@@ -269,18 +283,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Judges the files that `kubectl cp` copies into a cluster.
-    fn copied_secrets(&mut self, name: &str, arguments: &[String]) {
-        let entry = programs::find(name).map(|entry| entry.arguments(arguments));
-        let operands = entry.map(|list| list.operands).unwrap_or_default();
-        if let ["cp", file, target, ..] = operands.as_slice()
-            && target.contains(':')
-            && is_secret(file)
-        {
-            self.findings.add_grave(Destroys, SENDS_SECRET);
-        }
-    }
-
     /// Whether commands print a secret, or read a file with one.
     pub(super) fn print_secret(&self, script: &ScriptFacts, commands: &Range<usize>) -> bool {
         let facts = script.facts.get(commands.clone()).unwrap_or_default();
@@ -295,10 +297,17 @@ impl Assessor<'_> {
         let function = script.function_of(commands.start);
         let names_private = |name: &str| self.names_private(function, name);
         printed.any(|(command, facts)| {
-            prints_secret(facts, &command.words, is_secret_name, names_private)
+            let is_file = |path: &str| self.is_private_file(path);
+            prints_secret(
+                facts,
+                &command.words,
+                is_secret_name,
+                names_private,
+                is_file,
+            )
         }) || read.any(|input| {
             let mut names = input.target.variables();
-            is_private(&self.value(&input.target)) || names.any(names_private)
+            self.is_private_file(&self.value(&input.target)) || names.any(names_private)
         })
     }
 
@@ -343,10 +352,10 @@ impl Assessor<'_> {
                 let names_host = HOST_PROGRAMS.contains(&name);
                 names_host || word.substitutions().next().is_some()
             }
-            // A cookie logs in, unless it is the output of a command.
+            // The output of a command in a cookie, or in a header with another name, does not log in.
             name if is_http(name) => {
-                let is_cookie = matches!(before.as_str(), "-b" | "--cookie");
-                !is_header(name, before, value) || is_cookie && word.substitutions().next().is_some()
+                let is_output = word.substitutions().next().is_some();
+                !is_header(name, before, value) || is_output && !logs_in(before, value)
             }
             _ => in_address(value) && uses_network(name, request.get(1..).unwrap_or_default()),
         } && self.holds_secret(script, word);
@@ -400,14 +409,6 @@ impl Assessor<'_> {
         let parameters = parameters.map(|function| format!("{function}\0"));
         self.private_variables
             .contains(parameters.as_deref().unwrap_or(name))
-    }
-
-    /// Notes the variables that `read` gives a secret.
-    pub(super) fn read_secret(&mut self, arguments: &[String]) {
-        if self.input.as_ref().is_some_and(|input| input.holds_secret) {
-            let names = arguments.iter().filter(|name| !name.starts_with('-'));
-            self.secret_variables.extend(names.cloned());
-        }
     }
 }
 

@@ -280,7 +280,7 @@ impl Assessor<'_> {
             .words
             .get(at)
             .is_some_and(|word| self.word_downloads(script, word));
-        let is_environment = file.ends_with("bin/activate") && !file.starts_with("/tmp");
+        let is_environment = file.ends_with("bin/activate") && !self.place.is_shared(file);
         if downloads || self.note_run_file(file) && !is_environment {
             self.findings
                 .add_grave(RunsDownloadedCode, "runs a download");
@@ -303,10 +303,7 @@ impl Assessor<'_> {
     }
 
     fn local_script(&mut self, file: &str) {
-        let is_temporary = ["/tmp/", "/dev/shm/", "/var/tmp/"]
-            .iter()
-            .any(|directory| file.starts_with(directory));
-        match is_temporary {
+        match self.place.is_shared(file) {
             true => self
                 .findings
                 .add(Unknown, format!("what {file} does is not known")),

@@ -87,6 +87,7 @@ impl Assessor<'_> {
                 ArgumentUse::Queries => self.query(&value),
                 ArgumentUse::Evaluates => self.code_of(name, &value),
                 ArgumentUse::Sends => self.lines(&value),
+                ArgumentUse::Uploads => self.sent_files(&[value]),
                 ArgumentUse::Installs => self.installed(&value),
                 ArgumentUse::Fetches => self.has_unpacked |= value.is_empty(),
                 ArgumentUse::PrintsSecrets => {}

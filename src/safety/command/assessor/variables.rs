@@ -140,10 +140,8 @@ impl Assessor<'_> {
                 let is_odd = parts.into_iter().any(|part| {
                     part.is_empty() && !value.is_empty()
                         || part == "."
-                        || part.starts_with("/tmp")
-                        || part.starts_with("/var/tmp")
+                        || self.place.is_shared(part)
                         || part.contains("/..")
-                        || part.starts_with("/dev/shm")
                         || part.starts_with("./")
                 });
                 match (keeps, is_odd) {
@@ -180,6 +178,12 @@ impl Assessor<'_> {
                 Unknown,
                 format!("it sets {name}, which adds options to a command"),
             ),
+            "BASH_ENV" | "ENV" | "ZDOTDIR" | "LD_PRELOAD" | "PYTHONSTARTUP"
+                if word.is_some_and(|word| self.word_downloads(script, word)) =>
+            {
+                self.findings
+                    .add_grave(RunsDownloadedCode, "runs a download");
+            }
             "RIPGREP_CONFIG_PATH"
             | "TAR_OPTIONS"
             | "LESSKEY"

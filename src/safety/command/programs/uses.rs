@@ -62,13 +62,15 @@ pub enum ArgumentUse {
     Evaluates,
     /// It is commands of a protocol or of a file server.
     Sends,
+    /// It names a file that is sent.
+    Uploads,
     /// Nothing: with such arguments, the program prints secrets.
     PrintsSecrets,
 }
 
 impl ArgumentUse {
     /// The words of the table.
-    pub(super) const WORDS: [(&'static str, ArgumentUse); 12] = [
+    pub(super) const WORDS: [(&'static str, ArgumentUse); 13] = [
         (" writes to ", ArgumentUse::Writes),
         (" runs ", ArgumentUse::Runs),
         (" feeds ", ArgumentUse::Feeds),
@@ -80,6 +82,7 @@ impl ArgumentUse {
         (" queries ", ArgumentUse::Queries),
         (" evaluates ", ArgumentUse::Evaluates),
         (" sends ", ArgumentUse::Sends),
+        (" uploads ", ArgumentUse::Uploads),
         (" prints secrets", ArgumentUse::PrintsSecrets),
     ];
 }

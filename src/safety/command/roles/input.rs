@@ -56,10 +56,7 @@ const ROLES: &[(&[&str], InputRole)] = &[
         &["sftp", "ftp", "lftp", "tnftp", "smbclient"],
         InputRole::Server,
     ),
-    (
-        &["at", "batch", "crontab", "parallel", "ed", "ex"],
-        InputRole::Opaque,
-    ),
+    (&["at", "batch", "crontab", "ed", "ex"], InputRole::Opaque),
     // Without a command, a shell reads the input: on another machine, or as another user.
     (
         &[
@@ -232,6 +229,13 @@ fn interpreter_role(name: &str, operands: &[String]) -> InputRole {
     }
 }
 
+/// Whether `parallel` only prints.
+pub fn prints_commands(arguments: &[String]) -> bool {
+    let prints = ["--version", "--help", "--dry-run", "--dryrun"];
+    let mut arguments = arguments.iter();
+    arguments.any(|argument| prints.contains(&argument.as_str()))
+}
+
 /// Returns the role of programs whose options or subcommands decide it.
 fn special_role(name: &str, operands: &[String]) -> Option<InputRole> {
     let has = |words: &[&str]| operands.iter().any(|o| words.contains(&o.as_str()));
@@ -258,6 +262,7 @@ fn special_role(name: &str, operands: &[String]) -> Option<InputRole> {
             has(&["console", "c", "shell", "tinker", "runner"]),
             InputRole::OtherCode,
         ),
+        "parallel" => (!prints_commands(operands), InputRole::Opaque),
         "make" | "gmake" => (
             reads_rules(operands, &["-f", "--file", "--makefile"]),
             InputRole::Opaque,

@@ -3,7 +3,7 @@
 use super::{CallOutcome, CommandPlace, Findings, ProgramCall};
 use crate::safety::command::class::CommandClass::{Destroys, Unknown, Writes};
 use crate::safety::command::code::commands_change;
-use crate::safety::command::targets::{PathReach, is_private, written};
+use crate::safety::command::targets::{PathReach, is_secret, written};
 use crate::safety::command::word::UNKNOWN;
 
 /// The reason of what sends something that nobody else should get.
@@ -158,23 +158,12 @@ fn sent_files<'a>(name: &'a str, arguments: &'a [String]) -> Vec<&'a str> {
     files
 }
 
-/// Judges the files that a request sends.
-fn uploads(call: &ProgramCall<'_>, findings: &mut Findings) {
-    if sent_files(call.name, call.arguments)
-        .into_iter()
-        .any(is_private)
-    {
-        findings.add_grave(Destroys, SENDS_SECRET);
-    }
-}
-
 /// Judges `gh`: the files that `gist create` publishes, and requests of `api` that let others see or change a repository.
 pub fn published(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome {
     let operands = call.list().operands;
     let is_gist = matches!(operands.as_slice(), ["gist", "create" | "new" | "edit", ..]);
-    if is_gist && operands.iter().any(|path| is_private(path)) {
-        findings.add_grave(Destroys, SENDS_SECRET);
-    }
+    let sent = operands.iter().filter(|_| is_gist);
+    let sends = sent.map(|path| (*path).to_owned()).collect();
     let is_api = operands.first() == Some(&"api");
     let fields = call.option_values(&["-f", "--raw-field", "-F", "--field"]);
     let method = call.option_value(&["-X", "--method"]);
@@ -193,7 +182,10 @@ pub fn published(call: &ProgramCall<'_>, findings: &mut Findings) -> CallOutcome
             "changes who may see or change something on GitHub",
         );
     }
-    CallOutcome::default()
+    CallOutcome {
+        sends,
+        ..CallOutcome::default()
+    }
 }
 
 /// Judges `curl`, `wget` and their kind.
@@ -217,7 +209,8 @@ pub fn download(
             .any(|a| a == "DELETE" || is_short && a == "delete");
     let bodies = call.option_values(&BODIES);
     let is_get = call.name == "curl" && call.list().has_any(&["-G", "--get"]);
-    uploads(call, findings);
+    let sent = sent_files(call.name, call.arguments).into_iter();
+    outcome.sends = sent.map(str::to_owned).collect();
     let sends = has_method(&["POST", "PUT", "PATCH"])
         || call
             .arguments
@@ -384,11 +377,7 @@ pub fn remote(
         }
     }
     let operands = call.list().operands;
-    if call.name != "ssh"
-        && operands
-            .iter()
-            .any(|path| crate::safety::command::targets::is_secret(path))
-    {
+    if call.name != "ssh" && operands.iter().any(|path| is_secret(path)) {
         findings.add_grave(Destroys, SENDS_SECRET);
     }
     if call.name == "rsync" && deletes_there(call, &operands, place) {

@@ -6,7 +6,9 @@ use std::ops::Range;
 use tree_sitter::Node;
 
 use super::expansion::is_certain;
-use super::{FunctionSyntax, Redirection, SyntaxBuilder, SyntaxFrame, WORDS, is_child_of};
+use super::{
+    FunctionSyntax, Redirection, SimpleCommand, SyntaxBuilder, SyntaxFrame, WORDS, is_child_of,
+};
 use crate::safety::command::word::{ShellWord, WordPart, unescape_quoted};
 
 impl SyntaxBuilder<'_> {
@@ -177,13 +179,22 @@ impl SyntaxBuilder<'_> {
             .find(|child| !child.is_named())
             .map(|child| self.slice(child).trim_start_matches('-').to_owned());
         let last = self.script.commands.len();
+        // `$(< FILE)` prints the file.
+        let parent = node.parent().map(|parent| parent.kind());
+        let is_lone = parent == Some("command_substitution");
+        if is_lone {
+            self.script.commands.push(SimpleCommand::default());
+        }
         let open = self.frames.iter().rev().find_map(|frame| match frame {
             SyntaxFrame::Command(index) => Some(*index..*index + 1),
             SyntaxFrame::Redirected { start, end } => Some(*start..(*end).max(last)),
             SyntaxFrame::Function { start, .. } => Some(*start..last),
             _ => None,
         });
-        let commands = open.unwrap_or(last..last);
+        let commands = match is_lone {
+            true => last..last + 1,
+            false => open.unwrap_or(last..last),
+        };
         self.lost_dash(node, &commands);
         let descriptor = node.child_by_field_name("descriptor");
         self.frames.push(SyntaxFrame::Redirect {

@@ -1,6 +1,7 @@
 //! Kinds of files that a path names: a device, a file that tools run, a file that nobody else should get.
 
 use super::is_below;
+use crate::safety::command::word::UNKNOWN;
 
 /// Devices and files below `/dev` and `/proc` that are harmless to write to.
 pub(super) const HARMLESS: [&str; 10] = [
@@ -124,6 +125,8 @@ pub fn is_private(path: &str) -> bool {
     const DIRECTORIES: [&str; 2] = ["/.password-store", "/.mozilla/firefox"];
     let is_directory = |directory: &&str| path.trim_end_matches('/').ends_with(*directory);
     is_secret(path)
+        || is_key_name(name)
+        || matches_private(path)
         || path == "/etc/passwd"
         || path.starts_with("/proc/") && path.ends_with("/environ")
         || path.contains("/.password-store/")
@@ -173,5 +176,81 @@ pub fn is_secret(path: &str) -> bool {
     let is_directory = DIRECTORIES
         .iter()
         .any(|directory| path.ends_with(directory));
-    (is_directory || SECRETS.iter().any(|secret| path.contains(secret))) && !path.ends_with(".pub")
+    let is_named = is_directory || SECRETS.iter().any(|secret| path.contains(secret));
+    // `.ssh/id_rsa`, as after `cd`: a lone `.npmrc` may be that of a project.
+    let is_relative = || {
+        let mut directories = DIRECTORIES.iter().map(|own| own.trim_start_matches('/'));
+        let mut secrets = SECRETS.iter().map(|own| own.trim_start_matches('/'));
+        directories.any(|own| path == own)
+            || secrets.any(|own| own.contains('/') && path.starts_with(own))
+    };
+    (is_named || path.starts_with('.') && is_relative()) && !path.ends_with(".pub")
+}
+
+/// Whether the name of a file says that it holds a private key or a store of passwords.
+fn is_key_name(name: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "id_rsa",
+        "id_dsa",
+        "id_ecdsa",
+        "id_ed25519",
+        "ca.key",
+        "client.key",
+        "private.key",
+        "server.key",
+        "tls.key",
+        "key.pem",
+        "private.pem",
+        "privkey.pem",
+    ];
+    const ENDS: [&str; 4] = [".kdbx", ".p12", ".pfx", ".ppk"];
+    NAMES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a path with a pattern, or with a name that is not known, may be that of a private file: `~/.ssh/*`, `.env*`, `*.pem`.
+fn matches_private(path: &str) -> bool {
+    const SIGNS: [char; 5] = ['*', '?', '[', ']', UNKNOWN];
+    const KEYS: [(&str, &[&str]); 5] = [
+        (".ssh", &["id_rsa", "id_ed25519", "id_ecdsa"]),
+        (".aws", &["credentials"]),
+        (".gnupg", &["secring.gpg"]),
+        (".kube", &["config"]),
+        (".config/gcloud", &["credentials.db"]),
+    ];
+    const OTHERS: &[&str] = &[
+        ".env",
+        "id_rsa",
+        "id_ed25519",
+        "privkey.pem",
+        "private.key",
+        "x.kdbx",
+        "x.p12",
+        "x.pfx",
+    ];
+    let (directory, pattern) = path.rsplit_once('/').unwrap_or(("", path));
+    let (Some(start), Some(end)) = (pattern.find(SIGNS), pattern.rfind(SIGNS)) else {
+        return false;
+    };
+    let holds_keys = |(own, _): &&(&str, &[&str])| {
+        let before = directory.strip_suffix(*own);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    let names = match KEYS.iter().find(holds_keys) {
+        Some((_, names)) => names,
+        // Elsewhere a pattern for all names says nothing.
+        None => {
+            let is_letter = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+            let letters = pattern.chars().filter(is_letter);
+            match letters.count() > 2 && !pattern.contains(UNKNOWN) {
+                true => OTHERS,
+                false => return false,
+            }
+        }
+    };
+    let start = pattern.get(..start).unwrap_or_default();
+    let end = pattern.get(end + 1..).unwrap_or_default();
+    names.iter().any(|name| {
+        let rest = name.strip_prefix(start);
+        rest.is_some_and(|rest| rest.ends_with(end))
+    })
 }
