@@ -222,7 +222,8 @@ pub fn cut(
         .filter(|found| assign::follows_prompt(&current.found, found))
         .map(|found| (found.echo.first_row, found.prompt.text, found.command))
         .collect();
-    let mut matched = unrecorded::assign(screen, &current.found, &prompts, commands, candidates);
+    let (mut matched, rows_after) =
+        unrecorded::assign(screen, &current.found, &prompts, commands, candidates);
     let found =
         std::iter::once(Some(&mut current.found)).chain(matched.iter_mut().map(Option::as_mut));
     let above = all.iter().rev().map(Some).chain(std::iter::repeat(None));
@@ -265,11 +266,17 @@ pub fn cut(
     let mut end = next.echo.first_row.checked_sub(height)?.max(start);
     let mut is_partial = false;
     if own.is_some() && earlier::may_be_taken(all, known, &matched, wanted) {
+        // A line with its text that was entered after it is not its own.
+        let after = rows_after.get(wanted - 1).copied().flatten();
+        let end = after.map_or(end, |row| row.clamp(start, end));
         match earlier::own_line(screen, start..end, &with_text, &lines, next) {
             OwnLine::Taken => {}
             OwnLine::Below(row) => (start, is_partial) = (row, true),
             OwnLine::Unknown => return None,
         }
+    }
+    if own.is_some_and(|own| start < end && region::is_broken_right_prompt(screen, own, start)) {
+        (start, is_partial) = (start + 1, true);
     }
     let mut rest = next.prompt.output_before;
     let mut before = None;
@@ -408,18 +415,16 @@ pub fn cut(
     }
     let below = match start + rows.len() {
         row if row == next.echo.first_row => next.prompt.text,
-        row if row == end => screen.rows.get(row).map_or("", |row| &row.text),
-        _ => "",
+        row => screen.rows.get(row).map_or("", |row| &row.text),
     };
     // Where a row ends one character short of the edge, a line may end there too.
     is_partial |= !screen.tells_wraps
         && (rows.iter().rev().skip(1)).any(|row| row.wrapped && row.text.ends_with(' '));
-    is_partial |= doubts::drop_wrapped_prompt(&mut rows, screen, &lines, next, below);
+    is_partial |= doubts::drop_wrapped_prompt(&mut rows, screen, &lines, (next, height), below);
     is_partial |=
         rest.is_none() && doubts::may_end_with_prompt_row(&rows, screen, &lines, height, command);
     let mark = command.open_line.mark(screen);
-    let mark = mark.as_deref();
-    is_partial |= mark.is_some_and(|mark| region::has_doubtful_mark(&rows, screen, mark));
+    is_partial |= region::has_doubtful_mark(&rows, screen, mark.as_deref());
     rows.extend(rest.map(|text| ScreenRow {
         text: text.to_owned(),
         wrapped: false,
@@ -430,7 +435,7 @@ pub fn cut(
         let blank = rows.iter().take_while(|row| is_blank(row)).count();
         rows.drain(..blank);
     }
-    let lines = region::joined(&rows, screen, mark);
+    let lines = region::joined(&rows, screen, mark.as_deref());
     if (own.is_none() || repeats_itself || is_ambiguous) && lines.is_empty() {
         return None;
     }

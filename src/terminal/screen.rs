@@ -86,8 +86,8 @@ fn shown(byte: u8) -> char {
 }
 
 /// Returns the rows. screen reports neither which rows it has wrapped nor blanks at their end: a row counts as wrapped if it is
-/// full, or if it is one character short of that and the next row does not begin with a blank. Several lines of that width after each
-/// other are a table or the like: none of them is wrapped.
+/// full, or if it is one character short of that, has several words, and the next row does not begin with a blank. Several lines of that
+/// width after each other are a table or the like: none of them is wrapped.
 fn wrapped_rows(text: &str, columns: usize) -> Vec<ScreenRow> {
     let lines: Vec<&str> = text.lines().collect();
     let widths: Vec<usize> = lines.iter().map(|line| line.width()).collect();
@@ -103,7 +103,8 @@ fn wrapped_rows(text: &str, columns: usize) -> Vec<ScreenRow> {
     for (at, line) in lines.iter().enumerate() {
         let mut text = visible(line);
         let goes_on = lines.get(at + 1).is_some_and(|next| !begins_blank(next));
-        let lacks_blank = is_short(at) && goes_on && !is_repeated(at);
+        let has_words = line.trim_start().contains(char::is_whitespace);
+        let lacks_blank = is_short(at) && has_words && goes_on && !is_repeated(at);
         if lacks_blank {
             text.push(' ');
         }
@@ -126,11 +127,13 @@ mod tests {
             let wraps = rows.iter().map(|row| row.wrapped);
             wraps.collect::<Vec<_>>()
         };
-        let (short, full) = ("123456789", "1234567890");
+        let (short, full) = ("1234 6789", "1234567890");
         // A blank was at the edge, or the next line begins with one.
         assert_eq!(wraps(&[short, "word", "$"]), [true, false, false]);
         assert_eq!(wraps(&[short, " word"]), [false, false]);
         assert_eq!(wraps(&[short, "", "$"]), [false, false, false]);
+        // One word, such as a ruler.
+        assert_eq!(wraps(&["---------", "word"]), [false, false]);
         // Lines of the same width.
         assert_eq!(wraps(&[short, short, short, "$"]), [false; 4]);
         let rows = [full, short, full, short, "$"];

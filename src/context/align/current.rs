@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::echo::{Echo, echoes, last_mention};
+use super::echo::{Echo, begins_at_edge, echoes, last_mention};
 use super::prompt::{PromptLine, Similarity, blanks};
 use super::text::{Expected, SearchedScreen};
 use super::{Found, KnownCommand, RunningLine, UnrecordedLine, without_leading_blanks};
@@ -38,18 +38,34 @@ pub fn find<'a>(
         .rows
         .iter()
         .rposition(|row| !row.text.trim().is_empty())?;
+    // A background job has printed behind the prompt, any number of rows, and zsh does not draw the prompt again.
+    let lacks_prompt = echo.is_none_or(|echo| echo.last_row < last)
+        && match (running.text, running.words) {
+            (Some(text), _) => begins_at_edge(screen, &Expected::new(screen, text), MAX_ROWS),
+            (None, Some(words)) => is_program_at_edge(&screen.rows.get(last)?.text, words),
+            (None, None) => false,
+        };
+    let echo = echo.filter(|_| !lacks_prompt);
     // A long command line goes over several rows.
-    let lowest = (last.saturating_sub(MAX_ROWS)..=last)
-        .rev()
-        .find_map(|row| {
-            let text = &screen.rows.get(row)?.text;
-            // A question of aish shows lines of commands behind its border.
-            if text.starts_with("│ ") && (running.text.is_some() || running.words.is_some()) {
-                return None;
-            }
-            let prompt = prompt_of(text, candidates, row, cwd)?;
-            Some((row, prompt))
-        });
+    let top = match lacks_prompt {
+        true => 0,
+        false => last.saturating_sub(MAX_ROWS),
+    };
+    let lowest = (top..=last).rev().find_map(|row| {
+        let text = &screen.rows.get(row)?.text;
+        // A question of aish shows lines of commands behind its border.
+        if text.starts_with("│ ") && (running.text.is_some() || running.words.is_some()) {
+            return None;
+        }
+        let prompt = prompt_of(text, candidates, row, cwd)?;
+        Some((row, prompt))
+    });
+    // The prompt is below all lines of known commands.
+    let is_below = |row: usize| {
+        let mut lines = candidates.iter().flatten();
+        lines.all(|found| found.echo.first_row < row)
+    };
+    let lowest = lowest.filter(|(row, _)| !lacks_prompt || is_below(*row));
     let settled = |(row, prompt): (usize, PromptLine<'_>)| {
         let text = &screen.rows.get(row)?.text;
         let blanks = blanks_before(text, &prompt, candidates, commands, row)?;
@@ -69,10 +85,11 @@ pub fn find<'a>(
             .as_ref()
             .is_none_or(|(row, _)| *row <= echo.prompt_row)
     }) else {
-        let (row, prompt) = match running.text {
+        let (row, mut prompt) = match running.text {
             Some(_) => settled(lowest?)?,
             None => lowest?,
         };
+        prompt.is_doubtful |= lacks_prompt;
         let echo = Echo {
             first_row: row,
             prompt_row: row,
@@ -87,7 +104,7 @@ pub fn find<'a>(
                 follows_unrecorded: false,
                 command_above: None,
             },
-            is_certain: false,
+            is_certain: lacks_prompt,
         });
     };
     let row = &screen.rows.get(echo.prompt_row)?.text;
@@ -111,6 +128,14 @@ pub fn find<'a>(
             command_above: None,
         },
         is_certain: true,
+    })
+}
+
+/// Whether a row begins with a program and then has some words.
+fn is_program_at_edge(row: &str, words: &str) -> bool {
+    let program = row.split_once(words.trim()).map(|(program, _)| program);
+    program.is_some_and(|program| {
+        program.ends_with(' ') && !program.trim_end().contains(char::is_whitespace)
     })
 }
 

@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 
 use super::echo::Echo;
-use super::prompt::{Similarity, begins_with_sign, shape, shows_directory};
+use super::prompt::{Similarity, are_alike, begins_with_sign, shape, shows_directory};
 use super::redrawn::is_long_form;
+use super::region::{is_below_rest, is_full};
 use super::text::SearchedScreen;
 use super::{Found, KnownCommand, ScreenRow, unrecorded};
 
@@ -185,44 +186,77 @@ fn lines_in(
     shown.iter().filter(|echo| !is_copy(echo)).count()
 }
 
+fn first_word(text: &str) -> Option<&str> {
+    text.split_whitespace().next()
+}
+
 /// Removes the first rows of a prompt that is longer than the window, where the terminal does not tell which rows it has wrapped.
-/// `below` is the text of the prompt in the row below, and `lines` are the command lines that were found. Returns whether rows were
-/// removed, or may belong to such a prompt.
+/// `below` is the text of the row below, and `lines` are the command lines that were found; `height` is the number of rows above the
+/// last one that the prompt always has. Returns whether rows were removed, or may belong to such a prompt.
 pub fn drop_wrapped_prompt(
     rows: &mut Vec<ScreenRow>,
     screen: &SearchedScreen<'_>,
     lines: &[&Found<'_>],
-    next: &Found<'_>,
+    (next, height): (&Found<'_>, usize),
     below: &str,
 ) -> bool {
-    // A blank stands for one that was left out at the edge.
-    let is_full = |row: &ScreenRow| row.wrapped && !row.text.ends_with(' ');
     let Some(last) = rows.last().filter(|_| !screen.tells_wraps) else {
         return false;
     };
-    let goes_on = is_full(last) && !below.is_empty();
-    let above = rows.iter().rev().skip(1).take_while(|row| is_full(row));
-    let first = rows.len() - 1 - above.count();
-    let mut joined: String = rows
-        .iter()
-        .skip(first)
-        .map(|row| row.text.as_str())
+    let shape_of = |text: &str| shape(text.trim_end(), next.prompt.cwd);
+    let usual: Vec<String> = (lines.iter())
+        .filter(|line| !is_below_rest(screen, line))
+        .filter_map(|line| Some((line, line.echo.first_row.checked_sub(1)?)))
+        .filter_map(|(line, row)| Some((line, screen.rows.get(row)?)))
+        .map(|(line, row)| shape(row.text.trim_end(), line.prompt.cwd))
+        .filter(|shape| shows_directory(shape))
         .collect();
-    if goes_on {
-        joined.push_str(below);
+    // The row of a prompt may show an exit code or a time at times only, and a window that became narrower has its beginning twice.
+    let is_usual = |own: &str| {
+        let is_like = |usual: &String| {
+            let is_same_row = height > 0 && first_word(usual) == first_word(own);
+            usual == own || is_same_row && are_alike(usual, own)
+        };
+        shows_directory(own) && usual.iter().any(is_like)
+    };
+    let goes_on = is_full(last) && !below.is_empty();
+    // Other prompts begin so, and not behind a full row.
+    let begins_below = |line: &&&Found<'_>| line.prompt.begins(below, next.prompt.cwd).is_some();
+    let mut like_below = lines.iter().filter(begins_below);
+    let is_complete = is_usual(&shape_of(below))
+        || like_below.any(|line| {
+            let above = line.echo.first_row.checked_sub(1);
+            let above = above.and_then(|row| screen.rows.get(row));
+            above.is_none_or(|row| !row.wrapped)
+        });
+    // A blank at the edge was left out.
+    let may_go_on = last.wrapped && !below.is_empty() && !is_complete;
+    let above = |is_part: fn(&ScreenRow) -> bool| {
+        let above = rows.iter().rev().skip(1).take_while(|row| is_part(row));
+        rows.len() - 1 - above.count()
+    };
+    let (top, highest) = (above(is_full), above(|row| row.wrapped));
+    let joined = |first: usize| {
+        let rows = rows.iter().skip(first).map(|row| row.text.as_str());
+        let mut joined: String = rows.collect();
+        if may_go_on {
+            joined.push_str(below);
+        }
+        shape_of(&joined)
+    };
+    // A full row above the prompt may be one of the output.
+    let end = rows.len() - usize::from(!may_go_on);
+    if let Some(first) = (highest..end).find(|first| is_usual(&joined(*first))) {
+        rows.truncate(first);
+        return true;
     }
-    let own = shape(joined.trim_end(), next.prompt.cwd);
-    let is_wrapped = goes_on || first + 1 < rows.len();
-    if !is_wrapped || !shows_directory(&own) {
+    let own = joined(top);
+    let is_wrapped = goes_on || top + 1 < rows.len();
+    if is_complete || !is_wrapped || !shows_directory(&own) {
         return goes_on;
     }
-    let is_usual = |line: &&Found<'_>| {
-        let above = line.echo.first_row.checked_sub(1);
-        let above = above.and_then(|row| screen.rows.get(row));
-        above.is_some_and(|row| shape(row.text.trim_end(), line.prompt.cwd) == own)
-    };
-    if goes_on || lines.iter().any(is_usual) {
-        rows.truncate(first);
+    if goes_on {
+        rows.truncate(top);
         return true;
     }
     !shows_directory(next.prompt.shape())

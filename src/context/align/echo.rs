@@ -74,6 +74,20 @@ pub fn echoes(screen: &SearchedScreen<'_>, text: &Expected) -> Vec<Echo> {
     found
 }
 
+/// Whether the text of a command is the last one on the screen and begins at the edge, in one of the last `rows` rows with text.
+pub fn begins_at_edge(screen: &SearchedScreen<'_>, text: &Expected, rows: usize) -> bool {
+    let with_text = |row: &ScreenRow| !row.text.trim().is_empty();
+    let Some(last) = screen.rows.iter().rposition(with_text) else {
+        return false;
+    };
+    (last.saturating_sub(rows)..=last).any(|row| {
+        let shown = screen.rows.get(row).map_or("", |row| &row.text);
+        let at = shown.len() - shown.trim_start_matches(is_blank).len();
+        let end = consume(screen, text, &text.lines, Place { row, at });
+        end.is_some_and(|end| end >= last)
+    })
+}
+
 /// Returns the line that contains the arguments of a program, in the last `rows` rows with text.
 pub fn last_mention(screen: &SearchedScreen<'_>, words: &str, rows: usize) -> Option<Echo> {
     let words = words.trim();

@@ -37,7 +37,7 @@ pub struct PromptLine<'a> {
     pub cwd: &'a str,
     /// Output without a line end that is on the same row, before the prompt.
     pub output_before: Option<&'a str>,
-    /// Digits precede it, which are an output or a part of it.
+    /// Digits precede it, which are an output or a part of it, or a job has printed behind it.
     pub is_doubtful: bool,
     /// Its shape, once it was asked for: it is compared with every row.
     shape: OnceCell<String>,
@@ -67,7 +67,13 @@ impl<'a> PromptLine<'a> {
     pub fn is_telling(&self) -> bool {
         let prompt = self.text.trim_end();
         let shows_more = prompt.chars().count() > 1 && begins_with_directory(self.shape());
-        (is_distinctive(prompt) || shows_more) && !prompt.ends_with(char::is_alphanumeric)
+        // The low byte of a sign may be a letter, which stands alone behind the directory or beside a sign that is lost.
+        let last = prompt.split_whitespace().next_back().unwrap_or_default();
+        let is_alone = last.chars().count() == 1 && last.len() < prompt.len();
+        let is_sign = last.contains(char::REPLACEMENT_CHARACTER)
+            || (is_alone && begins_with_directory(self.shape()));
+        (is_distinctive(prompt) || shows_more)
+            && (is_sign || !prompt.ends_with(char::is_alphanumeric))
     }
 
     /// Compares two prompts.

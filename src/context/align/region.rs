@@ -37,7 +37,11 @@ pub fn height(
     // Above the others, there may be the prompt of a line that is not recorded.
     let certain = || with_prompt.iter().filter(|found| !found.follows_unrecorded);
     let is_next = |found: &&&Found<'_>| found.echo == next.echo;
-    let current = certain().find(is_next).or(certain().next());
+    let is_rest = |found: &Found<'_>| is_below_rest(screen, found);
+    let has_row = |found: &&&Found<'_>| !is_rest(found) && is_like(found);
+    let current = certain().filter(has_row).find(is_next);
+    let current = current.or(certain().find(has_row));
+    let current = current.or(certain().find(is_next)).or(certain().next());
     let Some(current) = current.or(with_prompt.first()) else {
         return (0, false);
     };
@@ -75,7 +79,7 @@ pub fn height(
         let directory = !is_shown && shows_directory(&own_shape);
         let is_prompt = directory || begins_with_sign(&own_shape);
         // The beginning of a prompt may have left the scrollback.
-        let rows: Vec<(&str, &Found<'_>)> = (others.iter())
+        let mut rows: Vec<(&str, &Found<'_>)> = (others.iter())
             .filter(|found| has_room(found, height))
             .filter_map(|found| Some((above(found, height)?, *found)))
             .collect();
@@ -88,6 +92,9 @@ pub fn height(
             let shape = shape(row, found.prompt.cwd);
             shape == own_shape || is_prompt && are_alike(&own_shape, &shape)
         };
+        if !is_rest(current) {
+            rows.retain(|row| is_like(&row) || !is_rest(row.1));
+        }
         let alike: Vec<&Found<'_>> = rows.iter().filter(is_like).map(|row| row.1).collect();
         // Outputs may end alike: those of the same program often, those of two at times.
         let with_own = || alike.iter().chain([current]);
@@ -331,6 +338,16 @@ pub fn may_hide_output(screen: &SearchedScreen<'_>, own: &Found<'_>, lines: &[&F
     !is_at_edge(own) || known.iter().any(goes_on)
 }
 
+/// Whether a row below a command line is the rest of its right prompt, which a terminal that became narrower has broken off.
+pub fn is_broken_right_prompt(screen: &SearchedScreen<'_>, own: &Found<'_>, row: usize) -> bool {
+    let text_of = |row: usize| screen.rows.get(row).map_or("", |row| row.text.trim_end());
+    let text = text_of(row);
+    !screen.tells_wraps
+        && text.starts_with(RIGHT_PROMPT)
+        && !text_of(own.echo.last_row).contains(RIGHT_PROMPT)
+        && screen.has_right_prompt(text)
+}
+
 fn is_blank(screen: &SearchedScreen<'_>, row: usize) -> bool {
     let row = screen.rows.get(row);
     row.is_none_or(|row| row.text.trim().is_empty())
@@ -373,6 +390,19 @@ pub fn drop_prompt_rows(
     rows.last().is_some_and(is_like)
 }
 
+/// Whether the row above a command line may be the rest of a row that is longer than the window: the terminal does not tell which rows
+/// it has wrapped.
+pub fn is_below_rest(screen: &SearchedScreen<'_>, line: &Found<'_>) -> bool {
+    let row = line.echo.first_row.checked_sub(2);
+    let row = row.and_then(|row| screen.rows.get(row));
+    !screen.tells_wraps && row.is_some_and(|row| row.wrapped)
+}
+
+/// Whether a row is as wide as the window and may go on in the next one: a blank at its end stands for one that was left out at the edge.
+pub fn is_full(row: &ScreenRow) -> bool {
+    row.wrapped && !row.text.ends_with(' ')
+}
+
 /// Whether a text ends within a row of the same sign, as a prompt of the width of the terminal has it.
 fn ends_with_filler(text: &str) -> bool {
     let mut chars = text.trim_end().chars().rev();
@@ -409,7 +439,14 @@ pub fn joined(rows: &[ScreenRow], screen: &SearchedScreen<'_>, mark: Option<&str
 }
 
 /// Whether it is not certain that the sign at the end of an output is, or is not, the mark of zsh: the terminal reports no blanks.
-pub fn has_doubtful_mark(rows: &[ScreenRow], screen: &SearchedScreen<'_>, mark: &str) -> bool {
+pub fn has_doubtful_mark(
+    rows: &[ScreenRow],
+    screen: &SearchedScreen<'_>,
+    mark: Option<&str>,
+) -> bool {
+    let Some(mark) = mark else {
+        return false;
+    };
     let last = rows.iter().rfind(|row| !row.text.trim().is_empty());
     let ends = last.is_some_and(|row| row.text.len() > mark.len() && row.text.ends_with(mark));
     ends && mark.is_ascii() && !screen.tells_wraps

@@ -2042,3 +2042,365 @@ fn a_hidden_line_with_the_text_of_a_command_is_told_from_it_where_the_running_li
         assert_eq!(told.as_deref(), Some(output));
     }
 }
+
+/// Returns a window of 80 columns as GNU screen tells it: without the rows that were wrapped, which full rows may be, and with the low
+/// byte of each character.
+fn in_screen(rows: &[String]) -> Screen {
+    let lossy = Screen {
+        is_lossy: true,
+        ..screen(80, &[])
+    };
+    let row = |text: &String| ScreenRow {
+        text: text::shown(&SearchedScreen::new(&lossy, &|| false), text),
+        wrapped: text.ends_with(' ') || text.chars().count() == 80,
+    };
+    Screen {
+        rows: rows.iter().map(row).collect(),
+        is_lossy: true,
+        ..screen(80, &[])
+    }
+}
+
+/// Returns the outputs of commands in `/src/paper`, the last one first, and whether each is marked as incomplete.
+fn outputs_in_screen(
+    rows: &[String],
+    known: &[(&str, i32, &[UnrecordedLine])],
+) -> Vec<Option<(String, bool)>> {
+    let texts: Vec<&str> = known.iter().map(|(text, ..)| *text).collect();
+    let mut commands = commands(&texts);
+    for (command, (_, exit, after)) in commands.iter_mut().zip(known) {
+        (command.exit, command.unrecorded_after) = (*exit, Some(*after));
+        command.cwd = "/src/paper";
+    }
+    let running = RunningLine {
+        words: Some("output --command 1"),
+        cwd: "/src/paper",
+        ..RunningLine::default()
+    };
+    let screen = in_screen(rows);
+    let told = (1..=known.len()).map(|wanted| {
+        let output = cut(&screen, &commands, running, wanted)?;
+        Some((output.lines.join("\n"), output.is_partial))
+    });
+    told.collect()
+}
+
+/// Returns the upper row of a prompt like powerlevel10k's.
+fn upper_row(fill: usize, right: &str) -> String {
+    format!("╭─ /src/paper  main {} {right}", "─".repeat(fill))
+}
+
+fn owned(rows: &[&str]) -> Vec<String> {
+    rows.iter().map(|row| (*row).to_owned()).collect()
+}
+
+fn told(text: &str, is_partial: bool) -> Option<(String, bool)> {
+    Some((text.to_owned(), is_partial))
+}
+
+#[test]
+fn a_prompt_that_is_longer_than_the_window_after_a_failure_only_is_no_output() {
+    // The upper row is as wide as the window allows, and longer with an exit code.
+    let usual = |time: &str| upper_row(40, &format!("✔ took 1s {time} "));
+    let failed = |code: &str, time: &str| upper_row(40, &format!("✘ {code} took 2s {time}"));
+    let line = |rows: &mut Vec<String>, upper: &[String], lower: &[&str]| {
+        rows.extend_from_slice(upper);
+        rows.extend(owned(lower));
+    };
+    let mut rows = Vec::new();
+    line(&mut rows, &[usual("11:16:45")], &["╰─❯ p a 1", "a row 1"]);
+    line(&mut rows, &[usual("11:16:45")], &["╰─❯  private"]);
+    let message = "zsh: command not found: nosuch";
+    line(&mut rows, &[usual("11:16:45")], &["╰─❯ nosuch", message]);
+    let upper = [failed("127", "11:16"), ":46".to_owned()];
+    line(&mut rows, &upper, &["╰─❯ p b 1; false", "b row 1"]);
+    let upper = [failed("1", "11:16:4"), "6".to_owned()];
+    line(&mut rows, &upper, &["╰─❯ nosuch", message]);
+    let upper = [failed("127", "11:16"), ":47".to_owned()];
+    line(&mut rows, &upper, &["╰─❯  q 3 n61"]);
+    let private = [typed(" private")];
+    let known: [(&str, i32, &[_]); 4] = [
+        ("p a 1", 0, &private),
+        ("nosuch", 127, &[]),
+        ("p b 1; false", 1, &[]),
+        ("nosuch", 127, &[]),
+    ];
+    let outputs = [message, "b row 1", message, "a row 1"];
+    let expected = outputs.map(|text| told(text, text != "a row 1"));
+    assert_eq!(outputs_in_screen(&rows, &known), expected);
+}
+
+#[test]
+fn a_longer_prompt_elsewhere_does_not_make_the_upper_row_of_a_prompt_a_part_of_the_output() {
+    let usual = |time: &str| upper_row(40, &format!("✔ took 1s {time} "));
+    let mut rows = vec![usual("11:16:04")];
+    rows.extend(owned(&["╰─❯ p a 2; false", "a row 1", "a row 2"]));
+    rows.extend([upper_row(40, "✘ 1 took 2s 11:16:0"), "5".to_owned()]);
+    rows.extend(owned(&["╰─❯ p b 1", "b row 1"]));
+    rows.extend([usual("11:16:05"), "╰─❯  private".to_owned()]);
+    rows.push(usual("11:16:06"));
+    rows.extend(owned(&["╰─❯ p c 2", "c row 1", "c row 2"]));
+    for _ in 0..2 {
+        rows.extend([usual("11:16:06"), "╰─❯".to_owned()]);
+    }
+    rows.push(usual("11:16:07"));
+    rows.extend(owned(&["╰─❯ p d 1", "d row 1"]));
+    rows.extend([usual("11:16:07"), "╰─❯".to_owned()]);
+    rows.extend([usual("11:16:07"), "╰─❯  q 2 n37".to_owned()]);
+    let blank = UnrecordedLine::Blank;
+    let private = [typed(" private")];
+    let known: [(&str, i32, &[_]); 4] = [
+        ("p a 2; false", 1, &[]),
+        ("p b 1", 0, &private),
+        ("p c 2", 0, &[blank, blank]),
+        ("p d 1", 0, &[blank]),
+    ];
+    let expected = [
+        told("d row 1", false),
+        told("c row 1\nc row 2", false),
+        told("b row 1", false),
+        told("a row 1\na row 2", true),
+    ];
+    assert_eq!(outputs_in_screen(&rows, &known), expected);
+}
+
+#[test]
+fn a_prompt_that_was_drawn_again_in_a_window_of_another_width_is_no_output() {
+    let usual = |time: &str| upper_row(40, &format!("✔ took 1s {time} "));
+    let mut rows = vec![usual("11:16:14")];
+    rows.extend(owned(&["╰─❯ p a 2", "a row 1", "a row 2"]));
+    // 60 columns, and 80 again.
+    rows.push(format!(
+        "╭─ /src/paper  main {}╭─ /src/paper  main ",
+        "─".repeat(40)
+    ));
+    rows.push(format!("{} ✔ took 1s 11:16:15", "─".repeat(40)));
+    rows.extend(owned(&["╰─❯ p b 1", "b row 1"]));
+    rows.extend([
+        upper_row(20, "✔ took 1s 11:16:16"),
+        "╰─❯  private".to_owned(),
+    ]);
+    rows.push(usual("11:16:16"));
+    rows.extend(owned(&["╰─❯ p c 1", "c row 1"]));
+    rows.push(usual("11:16:17"));
+    rows.extend(owned(&["╰─❯ p d 2", "d row 1", "d row 2"]));
+    // 100 columns, and 80 again.
+    let first = format!("╭─ /src/paper  main {}", "─".repeat(60));
+    rows.extend([first.clone(), first, " ✔ took 1s 11:16:17".to_owned()]);
+    rows.extend(owned(&["╰─❯ p e 1", "e row 1"]));
+    rows.extend([usual("11:16:18"), "╰─❯  q 3 n43".to_owned()]);
+    let private = [typed(" private")];
+    let known: [(&str, i32, &[_]); 5] = [
+        ("p a 2", 0, &[]),
+        ("p b 1", 0, &private),
+        ("p c 1", 0, &[]),
+        ("p d 2", 0, &[]),
+        ("p e 1", 0, &[]),
+    ];
+    let expected = [
+        told("e row 1", false),
+        told("d row 1\nd row 2", true),
+        told("c row 1", false),
+        told("b row 1", false),
+        told("a row 1\na row 2", true),
+    ];
+    assert_eq!(outputs_in_screen(&rows, &known), expected);
+    // A line of the output that is as wide, or nearly, is above the prompt.
+    for width in [79, 80] {
+        let long = "main ".repeat(20)[..width].replace(' ', "-");
+        let mut rows = vec![usual("11:16:14")];
+        rows.extend(owned(&["╰─❯ p a 2", "a row 1", &long]));
+        rows.push(usual("11:16:15"));
+        rows.extend(owned(&["╰─❯ p b 1", "b row 1"]));
+        rows.extend([usual("11:16:16"), "╰─❯  q 2 n44".to_owned()]);
+        let known: [(&str, i32, &[_]); 2] = [("p a 2", 0, &[]), ("p b 1", 0, &[])];
+        let outputs = outputs_in_screen(&rows, &known);
+        let text = format!("a row 1\n{long}");
+        assert_eq!(outputs[1].as_ref().map(|(text, _)| text), Some(&text));
+    }
+}
+
+#[test]
+fn a_line_as_wide_as_the_window_above_a_prompt_with_the_directory_is_output() {
+    let wide = "exa12q".repeat(14)[..80].to_owned();
+    let rows = [
+        "/src/paper #  p a 1",
+        "a row 1",
+        "/src/paper #  print -r -- ${(l:80::exa12q:)}",
+        &wide,
+        "/src/paper #  p b 2",
+        "b row 1",
+        "b row 2",
+        "/src/paper #   q 2 n12",
+    ];
+    let known: [(&str, i32, &[_]); 3] = [
+        ("p a 1", 0, &[]),
+        ("print -r -- ${(l:80::exa12q:)}", 0, &[]),
+        ("p b 2", 0, &[]),
+    ];
+    let expected = [
+        told("b row 1\nb row 2", false),
+        told(&wide, true),
+        told("a row 1", false),
+    ];
+    assert_eq!(outputs_in_screen(&owned(&rows), &known), expected);
+}
+
+#[test]
+fn a_notice_of_a_job_ends_an_output_below_a_prompt_whose_sign_is_told_as_a_letter() {
+    let rows = [
+        "/src/paper ❯ sleep 0.6 &",
+        "[1] 5200",
+        "/src/paper ❯ p b 2",
+        "b row 1",
+        "b row 2",
+        "/src/paper ❯",
+        "[1]  + done       sleep 0.6",
+        "/src/paper ❯ p c 2",
+        "c row 1",
+        "c row 2",
+        "/src/paper ❯  q 3 n25",
+    ];
+    let known: [(&str, i32, &[_]); 3] = [
+        ("sleep 0.6 &", 0, &[]),
+        ("p b 2", 0, &[]),
+        ("p c 2", 0, &[]),
+    ];
+    let outputs = outputs_in_screen(&owned(&rows), &known);
+    let texts: Vec<Option<&str>> = (outputs.iter())
+        .map(|output| output.as_ref().map(|(text, _)| text.as_str()))
+        .collect();
+    let expected = ["c row 1\nc row 2", "b row 1\nb row 2", "[1] 5200"];
+    assert_eq!(texts, expected.map(Some));
+}
+
+#[test]
+fn a_right_prompt_that_a_narrower_window_has_broken_off_is_no_output() {
+    let right = |line: &str, time: &str| format!("{line:<71}{time}");
+    let mut rows = vec![right("/src/paper # p a 1", "11:29:17")];
+    rows.extend(owned(&["a row 1", "/src/paper # p b 2"]));
+    rows.extend(owned(&["           11:29:18", "b row 1", "b row 2"]));
+    rows.push(right("/src/paper # p c 1", "11:29:19 "));
+    rows.push("c row 1".to_owned());
+    rows.push(right("/src/paper #  q 3 n43", "11:29:19"));
+    let known: [(&str, i32, &[_]); 3] = [("p a 1", 0, &[]), ("p b 2", 0, &[]), ("p c 1", 0, &[])];
+    let expected = [
+        told("c row 1", false),
+        told("b row 1\nb row 2", true),
+        told("a row 1", false),
+    ];
+    assert_eq!(outputs_in_screen(&rows, &known), expected);
+    // An output that begins so, below a line with a right prompt.
+    rows[2] = right("/src/paper # p b 2", "11:29:18");
+    let outputs = outputs_in_screen(&rows, &known);
+    assert_eq!(
+        outputs[1],
+        told("           11:29:18\nb row 1\nb row 2", false)
+    );
+}
+
+#[test]
+fn a_line_that_was_abandoned_with_the_text_of_the_command_above_ends_its_output() {
+    let rows = [
+        "/src ❯ p c 2",
+        "c row 1",
+        "/src ❯ rep 2 3",
+        "run1 row 1",
+        "/src ❯ rep 2 3",
+        "/src ❯ rep 2 3",
+        "run2 row 1",
+        "run2 row 2",
+        "/src ❯ rep 2 3",
+        "/src ❯ llm fix it",
+    ];
+    let after = [typed("rep 2 3")];
+    let mut known = commands(&["p c 2", "rep 2 3", "rep 2 3"]);
+    for command in &mut known[1..] {
+        command.unrecorded_after = Some(&after);
+    }
+    let cut_as = |rows: &[&str], wanted| {
+        let running = RunningLine {
+            text: Some("llm fix it"),
+            words: None,
+            cwd: "/src",
+        };
+        let screen = Screen {
+            tells_wraps: true,
+            is_confirmed: true,
+            ..screen(80, rows)
+        };
+        let output = cut(&screen, &known, running, wanted)?;
+        Some((output.lines.join("\n"), output.is_partial))
+    };
+    assert_eq!(cut_as(&rows, 1), told("run2 row 1\nrun2 row 2", false));
+    assert_eq!(cut_as(&rows, 2), told("run1 row 1", false));
+    assert_eq!(cut_as(&rows, 3), told("c row 1", false));
+    // The second run follows a prompt that is unlike all others.
+    let mut rows = rows;
+    rows[5] = "NEW> rep 2 3";
+    let output = cut_as(&rows, 1);
+    assert!(output.is_none_or(|(_, is_partial)| is_partial));
+}
+
+#[test]
+fn the_output_above_a_prompt_behind_which_a_job_has_printed_is_found() {
+    let told_by = |rows: &[&str], running: RunningLine<'_>, is_confirmed, wanted| {
+        let mut known = commands(&["rep 3 4", "(sleep 1; p bg 50) &", "rep 3 4"]);
+        for command in &mut known {
+            command.unrecorded_after = Some(&[]);
+        }
+        let screen = Screen {
+            tells_wraps: is_confirmed,
+            is_confirmed,
+            ..screen(80, rows)
+        };
+        let output = cut(&screen, &known, running, wanted)?;
+        Some((output.lines.join("\n"), output.is_partial))
+    };
+    let line = |text| RunningLine {
+        text,
+        words: None,
+        cwd: "/src",
+    };
+    let above = [
+        "vm# rep 3 4",
+        "run1 row 1",
+        "vm# (sleep 1; p bg 50) &",
+        "[1] 5200",
+        "vm# rep 3 4",
+        "run2 row 1",
+        "run2 row 2",
+    ];
+    let printed: Vec<String> = (2..=50).map(|row| format!("bg row {row}")).collect();
+    let printed: Vec<&str> = printed.iter().map(String::as_str).collect();
+    let of = |behind: &str, last: &[&str], running, is_confirmed, wanted| {
+        let rows = [&above, &[behind][..], &printed, last].concat();
+        told_by(&rows, running, is_confirmed, wanted)
+    };
+    let typed = line(Some("llm fix it"));
+    for is_confirmed in [true, false] {
+        let of = |wanted| of("vm# bg row 1", &["llm fix it"], typed, is_confirmed, wanted);
+        assert_eq!(of(1), told("run2 row 1\nrun2 row 2", true));
+        assert_eq!(of(2), told("[1] 5200", false));
+        assert_eq!(of(3), told("run1 row 1", false));
+    }
+    let words = RunningLine {
+        words: Some("output --command 1"),
+        ..line(None)
+    };
+    let last = ["aish-helper output --command 1"];
+    let output = of("vm# bg row 1", &last, words, true, 1);
+    assert_eq!(output, told("run2 row 1\nrun2 row 2", true));
+    // Without the line that runs now, an older line might be taken for it.
+    let none = |behind: &str, last: &[&str]| of(behind, last, typed, true, 1).is_none();
+    assert!(none("vm# bg row 1", &["something else"]));
+    assert!(none("bg row 1", &["llm fix it"]));
+    assert!(none("vm# bg row 1", &["llm fix it", "more"]));
+    // The job prints the line of the command.
+    assert!(none(
+        "vm# bg row 1",
+        &["vm# rep 3 4", "bg row 51", "llm fix it"]
+    ));
+    let below = [&["# rep 3 4"][..], &printed, &["llm fix it"]].concat();
+    assert!(none("vm# bg row 1", &below));
+}

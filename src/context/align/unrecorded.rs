@@ -126,14 +126,15 @@ impl LineFingerprint {
 }
 
 /// Chooses the lines of commands as [`assign::assign`] does. Lines that are not recorded take part, so that none of them, and no older
-/// run of a command, is taken for the command. `commands` are in the order in which they ran, `candidates` newest first.
+/// run of a command, is taken for the command. `commands` are in the order in which they ran, `candidates` newest first. Also returns
+/// for each command the row of the first line after it that is not recorded and was found.
 pub fn assign<'a>(
     screen: &'a SearchedScreen<'_>,
     current: &Found<'a>,
     prompts: &Prompts,
     commands: &[KnownCommand<'_>],
     candidates: Vec<Vec<Found<'a>>>,
-) -> Vec<Option<Found<'a>>> {
+) -> (Vec<Option<Found<'a>>>, Vec<Option<usize>>) {
     let mut on_screen: BTreeMap<LineFingerprint, Vec<Found<'a>>> = BTreeMap::new();
     let mut entered = Vec::new();
     let mut is_command = Vec::new();
@@ -157,10 +158,18 @@ pub fn assign<'a>(
         is_command.push(true);
     }
     let chosen = assign::assign(current, prompts, entered);
-    let chosen = chosen.into_iter().zip(is_command);
-    chosen
-        .filter_map(|(found, is_command)| is_command.then_some(found))
-        .collect()
+    let (mut matched, mut rows_after) = (Vec::new(), Vec::new());
+    let mut first_after = None;
+    for (found, is_command) in chosen.into_iter().zip(is_command) {
+        match is_command {
+            true => {
+                matched.push(found);
+                rows_after.push(first_after.take());
+            }
+            false => first_after = found.map(|found| found.echo.first_row).or(first_after),
+        }
+    }
+    (matched, rows_after)
 }
 
 /// Returns how many lines with a text were entered.
