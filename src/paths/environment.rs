@@ -54,8 +54,10 @@ pub const TERMINAL_VARIABLES: &[&str] = &[
     "SSH_CONNECTION",
 ];
 
-/// The variables of a shell that decide which programs the tool `shell` finds, and how they print. None of them is a secret.
+/// The variables of a shell that decide which programs and files the built-in tools find, and how programs print. None of them is a
+/// secret.
 const WORK_VARIABLES: &[&str] = &[
+    "HOME",
     "PATH",
     "LANG",
     "LC_ALL",

@@ -81,6 +81,29 @@ pub const SYSTEM_PLACES: &[&str] = &[
     "/etc/zshrc",
 ];
 
+/// Files and directories of the system by which programs of all users run, in addition to [`SYSTEM_PLACES`].
+pub const SYSTEM_SETTINGS: &[&str] = &[
+    "/etc/cron.d",
+    "/etc/cron.daily",
+    "/etc/cron.hourly",
+    "/etc/cron.monthly",
+    "/etc/cron.weekly",
+    "/etc/crontab",
+    "/etc/environment",
+    "/etc/gitconfig",
+    "/etc/init.d",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/pam.d",
+    "/etc/rc.local",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/systemd",
+    "/etc/udev",
+    "/etc/xdg/autostart",
+];
+
 /// Stands in a path for a text that is not known, slashes included.
 pub const ANY: char = '\u{1}';
 

@@ -20,6 +20,7 @@ mod places;
 mod planned_files;
 mod policy;
 mod process_mark;
+mod secret_places;
 mod written_places;
 
 use std::ffi::OsString;

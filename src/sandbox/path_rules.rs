@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use super::policy::{SandboxLevel, SandboxPolicy};
-use crate::safety::protected_paths::NAMES as STARTUP_FILES;
+use super::secret_places::{SYSTEM_SECRETS, secrets_of};
 
 /// Programs, libraries and settings of the system.
 const SYSTEM: &[&str] = &[
@@ -105,165 +105,6 @@ const TOOLCHAINS: &[&str] = &[
     "go/pkg",
 ];
 
-/// Paths that are hidden below the home directory, also where a directory above it may be read.
-const HOME_SECRETS: &[&str] = &[
-    ".ICEauthority",
-    ".Xauthority",
-    ".authinfo",
-    ".authinfo.gpg",
-    ".aws",
-    ".azure",
-    ".bash_history",
-    ".bash_sessions",
-    ".boto",
-    ".bundle/config",
-    ".cabal/config",
-    ".cache/huggingface/token",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".claude.json",
-    ".claude/.credentials.json",
-    ".cloudflared",
-    ".codex/auth.json",
-    ".config/.wrangler",
-    ".config/Bitwarden",
-    ".config/BraveSoftware",
-    ".config/Code",
-    ".config/Slack",
-    ".config/age",
-    ".config/aish",
-    ".config/chromium",
-    ".config/cloudflared",
-    ".config/containers/auth.json",
-    ".config/doctl",
-    ".config/filezilla",
-    ".config/fish/conf.d",
-    ".config/fish/config.fish",
-    ".config/fish/fish_variables",
-    ".config/flyctl",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/cookies",
-    ".config/git/credentials",
-    ".config/github-copilot",
-    ".config/glab-cli",
-    ".config/google-chrome",
-    ".config/hcloud",
-    ".config/helm",
-    ".config/heroku",
-    ".config/hub",
-    ".config/io.datasette.llm/keys.json",
-    ".config/keepassxc",
-    ".config/microsoft-edge",
-    ".config/ngrok",
-    ".config/nushell/history.txt",
-    ".config/op",
-    ".config/opera",
-    ".config/pypoetry",
-    ".config/rclone",
-    ".config/remmina",
-    ".config/solana",
-    ".config/sops",
-    ".config/stripe",
-    ".config/vivaldi",
-    ".config/zsh/.zlogin",
-    ".config/zsh/.zprofile",
-    ".config/zsh/.zsh_history",
-    ".config/zsh/.zshenv",
-    ".config/zsh/.zshrc",
-    ".databrickscfg",
-    ".docker",
-    ".dotnet/corefx",
-    ".electrum",
-    ".erlang.cookie",
-    ".fly",
-    ".gem/credentials",
-    ".gemini/oauth_creds.json",
-    ".git-credentials",
-    ".gnupg",
-    ".gradle/develocity",
-    ".gradle/enterprise",
-    ".gradle/gradle.properties",
-    ".histfile",
-    ".history",
-    ".huggingface",
-    ".irb_history",
-    ".julia/logs",
-    ".julia/servers",
-    ".kaggle",
-    ".kube",
-    ".lesshst",
-    ".librewolf",
-    ".local/share/aish",
-    ".local/share/atuin",
-    ".local/share/fish",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".local/share/nvim/shada",
-    ".local/share/opencode/auth.json",
-    ".local/share/uv/credentials",
-    ".local/share/zsh/history",
-    ".local/state/aish",
-    ".local/state/bash/history",
-    ".local/state/nvim/shada",
-    ".m2/.develocity",
-    ".m2/.gradle-enterprise",
-    ".m2/settings-security.xml",
-    ".m2/settings-security4.xml",
-    ".m2/settings.xml",
-    ".mozilla",
-    ".msmtprc",
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".mysql_history",
-    ".netrc",
-    ".netrc.gpg",
-    ".node_repl_history",
-    ".npm-global/etc/npmrc",
-    ".npmrc",
-    ".oci",
-    ".opam/plugins/opam-publish",
-    ".password-store",
-    ".pgpass",
-    ".pki",
-    ".psql_history",
-    ".pulumi/credentials.json",
-    ".pypirc",
-    ".python_history",
-    ".rediscli_history",
-    ".s3cfg",
-    ".snap",
-    ".sqlite_history",
-    ".ssh",
-    ".stack/upload",
-    ".terraform.d",
-    ".terraformrc",
-    ".thunderbird",
-    ".var/app",
-    ".vault-token",
-    ".viminfo",
-    ".vnc/passwd",
-    ".wget-hsts",
-    ".yarnrc.yml",
-    ".zhistory",
-    ".zsh_history",
-    ".zsh_sessions",
-    "Library",
-];
-
-/// Beginnings of the names of profiles in `.config` whose programs have several channels, in lower case.
-const PROFILES: &[&str] = &[
-    "bravesoftware",
-    "chromium",
-    "code",
-    "google-chrome",
-    "microsoft-edge",
-    "opera",
-    "slack",
-    "vivaldi",
-    "vscodium",
-];
-
 /// Paths of `/etc` that root may read: it could also read the secrets there, and a rule for each file beside them takes
 /// milliseconds.
 const ETC_OF_ROOT: &[&str] = &[
@@ -329,23 +170,63 @@ pub struct PathRules {
     pub shown: Vec<PathBuf>,
     /// Paths that the command cannot change in the directories that may be changed.
     pub guarded: Vec<PathBuf>,
-    /// The home directory, if all of it is opened to read. Names that begin with a dot are hidden there, unless they are in
-    /// `named`: no list of secrets is complete.
-    open_home: Option<PathBuf>,
-    /// Toolchains, and paths that the policy opens by name.
+    open_home: Option<OpenHome>,
+}
+
+/// A home directory of which everything is opened to read. Names that begin with a dot are hidden there, unless they are opened by
+/// name: no list of secrets is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OpenHome {
+    home: PathBuf,
+    /// Toolchains, and paths that are opened by name.
     named: Vec<PathBuf>,
+    /// Where macOS has the data of programs, unless something in it is opened by name.
+    library: Option<PathBuf>,
 }
 
-/// Returns the paths that are hidden below a home directory even if it may be read: credentials, histories and start-up files.
-pub(super) fn secrets_of(home: &Path) -> Vec<PathBuf> {
-    let names = HOME_SECRETS.iter().chain(STARTUP_FILES);
-    names.map(|name| home.join(name)).collect()
-}
+impl OpenHome {
+    /// Returns the home directory if one of the paths `opened` is it or is above it.
+    pub(super) fn of<'a>(
+        home: &Path,
+        opened: impl IntoIterator<Item = &'a Path>,
+    ) -> Option<OpenHome> {
+        let opened = opened.into_iter();
+        let (above, below): (Vec<_>, Vec<_>) = opened.partition(|path| home.starts_with(path));
+        if above.is_empty() {
+            return None;
+        }
+        let library = Some(home.join("Library")).filter(|_| cfg!(target_os = "macos"));
+        let is_chosen = |library: &PathBuf| below.iter().any(|path| path.starts_with(library));
+        let named = TOOLCHAINS.iter().map(|name| home.join(name));
+        Some(OpenHome {
+            library: library.filter(|library| !is_chosen(library)),
+            named: named.chain(below.iter().map(PathBuf::from)).collect(),
+            home: home.to_owned(),
+        })
+    }
 
-/// Whether a name in `.config` is a profile with secrets, whatever its channel.
-pub(super) fn is_profile(name: &str) -> bool {
-    let name = name.to_lowercase();
-    PROFILES.iter().any(|start| name.starts_with(start))
+    /// Whether `path` is hidden because of its name.
+    pub(super) fn hides(&self, path: &Path) -> bool {
+        self.is_dotted(path) && !self.is_above_named(path)
+            || self.library.iter().any(|dir| path.starts_with(dir))
+    }
+
+    /// Whether something below `path` is hidden because of its name.
+    fn hides_below(&self, path: &Path) -> bool {
+        self.home.starts_with(path) || self.is_dotted(path) && self.is_above_named(path)
+    }
+
+    /// Whether `path` is below a name that begins with a dot, and below nothing that is named.
+    fn is_dotted(&self, path: &Path) -> bool {
+        let first = path.strip_prefix(&self.home).ok();
+        let first = first.and_then(|below| below.iter().next());
+        first.is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+            && !self.named.iter().any(|dir| path.starts_with(dir))
+    }
+
+    fn is_above_named(&self, path: &Path) -> bool {
+        self.named.iter().any(|dir| dir.starts_with(path))
+    }
 }
 
 impl PathRules {
@@ -364,18 +245,18 @@ impl PathRules {
         }
         let own = [&policy.dir].into_iter().chain(&policy.write);
         let opened: Vec<&PathBuf> = own.chain(&policy.read).chain(&policy.private_tmp).collect();
+        if opened
+            .iter()
+            .any(|path| path.starts_with(etc) || etc.starts_with(path))
+        {
+            hidden.extend(SYSTEM_SECRETS.iter().map(PathBuf::from));
+        }
         let mut open_home = None;
-        let mut named = Vec::new();
         if let Some(home) = &policy.home {
-            let toolchains = TOOLCHAINS.iter().map(|name| home.join(name));
             hidden.extend(secrets_of(home));
-            read.extend(toolchains.clone());
-            let is_above = |path: &&&PathBuf| home.starts_with(path);
-            if opened.iter().any(|path| is_above(&path)) {
-                open_home = Some(home.clone());
-                let below = opened.iter().filter(|path| !is_above(path));
-                named.extend(toolchains.chain(below.map(|path| (*path).clone())));
-            }
+            read.extend(TOOLCHAINS.iter().map(|name| home.join(name)));
+            open_home = OpenHome::of(home, opened.iter().map(|path| path.as_path()));
+            hidden.extend(open_home.iter().filter_map(|open| open.library.clone()));
         }
         read.extend(policy.read.iter().cloned());
         let mut write: Vec<PathBuf> = policy.private_tmp.iter().cloned().collect();
@@ -397,14 +278,13 @@ impl PathRules {
             shown: policy.shown.clone(),
             guarded: policy.guarded.clone(),
             open_home,
-            named,
         }
     }
 
     /// Whether `path` is hidden, or below something hidden.
     pub fn is_hidden(&self, path: &Path) -> bool {
         let beneath = |dirs: &[PathBuf]| dirs.iter().any(|dir| path.starts_with(dir));
-        let is_unnamed = || self.is_dotted(path) && !self.is_above_named(path);
+        let is_unnamed = || self.open_home.iter().any(|open| open.hides(path));
         let is_secret = path.ancestors().any(|dir| self.hidden.contains(dir));
         (is_secret || is_unnamed()) && !beneath(&self.shown)
     }
@@ -415,21 +295,7 @@ impl PathRules {
         let after = (Bound::Excluded(path), Bound::Unbounded);
         let next = self.hidden.range::<Path, _>(after).next();
         next.is_some_and(|secret| secret.starts_with(path))
-            || self.open_home.iter().any(|home| home.starts_with(path))
-            || self.is_dotted(path) && self.is_above_named(path)
-    }
-
-    /// Whether `path` is below a name that begins with a dot in an open home directory, and below nothing that is named.
-    fn is_dotted(&self, path: &Path) -> bool {
-        let home = self.open_home.as_deref();
-        let below = home.and_then(|home| path.strip_prefix(home).ok());
-        let first = below.and_then(|below| below.iter().next());
-        first.is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
-            && !self.named.iter().any(|dir| path.starts_with(dir))
-    }
-
-    fn is_above_named(&self, path: &Path) -> bool {
-        self.named.iter().any(|dir| dir.starts_with(path))
+            || self.open_home.iter().any(|open| open.hides_below(path))
     }
 
     /// Whether the content of `path` may be read.
@@ -529,8 +395,6 @@ mod tests {
                 assert!(rules.may_read(&path), "{dir}: {path:?}");
             }
         }
-        assert!(is_profile("google-chrome-beta") && is_profile("Code - Insiders"));
-        assert!(!is_profile("git"));
     }
 
     #[test]
@@ -598,5 +462,27 @@ mod tests {
         ] {
             assert!(!rules.may_write(Path::new(path)), "{path}");
         }
+    }
+
+    #[test]
+    fn secrets_of_the_system_are_hidden_in_a_workspace_that_holds_them() {
+        for dir in ["/etc", "/"] {
+            let mut policy = SandboxPolicy::new(SandboxLevel::ReadOnly, dir);
+            policy.is_root = true;
+            let rules = PathRules::new(&policy);
+            for path in ["/etc/shadow", "/etc/ssl/private/a.key"] {
+                assert!(!rules.may_read(Path::new(path)), "{dir}: {path}");
+            }
+            assert!(rules.may_read(Path::new("/etc/nginx/nginx.conf")));
+        }
+    }
+
+    #[test]
+    fn a_project_in_the_library_can_be_a_workspace() {
+        let mut policy = SandboxPolicy::new(SandboxLevel::Workspace, "/home/u/Library/project");
+        policy.home = Some("/home/u".into());
+        let rules = PathRules::new(&policy);
+        assert!(rules.may_write(Path::new("/home/u/Library/project/a.rs")));
+        assert!(!rules.may_read(Path::new("/home/u/Library/Keychains/x")));
     }
 }

@@ -15,7 +15,8 @@ use super::git_config::{
 use super::links;
 use super::planned_files::PlannedFiles;
 use crate::safety::protected_paths::{
-    GIT_SETTINGS, GIT_STATE, HOME_DIRS, HOME_PLACES, NAMES as STARTUP_FILES, is_project_place,
+    GIT_SETTINGS, GIT_STATE, HOME_DIRS, HOME_PLACES, NAMES as STARTUP_FILES, SYSTEM_PLACES,
+    SYSTEM_SETTINGS, is_project_place,
 };
 
 /// Maximum number of directories that are searched.
@@ -211,8 +212,8 @@ impl Search {
         }
     }
 
-    /// Adds what shells, git and the login session run from the home directory, where it is or where a link leads, and the user's
-    /// own directories of programs. Of a root inside one of them, every entry counts.
+    /// Adds what shells, git and the login session run from the home directory, where it is or where a link leads, the user's own
+    /// directories of programs, and settings of the system. Of a root inside one of them, every entry counts.
     fn add_home_places(&mut self, home: &Path, programs: &[PathBuf], roots: &[PathBuf]) {
         let planned = self.planned.clone();
         let below = |name: &&str| home.join(name);
@@ -227,7 +228,14 @@ impl Search {
         };
         let programs = programs.iter().filter_map(|dir| dir.canonicalize().ok());
         let programs = programs.filter(|dir| is_personal(dir, home));
-        let named = directories.iter().cloned().chain(files).chain(programs);
+        let etc = Path::new("/etc");
+        let is_near = roots
+            .iter()
+            .any(|root| root.starts_with(etc) || etc.starts_with(root));
+        let of_system = SYSTEM_PLACES.iter().chain(SYSTEM_SETTINGS);
+        let of_system = of_system.filter(|_| is_near).map(PathBuf::from);
+        let named = directories.iter().cloned().chain(files);
+        let named = named.chain(programs).chain(of_system);
         let places = named.flat_map(|path| [planned.real_path(&path), Some(path)]);
         let entries = |dir: &Path| {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -695,5 +703,30 @@ mod tests {
             "plugin.zsh",
         ];
         assert_eq!(names_below(&plugin, &places.files), expected);
+    }
+
+    #[test]
+    fn settings_of_the_system_count_where_the_workspace_holds_them() {
+        let home = tempfile::tempdir().unwrap();
+        let guarded = |root: &str, file: &str| {
+            let planned = PlannedFiles::new([PathBuf::from(file)]);
+            let end = Some(Instant::now());
+            let places =
+                Places::find_planned(&[root.into()], Some(home.path()), &[], &planned, end);
+            let mut above = Path::new(file).ancestors();
+            above.any(|path| places.files.iter().any(|place| place == path))
+        };
+        for (root, file) in [
+            ("/", "/etc/gitconfig"),
+            ("/etc", "/etc/ld.so.preload"),
+            ("/etc", "/etc/cron.d/x"),
+            ("/etc/cron.d", "/etc/cron.d/x"),
+            ("/etc", "/etc/sudoers.d/x"),
+        ] {
+            assert!(guarded(root, file), "{file}");
+        }
+        for (root, file) in [("/etc", "/etc/motd"), ("/etc/nginx", "/etc/nginx/x.conf")] {
+            assert!(!guarded(root, file), "{file}");
+        }
     }
 }

@@ -88,9 +88,11 @@ pub async fn scope(
     (added, helpers): (Vec<PathBuf>, HelperCatalog),
     prompt: Option<&str>,
 ) -> Result<WorkScope> {
-    let home = paths::variable("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let of_daemon = paths::variable("HOME").map(PathBuf::from);
+    let of_daemon = of_daemon.unwrap_or_default();
+    let home = of_shell.env.get("HOME").map(PathBuf::from);
+    let home = home.filter(|home| home.is_absolute());
+    let home = home.unwrap_or_else(|| of_daemon.clone());
     let (dir, user_home) = (PathBuf::from(of_shell.cwd), home.clone());
     // On another thread: a hanging file system delays only this prompt.
     let open = move || Workspace::new(&dir, Some(&user_home), &added);
@@ -126,19 +128,25 @@ pub async fn scope(
         SandboxSetting::ReadOnly => Some(SandboxLevel::ReadOnly),
         SandboxSetting::Workspace => Some(SandboxLevel::Workspace),
     };
-    let real_home = home.canonicalize().unwrap_or_else(|_| home.clone());
-    let holds_home = workspace.roots().any(|root| real_home.starts_with(root));
+    let homes = vec![home.clone(), of_daemon];
+    let holds = |home: &PathBuf| {
+        let home = home.canonicalize().unwrap_or_else(|_| home.clone());
+        workspace.roots().any(|root| home.starts_with(root))
+    };
+    let held_home = homes.iter().find(|home| holds(home)).cloned();
     // The sandbox makes no home directory writable.
-    let is_reduced = sandbox == Some(SandboxLevel::Workspace) && holds_home;
+    let is_reduced = sandbox == Some(SandboxLevel::Workspace) && held_home.is_some();
     let roots = workspace.roots().map(Path::to_owned).collect();
+    let moved = moved_dirs(of_shell, &homes);
     Ok(WorkScope {
-        home_files: Arc::new(HomeFiles::new(&home, roots)),
+        home_files: Arc::new(HomeFiles::new(homes, moved, roots)),
         workspace,
-        home,
+        home: home.clone(),
         kept,
         read: session.read_files.clone(),
         by_hand: false,
         shell: ShellScope {
+            home: held_home.unwrap_or(home),
             helper: helper.map_err(|e| Error::runtime(format!("cannot find aish-helper: {e}")))?,
             sandbox: match is_reduced {
                 true => Some(SandboxLevel::ReadOnly),
@@ -167,6 +175,25 @@ pub async fn scope(
             },
         },
     })
+}
+
+/// Returns the directories that variables of the shell and of the daemon name, with what is below a home directory without them.
+fn moved_dirs(shell: WorkShell<'_>, homes: &[PathBuf]) -> Vec<(PathBuf, &'static str)> {
+    let mut dirs = Vec::new();
+    for (variable, place) in [
+        ("XDG_CONFIG_HOME", ".config"),
+        ("XDG_DATA_HOME", ".local/share"),
+        ("XDG_STATE_HOME", ".local/state"),
+    ] {
+        let of_shell = shell.overrides.get(variable).map(PathBuf::from);
+        let of_daemon = paths::variable(variable).map(PathBuf::from);
+        let named = of_shell.into_iter().chain(of_daemon);
+        let is_usual = |home: &PathBuf, dir: &PathBuf| dir == home || *dir == home.join(place);
+        let is_moved = |dir: &PathBuf| !homes.iter().any(|home| is_usual(home, dir));
+        let named = named.filter(|dir| dir.is_absolute() && is_moved(dir));
+        dirs.extend(named.map(|dir| (dir, place)));
+    }
+    dirs
 }
 
 /// Returns all built-in tools and helpers.

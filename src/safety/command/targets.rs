@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::programs;
 use super::word::UNKNOWN;
 use super::wrappers;
-use crate::safety::protected_paths::{self, project_place};
+use crate::safety::protected_paths::{self, PROJECT_PLACES, project_place};
 use kinds::HARMLESS;
 
 pub use kinds::{attaches, build_file, is_device, is_disk, is_private, is_secret};
@@ -145,7 +145,16 @@ const RUN_LATER_HOME: &[&str] = &[
     ".config/tmux",
     ".config/wezterm",
     ".config/zed",
+    ".bashrc.d",
+    ".config/doom",
+    ".config/hg",
+    ".config/mutt",
+    ".config/neomutt",
+    ".config/vscodium/user",
+    ".config/xmonad",
     ".docker/config.json",
+    ".doom.d",
+    ".hgrc",
     ".kube/config",
     ".local/share/applications",
     ".local/share/systemd",
@@ -192,12 +201,19 @@ const RUN_LATER_HOME: &[&str] = &[
     ".local/share/keyrings",
     ".m2/settings.xml",
     ".mozilla",
+    ".mutt",
+    ".muttrc",
+    ".neomuttrc",
     ".password-store",
     ".profile.d",
     ".s3cfg",
+    ".spacemacs",
+    ".spacemacs.d",
     ".terraform.d",
     ".terraformrc",
     ".vault-token",
+    ".wezterm.lua",
+    ".xmonad",
     "library/application support/code/user",
     "library/keychains",
     "library/launchagents",
@@ -207,7 +223,10 @@ const RUN_LATER_HOME: &[&str] = &[
 pub fn run_later_places() -> impl Iterator<Item = &'static str> {
     let names = RUN_LATER.iter().filter(|name| name.starts_with('.'));
     let names = names.map(|name| name.trim_end_matches('/'));
-    names.chain(RUN_LATER_HOME.iter().copied())
+    let of_projects = PROJECT_PLACES.into_iter();
+    names
+        .chain(RUN_LATER_HOME.iter().copied())
+        .chain(of_projects.filter(|name| name.starts_with('.')))
 }
 
 /// Whether a path below a home directory, in lower case, is in a place that runs later or holds keys.

@@ -32,8 +32,9 @@ use self::supervision::{Supervision, SupervisionEnd};
 use super::guarded_files::GuardedFiles;
 use super::home_files::{LINK_DEPTH, is_helper, is_of_shell};
 use super::links;
-use super::path_rules::{PathRules, is_profile, secrets_of};
+use super::path_rules::PathRules;
 use super::policy::{SandboxLevel, SandboxPolicy};
+use super::secret_places::{is_profile, secrets_of};
 use super::{SandboxInvocation, SandboxOutcome, SandboxStage, SandboxSupport};
 use crate::error::{Error, ErrorContext, Result};
 

@@ -21,7 +21,7 @@ use crate::web::fetch::web_url;
 use crate::workspace::git::{GitCommand, GitRequest};
 use crate::workspace::grep::GrepRequest;
 
-/// Why a question to git is asked about whose answer may have the text of any file in the home directory.
+/// Why a question to git is asked about whose answer may have the text of a file that a reading tool asks about.
 const HOME_REPOSITORY: &str =
     "it may show secrets of your home directory, which no rule and no earlier answer covers";
 
@@ -391,6 +391,7 @@ fn git(scope: &WorkScope, call: GitArguments) -> Result<PreparedCall, PrepareErr
         None => None,
     };
     let top = scope.workspace.top();
+    let is_any_revision = call.revision.is_some();
     let request = GitRequest {
         revision: call.revision,
         path: path.clone(),
@@ -404,8 +405,11 @@ fn git(scope: &WorkScope, call: GitArguments) -> Result<PreparedCall, PrepareErr
         None => vec![&top],
     };
     let mut prepared = on_paths(scope, BuiltinAction::FsRead, &paths, work);
+    // A revision can name any object of the repository.
+    let limit = path.filter(|_| !is_any_revision);
+    let shown = limit.map_or(top.absolute, |path| path.absolute);
     let shows_files = matches!(call.command, GitCommandName::Diff | GitCommandName::Show);
-    if shows_files && prepared.reason.is_none() && scope.home_files.is_above_home(&top.absolute) {
+    if shows_files && prepared.reason.is_none() && scope.home_files.may_be_below(&shown) {
         prepared.reason = Some(HOME_REPOSITORY.to_owned());
     }
     Ok(prepared)

@@ -327,12 +327,21 @@ fn kept_reason(
     let home = &scope.home_files;
     let secret = |path: &Path| {
         let path = shown_path(path);
-        format!("{path} holds secrets, which no rule and no earlier answer covers")
+        format!("{path} is in a place for secrets, which no rule and no earlier answer covers")
     };
     let files: Vec<&Path> = paths.iter().map(|path| path.absolute.as_path()).collect();
     if action != BuiltinAction::FsWrite {
-        let found = files.into_iter().find(|path| home.is_secret(path));
-        return found.map(secret);
+        return files.into_iter().find_map(|path| match home.of_read(path)? {
+            HomeFile::Secret => Some(secret(path)),
+            // The sandbox hides it from a command.
+            _ if action != BuiltinAction::FsRead => None,
+            _ => {
+                let path = shown_path(path);
+                Some(format!(
+                    "{path} is hidden in your home directory, which no rule and no earlier answer covers"
+                ))
+            }
+        });
     }
     let of_home = home.of_change(&files);
     if let Some((path, HomeFile::Secret)) = &of_home {

@@ -27,7 +27,7 @@ pub struct OfferedWork {
 pub struct WorkScope {
     /// The directories.
     pub workspace: Workspace,
-    /// The user's home directory.
+    /// The home directory of the shell.
     pub home: PathBuf,
     /// The files of the home directory that are asked about, whatever the rules allow.
     pub home_files: Arc<HomeFiles>,
@@ -125,7 +125,7 @@ impl WorkScope {
     /// Returns what one search leaves out: files and directories that may not be read without a question.
     pub fn search_filter(&self) -> PathFilter {
         let (own, home_files) = ((self.left_out.0)(), self.home_files.clone());
-        PathFilter::new(move |path| home_files.is_secret(path) || own.matches(path))
+        PathFilter::new(move |path| home_files.of_read(path).is_some() || own.matches(path))
     }
 
     /// Returns the rights of a command in a directory, which it may read even if that is outside of the workspace.
@@ -135,9 +135,10 @@ impl WorkScope {
         let mut policy = SandboxPolicy::new(level, first);
         policy.write = roots.collect();
         policy.network = network;
-        policy.home = Some(self.home.clone());
+        policy.home = Some(self.shell.home.clone());
         policy.is_root = nix::unistd::geteuid().is_root();
         policy.hidden = self.shell.hidden.clone();
+        policy.hidden.extend(self.home_files.moved_secrets());
         policy.variables = self
             .shell
             .env
@@ -164,6 +165,8 @@ impl WorkScope {
 pub struct ShellScope {
     /// The program of aish, which sets up the sandbox.
     pub helper: PathBuf,
+    /// The home directory that the sandbox hides: one that the workspace holds, else that of the shell.
+    pub home: PathBuf,
     /// How far commands reach: `None` without a sandbox.
     pub sandbox: Option<SandboxLevel>,
     /// Commands only read, although the settings allow more: the workspace holds the home directory.
