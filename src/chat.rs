@@ -410,7 +410,7 @@ pub enum FinishReason {
     Interrupted,
     /// The request failed.
     Error,
-    /// The daemon was killed; the text is what was shown until then.
+    /// The daemon was killed; the text is what was shown until then, if anything.
     CutOff,
 }
 
@@ -429,6 +429,9 @@ impl FinishReason {
     }
 }
 
+/// Sent to the model in place of the result of a call that was cancelled, or during which the daemon ended.
+pub const INTERRUPTED: &str = "[no result: interrupted]";
+
 /// How a tool call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -445,7 +448,7 @@ pub enum CallStatus {
     Blocked,
     /// The call was malformed: not a JSON object, or an unknown tool.
     InvalidCall,
-    /// The call was cancelled.
+    /// The call was cancelled, or the daemon ended during it.
     Interrupted,
 }
 

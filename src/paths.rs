@@ -225,13 +225,22 @@ pub fn lock_file(path: &Path) -> Result<Flock<File>> {
 /// Locks a file as [`lock_file`] does, but waits at most `time`. Without a result another process holds the lock, or the file
 /// cannot be opened or locked.
 pub fn lock_file_within(path: &Path, time: Duration) -> Option<Flock<File>> {
+    lock_file_for(path, time).ok().flatten()
+}
+
+/// Same as [`lock_file_within`], but tells a lock that another process holds (`None`) from other failures.
+///
+/// # Errors
+/// The file cannot be opened or locked.
+pub fn lock_file_for(path: &Path, time: Duration) -> Result<Option<Flock<File>>> {
     let end = Instant::now() + time;
-    let mut file = open_lock(path).ok()?;
+    let mut file = open_lock(path)?;
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Some(lock),
+            Ok(lock) => return Ok(Some(lock)),
             Err((unlocked, Errno::EWOULDBLOCK)) if Instant::now() < end => file = unlocked,
-            Err(_) => return None,
+            Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
+            Err((_, e)) => return Err(e).context(|| format!("cannot lock {}", path.display())),
         }
         std::thread::sleep(LOCK_RETRY);
     }

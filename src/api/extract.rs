@@ -1,7 +1,8 @@
 //! Extractors that refuse a request with a problem document.
 
 use axum::body::HttpBody;
-use axum::extract::rejection::QueryRejection;
+use axum::extract::path::ErrorKind;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -76,12 +77,29 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
 
 /// Says which field has a wrong value.
 fn typed_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    let (path, message) = (error.path().to_string(), error.inner().to_string());
+    let (path, message) = (error.path().to_string(), plain_type(error.inner()));
     // The name of a field that is unknown is in the message.
     match path == "." || message.starts_with("unknown field") {
         true => message,
         false => format!("{path}: {message}"),
     }
+}
+
+/// Returns what is wrong with a value, without the name of a type of Rust.
+fn plain_type(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let Some((value, expected)) = message.rsplit_once(", expected ") else {
+        return message;
+    };
+    let number = expected.strip_prefix(['u', 'i']).unwrap_or_default();
+    let is_number = number == "size" || number.parse::<u8>().is_ok();
+    let expected = match expected {
+        _ if is_number => "a whole number that fits",
+        "f32" | "f64" => "a number",
+        _ if expected.starts_with("struct ") => "an object",
+        _ => return message,
+    };
+    format!("{value}, expected {expected}")
 }
 
 /// How axum begins the text about parameters that do not fit.
@@ -125,11 +143,26 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::<T>::from_request_parts(parts, state).await {
             Ok(Path(parameters)) => Ok(InPath(parameters)),
-            Err(rejection) => {
-                let hint = "the path is percent-encoded UTF-8; /doc describes its parameters";
-                Err(Problem::bad_request(one_line(&rejection.body_text()), hint))
-            }
+            Err(rejection) => Err(path_problem(rejection)),
         }
+    }
+}
+
+fn path_problem(rejection: PathRejection) -> Problem {
+    let kind = match rejection {
+        PathRejection::FailedToDeserializePathParams(fault) => Some(fault.into_kind()),
+        _ => None,
+    };
+    let hint = "the path is percent-encoded UTF-8; /doc describes its parameters";
+    Problem::bad_request(path_fault(kind), hint)
+}
+
+fn path_fault(kind: Option<ErrorKind>) -> String {
+    match kind {
+        Some(ErrorKind::InvalidUtf8InPathParam { key }) => {
+            format!("the parameter {key} in the path is not UTF-8")
+        }
+        _ => "a parameter in the path is not valid".to_owned(),
     }
 }
 
@@ -179,10 +212,50 @@ fn query_problem(rejection: &QueryRejection) -> Problem {
     let fault = text
         .split_once(QUERY_PREFIX)
         .map_or(&*text, |(_, fault)| fault);
+    let fault = plain_fault(fault);
     Problem::bad_request(
         one_line(&format!("the parameters are not valid: {fault}")),
         hint,
     )
+}
+
+/// What the standard library and serde say about parameters, and what is said instead.
+const FAULTS: [(&str, &str); 7] = [
+    ("invalid digit found in string", NOT_A_NUMBER),
+    ("cannot parse integer from empty string", NOT_A_NUMBER),
+    (
+        "number too large to fit in target type",
+        "the number is too large",
+    ),
+    (
+        "provided string was not `true` or `false`",
+        "neither true nor false",
+    ),
+    ("unknown field", "unknown parameter"),
+    ("duplicate field", "given twice:"),
+    ("missing field", "missing:"),
+];
+
+const NOT_A_NUMBER: &str = "not a whole number of at least 0";
+
+/// Returns the fault of a parameter, behind the parameter's name where the fault has it, without words of a library.
+fn plain_fault(fault: &str) -> String {
+    let (name, words) = match fault.split_once(": ") {
+        Some((name, words)) if !name.contains(' ') => (Some(name), words),
+        _ => (None, fault),
+    };
+    let known = FAULTS
+        .iter()
+        .find_map(|(library, plain)| Some((words.strip_prefix(library)?, plain)));
+    let words = known.map_or_else(
+        || words.to_owned(),
+        |(rest, plain)| format!("{plain}{rest}"),
+    );
+    match name {
+        // The fault names it.
+        Some(name) if !words.contains(&format!("`{name}`")) => format!("{name}: {words}"),
+        _ => words,
+    }
 }
 
 /// The text of a rejection quotes the request: one line, without control characters.
@@ -209,8 +282,25 @@ mod tests {
         struct Filter {
             #[serde(rename = "limit")]
             _limit: Option<usize>,
+            #[serde(rename = "follow")]
+            _follow: Option<bool>,
         }
-        for (query, named) in [("limit=x", "limit"), ("limits=1", "limits")] {
+        let number = "limit: not a whole number of at least 0";
+        for (query, fault) in [
+            ("limit=x", number),
+            ("limit=-1", number),
+            ("limit=", number),
+            (
+                "limit=99999999999999999999",
+                "limit: the number is too large",
+            ),
+            ("follow=1", "follow: neither true nor false"),
+            (
+                "limits=1",
+                "unknown parameter `limits`, expected `limit` or `follow`",
+            ),
+            ("limit=1&limit=2", "given twice: `limit`"),
+        ] {
             let request = Request::builder().uri(format!("/?{query}"));
             let (mut parts, ()) = request.body(()).expect("a request").into_parts();
             let read = Parameters::<Filter>::from_request_parts(&mut parts, &());
@@ -219,15 +309,46 @@ mod tests {
             let document = problem.document();
             let document: Value = serde_json::from_slice(&document).expect("JSON");
             let detail = document["detail"].as_str().expect("text");
-            assert!(
-                detail.starts_with("the parameters are not valid: "),
-                "{detail}"
-            );
-            assert!(
-                detail.contains(named) && !detail.contains("deserialize"),
-                "{detail}"
-            );
+            assert_eq!(detail, format!("the parameters are not valid: {fault}"));
         }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_without_the_name_of_a_type() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Inner {
+            #[serde(rename = "limit")]
+            _limit: usize,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Body {
+            #[serde(rename = "inner")]
+            _inner: Inner,
+        }
+        for (body, fault) in [
+            (
+                r#"{"inner":{"limit":"x"}}"#,
+                "inner.limit: invalid type: string \"x\", expected a whole number that fits",
+            ),
+            (
+                r#"{"inner":1}"#,
+                "inner: invalid type: integer `1`, expected an object",
+            ),
+            (r#"{"inner":{}}"#, "inner: missing field `limit`"),
+        ] {
+            let body: Value = serde_json::from_str(body).expect("JSON");
+            let error = serde_path_to_error::deserialize::<_, Body>(body).expect_err("a fault");
+            assert_eq!(typed_fault(&error), fault);
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf8_is_refused_with_the_name_of_the_parameter() {
+        let key = "session_id".to_owned();
+        let fault = path_fault(Some(ErrorKind::InvalidUtf8InPathParam { key }));
+        assert_eq!(fault, "the parameter session_id in the path is not UTF-8");
+        let other = ErrorKind::UnsupportedType { name: "a::Type" };
+        assert!(!path_fault(Some(other)).contains("Type"));
     }
 
     #[test]

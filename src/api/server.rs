@@ -306,8 +306,9 @@ impl ApiServer {
         let running = running.as_ref();
         let page = running.and_then(|running| Some((running.state.clone(), running.url.clone()?)));
         page.ok_or_else(|| {
-            Error::usage("the server has no port that a browser can use")
-                .hint("give it one: aish-helper serve --port 4096")
+            Error::usage("the server has no port that a browser can use").hint(
+                "start it again with one: aish-helper serve stop && aish-helper serve --port 4096",
+            )
         })
     }
 

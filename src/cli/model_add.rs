@@ -259,7 +259,7 @@ impl AddedModel<'_> {
                 (true, NamedServer::Hosted(_)) => {}
                 (true, NamedServer::Other { .. }) => return Ok(None),
                 (false, _) => {
-                    if let Some(key) = dialog.checked_key(&typed)? {
+                    if let Some(key) = dialog.checked_key(&typed, "key")? {
                         return Ok(Some((key, None)));
                     }
                 }

@@ -91,7 +91,7 @@ impl Onboarding<'_> {
             if typed.trim().is_empty() {
                 return Ok(DialogStep::Menu);
             }
-            let Some(key) = self.dialog.checked_key(&typed)? else {
+            let Some(key) = self.dialog.checked_key(&typed, "key")? else {
                 continue;
             };
             let hosted = match key_owner(&key) {
@@ -228,7 +228,7 @@ impl Onboarding<'_> {
             let key = if typed.trim().is_empty() {
                 None
             } else {
-                let Some(key) = self.dialog.checked_key(&typed)? else {
+                let Some(key) = self.dialog.checked_key(&typed, "key")? else {
                     continue;
                 };
                 // Checked before the key is sent.

@@ -72,7 +72,7 @@ impl<'a> ServerAccess<'a> {
             let typed = dialog.ask(&question, false)?;
             let typed = typed.filter(|typed| !typed.is_empty());
             let typed = typed.ok_or_else(|| Error::usage("no token was given"))?;
-            let Some(token) = dialog.checked_key(&typed)? else {
+            let Some(token) = dialog.checked_key(&typed, "token")? else {
                 continue;
             };
             match self.check(&token) {

@@ -47,18 +47,19 @@ impl<'a> SetupDialog<'a> {
         edit_line::read(&self.tty, &keys, echo)
     }
 
-    /// Returns the pasted text if it can be a key, and reports the reason otherwise.
+    /// Returns the pasted text if it can be a key, and reports the reason otherwise, in which it is called `noun`.
     ///
     /// # Errors
     /// The terminal is lost.
-    pub fn checked_key(&self, typed: &str) -> Result<Option<Secret>> {
+    pub fn checked_key(&self, typed: &str, noun: &str) -> Result<Option<Secret>> {
         match key::checked(typed.as_bytes()) {
             Ok(key) if key.contains("://") => {
-                self.print("  The pasted text is an address, not a key.\n")?;
+                self.print(&format!("  The pasted text is an address, not a {noun}.\n"))?;
                 Ok(None)
             }
             Ok(key) => Ok(Some(Secret::new(key))),
             Err(reason) => {
+                let reason = reason.replacen("a key", &format!("a {noun}"), 1);
                 self.print(&format!("  The pasted text {reason}.\n"))?;
                 Ok(None)
             }

@@ -479,7 +479,7 @@ impl<'a> RequestLoop<'a> {
 }
 
 fn gone_while_asking() -> Error {
-    Error::runtime("the aish daemon exited during the question; the call was denied")
+    Error::runtime("the aish daemon exited during the question; the call was not made")
         .hint("ask again; if it fails again, run: aish-helper doctor")
 }
 

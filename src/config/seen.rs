@@ -13,11 +13,13 @@ use super::overrides::ConfigOverrides;
 use super::resolve;
 use super::settings::Config;
 use crate::error::{Error, Result};
-use crate::paths::{Paths, lock_file, lock_file_within, make_dir, read_own, replace_unsynced};
+use crate::paths::{Paths, lock_file_for, lock_file_within, make_dir, read_own, replace_unsynced};
 use crate::secret::fingerprint;
 
 /// How long reading waits for a command that changes the configuration.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a command that changes the configuration waits for another one.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changes that loosen the configuration and wait for a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,11 +128,22 @@ pub(super) fn follow(paths: &Paths, before: &ConfigFile, after: &ConfigFile) {
     }
 }
 
-/// Waits until no other process changes the configuration.
+/// Waits until no other process changes the configuration, but only for a moment: that process may be stopped.
+///
+/// # Errors
+/// The lock is held by another process, or its file cannot be opened or locked.
 pub(super) fn lock(paths: &Paths) -> Result<Flock<File>> {
     make_dir(&paths.state)?;
     // Not the directory: on NFS an exclusive lock needs a file that is open for writing.
-    lock_file(&lock_path(paths))
+    let path = lock_path(paths);
+    lock_file_for(&path, CHANGE_PATIENCE)?.ok_or_else(|| {
+        let message = "another process is changing the configuration";
+        let hint = format!(
+            "try again; if no aish-helper is running, another program holds {}",
+            path.display()
+        );
+        Error::runtime(message).hint(hint)
+    })
 }
 
 fn lock_path(paths: &Paths) -> PathBuf {
@@ -189,6 +202,10 @@ mod tests {
         let start = Instant::now();
         read_confirmed(&paths).unwrap();
         assert!(start.elapsed() >= LOCK_PATIENCE);
+        let start = Instant::now();
+        let refused = lock(&paths).unwrap_err();
+        assert!(refused.hint.unwrap().contains("config.lock"));
+        assert!(start.elapsed() >= CHANGE_PATIENCE);
         // It is had once it is free.
         let path = lock_path(&paths);
         let waiting =

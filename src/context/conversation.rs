@@ -4,15 +4,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::chat::{
-    AssistantMessage, CallStatus, ChatMessage, FinishReason, ImageContent, ToolCall, ToolResult,
+    AssistantMessage, CallStatus, ChatMessage, FinishReason, INTERRUPTED, ImageContent, ToolCall,
+    ToolResult,
 };
 use crate::history::record::{ApprovalDecision, Record, RecordBody};
 
 /// Sent to the model in place of a missing result.
 pub const NO_RESULT: &str = "[no result: the call failed]";
-
-/// Same, for a call that the user cancelled.
-pub const INTERRUPTED: &str = "[no result: interrupted]";
 
 /// Reply in the conversation to a summary, since strict chat templates require alternating roles.
 const SUMMARY_REPLY: &str = "I have read the summary.";
@@ -88,6 +86,11 @@ pub fn conversation(records: &[Record]) -> Conversation {
                 let is_empty = text.is_empty() && calls.is_empty();
                 let is_after_prompt = matches!(talk.messages.last(), Some(ChatMessage::User(..)));
                 if *finish == FinishReason::Error && is_empty && is_after_prompt {
+                    continue;
+                }
+                // The turn was cut off during its calls, whose results say so.
+                let is_after_calls = matches!(talk.messages.last(), Some(ChatMessage::Tool(_)));
+                if *finish == FinishReason::CutOff && is_empty && is_after_calls {
                     continue;
                 }
                 let is_continuation =

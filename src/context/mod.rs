@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 pub use self::compaction::{CompactionPlan, SUMMARY_PROMPT, plan_compaction};
-pub use self::conversation::{Conversation, INTERRUPTED, NO_RESULT, conversation, left_out};
+pub use self::conversation::{Conversation, NO_RESULT, conversation, left_out};
 pub use self::fit::{FittedMessages, WindowLimit, fit};
 pub use self::fix::{FIX_PROMPT, FailedCommand, fix_request};
 use crate::history::record::CommandOutput;

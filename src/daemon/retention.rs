@@ -38,6 +38,9 @@ pub async fn keep(services: Arc<SharedServices>) {
         };
         let shared = services.clone();
         let dropped = blocking(&mut retention, move |retention| {
+            if let Err(e) = Handle::current().block_on(share::remove_unlisted(&shared)) {
+                tracing::warn!("{}", e.message);
+            }
             apply_to_recordings(&shared, &config.record);
             apply(&shared, retention, &config.history)
         });

@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
+use super::cut_off;
 use super::record::{Record, RecordBody, RecordIds};
 use super::writer::{JournalWriter, LogFile, unwritable};
 use crate::error::{Error, ErrorContext, Result};
@@ -123,7 +124,8 @@ impl Journal {
         Ok(self.log(path, Some(file)))
     }
 
-    /// Opens the file of a session, cuts off a torn last line, and reads the rest.
+    /// Opens the file of a session, cuts off a torn last line, reads the rest, and adds the records that are missing because the
+    /// daemon was killed during tool calls. No turn of the session may be running.
     ///
     /// # Errors
     /// The file cannot be read or repaired.
@@ -131,8 +133,17 @@ impl Journal {
         self.drain();
         let path = self.path(session);
         let file = opened(&path, false)?;
-        let records = read_from(&file, &path, 0)?;
-        Ok((self.log(path, Some(file)), records))
+        let mut records = read_from(&file, &path, 0)?;
+        let log = self.log(path, Some(file));
+        let (read, missing) = (records.len(), cut_off::missing_records(&records));
+        if !missing.is_empty() {
+            records.extend(missing.into_iter().map(|(ids, body)| new_record(ids, body)));
+            // On a full disk the session is usable all the same.
+            if let Err(e) = log.write(&records[read..]).and_then(|()| log.flush()) {
+                tracing::warn!("{}", e.message);
+            }
+        }
+        Ok((log, records))
     }
 
     /// Opens the file with the commands of all shells and reads the last of them. A file that cannot be opened now, such

@@ -3,7 +3,8 @@
 //! Each running answer has a file: a header line and the redacted text so far. A secret is recognised only when enough of
 //! it was received. Text that the redactor has not decided on yet is written as a tail, which the next append overwrites;
 //! the tail ends before the beginning of a possible secret. The file is removed when the answer's record is in the
-//! journal. [`recover`] turns files left by a killed daemon into records with the finish `cut_off`.
+//! journal; that of an answer with tool calls stays until the next answer begins or the turn ends. [`recover`] turns files
+//! left by a killed daemon into records with the finish `cut_off`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -12,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::cut_off;
 use super::journal::{Journal, now_ms};
-use super::record::{RecordBody, RecordIds};
+use super::record::{Record, RecordBody, RecordIds};
 use crate::chat::FinishReason;
 use crate::error::{ErrorContext, Result};
 use crate::paths;
@@ -97,7 +99,7 @@ impl PartialAnswer {
         self.text.as_mut().map_or(&[], RedactedText::settled)
     }
 
-    /// Removes the file, once the answer's record is in the journal.
+    /// Removes the file, once the answer's record and the results of its calls are in the journal.
     pub fn finish(mut self) {
         remove(&mut self.file);
     }
@@ -336,44 +338,42 @@ fn recover_file(journal: &Journal, path: &Path) -> Result<Recovery> {
         shell: header.ids.shell.clone(),
         background: header.background,
     };
-    // Nothing was shown, but the shell of a background turn waits for a notice.
-    if text.is_empty() {
-        return Ok(match header.background {
-            true => Recovery::Added(recovered),
-            false => Recovery::Obsolete,
-        });
-    }
+    // This adds the results of tool calls that were running.
     let (log, records) = journal.open(&session)?;
-    let is_same = |ids: &RecordIds| ids.turn.is_some() && ids.turn == header.ids.turn;
-    let mut answers = records
-        .iter()
-        .filter(|r| matches!(r.body, RecordBody::Assistant { .. }));
-    if answers.any(|r| is_same(&r.ids)) {
-        return Ok(Recovery::Obsolete);
-    }
+    let of_turn = |ids: &RecordIds| ids.turn.is_some() && ids.turn == header.ids.turn;
+    let of_prompt = |ids: &RecordIds| ids.prompt.is_some() && ids.prompt == header.ids.prompt;
+    let is_answer = |r: &&Record| matches!(r.body, RecordBody::Assistant { .. });
+    let mut answers = records.iter().filter(is_answer);
+    let last = answers.clone().rfind(|r| of_prompt(&r.ids));
+    let is_recorded = answers.any(|r| of_turn(&r.ids));
+    let (goes_on, was_cut_off) = match last.map(|answer| &answer.body) {
+        Some(RecordBody::Assistant { calls, finish, .. }) => (
+            !calls.is_empty() || *finish == FinishReason::Paused,
+            *finish == FinishReason::CutOff,
+        ),
+        _ => (false, false),
+    };
     let modified = fs::metadata(path).and_then(|m| m.modified()).ok();
     let last_ms = modified.map_or(header.started_ms, super::journal::milliseconds);
-    let answer = RecordBody::Assistant {
-        text: text.to_owned(),
-        calls: Vec::new(),
-        native: None,
-        model: header.model,
-        finish: FinishReason::CutOff,
-        error: None,
-        omitted: 0,
-        prompt_tokens: None,
-        completion_tokens: None,
-        cache_read_tokens: 0,
-        cache_write_tokens: 0,
-        reasoning_tokens: 0,
-        provider: None,
-        cost: None,
-        cost_estimated: false,
-        refused: false,
-        rejected: false,
-        ms: last_ms.saturating_sub(header.started_ms),
+    let ms = last_ms.saturating_sub(header.started_ms);
+    let (ids, answer) = match (is_recorded, goes_on) {
+        // The tool calls were running, or had just ended.
+        (true, false) if was_cut_off => return Ok(Recovery::Added(recovered)),
+        (true, false) => return Ok(Recovery::Obsolete),
+        (true, true) => cut_off::unsent_round(&header.ids, header.model),
+        // Nothing was shown, but the shell of a background turn waits for a notice.
+        (false, false) if text.is_empty() => {
+            return Ok(match header.background {
+                true => Recovery::Added(recovered),
+                false => Recovery::Obsolete,
+            });
+        }
+        (false, _) => {
+            let answer = cut_off::cut_off_answer(text, header.model, None, ms);
+            (header.ids, answer)
+        }
     };
-    log.append(header.ids, answer)?;
+    log.append(ids, answer)?;
     log.sync()?;
     Ok(Recovery::Added(recovered))
 }

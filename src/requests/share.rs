@@ -366,12 +366,25 @@ pub async fn remove(
     };
     let keys = keys(services, source, &source_settings, &listed).await?;
     let held = held.clone();
-    let removed = async move { shares.unshare(&held, &keys, stops).await };
+    let removed = async move {
+        let count = shares.unshare(&held, &keys, stops).await?;
+        // The page of this session may be one of them.
+        shares.remove_unlisted().await?;
+        Ok(count)
+    };
     let count = complete(services, removed).await?;
     Ok(RemovedShares {
         count,
         is_stopped: stops,
     })
+}
+
+/// Removes the pages on this machine that are not in the register.
+///
+/// # Errors
+/// The register cannot be read, or a page cannot be removed.
+pub async fn remove_unlisted(services: &SharedServices) -> Result<()> {
+    Shares::new(&services.paths).remove_unlisted().await
 }
 
 /// Forgets the state of a deleted session besides its shares.

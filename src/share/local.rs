@@ -1,5 +1,6 @@
 //! Pages that the HTTP server serves, and their recordings: a file for each, in a directory that only the user can read.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -62,13 +63,46 @@ impl LocalPages {
         }
     }
 
+    /// Returns the ids of the shares with an object here.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn ids(&self) -> Result<BTreeSet<String>> {
+        Ok(self.files()?.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Removes all objects of a share, however many there are.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove_all(&self, id: &str) -> Result<()> {
+        for (_, file) in self.files()?.into_iter().filter(|(of, _)| of == id) {
+            fs::remove_file(&file).context(|| format!("cannot remove {}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the files of objects, each with the id of its share.
+    fn files(&self) -> Result<Vec<(String, PathBuf)>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.context(|| format!("cannot list {}", self.dir.display()))?,
+        };
+        let with_id = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            let (id, rest) = name.split_at_checked(ID)?;
+            let is_object = rest == ".html" || rest.starts_with('-') && rest.ends_with(".cast");
+            (is_id(id) && is_object).then(|| (id.to_owned(), entry.path()))
+        };
+        Ok(entries.flatten().filter_map(with_id).collect())
+    }
+
     /// Opens an object of a share; `None` if there is none.
     ///
     /// # Errors
     /// The file cannot be opened.
     pub fn open(&self, id: &str, object: ShareObject) -> Result<Option<File>> {
-        let is_id = id.len() == ID && id.bytes().all(|b| b.is_ascii_hexdigit());
-        if !is_id {
+        if !is_id(id) {
             return Ok(None);
         }
         let file = self.file(id, object);
@@ -79,4 +113,8 @@ impl LocalPages {
                 .map(Some),
         }
     }
+}
+
+fn is_id(id: &str) -> bool {
+    id.len() == ID && id.bytes().all(|b| b.is_ascii_hexdigit())
 }

@@ -299,6 +299,30 @@ impl Shares {
         }
     }
 
+    /// Removes the pages on this machine that no share has, and their recordings: a register that was moved aside does not list them.
+    ///
+    /// # Errors
+    /// The register or the directory cannot be read, or a file cannot be removed.
+    pub async fn remove_unlisted(&self) -> Result<()> {
+        let shares = self.clone();
+        blocking(move || {
+            // Before the register is read, where each share is listed as long as one of its objects may be there.
+            let mut unlisted = shares.pages.ids()?;
+            if unlisted.is_empty() {
+                return Ok(());
+            }
+            for share in shares.register.list()? {
+                unlisted.remove(&share.id);
+            }
+            for id in &unlisted {
+                shares.pages.remove_all(id)?;
+                tracing::info!("removed a page that is not in the register of shares");
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Forgets that a session is not shared automatically: it is deleted.
     ///
     /// # Errors
@@ -441,4 +465,75 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|e| Err(Error::runtime(format!("the background task failed: {e}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn share(id: &str) -> Share {
+        Share {
+            id: id.to_owned(),
+            session: "s".to_owned(),
+            title: String::new(),
+            created_ms: 1,
+            digest: String::new(),
+            phase: SharePhase::Published,
+            place: SharePlace::Local,
+            is_automatic: false,
+            recordings: 1,
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_that_no_register_lists_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = Paths::under(home.path(), 1).unwrap();
+        let shares = Shares::new(&paths);
+        let (listed, lost) = (random_id(), random_id());
+        for id in [&listed, &lost] {
+            for object in share(id).objects() {
+                shares.pages.write(id, object, b"page").unwrap();
+            }
+        }
+        // Not pages of aish.
+        let dir = paths.shares();
+        fs::write(dir.join("notes.html"), "x").unwrap();
+        fs::write(dir.join(format!("{lost}.txt")), "x").unwrap();
+        // A register that cannot be read may list them.
+        let register = paths.data.join("shares.json");
+        fs::write(&register, "").unwrap();
+        let error = shares.remove_unlisted().await.unwrap_err();
+        assert!(error.message.contains("is damaged"), "{}", error.message);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 6);
+        fs::rename(&register, paths.data.join("shares.json.damaged")).unwrap();
+        shares.put(&share(&listed)).await.unwrap();
+        shares.remove_unlisted().await.unwrap();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 4);
+        for object in share(&listed).objects() {
+            let file = shares.open(&listed, object).await.unwrap();
+            assert!(file.is_some(), "{object:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_register_is_named_without_words_of_a_library() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = Paths::under(home.path(), 1).unwrap();
+        let register = ShareRegister::new(&paths);
+        let file = paths.data.join("shares.json");
+        fs::create_dir_all(&paths.data).unwrap();
+        for text in ["", "{}", "[{", "[1]", "{\"shares\":1}"] {
+            fs::write(&file, text).unwrap();
+            let error = register.list().unwrap_err();
+            let expected = format!("{} is damaged at line", file.display());
+            assert!(error.message.starts_with(&expected), "{}", error.message);
+            assert!(error.hint.is_some_and(|hint| hint.contains(".damaged")));
+        }
+        // As it was at first.
+        fs::write(&file, "[]").unwrap();
+        assert_eq!(register.list().unwrap(), []);
+    }
 }

@@ -84,14 +84,6 @@ struct Entries {
     stopped: Vec<String>,
 }
 
-/// The file as it is now, and as it was at first.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum EntriesFile {
-    Entries(Entries),
-    Shares(Vec<Share>),
-}
-
 /// All shares.
 #[derive(Debug, Clone)]
 pub struct ShareRegister {
@@ -138,7 +130,8 @@ impl ShareRegister {
             let file = self.file.display();
             error.hint(format!(
                 "it lists the shared pages, of which none can be removed without it, and those in a bucket may still be readable: \
-                 look for them there, then move the file aside and try again: mv {file} {file}.damaged"
+                 look for them there, then move the file aside and try again: mv {file} {file}.damaged (aish then removes the \
+                 pages on this machine)"
             ))
         })
     }
@@ -151,13 +144,20 @@ impl ShareRegister {
         };
         let mut text = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut text).context(what)?;
-        match serde_json::from_slice(&text).context(what)? {
-            EntriesFile::Entries(entries) => Ok(entries),
-            EntriesFile::Shares(shares) => Ok(Entries {
+        let damaged = |e: serde_json::Error| {
+            // The message of the parser can name types of this program, and says nothing that helps.
+            let (file, line) = (self.file.display(), e.line());
+            Error::runtime(format!("{file} is damaged at line {line}"))
+        };
+        // As it was at first.
+        if text.trim_ascii_start().starts_with(b"[") {
+            let shares = serde_json::from_slice(&text).map_err(damaged)?;
+            return Ok(Entries {
                 shares,
                 stopped: Vec::new(),
-            }),
+            });
         }
+        serde_json::from_slice(&text).map_err(damaged)
     }
 
     /// Adds or replaces a share, synced.

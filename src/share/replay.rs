@@ -46,7 +46,7 @@ pub struct SharedRecordings {
     pub shared: Vec<SharedRecording>,
     /// Number of those that are left out because there is too much of them.
     pub left_out: usize,
-    /// Number of secrets that were replaced.
+    /// Number of different secrets that were replaced, of each recording.
     pub secrets: usize,
     bytes: usize,
 }

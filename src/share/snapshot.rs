@@ -59,8 +59,11 @@ pub enum SharedRole {
 /// Parts that were left out of a share or replaced in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RemovedCounts {
-    /// Marks of secrets.
+    /// Marks of secrets in texts.
     pub secrets: usize,
+    /// Different secrets in recordings, where a screen that is drawn again shows one any number of times.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub recorded_secrets: usize,
     /// Places in which the home directory, the login name or the name of the machine stood.
     pub own_names: usize,
     /// Results of tools and outputs of commands.
@@ -73,6 +76,15 @@ pub struct RemovedCounts {
     pub other: usize,
 }
 
+/// Whether a count is left out of the digest, which pages without recordings keep.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl RemovedCounts {
     /// Returns the counts in words, without those that are zero.
     pub fn words(&self) -> Vec<String> {
@@ -83,6 +95,11 @@ impl RemovedCounts {
         };
         [
             count(self.secrets, "secret", "secrets"),
+            count(
+                self.recorded_secrets,
+                "different secret in recordings",
+                "different secrets in recordings",
+            ),
             count(self.own_names, "name of yours", "names of yours"),
             count(self.outputs, "output", "outputs"),
             count(self.images, "image", "images"),
@@ -141,7 +158,8 @@ impl Snapshot {
             messages,
             recordings: recordings.shared,
             removed: RemovedCounts {
-                secrets: recordings.secrets + cleaner.secrets + in_title.secrets,
+                secrets: cleaner.secrets + in_title.secrets,
+                recorded_secrets: recordings.secrets,
                 own_names: cleaner.own_names + in_title.own_names,
                 ..removed
             },

@@ -26,6 +26,8 @@ const LENGTH: usize = 200;
 const MAX_NOTICES: usize = 8;
 /// Between the prompt and the command, in the notice of a question.
 const WAITS: &str = " waits for your answer: ";
+/// In its place once the daemon has ended.
+const DID_NOT_END: &str = " did not end: ";
 /// Held while a notice file is read and replaced.
 static NOTICE_FILES: Mutex<()> = Mutex::new(());
 
@@ -62,6 +64,11 @@ pub fn not_recorded(services: &SharedServices, feed: &TurnFeed) {
 
 /// Notifies a shell that the answer of a background turn was recovered from an earlier daemon.
 pub fn recovered(paths: &Paths, shell: &ShellId, session: &str) {
+    let told = |line: &String| is_about(line, session) && line.contains(DID_NOT_END);
+    // It waited for the answer to a question.
+    if read(&path(paths, shell)).iter().any(told) {
+        return;
+    }
     let session_name = short_id(session);
     let line = format!(
         "a background answer did not finish: llm --attach {session_name} shows the part that arrived"
@@ -245,12 +252,32 @@ pub fn after_restart(paths: &Paths) {
     let _held = lock(&NOTICE_FILES);
     for path in all(paths) {
         let before = read(&path);
-        let rewrite = |line: &String| line.replace(WAITS, " did not end: ");
+        let rewrite = |line: &String| line.replace(WAITS, DID_NOT_END);
         let after: Vec<String> = before.iter().map(rewrite).collect();
         if before != after
             && let Err(e) = replace(&path, &after)
         {
             tracing::warn!("{}", e.message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_ended_with_its_daemon_is_reported_once() {
+        let home = tempfile::tempdir().unwrap();
+        let paths = Paths::under(home.path(), 1).unwrap();
+        let shell = ShellId::parse("1-2").unwrap();
+        let lines = || read(&path(&paths, &shell));
+        append(&paths, &shell, "s", &format!("“x”{WAITS}llm shows it")).unwrap();
+        after_restart(&paths);
+        let told = lines();
+        recovered(&paths, &shell, "s");
+        assert_eq!(lines(), told);
+        recovered(&paths, &shell, "another");
+        assert_eq!(lines().len(), 2);
     }
 }

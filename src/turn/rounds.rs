@@ -432,7 +432,10 @@ impl<'a> TurnRun<'a> {
             TurnEffect::Event(event) => self.feed.push(event),
             TurnEffect::Record(mut body) => {
                 gate::complete(self.context(&self.tools), &mut body);
-                let is_answer = matches!(*body, RecordBody::Assistant { .. });
+                let (is_answer, has_calls) = match &*body {
+                    RecordBody::Assistant { calls, .. } => (true, !calls.is_empty()),
+                    _ => (false, false),
+                };
                 let recorded = self.session.record_written(&self.record_ids, *body);
                 if is_answer {
                     // At once: from now on the record has the text.
@@ -441,7 +444,8 @@ impl<'a> TurnRun<'a> {
                 let recorded = recorded.await;
                 let partial = std::mem::take(&mut self.partial);
                 match recorded {
-                    Ok(()) if is_answer => partial.finish(),
+                    Ok(()) if is_answer && !has_calls => partial.finish(),
+                    // The turn goes on: the next daemon finds it by this file.
                     Ok(()) => self.partial = partial,
                     Err(e) => {
                         tracing::warn!("{}", e.message);
@@ -455,6 +459,7 @@ impl<'a> TurnRun<'a> {
             TurnEffect::Use(calls) => return Ok(NextStep::Use(calls)),
             TurnEffect::Again => return Ok(NextStep::Again),
             TurnEffect::Reply(answer, commands) => {
+                std::mem::take(&mut self.partial).finish();
                 self.answer = Some((answer, commands));
                 return Ok(NextStep::Done);
             }

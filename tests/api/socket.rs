@@ -24,6 +24,8 @@ fn the_unix_socket_needs_no_token_and_is_the_users_alone() {
     assert_eq!(status["server"]["url"], serde_json::Value::Null);
     let error = helper.call(["web", "--print"]).run().fails(2);
     assert!(error.contains("no port"), "{error}");
+    // A server that runs does not take another port.
+    assert!(error.contains("aish-helper serve stop &&"), "{error}");
 }
 
 /// The permissions keep others out; should they be changed, the uid of the peer does.

@@ -93,10 +93,7 @@ fn a_session_continues_after_the_daemon_was_killed_in_a_call() {
     assert_eq!(kinds(&tools), expected);
     tools.helper.call(["start"]).run().ok();
     tools.ask("and now?").end();
-    assert_eq!(
-        tools.results_in_request(1),
-        ["[no result: the call failed]"; 2]
-    );
+    assert_eq!(tools.results_in_request(1), ["[no result: interrupted]"; 2]);
     assert_eq!(
         tools.called().len(),
         1,
@@ -157,10 +154,23 @@ fn a_daemon_killed_at_a_question_has_made_no_call() {
     tools.helper.kill_daemon();
     assert!(client.next().is_none());
     tools.helper.call(["start"]).run().ok();
-    tools.ask("and now?").end();
+    // The journal says so without a prompt.
+    let records = tools.helper.records();
+    let ends: Vec<_> = records
+        .iter()
+        .rev()
+        .take(2)
+        .map(|r| (&r["type"], r["status"].as_str(), r["finish"].as_str()))
+        .collect();
+    let (tool, answer) = (json!("tool"), json!("assistant"));
     assert_eq!(
-        tools.results_in_request(1),
-        ["[no result: the call failed]"]
+        ends,
+        [
+            (&answer, None, Some("cut_off")),
+            (&tool, Some("interrupted"), None)
+        ]
     );
+    tools.ask("and now?").end();
+    assert_eq!(tools.results_in_request(1), ["[no result: interrupted]"]);
     assert_eq!(tools.called(), []);
 }

@@ -677,7 +677,7 @@ fn a_call_is_denied_if_the_daemon_dies_while_it_asks() {
         drop(prompt);
         zsh.prompt();
         let screen = zsh.screen();
-        assert!(screen.contains("the daemon exited: denied"), "{screen}");
+        assert!(screen.contains("the daemon exited: not called"), "{screen}");
         assert!(
             screen.contains("the aish daemon exited during the question"),
             "{screen}"

@@ -83,7 +83,7 @@ fn no_call_is_made_if_the_daemon_is_killed_during_the_question() {
     tools.helper.kill_daemon();
     zsh.prompt();
     assert!(
-        zsh.screen().contains("the daemon exited: denied"),
+        zsh.screen().contains("the daemon exited: not called"),
         "{}",
         zsh.screen()
     );

@@ -115,7 +115,9 @@ pub async fn unshare(
 
 /// Lists the shares, oldest first.
 #[utoipa::path(get, path = "/v1/shares", operation_id = "list_shares", tag = "shares",
-    responses((status = 200, description = "The shares", body = ShareList)))]
+    responses(
+        (status = 200, description = "The shares", body = ShareList),
+        (status = 500, description = "The register of shares cannot be read", body = ProblemDocument)))]
 pub async fn list(State(state): State<ApiState>) -> Answer<Json<ShareList>> {
     let shares = share::list(&state.services).await?;
     Ok(Json(ShareList {

@@ -210,7 +210,7 @@ pub struct ToolEnd {
 /// How a tool call ended: `success`: the tool returned a result; `tool_error`: a result that it marked as an error; `call_failed`:
 /// the server or the connection failed; `denied`: the user denied it; `blocked`: a rule, the declared intent, a missing terminal or
 /// a failed record prevented it; `invalid_call`: the arguments are not a JSON object, or there is no such tool; `interrupted`: it
-/// was cancelled.
+/// was cancelled, or the daemon ended during it.
 #[derive(Debug, ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum CallStatusWord {

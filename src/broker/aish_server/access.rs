@@ -6,11 +6,10 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::call::ServerCall;
+use super::call::{ServerCall, plain_line};
 use crate::broker::{Broker, ModelEndpoint};
 use crate::chat::Dialect;
 use crate::error::Result;
-use crate::safety::text::one_line;
 use crate::secret::Secret;
 
 /// Maximum silence of a server.
@@ -53,7 +52,7 @@ impl Broker {
         if version.name != "aish" {
             return Err(call.not_aish());
         }
-        Ok(one_line(&version.version, 40))
+        Ok(plain_line(&version.version, 40))
     }
 
     /// Checks that a server accepts the token.

@@ -1,24 +1,23 @@
 //! The answer to a prompt in the events of another aish server. Pure.
 //!
 //! Everything here was sent by that server, which may be hostile: an event of another form is an error, sizes are limited, and
-//! what becomes a notice is one short line.
+//! what becomes a notice is one short line. What shows it makes invisible characters visible, as in all texts.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::call::MAX_ID;
+use super::call::{MAX_ID, plain_line};
 use crate::broker::sse::EventTooLong;
 use crate::chat::{FinishReason, StreamItem, TokenUsage};
-use crate::safety::text::one_line;
 
 /// Maximum size of an event. The API cuts texts to 64 KiB, which JSON escapes can make six times as long.
 pub const MAX_EVENT: usize = 1 << 20;
 /// Maximum number of notices of one answer.
 const MAX_NOTICES: usize = 200;
-/// Maximum length of a notice, in columns.
+/// Maximum length of a notice, in characters.
 const MAX_NOTICE: usize = 400;
-/// Maximum length of a name and of the arguments in a notice, in columns.
+/// Maximum length of a name and of the arguments in a notice, in characters.
 const MAX_NAME: usize = 80;
 const MAX_ARGUMENTS: usize = 160;
 /// Number of tool calls whose arguments are remembered for their notices.
@@ -317,7 +316,7 @@ impl ServerAnswer {
                 "the answer was changed after a part of it was sent; the text here may differ";
             self.notice(line, out);
         }
-        let name = end.model.map(|name| one_line(&name, MAX_NAME));
+        let name = end.model.map(|name| plain_line(&name, MAX_NAME));
         self.model = name.or_else(|| self.model.take());
         if end.prompt_tokens.is_some() || end.completion_tokens.is_some() {
             let sum = self.usage.get_or_insert_with(TokenUsage::default);
@@ -346,8 +345,8 @@ impl ServerAnswer {
 
     fn call_start(&mut self, call: CallStart) {
         if self.has_begun && self.calls.len() < MAX_CALLS {
-            let arguments = one_line(&call.arguments, MAX_ARGUMENTS);
-            let line = format!("{} {arguments}", one_line(&call.name, MAX_NAME));
+            let arguments = plain_line(&call.arguments, MAX_ARGUMENTS);
+            let line = format!("{} {arguments}", plain_line(&call.name, MAX_NAME));
             self.calls.push((call.call_id, line));
         }
     }
@@ -374,9 +373,9 @@ impl ServerAnswer {
         let known = self.calls.iter().position(|(id, _)| *id == call.call_id);
         let line = match known {
             Some(at) => self.calls.swap_remove(at).1,
-            None => one_line(&call.name, MAX_NAME),
+            None => plain_line(&call.name, MAX_NAME),
         };
-        let status = one_line(&call.status.replace('_', " "), MAX_NAME);
+        let status = plain_line(&call.status.replace('_', " "), MAX_NAME);
         let reason = call.reason.or(call.error);
         let reason = reason.map(|reason| format!(" ({reason})"));
         match (&*call.status, was_told) {
@@ -397,15 +396,15 @@ impl ServerAnswer {
                     ["Danger", "Warning", "Arguments", "Changes"].contains(&name.as_str())
                 });
                 let shown: Vec<String> = shown
-                    .map(|(name, text)| format!("{name}: {}", one_line(text, MAX_ARGUMENTS)))
+                    .map(|(name, text)| format!("{name}: {}", plain_line(text, MAX_ARGUMENTS)))
                     .collect();
-                let tool = one_line(&view.tool, MAX_NAME);
+                let tool = plain_line(&view.tool, MAX_NAME);
                 format!("asks whether {tool} may run there. {}", shown.join(". "))
             }
             _ => "asks for input".to_owned(),
         };
         self.notice(&line, out);
-        let attach = format!("llm --attach {}", one_line(&self.session, MAX_ID));
+        let attach = format!("llm --attach {}", plain_line(&self.session, MAX_ID));
         let can_approve = question.answers.iter().any(|answer| answer == "yes");
         self.notice(
             &match can_approve {
@@ -445,7 +444,7 @@ impl ServerAnswer {
         let end = match (failure, self.finish.take()) {
             (Some(failure), _) => AnswerEnd::Failed(
                 self.said(&failure.message),
-                failure.hint.map(|hint| one_line(&hint, MAX_NOTICE)),
+                failure.hint.map(|hint| plain_line(&hint, MAX_NOTICE)),
             ),
             (None, Some(end)) => end,
             (None, None) => {
@@ -472,7 +471,7 @@ impl ServerAnswer {
     }
 
     fn said(&self, text: &str) -> String {
-        format!("{}: {}", self.place, one_line(text, MAX_NOTICE))
+        format!("{}: {}", self.place, plain_line(text, MAX_NOTICE))
     }
 }
 

@@ -12,7 +12,6 @@ use crate::broker::endpoint::authority;
 use crate::broker::transport::{HttpResponse, HttpTransport};
 use crate::broker::{ModelEndpoint, retry};
 use crate::error::{Error, Result};
-use crate::safety::text::one_line;
 
 /// How long the server may take for a response that is not a stream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -128,13 +127,13 @@ impl ServerCall {
             let target = url.join(&location).ok().map(|to| to.origin());
             let target = target.filter(|origin| origin.is_tuple());
             let target = target.map_or("nowhere".to_owned(), |to| to.ascii_serialization());
-            let target = one_line(&target, MAX_MESSAGE);
+            let target = plain_line(&target, MAX_MESSAGE);
             let message = format!("{place} redirects to {target}; a redirect is never followed");
             return Error::runtime(message).hint("attach the server itself: aish attach URL");
         }
         let (body, _) = response.read_body(MAX_REPLY, REPLY_TIMEOUT).await;
         let problem = serde_json::from_slice::<ProblemReply>(&body).ok();
-        let said = |text: &str| one_line(&self.endpoint.quote_masked(text), MAX_MESSAGE);
+        let said = |text: &str| plain_line(&self.endpoint.quote_masked(text), MAX_MESSAGE);
         if status == 401 {
             let message = match self.endpoint.key {
                 Some(_) => format!("{place} refuses the token"),
@@ -178,4 +177,14 @@ pub fn is_id(text: &str) -> bool {
 /// Whether a text can be a position in a stream of events.
 pub fn is_cursor(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_CURSOR && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+/// Returns a text of another server as one line of at most `max` characters, without control characters. Not with stand-ins for them:
+/// what shows the line makes everything in it visible, and would do so with a stand-in once more.
+pub fn plain_line(text: &str, max: usize) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    match text.char_indices().nth(max) {
+        Some((end, _)) => text[..end].chars().map(visible).chain(['…']).collect(),
+        None => text.chars().map(visible).collect(),
+    }
 }

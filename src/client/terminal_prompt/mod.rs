@@ -302,7 +302,7 @@ impl<'a> TerminalPrompt<'a> {
     pub fn write_end(&self, end: &PromptEnd) {
         let text = match end {
             PromptEnd::Interrupted => "stopped",
-            PromptEnd::DaemonGone => "the daemon exited: denied",
+            PromptEnd::DaemonGone => "the daemon exited: not called",
             PromptEnd::Withdrawn => "the question was withdrawn",
             PromptEnd::AnsweredElsewhere(text) => text,
             // Nothing can be written, the terminal belongs to another job, or no question is on the screen.

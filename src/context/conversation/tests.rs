@@ -416,6 +416,19 @@ fn missing_results_get_a_note_and_surplus_records_are_ignored() {
 }
 
 #[test]
+fn a_turn_that_was_cut_off_during_its_calls_is_sent_as_a_stopped_one() {
+    let stopped = [
+        user("a"),
+        calling("", "stop", &["1"]),
+        tool("1", "interrupted", ""),
+        user("b"),
+    ];
+    let mut cut_off = stopped.to_vec();
+    cut_off.insert(3, assistant("", "cut_off"));
+    assert_eq!(shape(&cut_off), shape(&stopped));
+}
+
+#[test]
 fn interrupted_calls_are_marked_as_interrupted() {
     for cut in [
         tool("1", "interrupted", ""),

@@ -34,6 +34,22 @@ fn a_tail_torn_at_any_byte_is_cut_off_and_nothing_else() {
 }
 
 #[test]
+fn a_session_whose_daemon_was_killed_during_a_call_is_repaired_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().to_path_buf());
+    let answer = concat!(
+        r#"{"v":2,"id":"x","timestamp_ms":1,"type":"assistant","text":"","model":"m","finish":"stop","#,
+        r#""duration_ms":1,"calls":[{"id":"c","name":"t","arguments":"{}"}]}"#,
+        "\n"
+    );
+    fs::write(journal.path("s"), answer).unwrap();
+    let (_, repaired) = journal.open("s").unwrap();
+    assert_eq!(repaired.len(), 3);
+    let (_, again) = journal.open("s").unwrap();
+    assert_eq!(again, repaired);
+}
+
+#[test]
 fn id_and_time_of_a_record_are_the_same_millisecond() {
     // The clock ticks many times meanwhile, also between any two steps of the making of a record.
     let make = || {

@@ -83,6 +83,72 @@ fn what_was_shown_before_a_kill_is_recovered_and_marked() {
     assert_eq!((recovered, again), (0, records));
 }
 
+/// Adds an answer with a tool call, and the call's result, to the session of the fixture.
+fn add_answer(fixture: &Fixture, has_call: bool, has_result: bool) {
+    let call = r#"[{"id":"c","name":"t","arguments":"{}"}]"#;
+    let answer = format!(
+        r#"{{"type":"assistant","text":"Look.","calls":{},"model":"m","finish":"stop","duration_ms":1}}"#,
+        if has_call { call } else { "[]" }
+    );
+    let result = r#"{"type":"tool","call":"c","name":"t","status":"success","text":"","bytes":0,"duration_ms":1}"#;
+    let (log, _) = fixture.journal.open("s").unwrap();
+    for body in [Some(&*answer), has_result.then_some(result)]
+        .into_iter()
+        .flatten()
+    {
+        let body = serde_json::from_str(body).unwrap();
+        log.append(fixture.ids.clone(), body).unwrap();
+    }
+    log.flush().unwrap();
+}
+
+#[test]
+fn a_turn_that_was_killed_during_or_after_its_tool_calls_is_cut_off() {
+    // Whether the answer had a call, and the call a result, and whether the next answer had begun.
+    for (has_call, has_result, next, expected) in [
+        (true, false, None, "tool assistant"),
+        (true, true, None, "assistant"),
+        (true, true, Some(""), "assistant"),
+        (true, true, Some("text"), "assistant"),
+        (false, false, None, ""),
+    ] {
+        let mut fixture = Fixture::new();
+        let mut answer = fixture.begin_in(true);
+        answer.append("Look.");
+        add_answer(&fixture, has_call, has_result);
+        if let Some(text) = next {
+            fixture.ids.turn = Some("next".into());
+            let next = fixture.begin_in(true);
+            std::mem::replace(&mut answer, next).finish();
+            answer.append(text);
+        }
+        drop(answer);
+        let before = 2 + usize::from(has_result);
+        let (recovered, records) = fixture.recover();
+        let added: Vec<&str> = records[before..]
+            .iter()
+            .map(|record| match &record.body {
+                RecordBody::Tool { status, .. } => {
+                    assert_eq!(status.as_str(), "interrupted");
+                    "tool"
+                }
+                RecordBody::Assistant { text, finish, .. } => {
+                    assert_eq!(
+                        (text.as_str(), finish.as_str()),
+                        (next.unwrap_or(""), "cut_off")
+                    );
+                    assert_ne!(record.ids.turn.as_deref(), Some("t"));
+                    "assistant"
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(added.join(" "), expected);
+        assert_eq!(recovered, usize::from(!expected.is_empty()));
+        assert_eq!(fixture.recover(), (0, records));
+    }
+}
+
 #[test]
 fn a_background_answer_is_reported_even_without_text() {
     let fixture = Fixture::new();

@@ -31,11 +31,13 @@ fn records() -> Vec<Record> {
 #[test]
 fn secrets_names_context_images_and_outputs_stay_out() {
     let redactor = Redactor::default();
+    let mut recordings = SharedRecordings::default();
+    recordings.secrets = 2;
     let snapshot = Snapshot::new(
         "of anna",
         &records(),
         ShareOptions::default(),
-        SharedRecordings::default(),
+        recordings,
         &names(),
         &redactor,
     );
@@ -51,6 +53,7 @@ fn secrets_names_context_images_and_outputs_stay_out() {
     );
     let expected = RemovedCounts {
         secrets: 1,
+        recorded_secrets: 2,
         own_names: 4,
         outputs: 1,
         images: 1,
@@ -62,6 +65,7 @@ fn secrets_names_context_images_and_outputs_stay_out() {
         expected.words(),
         [
             "1 secret",
+            "2 different secrets in recordings",
             "4 names of yours",
             "1 output",
             "1 image",

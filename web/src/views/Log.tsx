@@ -138,7 +138,8 @@ export function LogView({ model }: { model: SessionModel }) {
   const isBusy = model.isBusy();
   const shown = afterTurns(items.filter((item) => model.placeOf(item) === "within"), ({ kind }) => kind);
   const waiting = items.filter((item) => model.placeOf(item) === "end");
-  const failed = unanswered(shown, model.isOver());
+  const isOver = model.isOver();
+  const failed = unanswered(shown, isOver);
   const unseen = model.unseen.value;
   return (
     <div class="log-frame">
@@ -157,6 +158,7 @@ export function LogView({ model }: { model: SessionModel }) {
               session={model.id}
               target={target?.key === item.key ? target.call : null}
               isUnanswered={failed.includes(item.key)}
+              isOver={isOver && item.calls.some(({ result }) => !result)}
             />
           ))}
           {model.isLoaded.value && items.length === 0 && <p class="empty-log">Write the first prompt below.</p>}

@@ -18,6 +18,8 @@ interface Props {
   target: number | null;
   /** Whether it is a prompt that has no answer and gets none. */
   isUnanswered?: boolean;
+  /** Whether it has calls that get no result any more. */
+  isOver?: boolean;
 }
 
 const NAMES = { user: "You", waiting: "You", assistant: "Answer", tool: "Tool result", command: "Command", notice: "Notice" } as const;
@@ -30,7 +32,7 @@ function nameOf({ kind, isSummary, text }: Item): string {
 /** Characters of a prompt that are shown at first. */
 export const FOLD = 8000;
 
-function Message({ item, session, target, isUnanswered }: Props) {
+function Message({ item, session, target, isUnanswered, isOver = false }: Props) {
   if (item.kind === "notice") {
     return (
       <div class="message notice" data-message={item.key} tabIndex={-1}>
@@ -49,7 +51,7 @@ function Message({ item, session, target, isUnanswered }: Props) {
       <Body item={item} />
       {(isUnanswered || item.kind === "waiting") && <p class="problem">Not answered: it was cancelled, it failed, or the daemon ended before its answer.</p>}
       {item.calls.map((call, i) => (
-        <ToolCall key={i} call={call} session={session} isTarget={target === i} />
+        <ToolCall key={i} call={call} session={session} isTarget={target === i} isOver={isOver} />
       ))}
       {item.kind === "assistant" && !item.isLive && <AnswerFacts detail={item.detail} />}
     </article>
@@ -59,8 +61,8 @@ function Message({ item, session, target, isUnanswered }: Props) {
 /** Is made again only when its message has changed, or when the address names it. */
 export class MessageView extends Component<Props> {
   override shouldComponentUpdate(next: Props) {
-    const { item, target, isUnanswered } = this.props;
-    return next.item !== item || next.target !== target || next.isUnanswered !== isUnanswered;
+    const { item, target, isUnanswered, isOver } = this.props;
+    return next.item !== item || next.target !== target || next.isUnanswered !== isUnanswered || next.isOver !== isOver;
   }
 
   override render() {

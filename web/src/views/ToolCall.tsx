@@ -11,20 +11,20 @@ interface Props {
   call: Call;
   session: string;
   isTarget: boolean;
+  /** Whether it gets no result any more. */
+  isOver: boolean;
 }
 
 /** A tool call: one line that opens to its arguments and its result. */
-export function ToolCall({ call, session, isTarget }: Props) {
+export function ToolCall({ call, session, isTarget, isOver }: Props) {
   const { result } = call;
   const [isOpen, setOpen] = useState(isTarget);
   useEffect(() => {
     if (isTarget) setOpen(true);
   }, [isTarget]);
-  // A call that nobody decided on was not made.
-  const isUnmade = result?.status === "interrupted" && !result.decidedBy;
-  const status = isUnmade
-    ? "not made: the answer was cancelled"
-    : result ? (STATUS_WORDS[result.status] ?? visible(result.status)) : call.isRunning ? "running" : "no result yet";
+  // A call that nobody decided on was not made, unless the daemon ended: it may have been running then.
+  const isUnmade = result?.status === "interrupted" && !result.decidedBy && !result.error;
+  const status = callStatus(call, isOver, isUnmade);
   const kind = !result ? "open" : result.status === "success" ? "good" : "bad";
   const isMade = result && !isUnmade && !["denied", "blocked", "invalid_call"].includes(result.status);
   return (
@@ -42,7 +42,15 @@ export function ToolCall({ call, session, isTarget }: Props) {
   );
 }
 
-function CallBody({ call, session, isTarget }: Props) {
+function callStatus({ result, isRunning }: Call, isOver: boolean, isUnmade: boolean): string {
+  if (isUnmade) return "not made: the answer was cancelled";
+  if (result?.status === "interrupted" && result.error) return "no result: the daemon ended";
+  if (result) return STATUS_WORDS[result.status] ?? visible(result.status);
+  if (isOver) return "no result";
+  return isRunning ? "running" : "no result yet";
+}
+
+function CallBody({ call, session, isTarget }: Omit<Props, "isOver">) {
   const { result } = call;
   return (
     <div class="call-body">
@@ -67,7 +75,7 @@ function CallBody({ call, session, isTarget }: Props) {
   );
 }
 
-function Result({ call, session, isTarget }: Props) {
+function Result({ call, session, isTarget }: Omit<Props, "isOver">) {
   const result = call.result;
   const [whole, setWhole] = useState<string | null>(null);
   const [problem, setProblem] = useState("");

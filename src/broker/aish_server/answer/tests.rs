@@ -244,6 +244,40 @@ fn questions_and_refused_calls_are_notices() {
 }
 
 #[test]
+fn what_a_server_says_is_made_visible_once() {
+    let text = "a\u{1b}[2J\u{202e}‹b›\n";
+    let call = json!({ "call_id": "c", "message_id": "r", "name": text, "arguments": text });
+    let question = json!({
+        "question_id": "q", "kind": "approval", "digest": "d", "answers": ["no"],
+        "view": { "tool": text, "facts": [["Arguments", text]] }, "shown": {},
+    });
+    let refused =
+        json!({ "call_id": "d", "name": text, "status": text, "reason": text, "text": "" });
+    let mut answer = answer();
+    let items = read_all(
+        &mut answer,
+        &[
+            start("p1", "user"),
+            ("tool.start", call),
+            ("x.tool.running", json!({ "call_id": "c", "name": text })),
+            ("x.question.open", question),
+            ("tool.end", refused),
+            ("x.notice", json!({ "text": text })),
+        ],
+    );
+    let notices = notices(&items);
+    assert!(notices.len() >= 4, "{notices:?}");
+    for notice in notices {
+        assert!(!notice.contains(char::is_control), "{notice:?}");
+        // As a client shows it.
+        let shown = crate::safety::text::one_line(notice, MAX_NOTICE);
+        let marks = shown.matches("‹\\u{2039}›").count();
+        assert_eq!(marks, notice.matches('‹').count(), "{shown}");
+        assert!(!shown.contains("2039}›\\"), "{shown}");
+    }
+}
+
+#[test]
 fn events_of_another_form_are_refused() {
     for event in [
         "",
