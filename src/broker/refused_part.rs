@@ -63,13 +63,14 @@ const CONTENT_CODES: [&str; 10] = [
 ];
 
 /// The codes of errors that are not about the conversation.
-const OTHER_CODES: [&str; 20] = [
+const OTHER_CODES: [&str; 21] = [
     "access_terminated",
     "account_deactivated",
     "account_suspended",
     "arrearage",
     "authentication_error",
     "billing_hard_limit_reached",
+    "budget_exceeded",
     "insufficient_quota",
     "invalid_api_key",
     "invalid_function_parameters",
@@ -222,12 +223,16 @@ fn mentions_moderation(lower: &str) -> bool {
 /// Whether an error names a part of the messages, or an image that came with them.
 fn mentions_message(lower: &str) -> bool {
     let has = |names: &[&str]| names.iter().any(|name| lower.contains(name));
-    // These are parts that no prompt has.
+    // These are parts that no prompt has, or that only earlier messages have.
     let is_elsewhere = has(&[
         "].role",
+        "all messages must have",
         "cache_control",
+        "expected `thinking`",
         "extra inputs",
         "signature",
+        "tool_result",
+        "tool_use",
         "unknown variant",
     ]);
     !is_elsewhere
@@ -255,9 +260,9 @@ fn mentions_image(lower: &str) -> bool {
     ["image", "mmproj", "multimodal"].iter().any(has_word)
 }
 
-/// Whether a server or a router says that no model of it takes images.
+/// Whether a server or a router says that no model of it takes images, or that it cannot read one.
 fn mentions_unsupported_image(lower: &str) -> bool {
-    ["support image", "image input", "mmproj"]
+    ["support image", "image input", "inputs: image", "mmproj"]
         .iter()
         .any(|words| lower.contains(words))
 }
@@ -280,6 +285,7 @@ fn is_elsewhere(lower: &str) -> bool {
             "api_key",
             "archived",
             "billing",
+            "budget",
             "busy",
             "cache_control",
             "capacity",
@@ -292,6 +298,7 @@ fn is_elsewhere(lower: &str) -> bool {
             "failed to load",
             "find field",
             "function",
+            "grammar",
             "header",
             "http request",
             "ip address",
@@ -360,6 +367,7 @@ mod tests {
             (400, "<400> InternalError.Algo.DataInspectionFailed: Input data may contain inappropriate content."),
             (403, "the model requires moderation, and your input was flagged"),
             (451, "The request was blocked: content_policy_violation"),
+            (500, "Failed to create new sequence: failed to process inputs: image: unknown format"),
             (400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"),
             (400, "Invalid content type. image_url is only supported by certain models."),
             (400, "Invalid value for parameter 'messages[1].content': contains control characters"),
@@ -381,6 +389,8 @@ mod tests {
         let of_request = [
             (400, "invalid request"),
             (400, "Content is empty"),
+            (400, "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after"),
+            (400, "messages.1: all messages must have non-empty content except for the optional final assistant message"),
             (422, "input should be a valid string"),
             (400, "Request contains an invalid argument."),
             (
@@ -446,6 +456,9 @@ mod tests {
             (400, "messages[0].role: unknown variant `developer`, expected `system`"),
             (400, "messages.0.content.0.cache_control: Extra inputs are not permitted"),
             (400, "messages.1.content.0: Invalid `signature` in `thinking` block"),
+            (400, "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`"),
+            (400, "Failed to parse grammar"),
+            (400, r#"{"error":{"message":"It has been exceeded! Current cost: 1","type":"budget_exceeded"}}"#),
             (400, "Moderation service is temporarily unavailable"),
             (400, "Your account has been suspended due to violation of our usage policies."),
             (400, "You have reached your specified API usage limits."),
