@@ -173,18 +173,17 @@ pub fn is_secret(path: &str) -> bool {
     ];
     const DIRECTORIES: [&str; 5] = ["/.ssh", "/.aws", "/.gnupg", "/.kube", "/.config/gcloud"];
     let path = path.trim_end_matches('/');
+    // `.ssh/id_rsa`, as after `cd`: a lone `.npmrc` may be that of a project.
+    let begins = |secret: &str| {
+        let relative = secret.trim_start_matches('/');
+        relative.contains('/') && path.starts_with(relative)
+    };
     let is_directory = DIRECTORIES
         .iter()
-        .any(|directory| path.ends_with(directory));
-    let is_named = is_directory || SECRETS.iter().any(|secret| path.contains(secret));
-    // `.ssh/id_rsa`, as after `cd`: a lone `.npmrc` may be that of a project.
-    let is_relative = || {
-        let mut directories = DIRECTORIES.iter().map(|own| own.trim_start_matches('/'));
-        let mut secrets = SECRETS.iter().map(|own| own.trim_start_matches('/'));
-        directories.any(|own| path == own)
-            || secrets.any(|own| own.contains('/') && path.starts_with(own))
-    };
-    (is_named || path.starts_with('.') && is_relative()) && !path.ends_with(".pub")
+        .any(|directory| path.ends_with(directory) || path == directory.trim_start_matches('/'));
+    let mut secrets = SECRETS.iter();
+    (is_directory || secrets.any(|secret| path.contains(secret) || begins(secret)))
+        && !path.ends_with(".pub")
 }
 
 /// Whether the name of a file says that it holds a private key or a store of passwords.
