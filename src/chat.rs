@@ -429,9 +429,6 @@ impl FinishReason {
     }
 }
 
-/// Sent to the model in place of the result of a call that was cancelled, or during which the daemon ended.
-pub const INTERRUPTED: &str = "[no result: interrupted]";
-
 /// How a tool call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

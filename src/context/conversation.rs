@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::chat::{
-    AssistantMessage, CallStatus, ChatMessage, FinishReason, INTERRUPTED, ImageContent, ToolCall,
-    ToolResult,
+    AssistantMessage, CallStatus, ChatMessage, FinishReason, ImageContent, ToolCall, ToolResult,
 };
+use crate::history::cut_off::INTERRUPTED;
 use crate::history::record::{ApprovalDecision, Record, RecordBody};
 
 /// Sent to the model in place of a missing result.

@@ -2,8 +2,9 @@
 //!
 //! Pure. Error texts of a server are shown only to the user: for a call without a result the model gets a fixed text.
 
-use crate::chat::{CallStatus, INTERRUPTED, ImageContent, ToolCall};
+use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::NO_RESULT;
+use crate::history::cut_off::INTERRUPTED;
 use crate::history::record::{Call, DecidedBy, RecordBody, RecordedCall, RecordedFile};
 use crate::safety::policy::{BUILTIN_SERVER, HELPER_SERVER};
 use crate::safety::redact::global_redactor;
