@@ -17,6 +17,7 @@ mod rules;
 mod stage;
 mod unfinished;
 mod value_class;
+mod word_parts;
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -5,6 +5,7 @@
 //! Minimum lengths are slightly below the documented ones where the prefix is distinctive, so that the entry still works
 //! if a vendor shortens its keys.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
@@ -181,18 +182,30 @@ impl SecretSpan {
 /// Returns where a secret may begin whose keyword is at `at`: with the text before the keyword without a gap. Such parts consist of
 /// letters, digits and signs; `rules/custom_formats` and `rules/urls` read them.
 fn secret_start(text: &[u8], at: usize) -> usize {
+    /// A secret begins at most this far before its keyword.
+    const BEFORE_KEYWORD: usize = 64;
     // A keyword that begins with a blank or a quote has nothing before it.
     if text.get(at).is_some_and(|b| !is_address_byte(b)) {
         return at;
     }
-    let before = text[..at].iter().rposition(|b| !is_address_byte(b));
-    before.map_or(0, |before| before + 1)
+    let far = at.saturating_sub(BEFORE_KEYWORD);
+    let before = text[far..at].iter().rposition(|b| !is_address_byte(b));
+    before.map_or(far, |before| far + before + 1)
+}
+
+/// Returns the first two bytes of a text in lower case, with 0 in place of those that it does not have.
+fn start_of(text: &[u8]) -> [u8; 2] {
+    [0, 1].map(|at| text.get(at).map_or(0, u8::to_ascii_lowercase))
 }
 
 /// Length of the run of bytes of the class at `at`.
 pub(super) fn run_length(text: &[u8], at: usize, class: ByteClass) -> usize {
     let rest = text.get(at..).unwrap_or_default();
-    let length = rest.iter().position(|&b| !class(b)).unwrap_or(rest.len());
+    let mut length = 0;
+    // Not `position`: tests search for secrets in a debug build, where each call of its closure takes longer than the class.
+    while length < rest.len() && class(rest[length]) {
+        length += 1;
+    }
     #[cfg(test)]
     super::tests::INSPECTED.with(|n| n.set(n.get() + length));
     length
@@ -295,18 +308,20 @@ fn is_no_word(value: &[u8]) -> bool {
 /// The compiled table.
 pub(super) struct FormatRules {
     finder: Option<AhoCorasick>,
-    /// Entries by the first byte of their keyword, in table order.
-    by_first_byte: Vec<Vec<FormatRule>>,
+    /// Entries by the first two bytes of their keyword in lower case, in table order. Keywords of one byte have 0 as the second.
+    by_start: BTreeMap<[u8; 2], Vec<FormatRule>>,
     longest: usize,
 }
 
 impl FormatRules {
     pub(super) fn new() -> FormatRules {
-        let mut by_first_byte: Vec<Vec<_>> = (0..256).map(|_| Vec::new()).collect();
+        let mut by_start: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let rules = all_rules();
         for &rule in &rules {
-            let first = rule.key.as_bytes().first().copied().unwrap_or_default();
-            by_first_byte[usize::from(first.to_ascii_lowercase())].push(rule);
+            by_start
+                .entry(start_of(rule.key.as_bytes()))
+                .or_default()
+                .push(rule);
         }
         let finder = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostFirst)
@@ -317,7 +332,7 @@ impl FormatRules {
         FormatRules {
             // The build cannot fail for these constant keywords, which a test verifies.
             finder: finder.ok(),
-            by_first_byte,
+            by_start,
             longest: rules.iter().map(|rule| rule.key.len()).max().unwrap_or(0),
         }
     }
@@ -342,13 +357,10 @@ impl FormatRules {
         base: usize,
         from: usize,
     ) -> usize {
-        /// A secret begins at most this far before its keyword.
-        const BEFORE_KEYWORD: usize = 64;
         // The command that reads the output of a line comes after it.
         let printed = piped_from(text);
         let open = self.open_keyword(text);
-        let far = open.saturating_sub(BEFORE_KEYWORD);
-        let mut complete = secret_start(text, open).max(far).min(printed);
+        let mut complete = secret_start(text, open).min(printed);
         let mut tables = tables.clone();
         let (mut at, mut rows) = (from, from);
         // Between the rows of tables, as the search does.
@@ -376,8 +388,7 @@ impl FormatRules {
                 };
                 let is_settled = |rule: FormatRule| rule.is_settled(text, at);
                 if opening == Opening::Incomplete || !self.keys_at(text, at).all(is_settled) {
-                    let far = at.saturating_sub(BEFORE_KEYWORD);
-                    return secret_start(text, at).max(far).min(complete);
+                    return secret_start(text, at).min(complete);
                 }
                 is_heading = opening == Opening::Table;
                 at += 1;
@@ -394,8 +405,17 @@ impl FormatRules {
     fn open_keyword(&self, text: &[u8]) -> usize {
         let is_open = |at: &usize| {
             let end = &text[*at..];
-            let first = usize::from(end[0].to_ascii_lowercase());
-            self.by_first_byte[first].iter().any(|rule| {
+            let start = start_of(end);
+            let last = if end.len() == 1 {
+                [start[0], u8::MAX]
+            } else {
+                start
+            };
+            let mut rules = self
+                .by_start
+                .range(start..=last)
+                .flat_map(|(_, rules)| rules);
+            rules.any(|rule| {
                 let beginning = rule.key.as_bytes().get(..end.len());
                 beginning.is_some_and(|key| key.eq_ignore_ascii_case(end))
             })
@@ -406,9 +426,12 @@ impl FormatRules {
 
     /// Returns the entries whose keyword occurs at a position, in any case.
     fn keys_at<'t>(&'t self, text: &'t [u8], at: usize) -> impl Iterator<Item = FormatRule> + 't {
-        let first = text.get(at).map_or(0, u8::to_ascii_lowercase);
-        let rules = self.by_first_byte[usize::from(first)].iter().copied();
-        rules.filter(move |rule| {
+        let start = start_of(text.get(at..).unwrap_or_default());
+        let starts = [[start[0], 0], start].into_iter();
+        // Behind the last byte, and before a zero byte, both are the same.
+        let starts = starts.skip(usize::from(start[1] == 0));
+        let rules = starts.filter_map(|start| self.by_start.get(&start));
+        rules.flatten().copied().filter(move |rule| {
             let key = text.get(at..at + rule.key.len());
             key.is_some_and(|key| key.eq_ignore_ascii_case(rule.key.as_bytes()))
         })

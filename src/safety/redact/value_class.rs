@@ -1,9 +1,11 @@
 //! Classifies a value: random, a placeholder, or an identifier.
 
+use super::word_parts::{CamelParts, has_word_pairs};
+
 /// Maximum number of bytes of a value that are inspected.
 const INSPECTED_BYTES: usize = 256;
 
-fn head(value: &[u8]) -> &[u8] {
+pub(super) fn head(value: &[u8]) -> &[u8] {
     &value[..value.len().min(INSPECTED_BYTES)]
 }
 
@@ -19,11 +21,13 @@ fn char_group(byte: u8) -> u8 {
 
 /// Number of pairs of neighbouring bytes in different groups.
 pub(super) fn group_changes(value: &[u8]) -> usize {
-    let value = head(value);
-    let pairs = value.iter().zip(value.iter().skip(1));
-    pairs
-        .filter(|(a, b)| char_group(**a) != char_group(**b))
-        .count()
+    let groups = head(value).iter().map(|b| char_group(*b));
+    let (mut changes, mut last) = (0, None);
+    for group in groups {
+        changes += usize::from(last.is_some_and(|last| last != group));
+        last = Some(group);
+    }
+    changes
 }
 
 /// Shannon entropy in bits per byte.
@@ -44,9 +48,15 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
 /// Whether the value looks random rather than written by a person: a key, a digest, an id.
 pub(super) fn is_random(value: &[u8]) -> bool {
     let value = head(value);
-    let count = |group| value.iter().filter(|&&b| char_group(b) == group).count();
-    let (digits, letters) = (count(0), count(1) + count(2));
-    if value.len() < 16 || letters < 2 || value.iter().any(|b| !b.is_ascii_graphic()) {
+    if value.len() < 16 {
+        return false;
+    }
+    let mut counts = [0; 4];
+    for &byte in value {
+        counts[usize::from(char_group(byte))] += 1;
+    }
+    let [digits, small, capital, _] = counts;
+    if small + capital < 2 || !value.iter().all(u8::is_ascii_graphic) {
         return false;
     }
     if digits < 2 {
@@ -95,23 +105,30 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     if is_reference(value) {
         return true;
     }
-    let text = String::from_utf8_lossy(value);
-    let lower = text.to_ascii_lowercase();
-    let mut rest = text.into_owned();
-    let mut has_word = false;
-    for word in WORDS {
-        // A word within a long random value is coincidence.
-        if lower.contains(word) && lower.len() < 4 * word.len() + 8 {
-            has_word = true;
+    // A word within a long random value is coincidence.
+    let may_have = |word: &&&str| value.len() < 4 * word.len() + 8;
+    let lower = value.to_ascii_lowercase();
+    let mut rest: Option<String> = None;
+    for word in WORDS.iter().filter(may_have) {
+        if memchr::memmem::find(&lower, word.as_bytes()).is_some() {
+            let rest = rest.get_or_insert_with(|| String::from_utf8_lossy(value).into_owned());
             while let Some(at) = rest.to_ascii_lowercase().find(word) {
                 rest.replace_range(at..at + word.len(), "");
             }
         }
     }
-    (has_word && !mixes_characters(rest.as_bytes()) && !is_own_word(value, &rest))
+    rest.is_some_and(|rest| !mixes_characters(rest.as_bytes()) && !is_own_word(value, &rest))
         || matches!(
             &*lower,
-            "null" | "none" | "true" | "false" | "pass" | "user" | "username" | "token" | "string"
+            b"null"
+                | b"none"
+                | b"true"
+                | b"false"
+                | b"pass"
+                | b"user"
+                | b"username"
+                | b"token"
+                | b"string"
         )
 }
 
@@ -231,59 +248,6 @@ pub(super) fn begins_mixed_key(text: &[u8]) -> bool {
     word.len() >= MIN_WORD && mixes_characters(word) && is_random(word)
 }
 
-/// The letters that are frequent after each letter in the names of programs: four fifths of the pairs in them, and a third of all pairs.
-const NEXT_LETTERS: [&str; 26] = [
-    "bcdgilmnprstuvx",
-    "aeilou",
-    "aehiklorstu",
-    "adeilorsu",
-    "acdefglmnpqrstvwxy",
-    "aefilorsu",
-    "einrs",
-    "aeiot",
-    "abcdefglmnoprstvz",
-    "",
-    "e",
-    "adeilostuy",
-    "adeimopsu",
-    "acdefgilnostuv",
-    "abcdfgklmnoprstuvw",
-    "aeiloprtuy",
-    "u",
-    "acdefgilmnorstuy",
-    "acehilopstuy",
-    "acehiloprstuy",
-    "beilmnprst",
-    "aei",
-    "air",
-    "et",
-    "ps",
-    "e",
-];
-
-/// Whether the letters of a value follow each other as they do in words, and not by chance. Capital letters begin new words.
-fn has_word_pairs(value: &[u8]) -> bool {
-    let value = head(value);
-    let is_pair = |a: u8, b: u8| {
-        a.is_ascii_alphabetic()
-            && b.is_ascii_alphabetic()
-            && !(a.is_ascii_lowercase() && b.is_ascii_uppercase())
-    };
-    let is_frequent = |a: u8, b: u8| {
-        let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
-        // An alphabet or a repeated letter is not random either.
-        a == b || a + 1 == b || NEXT_LETTERS[usize::from(a - b'a')].as_bytes().contains(&b)
-    };
-    let pairs = value.iter().zip(value.iter().skip(1));
-    let pairs = pairs.filter(|(a, b)| is_pair(**a, **b));
-    let (mut all, mut frequent) = (0, 0);
-    for (a, b) in pairs {
-        all += 1;
-        frequent += usize::from(is_frequent(*a, *b));
-    }
-    frequent * 5 >= all * 3
-}
-
 /// Whether the value consists of characters without words, as a key does that is too short, or has too few digits, to look random.
 pub(super) fn is_without_words(value: &[u8]) -> bool {
     /// Minimum length, and the one from which one kind of characters is enough.
@@ -305,18 +269,29 @@ pub(super) fn is_without_words(value: &[u8]) -> bool {
 /// Whether the value is an identifier or a path in a program: words, with at most one digit each, separated by `.`, `:`,
 /// `_`, `-` or `/`.
 pub(super) fn is_identifier(value: &[u8]) -> bool {
+    value
+        .split(|b| matches!(b, b'.' | b':' | b'_' | b'-' | b'/'))
+        .all(|part| part.is_empty() || is_identifier_part(part))
+}
+
+/// Whether a part of a value is a word of an identifier, with at most one digit.
+fn is_identifier_part(part: &[u8]) -> bool {
     /// A shorter part may be an abbreviation.
     const MIN_LETTERS: usize = 10;
-    value
-        .split(|b| b".:_-/".contains(b))
-        .filter(|part| !part.is_empty())
-        .all(|part| {
-            part[0].is_ascii_alphabetic()
-                && part.iter().all(u8::is_ascii_alphanumeric)
-                && part.iter().filter(|b| b.is_ascii_digit()).count() <= 1
-                && group_changes(part) * 3 <= part.len().max(6)
-                && (part.len() < MIN_LETTERS || has_word_pairs(part))
-        })
+    #[cfg(test)]
+    super::tests::INSPECTED.with(|n| n.set(n.get() + part.len()));
+    let mut digits = 0;
+    for byte in part {
+        match byte {
+            b'0'..=b'9' => digits += 1,
+            b'a'..=b'z' | b'A'..=b'Z' => {}
+            _ => return false,
+        }
+    }
+    part[0].is_ascii_alphabetic()
+        && digits <= 1
+        && group_changes(part) * 3 <= part.len().max(6)
+        && (part.len() < MIN_LETTERS || has_word_pairs(part))
 }
 
 /// Whether the value is a word, or several ones, with letters that ASCII does not have, as a translation is.
@@ -327,20 +302,7 @@ pub(super) fn is_foreign_word(value: &[u8]) -> bool {
 
 /// Whether the value is a name of capitalised words, such as `K8sDeploymentV2`: most of its letters are in parts that can be words.
 pub(super) fn is_camel_case(value: &[u8]) -> bool {
-    let goes_on = |a: &u8, b: &u8| match b.is_ascii_lowercase() {
-        true => a.is_ascii_alphabetic(),
-        false => a.is_ascii_digit() && b.is_ascii_digit(),
-    };
-    let is_vowel = |b: &u8| b"aeiouy".contains(&b.to_ascii_lowercase());
-    let is_word = |part: &&[u8]| part.len() >= 3 && part.iter().any(is_vowel);
-    let parts = || value.chunk_by(goes_on);
-    let numbers = parts().filter(|part| part[0].is_ascii_digit());
-    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
-    let words = parts().filter(|part| part[0].is_ascii_alphabetic());
-    let in_words: usize = words.filter(is_word).map(<[u8]>::len).sum();
-    value.iter().all(u8::is_ascii_alphanumeric)
-        && numbers.count() <= 2
-        && in_words * 5 >= letters * 3
+    CamelParts::of(value).is_some_and(|parts| parts.are_words())
 }
 
 /// Whether the value is the path of a file: with two words from the root, or one from another directory.
@@ -413,28 +375,26 @@ fn is_number(text: &[u8]) -> bool {
 
 /// Whether the value consists of words between signs, as the name of a type, a version or a licence does, but for a few digits.
 pub(super) fn is_worded(value: &[u8]) -> bool {
-    let parts = || {
-        let parts = value.split(|b| !b.is_ascii_alphanumeric());
-        parts.filter(|part| !part.is_empty())
-    };
-    let is_word = |part: &&[u8]| {
+    let is_plain = |part: &[u8]| {
         let is_short = part.len() < 3 || !part.iter().all(u8::is_ascii_alphabetic);
-        is_capitalised(part) || !is_short && is_identifier(part)
+        !is_short && is_identifier_part(part)
     };
-    let in_words: usize = parts().filter(is_word).map(<[u8]>::len).sum();
-    in_words * 2 >= value.len() && parts().all(is_code_word)
+    let parts = value.split(|b| !b.is_ascii_alphanumeric());
+    let mut in_words = 0;
+    for part in parts.filter(|part| !part.is_empty()) {
+        if is_plain(part) || is_capitalised(part) {
+            in_words += part.len();
+        } else if !is_code_word(part) {
+            return false;
+        }
+    }
+    in_words * 2 >= value.len()
 }
 
 /// Whether the value consists of capitalised words, but for one letter and one number, as in `X509CertificateFlag`.
 fn is_capitalised(value: &[u8]) -> bool {
-    let goes_on = |a: &u8, b: &u8| match b.is_ascii_lowercase() {
-        true => a.is_ascii_alphabetic(),
-        false => a.is_ascii_digit() && b.is_ascii_digit(),
-    };
-    let parts = || value.chunk_by(goes_on);
-    let numbers = parts().filter(|part| part[0].is_ascii_digit()).count();
-    let short = parts().filter(|part| part.len() < 3 && !part[0].is_ascii_digit());
-    numbers <= 1 && short.count() <= 1 && is_camel_case(value) && has_word_pairs(value)
+    let are_words = |parts: CamelParts| parts.numbers <= 1 && parts.short <= 1 && parts.are_words();
+    CamelParts::of(value).is_some_and(are_words) && has_word_pairs(value)
 }
 
 /// Whether the value is a list of rules for a field: `required|string|min:8`.

@@ -3,8 +3,11 @@
 use std::ops::Range;
 
 use super::byte_classes::{is_quote, is_space};
+use super::context::lower;
 use super::line_prefix::readings;
-use super::rows::{LineStart, Row, has_line_end, last_line, line_end, next_line, next_row};
+use super::rows::{
+    LineStart, Row, first_line_end, has_line_end, last_line, line_end, next_line, next_row,
+};
 use super::{KeywordMatch, run_length};
 
 /// Maximum number of bytes between a name and its value.
@@ -20,7 +23,9 @@ pub(super) enum ValueForm {
     Setting,
     /// By the order in a row of a table.
     Cell,
-    /// By words, or by the order in the arguments of some function.
+    /// By the words of a sentence.
+    Told,
+    /// By the order in the arguments of some function.
     Words,
 }
 
@@ -94,16 +99,21 @@ pub(super) fn value_apart(
     };
     // `has been set to "…"`
     let set = [" set to", "changed to"].into_iter().find_map(verb);
+    // `password was changed from "…"`, `Changed password for bob from "…"`
+    let from = || match lower(last_line(before)).contains("changed ") {
+        true => verb(" from"),
+        false => verb("changed from"),
+    };
     let is = match behind.starts_with(b"is") && set.is_none() {
         true => 2,
-        false => set.or_else(|| verb(" is"))?,
+        false => set.or_else(from).or_else(|| verb(" is"))?,
     };
     let is = is + usize::from(behind.get(is) == Some(&b':'));
     let blanks = spaces(at + is);
     let is_quoted = text.get(at + is + blanks).copied().is_some_and(is_quote);
     let form = match set.is_some() && is_quoted {
         true => ValueForm::Setting,
-        false => ValueForm::Words,
+        false => ValueForm::Told,
     };
     (blanks > 0).then_some((at + is + blanks, form))
 }
@@ -268,7 +278,7 @@ fn sets_key(before: &[u8]) -> bool {
 pub(super) fn type_length(text: &[u8]) -> usize {
     let text = &text[..text.len().min(MAX_GAP)];
     let length = run_length(text, 0, |b| {
-        b.is_ascii_alphanumeric() || b"_&'<>[].*? ".contains(&b)
+        b.is_ascii_alphanumeric() || b"_&'<>[].*?@% ".contains(&b)
     });
     let is_type = length > 1 && text[..length].ends_with(b" ") && !is_space(text[0]);
     let is_assigned = text[length..].starts_with(b"= ");
@@ -307,7 +317,7 @@ pub(super) fn block_scalar(text: &[u8], at: usize, name: LineStart) -> Option<Ro
     let blanks = run_length(text, end, is_space);
     if blanks > 0 && text.get(end + blanks) == Some(&b'#') {
         let comment = &text[end..text.len().min(end + 2 * MAX_GAP)];
-        end += (0..comment.len()).find(|&at| line_end(comment, at) > 0)?;
+        end += first_line_end(comment, 0, comment.len())?;
     }
     let first = next_row(text, end, name)?;
     let row = match first.start == first.end {

@@ -103,6 +103,9 @@ pub(super) fn entity_length(text: &[u8]) -> usize {
         // The codes of JSON, and of the logs of nginx.
         b"\\u0022", b"\\u0027", b"\\x22", b"\\x27",
     ];
+    if !matches!(text.first(), Some(b'&' | b'\\')) {
+        return 0;
+    }
     let entity = ENTITIES.iter().find(|entity| text.starts_with(entity));
     entity.map_or(0, |entity| entity.len())
 }
@@ -135,4 +138,27 @@ pub(super) fn uuid(b: u8) -> bool {
 /// The alphabet of Bitcoin: no `0`, `O`, `I` and `l`.
 pub(super) fn base58(b: u8) -> bool {
     b.is_ascii_alphanumeric() && !b"0OIl".contains(&b)
+}
+
+/// Decodes base64 up to the first byte outside of its alphabet.
+pub(super) fn decode_base64(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut held) = (0u32, 0);
+    for &byte in text {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => break,
+        };
+        bits = (bits << 6 | u32::from(digit)) & 0xffff;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
 }

@@ -33,6 +33,9 @@ const CALLS: &[(&str, usize)] = &[
     ("mysqli_connect(", 2),
     ("new mysqli(", 2),
     ("new pdo(", 2),
+    // As a trace of PHP has them.
+    ("mysqli->__construct(", 2),
+    ("pdo->__construct(", 2),
     ("new sequelize(", 2),
     ("plainauth(", 2),
     ("pymysql.connect(", 2),

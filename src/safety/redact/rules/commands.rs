@@ -4,7 +4,7 @@ use std::cell::LazyCell;
 use std::ops::Range;
 
 use super::super::value_class::{is_placeholder, is_random};
-use super::byte_classes::{base64, both64, is_quote, is_space};
+use super::byte_classes::{base64, both64, decode_base64, is_quote, is_space};
 use super::context::chosen_password;
 use super::headers::is_token68;
 use super::line_prefix::readings;
@@ -331,10 +331,13 @@ fn cookie_header(text: &[u8], end: usize) -> Option<Range<usize>> {
     let mut start = end + run_length(text, end, is_quote).min(6);
     start += run_length(text, start, |b| b == b':' || is_space(b));
     start += run_length(text, start, is_quote).min(6);
+    if start == end && start < text.len() {
+        return None;
+    }
     let word = run_length(text, start, |b| is_header_byte(b) && !is_space(b));
     let has_sign = text[start..start + word].iter().any(|b| b"=;".contains(b));
     let is_open = start + word == text.len();
-    (start == text.len() || start > end && (is_open || has_sign))
+    (start == text.len() || is_open || has_sign)
         .then(|| start..start + run_length(text, start, is_header_byte))
 }
 
@@ -354,29 +357,6 @@ pub(super) fn cookie(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let mut pairs = text[header.clone()].split(|&b| b == b';');
     let fits = header.start > end && pairs.any(|pair| is_secret(pair.trim_ascii()));
     fits.then(|| SecretSpan::open(text, header.start, header.end, is_header_byte))
-}
-
-/// Decodes base64 up to the first byte outside of its alphabet.
-pub(super) fn decode_base64(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut held) = (0u32, 0);
-    for &byte in text {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => break,
-        };
-        bits = (bits << 6 | u32::from(digit)) & 0xffff;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-        }
-    }
-    out
 }
 
 /// Returns the number of signs behind a name that ends at `end`, and where the value behind them begins.
@@ -403,6 +383,9 @@ pub(super) fn may_be_login(place: &KeywordMatch<'_>) -> bool {
 pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, end, .. } = *place;
     let (signs, start) = login_value(text, end);
+    if signs != 1 {
+        return None;
+    }
     let n = run_length(text, start, both64);
     let value = &text[start..start + n];
     let is_whole = n.is_multiple_of(4) || start + n == text.len();
@@ -415,7 +398,7 @@ pub(super) fn encoded_login(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         let is_text = decoded.iter().all(|b| b.is_ascii_graphic());
         colon.is_some_and(|at| at > 0 && at + 3 < decoded.len()) && is_text
     };
-    (signs == 1 && n >= 8 && (is_login() || is_json && is_random(value))).then(|| SecretSpan {
+    (n >= 8 && (is_login() || is_json && is_random(value))).then(|| SecretSpan {
         more: Some(both64),
         ..SecretSpan::new(start, start + n)
     })

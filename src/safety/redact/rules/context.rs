@@ -13,16 +13,16 @@ use super::apart::{
 };
 use super::byte_classes::{base32, blanks_length, entity_length, is_quote, is_space};
 use super::line_prefix::readings;
-use super::line_words::{is_exported, is_netrc, line_words};
+use super::line_words::{is_exported, is_netrc};
 use super::phrases::{begins_setting, may_be_phrase, phrase};
 use super::rows::{LineStart, continuation, last_line, line_end, with_rows};
 use super::secret_names::{is_part_of_name, is_secret_suffix, names_a_secret, names_password};
 use super::signs::{
-    defines_in_lisp, literal_prefix, router_level, unusual_sign, value_below, value_in_object,
+    defines_in_lisp, literal_prefix, names_user, router_level, sign_code, takes_word, unusual_sign,
+    value_below, value_in_object,
 };
 use super::value_spans::{ValuePlace, is_expression, is_quoted_byte};
 use super::{KeywordMatch, SecretSpan, run_length};
-use crate::safety::percent::code_at;
 
 /// Maximum number of spaces around an assignment operator.
 pub(super) const SPACES: usize = 32;
@@ -97,6 +97,11 @@ pub(super) fn assigned_like(
         return None;
     }
     let keyword = lower(&text[key..end]);
+    let has_sign = text[end - 1] == b'=';
+    let suffix = run_length(text, end, is_name_byte);
+    if !has_sign && !is_secret_suffix(&keyword, &text[end..end + suffix]) {
+        return None;
+    }
     // The sign of a line that a diff removes reads like a part of the name.
     let dashes = run_length(lead, 0, |b| b == b'-');
     let start = &text[from..key - lead.len() + dashes];
@@ -113,12 +118,8 @@ pub(super) fn assigned_like(
         is_flag: lead.starts_with(b"--") || before.ends_with(b"--"),
         is_candidate,
     };
-    if text[end - 1] == b'=' {
+    if has_sign {
         return name.value_at(end, false);
-    }
-    let suffix = run_length(text, end, is_name_byte);
-    if !is_secret_suffix(&keyword, &text[end..end + suffix]) {
-        return None;
     }
     let name_end = end + suffix;
     let code = sign_code(&text[name_end..]);
@@ -181,8 +182,13 @@ pub(super) fn assigned_like(
                 || text.get(at) == Some(&b'"') && defines_in_lisp(name.before)
                 || takes_word(last_line(place.line_before()), is_long))
     };
+    let is_told = spaces > 0
+        && marks == 0
+        && name.is_password
+        && (text.get(at).copied().is_some_and(is_quote) || names_user(name.before));
     let in_next_word = takes_word().then(|| name.value_at(at, is_netrc)).flatten();
     in_next_word
+        .or_else(|| is_told.then(|| name.value_told(at)).flatten())
         .or_else(|| name.value_apart(place, &(key - lead.len()..name_end), at))
         .or_else(|| name.value_prompted(at))
         .or_else(below)
@@ -273,6 +279,13 @@ impl SecretName<'_> {
             false => key_like(bytes) && !has_words(bytes) && !is_camel_case(bytes),
         };
         (is_secret && !format_at(text, value.start)).then_some(value)
+    }
+
+    /// Returns the password at `at` that nothing but words ties to the name, if its signs show that it is one.
+    fn value_told(&self, at: usize) -> Option<SecretSpan> {
+        let value = self.place(at, false).value()?;
+        let is_secret = is_told_password(&self.text[value.start..value.end]);
+        (is_secret && !format_at(self.text, value.start)).then_some(value)
     }
 
     /// Returns the passphrase of several words at `at`; without quotes only if the name of passphrases begins the line.
@@ -375,6 +388,7 @@ impl SecretName<'_> {
             && match form {
                 ValueForm::Setting => true,
                 ValueForm::Cell => is_upper_case(self.name) || mixes_characters(bytes),
+                ValueForm::Told => is_told_password(bytes),
                 ValueForm::Words => false,
             };
         let is_key = || {
@@ -396,18 +410,6 @@ fn is_upper_case(name: &[u8]) -> bool {
     name.iter().all(|b| !b.is_ascii_lowercase())
 }
 
-/// Returns the length of an encoded sign of an assignment at the start of a text: `%3D` of URLs, `\u003d` of JSON.
-fn sign_code(text: &[u8]) -> usize {
-    match code_at(text, 0) {
-        Some((b'=' | b':', length)) => length,
-        // The wide colon of Chinese and Japanese.
-        _ if text.starts_with("：".as_bytes()) => {
-            "：".len() + run_length(text, "：".len(), is_space)
-        }
-        _ => 0,
-    }
-}
-
 /// Returns where a value begins behind its sign: after the end of emphasis that began before the name, what YAML has before a value, and the
 /// type of a constant.
 fn value_start(text: &[u8], at: usize, line: LineStart) -> usize {
@@ -423,18 +425,6 @@ fn value_start(text: &[u8], at: usize, line: LineStart) -> usize {
         0 => at + before_yaml_value(&text[at..]) + literal_prefix(&text[at..]),
         length => at + length,
     }
-}
-
-/// Whether a name in this line is followed by its value without a sign: a Dockerfile, the commands that configure AWS, and, if the name has
-/// a keyword that is no common word, SQL and prose.
-fn takes_word(line: &[u8], is_long: bool) -> bool {
-    let line = lower(line);
-    let takes = |word: &[u8]| match word {
-        b"env" | b"setenv" => true,
-        b"wifi" | b"with" | b"encrypted" => is_long,
-        _ => false,
-    };
-    line_words(line.as_bytes()).any(takes) || line.contains("configure set")
 }
 
 /// Whether the value can be a password that a person chose, as opposed to a word of a program.
@@ -474,26 +464,37 @@ pub(super) fn chosen_secret(value: &[u8], is_certain: bool) -> bool {
         && (is_certain || has_sign() || !is_worded(value))
 }
 
+/// Whether a value that a sentence gives as a password is one, and not a word of the sentence or a hash of MySQL.
+fn is_told_password(value: &[u8]) -> bool {
+    !value.starts_with(b"*") && value.iter().any(u8::is_ascii_digit) && chosen_secret(value, false)
+}
+
 /// Whether the value looks like a key that a machine generated.
 pub(super) fn key_like(value: &[u8]) -> bool {
-    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-    let is_short_key = (12..16).contains(&value.len()) && digits >= 2 && group_changes(value) >= 4;
-    (is_short_key || is_random(value)) && !is_harmless_key(value)
+    is_random_or_short(value) && !is_harmless_key(value)
+}
+
+/// Whether the value looks random, or is too short for that and changes as often between kinds of characters.
+fn is_random_or_short(value: &[u8]) -> bool {
+    let digits = || value.iter().filter(|b| b.is_ascii_digit()).count();
+    let is_short = (12..16).contains(&value.len()) && digits() >= 2;
+    is_short && group_changes(value) >= 4 || is_random(value)
 }
 
 /// Whether a value that may be a key is another one: a placeholder, an identifier, a path, a digest.
 fn is_harmless_key(value: &[u8]) -> bool {
-    is_placeholder(value)
-        || is_identifier(value)
+    value.starts_with(b"https://")
+        || is_date(value)
+        || is_digest_or_number(value)
         || is_path(value)
         || is_file(value)
-        || is_digest_or_number(value)
+        || is_identifier(value)
+        || is_placeholder(value)
         || is_worded(value)
-        || is_date(value)
-        || value.starts_with(b"https://")
 }
 
 /// Whether a value whose name says that it is a key looks like one, or at least not like words.
 pub(super) fn named_key(value: &[u8]) -> bool {
-    key_like(value) || is_without_words(value) && !has_words(value) && !is_harmless_key(value)
+    (is_random_or_short(value) || is_without_words(value) && !has_words(value))
+        && !is_harmless_key(value)
 }

@@ -1,9 +1,9 @@
 //! Secrets in what people and servers say: announcements of new passwords and keys, the commands of mail and file servers.
 
 use super::super::value_class::{has_words, is_date, mixes_characters};
-use super::byte_classes::{base64, both64, is_quote};
+use super::byte_classes::{base64, both64, decode_base64, is_quote};
 use super::command_words::in_quotes;
-use super::commands::{decode_base64, word_at, word_span};
+use super::commands::{word_at, word_span};
 use super::context::{chosen_password, key_like, lower};
 use super::line_prefix::readings;
 use super::rows::{last_line, next_run};
@@ -28,19 +28,45 @@ pub(super) fn announced(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     word_span(text, start, start + value.len()).filter(|_| fits)
 }
 
+/// Whether a line tells that a password is another one now, as opposed to a policy for passwords: `password was changed`, `changed password
+/// for bob`.
+fn tells_of_change(line: &str) -> bool {
+    const NEXT: [&str; 6] = ["changed", "was", "has", "for", "of", "from"];
+    let is_told = |behind: &str| {
+        let word = behind.split_whitespace().next();
+        word.is_none_or(|word| NEXT.contains(&word))
+    };
+    line.contains("changed") && line.split("password").skip(1).any(is_told)
+}
+
 /// What a password was before it was changed, and what it is now: `password changed from '…' to '…'`. The keyword ends with the quote
 /// before the value.
 pub(super) fn changed(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
     let KeywordMatch { text, at, end, .. } = *place;
     let (start, stop) = in_quotes(place)?;
-    let line = lower(last_line(place.line_before()));
+    let line = lower(last_line(&place.text[place.from..at]));
     let is_named = match lower(&text[at..end]).starts_with("changed") {
-        true => line.ends_with("password "),
-        false => line.contains("password changed from "),
+        true => tells_of_change(&(line + "changed ")),
+        false => line.contains(" from ") && tells_of_change(&line),
     };
     let value = &text[start..stop];
     let is_value = key_like(value) || mixes_characters(value) && chosen_password(value, 6);
     word_span(text, start, stop).filter(|_| is_named && is_value)
+}
+
+/// The new password that `elasticsearch-reset-password` prints below the name of its user. The keyword is what it prints before it.
+pub(super) fn reset_password(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
+    let KeywordMatch {
+        text,
+        from,
+        at,
+        end,
+    } = *place;
+    let mut lines = text[from..at].rsplit(|b| *b == b'\n').skip(1);
+    let is_reset = lower(lines.next()?).contains("password for the [");
+    let (start, word_end) = word_at(text, end);
+    let fits = is_reset && chosen_password(text.get(start..word_end)?, 6);
+    word_span(text, start, word_end).filter(|_| fits)
 }
 
 /// The password that a client sends to a server of files or mail, in the line behind the one with the user or the answer to it.

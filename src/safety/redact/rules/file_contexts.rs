@@ -5,7 +5,8 @@ use super::calls::{CALL_KEYWORDS, call_argument};
 use super::command_words::{KEYWORDS, QUOTED_NAMES, command_word, quoted};
 use super::context::assigned;
 use super::dialogues::{
-    announced, changed, masked, ppp, sasl_login, sasl_plain, sent_password, setting_word,
+    announced, changed, masked, ppp, reset_password, sasl_login, sasl_plain, sent_password,
+    setting_word,
 };
 use super::key_text::{
     ansible_vault, bitlocker, encoded, listed_scalars, private_number, private_scalar, quoted_key,
@@ -34,6 +35,12 @@ pub(super) const FILE_CONTEXTS: &[ContextRule] = &[
         &["changed from '", "changed from \"", "' to '", "\" to \""],
         changed,
         "what programs write of a new password",
+    ),
+    (
+        "password",
+        &["new value: "],
+        reset_password,
+        "www.elastic.co/guide: elasticsearch-reset-password",
     ),
     (
         "password",

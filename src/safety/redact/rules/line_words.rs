@@ -30,6 +30,9 @@ pub(super) fn line_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Whether the keyword is in an entry of a netrc file, which may extend over several lines.
 pub(super) fn is_netrc(place: &KeywordMatch<'_>) -> bool {
     let before = String::from_utf8_lossy(place.before()).to_ascii_lowercase();
+    if memchr::memmem::find(before.as_bytes(), b"login").is_none() {
+        return false;
+    }
     let lines = || before.as_bytes().split(|&b| b == b'\n');
     let has = |name: &str| {
         lines()
@@ -54,12 +57,10 @@ pub(super) fn is_netrc(place: &KeywordMatch<'_>) -> bool {
 /// text if it does not.
 pub(super) fn piped_from(text: &[u8]) -> usize {
     let last = &text[text.len().saturating_sub(BACK)..];
-    let start = last
-        .iter()
-        .rposition(|&b| b == b'\n')
-        .map_or(0, |at| at + 1);
-    let words: [&[u8]; 2] = [b"echo", b"print"];
-    let found =
-        (start..last.len()).find(|&at| words.iter().any(|word| last[at..].starts_with(word)));
-    found.map_or(text.len(), |at| text.len() - last.len() + at)
+    let line = &last[memchr::memrchr(b'\n', last).map_or(0, |at| at + 1)..];
+    let words = ["echo", "print"].iter();
+    let found = words.filter_map(|word| memchr::memmem::find(line, word.as_bytes()));
+    found
+        .min()
+        .map_or(text.len(), |at| text.len() - line.len() + at)
 }

@@ -326,6 +326,8 @@ pub(super) fn named_value(place: &KeywordMatch<'_>) -> Option<SecretSpan> {
         // A hidden field of 1Password.
         || has("\"CONCEALED\"").is_some()
         || has(".vault.azure.net/secrets/").is_some()
+        // A key of a storage account of Azure.
+        || has("\"keyName\":").is_some_and(|at| !before[at..].contains(&b'}')) && key_like(value)
         || is_named_before().is_some();
     let is_secret = match is_named {
         true => chosen_password(value, 6),

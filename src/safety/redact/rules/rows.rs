@@ -16,6 +16,9 @@ const MAX_BACKSLASHES: usize = 8;
 
 /// Returns the length of the line end at `at`: as a file has it, or `\n` as JSON has it, with more backslashes in a string within a string.
 pub(super) fn line_end(text: &[u8], at: usize) -> usize {
+    if !matches!(text.get(at), Some(b'\r' | b'\n' | b'\\')) {
+        return 0;
+    }
     let sign = |at: usize, byte: u8, letter: u8| {
         let text = &text[..text.len().min(at + MAX_BACKSLASHES)];
         let backslashes = run_length(text, at, |b| b == b'\\');
@@ -34,9 +37,10 @@ pub(super) fn line_end(text: &[u8], at: usize) -> usize {
 
 /// Returns the part of the last line of a text, whichever form its line ends have.
 pub(super) fn last_line(text: &[u8]) -> &[u8] {
-    let start = text.iter().rposition(|&b| b == b'\n');
+    let start = memchr::memrchr(b'\n', text);
     let line = &text[start.map_or(0, |at| at + 1)..];
-    let escape = line.windows(2).rposition(|pair| pair == b"\\n");
+    let mut escapes = memchr::memrchr_iter(b'\\', line);
+    let escape = escapes.find(|at| line.get(at + 1) == Some(&b'n'));
     &line[escape.map_or(0, |at| at + 2)..]
 }
 
@@ -54,6 +58,13 @@ pub(super) fn border_end(text: &[u8], at: usize) -> usize {
     end
 }
 
+/// Returns where the first line end is that begins at `at` or within this many bytes behind it.
+pub(super) fn first_line_end(text: &[u8], at: usize, length: usize) -> Option<usize> {
+    let part = &text[at..text.len().min(at + length)];
+    let mut ends = memchr::memchr3_iter(b'\r', b'\n', b'\\', part).map(|end| at + end);
+    ends.find(|&end| line_end(text, end) > 0)
+}
+
 /// Returns the line behind the one whose content ends at `at`.
 pub(super) fn next_line(text: &[u8], at: usize) -> Option<Range<usize>> {
     let at = border_end(text, at);
@@ -61,8 +72,7 @@ pub(super) fn next_line(text: &[u8], at: usize) -> Option<Range<usize>> {
     let start = at + length;
     (length > 0).then(|| {
         let rest = &text[start..text.len().min(start + MAX_LINE)];
-        let mut ends = memchr::memchr3_iter(b'\r', b'\n', b'\\', rest).map(|end| start + end);
-        let end = ends.find(|&end| line_end(text, end) > 0);
+        let end = first_line_end(text, start, rest.len());
         start..end.unwrap_or(start + rest.len())
     })
 }
@@ -167,7 +177,7 @@ pub(super) fn ends_soon(behind: &[u8]) -> bool {
     });
     let is_word = |b: &u8| b.is_ascii_alphanumeric();
     let rest = &behind[name..];
-    let end = (0..rest.len().min(MAX_REST + MAX_BORDER)).find(|&at| line_end(rest, at) > 0);
+    let end = first_line_end(rest, 0, MAX_REST + MAX_BORDER);
     // The end of an element of a property list.
     let rest = rest.strip_prefix(b"</key>").map_or(rest, |_| b"");
     end.is_some_and(|end| !rest[..end.min(rest.len())].iter().any(is_word))

@@ -145,8 +145,9 @@ fn joined(hit: SecretMatch, cell: &SecretMatch) -> SecretMatch {
 /// Returns the end of the mark of the first stage that begins before `at` and ends after it.
 fn mark_around(text: &[u8], at: usize) -> Option<usize> {
     const OPEN: &[u8] = MARK_START.as_bytes();
-    let start =
-        (at.saturating_sub(BACK / 2)..at).rfind(|start| text[*start..].starts_with(OPEN))?;
+    let from = at.saturating_sub(BACK / 2);
+    let mut starts = memchr::memrchr_iter(OPEN[0], &text[from..at]).map(|start| from + start);
+    let start = starts.find(|start| text[*start..].starts_with(OPEN))?;
     let kind = start + OPEN.len();
     let is_kind = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     let end = kind + run_length(text, kind, is_kind);

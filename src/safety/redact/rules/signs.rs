@@ -2,8 +2,11 @@
 //! announcements.
 
 use super::byte_classes::{is_quote, is_space};
+use super::context::lower;
 use super::line_prefix::readings;
+use super::line_words::line_words;
 use super::run_length;
+use crate::safety::percent::code_at;
 
 /// Maximum length of an announcement behind the name in it, and of the fields before the value of an object.
 const MAX_WORDS: usize = 92;
@@ -165,4 +168,36 @@ pub(super) fn value_below(text: &[u8], at: usize) -> Option<usize> {
     let is_alone = matches!(text.get(start + word), None | Some(b'\r' | b'\n'));
     let is_name = text[..start + word].ends_with(b":");
     ((1..=2).contains(&lines) && is_alone && word > 0 && !is_name).then_some(start)
+}
+
+/// Returns the length of an encoded sign of an assignment at the start of a text: `%3D` of URLs, `\u003d` of JSON.
+pub(super) fn sign_code(text: &[u8]) -> usize {
+    match code_at(text, 0) {
+        Some((b'=' | b':', length)) => length,
+        // The wide colon of Chinese and Japanese.
+        _ if text.starts_with("：".as_bytes()) => {
+            "：".len() + run_length(text, "：".len(), is_space)
+        }
+        _ => 0,
+    }
+}
+
+/// Whether a name in this line is followed by its value without a sign: a Dockerfile, the commands that configure AWS, and, if the name has
+/// a keyword that is no common word, SQL and prose.
+pub(super) fn takes_word(line: &[u8], is_long: bool) -> bool {
+    let line = lower(line);
+    let takes = |word: &[u8]| match word {
+        b"env" | b"setenv" => true,
+        b"wifi" | b"with" | b"encrypted" => is_long,
+        _ => false,
+    };
+    line_words(line.as_bytes()).any(takes) || line.contains("configure set")
+}
+
+/// Whether a text before the name of a password gives the user: `user bob and `, `username: bob, `.
+pub(super) fn names_user(before: &[u8]) -> bool {
+    let line = lower(before.rsplit(|b| *b == b'\n').next().unwrap_or_default());
+    let mut words = line.split_whitespace().rev();
+    let is_list = matches!(words.next(), Some("and" | "/" | "&"));
+    is_list && words.next().is_some() && words.next().is_some_and(|word| word.starts_with("user"))
 }

@@ -5,7 +5,7 @@ use super::super::value_class::{
     closes_brackets, has_both_cases, is_code_word, is_identifier, is_made_of_words,
     mixes_characters,
 };
-use super::byte_classes::{entity_length, is_quote, quotes_length};
+use super::byte_classes::{entity_length, is_quote, is_space, quotes_length};
 use super::line_prefix::readings;
 use super::rows::{begins_assignment, last_line, line_end};
 use super::{BACK, SecretSpan, run_length};
@@ -18,11 +18,15 @@ const MAX_QUOTES: usize = 24;
 const MAX_SIGNS: usize = 120;
 
 pub(super) fn is_quoted_byte(b: u8) -> bool {
-    is_word_byte(b) && !is_quote(b) && !b"<>".contains(&b)
+    is_word_byte(b) && !is_quote(b) && !matches!(b, b'<' | b'>')
 }
 
 fn is_unquoted_byte(b: u8) -> bool {
-    is_quoted_byte(b) && !b",;()[]{}|&".contains(&b)
+    let is_end = matches!(
+        b,
+        b',' | b';' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'|' | b'&'
+    );
+    is_quoted_byte(b) && !is_end
 }
 
 fn is_word_byte(b: u8) -> bool {
@@ -62,9 +66,18 @@ impl ValuePlace<'_> {
         }
     }
 
-    /// Whether the name begins its line and the value, which ends at `end`, is the last word of its line.
+    /// Whether the name begins its line and the value, which ends at `end`, is the last word of its line but for a comment.
     pub(super) fn is_line(&self, end: usize) -> bool {
-        let is_end = matches!(self.text.get(end), None | Some(b'\n' | b'\r'));
+        let rest = self.text.get(end..).unwrap_or_default();
+        let comment = run_length(rest, 0, is_space);
+        let is_end = match rest.get(comment) {
+            None | Some(b'\n' | b'\r') => comment == 0,
+            sign => {
+                comment > 0
+                    && matches!(sign, Some(b'#' | b';'))
+                    && rest.get(comment + 1) == Some(&b' ')
+            }
+        };
         let begins = |line: &[u8]| {
             let word = line.trim_ascii_end();
             word.is_empty() || matches!(word, b"export" | b"ENV" | b"set")

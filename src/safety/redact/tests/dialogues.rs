@@ -40,6 +40,33 @@ fn secrets_are_found_in_commands_files_and_dialogues() {
         ("createHmac(\"sha256\", \"{}\")", CHOSEN),
         ("password changed from '{}' to 'x'", CHOSEN),
         ("password changed from 'x' to '{}'", CHOSEN),
+        ("password for bob was changed from \"{}\" to \"x\"", CHOSEN),
+        ("Changed password for bob from \"x\" to \"{}\".", CHOSEN),
+        ("Changed password for bob from \"{}\" to \"x\".", CHOSEN),
+        (
+            "Password for the [elastic] user successfully reset.\nNew value: {}",
+            CHOSEN,
+        ),
+        (
+            "Invalid login: password \"{}\" rejected for user bob",
+            CHOSEN,
+        ),
+        ("Use user admin and password {} to log in.", CHOSEN),
+        ("The password for the staging box is {}.", CHOSEN),
+        ("{\"msg\": \"the db_password is {}\"}", CHOSEN),
+        ("SET PASSWORD FOR 'bob'@'%' = '{}';", CHOSEN),
+        (
+            "[smtp]\nsmtp_password = {} ; changed in march\n",
+            "Hazel1271!",
+        ),
+        (
+            "#0 /a.php(3): PDO->__construct('mysql:host=db', 'root', '{}')",
+            CHOSEN,
+        ),
+        (
+            "{\"keyName\":\"key1\",\"permissions\":\"FULL\",\"value\":\"{}\"}",
+            concat!("ZMsZyUIOolK4DGVlqEVtmbdZA", "/UAIgkyAGmzVcraBd/g=="),
+        ),
         ("password <- \"{}\"", CHOSEN),
         ("(setq password \"{}\")", CHOSEN),
         (
@@ -219,5 +246,31 @@ fn secrets_are_found_in_commands_files_and_dialogues() {
         }
         assert_eq!(redactor.redact(&out), out, "twice");
         check_settled(&redactor, &format!("{text}\nand then it goes on.\n"), 1);
+    }
+}
+
+#[test]
+fn sentences_about_passwords_stay() {
+    let redactor = Redactor::default();
+    for text in [
+        "The password for the staging box is stored in 1Password.",
+        "The password is Base64-encoded, its salt is SHA256.",
+        "Use user admin and password authentication to log in.",
+        "user and password Argon2id hashing",
+        "Invalid password \"policy1\" for rule set default",
+        "password \"Passwort1\", token \"Ficha2\"",
+        "password changed from 'active' to 'expired' state for 3 users",
+        "The password policy was changed from 'Strict2' to 'Strict3!'",
+        "Imported the password helper from \"Utils2/Password3\" and changed it",
+        "Token changed from 'IDENT' to 'NUMBER2' at line 3",
+        "Settings saved.\nNew value: Blue2Green",
+        "password = settings2.password ; from the file",
+        "secret_name = prod/db-main-2 # of the vault",
+        "PDO->__construct('mysql:host=db1', 'root', Object(SensitiveParameterValue))",
+        "{\"keyName\":\"key1\",\"permissions\":\"FULL\",\"value\":null}",
+        "foo(\"password\", \"Passwort1\")",
+    ] {
+        assert_eq!(redactor.redact(text), text);
+        check_settled(&redactor, &format!("{text}\n"), 1);
     }
 }

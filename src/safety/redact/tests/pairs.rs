@@ -151,6 +151,22 @@ fn names_without_a_value_take_little_time() {
     }
 }
 
+/// A value without blanks goes on over all names behind it, and is classified at each of them.
+#[test]
+fn a_value_is_read_a_few_times_for_each_name_in_it() {
+    let of = |unit: &str, length: usize| {
+        INSPECTED.set(0);
+        Redactor::default().redact(&unit.repeat(length / unit.len()));
+        INSPECTED.get()
+    };
+    for unit in ["secret_key=", "AppKey=", "password:", "cookie", "auth"] {
+        let (one, four) = (of(unit, 6_000), of(unit, 24_000));
+        assert!(four < 5 * one, "{unit:?}: {one}, {four}");
+    }
+    let inspected = inspected("secret_key=");
+    assert!(inspected < 1000, "{inspected}");
+}
+
 /// Texts of these keywords and of what may stand around them, in any order: text shown early stays.
 #[test]
 fn what_follows_a_name_does_not_change_what_is_settled() {
